@@ -48,6 +48,7 @@ def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Queue | None) -> No
         ({"target": "5ms"}, "queue: is no kind of queue; allowed: tail-drop"),
         ({"kind": "codel", "alpha": 1}, "queue.alpha: unknown field; allowed: ce_threshold, ecn, interval"),
         ({"kind": "codel", "interval": "10us"}, "interval"),
+        ({"kind": "fq_codel", "interval": "10us"}, "interval"),
         ({"kind": "fq", "flows": 100}, "is no power of two; allowed: 2, 4"),
         ({"kind": "dualpi2", "classic_protection": 0.125}, "is no whole number of percents"),
         ({"kind": "pie", "target": "5s"}, "target"),

@@ -8,7 +8,7 @@ from typing import Any
 from narrows_formats.summary import DelayDistribution, Summary
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.cells import Cell, number, table_of_flows
 
 _NAMES = (
     "Flow", "Sent", "Received", "Lost", "Reordered", "Duplicates", "CE", "One way\nmedian", "One way\n99 %",
@@ -39,10 +39,7 @@ def datagram_table(summary: Summary) -> dict[str, Any] | None:
                 *_times(counted["rtt_s"]),
             ]
         )
-    if not rows:
-        return None
-    columns = [{"name": name, "text": name == "Flow"} for name in _NAMES]
-    return {"id": "datagrams", "title": "Datagrams", "columns": columns, "rows": rows, "note": _NOTE}
+    return table_of_flows("datagrams", "Datagrams", _NAMES, rows, _NOTE)
 
 
 def _times(delays: DelayDistribution | None) -> list[Cell]:

@@ -11,7 +11,7 @@ from narrows_formats.summary import Summary
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.cells import Cell, number, table_of_flows
 from narrows_analysis.report.charts import Chart, ChartSeries
 
 _NAMES = (
@@ -40,10 +40,7 @@ def response_table(summary: Summary) -> dict[str, Any] | None:
                 *(number(units.duration(value), value) for value in (first["p50"] if first else None, *times)),
             ]
         )
-    if not rows:
-        return None
-    columns = [{"name": name, "text": name == "Flow"} for name in _NAMES]
-    return {"id": "responses", "title": "Responses", "columns": columns, "rows": rows, "note": _NOTE}
+    return table_of_flows("responses", "Responses", _NAMES, rows, _NOTE)
 
 
 def response_chart(run: Run, labels: list[str], colors: list[FlowColor]) -> Chart | None:

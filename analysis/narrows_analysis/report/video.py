@@ -11,7 +11,7 @@ from narrows_formats.summary import Summary
 from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.cells import Cell, number, table_of_flows
 from narrows_analysis.report.charts import Chart, ChartSeries
 
 MBIT = 1e6
@@ -44,10 +44,7 @@ def video_table(summary: Summary) -> dict[str, Any] | None:
                 number(units.duration(found["startup_s"]), found["startup_s"]),
             ]
         )
-    if not rows:
-        return None
-    columns = [{"name": name, "text": name == "Flow"} for name in _NAMES]
-    return {"id": "video", "title": "Video", "columns": columns, "rows": rows, "note": _NOTE}
+    return table_of_flows("video", "Video", _NAMES, rows, _NOTE)
 
 
 def video_charts(run: Run, labels: list[str], x_range: tuple[float, float], delay: Chart | None) -> list[Chart]:

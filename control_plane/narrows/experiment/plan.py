@@ -150,6 +150,11 @@ class Link(ReportedLink):
     later_limits_bytes: tuple[int, ...] = ()
 
     @property
+    def byte_limit(self) -> int:
+        """The queue's limit in bytes, 0 with one in packets, since it would count a short packet for less."""
+        return self.limit_bytes if self.limit_packets is None else 0
+
+    @property
     def most_limit_bytes(self) -> int:
         """The most that may ever wait."""
         return max((self.limit_bytes, *self.later_limits_bytes))

@@ -13,8 +13,6 @@ from narrows.experiment import queues
 from narrows.experiment.quantities import Model, Probability, Size, Time
 
 MS = TIME_UNITS["ms"]
-# Linux's units of gains: sixteenths of PIE's, 1/256 Hz of DualPI2's.
-PI2_GAIN = 256
 MAX_FLOWS = 1024
 # Nanoseconds that the program holds in 32 bits.
 Short = Annotated[Time, Field(gt=0, le=(1 << 32) - 2)]
@@ -52,10 +50,9 @@ class StepSettings(Model):
         return queues.Step(self.threshold, self.ect1_only)
 
 
-class CodelSettings(Model):
-    """CoDel (RFC 8289)."""
+class CodelFields(Model):
+    """What CoDel takes, of a queue of its own or of each fair one."""
 
-    kind: Literal["codel"] = Field(description="CoDel: drops at departure while the least delay is above a target.")
     target: Short = _time(5 * MS, "Delay that is acceptable as a standing one.")
     interval: Short = _time(100 * MS, "About the longest RTT.")
     ecn: bool = Field(default=False, description="Marks in place of drops.")
@@ -70,9 +67,20 @@ class CodelSettings(Model):
         return interval
 
     @property
-    def planned(self) -> queues.CoDel:
+    def codel(self) -> queues.CoDel:
         """As a plan has it."""
         return queues.CoDel(self.target, self.interval, self.ecn, self.ce_threshold)
+
+
+class CodelSettings(CodelFields):
+    """CoDel (RFC 8289)."""
+
+    kind: Literal["codel"] = Field(description="CoDel: drops at departure while the least delay is above a target.")
+
+    @property
+    def planned(self) -> queues.CoDel:
+        """As a plan has it."""
+        return self.codel
 
 
 class PieSettings(Model):
@@ -91,33 +99,38 @@ class PieSettings(Model):
         return queues.Pie(self.target, self.tupdate, self.alpha, self.beta, self.ecn)
 
 
-class Pi2Settings(Model):
-    """PI2: one queue, whose drop probability is the square of a linear one."""
+class Pi2Fields(Model):
+    """What PI2 and DualPI2 take."""
 
-    kind: Literal["pi2"] = Field(description="PI2: PIE without its table of gains, and with a squared probability.")
-    target: Short = _time(15 * MS, "Delay that it aims at.")
+    target: Short = _time(15 * MS, "Delay that it aims at, of two queues the classic one.")
     tupdate: Period = _time(16 * MS, "How often the probability changes.")
     alpha: Hertz = Field(default=0.16, description="Gain of the delay's distance from the target, in Hz.")
     beta: Hertz = Field(default=3.2, description="Gain of the delay's change, in Hz.")
+
+    @property
+    def gains(self) -> tuple[int, int]:
+        """In Linux's units."""
+        return round(self.alpha * queues.PI2_GAINS), round(self.beta * queues.PI2_GAINS)
+
+
+class Pi2Settings(Pi2Fields):
+    """PI2: one queue, whose drop probability is the square of a linear one."""
+
+    kind: Literal["pi2"] = Field(description="PI2: PIE without its table of gains, and with a squared probability.")
     ecn: bool = Field(default=True, description="Marks in place of drops.")
 
     @property
     def planned(self) -> queues.Pi2:
         """As a plan has it."""
-        gains = round(self.alpha * PI2_GAIN), round(self.beta * PI2_GAIN)
-        return queues.Pi2(self.target, self.tupdate, *gains, self.ecn)
+        return queues.Pi2(self.target, self.tupdate, *self.gains, self.ecn)
 
 
-class DualPi2Settings(Model):
+class DualPi2Settings(Pi2Fields):
     """DualPI2 (RFC 9332), with Linux's choices."""
 
     kind: Literal["dualpi2"] = Field(
         description="DualPI2: a queue of little delay for L4S beside a classic one, coupled by their probabilities."
     )
-    target: Short = _time(15 * MS, "Delay that the classic queue aims at.")
-    tupdate: Period = _time(16 * MS, "How often the probability changes.")
-    alpha: Hertz = Field(default=0.16, description="Gain of the delay's distance from the target, in Hz.")
-    beta: Hertz = Field(default=3.2, description="Gain of the delay's change, in Hz.")
     step_thresh: Short = _time(MS, "L4S packets that waited longer are marked.")
     coupling_factor: Annotated[StrictInt, Field(ge=1, le=255)] = Field(
         default=2, description="An L4S packet is marked with so many times the classic queue's linear probability."
@@ -136,9 +149,8 @@ class DualPi2Settings(Model):
     @property
     def planned(self) -> queues.DualPi2:
         """As a plan has it."""
-        gains = round(self.alpha * PI2_GAIN), round(self.beta * PI2_GAIN)
         share = round(self.classic_protection * 100)
-        return queues.DualPi2(self.target, self.tupdate, *gains, self.step_thresh, self.coupling_factor, share)
+        return queues.DualPi2(self.target, self.tupdate, *self.gains, self.step_thresh, self.coupling_factor, share)
 
 
 class FairSettings(Model):
@@ -165,20 +177,16 @@ class FairSettings(Model):
         return queues.Fair(self.flows, self.quantum, None)
 
 
-class FairCodelSettings(FairSettings):
+class FairCodelSettings(CodelFields, FairSettings):
     """FQ-CoDel (RFC 8290)."""
 
     kind: Literal["fq_codel"] = Field(description="Fair queues with CoDel in each.")  # type: ignore[assignment]
-    target: Short = _time(5 * MS, "CoDel's target.")
-    interval: Short = _time(100 * MS, "CoDel's interval.")
     ecn: bool = Field(default=True, description="Marks in place of drops.")
-    ce_threshold: Short | None = Field(default=None, description="What waited longer is marked besides.")
 
     @property
     def planned(self) -> queues.Fair:
         """As a plan has it."""
-        codel = queues.CoDel(self.target, self.interval, self.ecn, self.ce_threshold)
-        return queues.Fair(self.flows, self.quantum, codel, kind="fq_codel")
+        return queues.Fair(self.flows, self.quantum, self.codel, kind="fq_codel")
 
 
 _KINDS: dict[str, type[Model]] = {

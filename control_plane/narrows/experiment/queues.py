@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Linux's units of gains: of PIE's 1/s, and of PI2's Hz.
+PIE_GAINS, PI2_GAINS = 16, 256
+
 
 @dataclass(frozen=True)
 class HeadDrop:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Plan
+from narrows.live.serving import Served
 from narrows.switch.readings import QueueStats
 
 DEFAULT_ADDRESS = "127.0.0.1:9464"
@@ -26,7 +25,7 @@ PATIENCE_S = 5.0
 LINK = ("bottleneck", "link")
 
 
-class MetricsPage:
+class MetricsPage(Served):
     """Serves ``/metrics``; a context manager. Between runs it has the figures of the last one."""
 
     def __init__(self, address: str = DEFAULT_ADDRESS) -> None:
@@ -41,14 +40,11 @@ class MetricsPage:
         self._collector: Path | None = None
         self._collected = ""
         self._queues: Mapping[str, QueueStats] = {}
-        try:
-            if not host or not port.isdecimal():
-                raise InputError(f"--metrics-address {address}: allowed: HOST:PORT, such as {DEFAULT_ADDRESS}")
-            self._server = _Server((host.removeprefix("[").removesuffix("]"), int(port)), _handler(self.text))
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or "is no TCP port"
-            raise InputError(f"--metrics-address {address}: {reason}; allowed: a free port of this machine") from error
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics")
+        option = f"--metrics-address {address}"
+        if not host or not port.isdecimal():
+            raise InputError(f"{option}: allowed: HOST:PORT, such as {DEFAULT_ADDRESS}")
+        place = (host.removeprefix("[").removesuffix("]"), int(port))
+        super().__init__(_Server, place, _handler(self.text), option, "a free port of this machine")
 
     @property
     def url(self) -> str:
@@ -56,19 +52,6 @@ class MetricsPage:
         host, port = self._server.server_address[:2]
         name = f"[{host!s}]" if ":" in str(host) else str(host)
         return f"http://{name}:{port}/metrics"
-
-    def __enter__(self) -> Self:
-        """Begin to serve."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """No thread and no port stays."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     def begin(self, plan: Plan, collector: Path | None) -> None:
         """See `narrows.run.figures.Figures`."""

@@ -12,9 +12,9 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from narrows.errors import InputError
+from narrows.live.serving import Served
 
 ADDRESS = "127.0.0.1"
 # Ten minutes at two snapshots a second: what a page that is opened late can still show.
@@ -27,7 +27,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 Event = tuple[int, str]
 
 
-class LivePage:
+class LivePage(Served):
     """Serves one page and a stream of events to any number of browsers; a context manager.
 
     Events are JSON objects with a ``kind``. ``runs`` names all runs that there will be, and most others say by ``run``
@@ -49,12 +49,7 @@ class LivePage:
         self._latest: dict[tuple[int, str], Event] = {}
         self._number = 0
         self._closed = False
-        try:
-            self._server = _Server((ADDRESS, port), _handler(self))
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or "is no TCP port"
-            raise InputError(f"--live-port {port}: {reason}; allowed: a free port, 0 for any") from error
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="live page")
+        super().__init__(_Server, (ADDRESS, port), _handler(self), f"--live-port {port}", "a free port, 0 for any")
 
     @property
     def port(self) -> int:
@@ -66,11 +61,6 @@ class LivePage:
         """Address of the page."""
         return f"http://{ADDRESS}:{self.port}/"
 
-    def __enter__(self) -> Self:
-        """Begin to serve."""
-        self._thread.start()
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -79,9 +69,7 @@ class LivePage:
         with self._news:
             self._closed = True
             self._news.notify_all()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__exit__(kind, error, trace)
 
     def publish(self, kind: str, data: dict[str, Any]) -> None:
         """Send an event to all pages, now and later."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import CoDel, DualPi2, Fair, HeadDrop, Pi2, Pie, Queue, Step
+from narrows.experiment.queues import PI2_GAINS, PIE_GAINS, CoDel, DualPi2, Fair, HeadDrop, Pi2, Pie, Queue, Step
 
 if TYPE_CHECKING:
     from narrows.switch import traffic_manager_pb2 as pb
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 NO_THRESHOLD = (1 << 32) - 1
 # Probabilities are of 56 bits in PIE, of 32 in PI2 (p4src/v1model/queue_management).
 PIE_CERTAIN, PI2_CERTAIN = (1 << 56) - 1, (1 << 32) - 1
-PIE_GAINS, PI2_GAINS, PI2_UNIT_NS = 16, 256, 64
-
+PI2_UNIT_NS = 64
 # Packets that the longest queue of FQ-CoDel loses at once, at most (RFC 8290, section 4.1).
 FQ_CODEL_BATCH = 64
 
@@ -39,11 +38,7 @@ def laws(link: Link, frame_bytes: int) -> Iterator[tuple[str, Call]]:
 def _enqueue_law(link: Link, mtu: int) -> Call | None:
     match link.management:
         case Pie(target_ns=target, ecn=ecn):
-            in_packets = link.limit_packets is not None
-            limits = {
-                "limit_bytes": 0 if in_packets else link.limit_bytes,
-                "limit_packets": link.limit_packets or 0,
-            }
+            limits = {"limit_bytes": link.byte_limit, "limit_packets": link.limit_packets or 0}
             return "pie_at_enqueue", {"target": target, "mtu": mtu, **limits, "ecn_marks": int(ecn)}
         case DualPi2():
             return "two_queues", {}

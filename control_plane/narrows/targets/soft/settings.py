@@ -19,7 +19,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             port=link.port,
             queue=link.queue,
             rate_bps=link.rate_bps,
-            limit_bytes=limit_bytes(link),
+            limit_bytes=link.byte_limit,
             limit_packets=link.limit_packets or 0,
             # Until the experiment starts, its nominal rate holds.
             rate_schedule=None if link.schedule is None else rate_message(link.schedule),
@@ -32,11 +32,6 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
         )
 
 
-def limit_bytes(link: Link) -> int:
-    """The limit in bytes: none of a depth in packets, since it would count a short packet for less."""
-    return link.limit_bytes if link.limit_packets is None else 0
-
-
 def change_request(before: Link, after: Link) -> pb.ConfigureRequest:
     """What the traffic manager is asked for to make one constant link another."""
     new_limit = (before.limit_bytes, before.limit_packets) != (after.limit_bytes, after.limit_packets)
@@ -44,7 +39,7 @@ def change_request(before: Link, after: Link) -> pb.ConfigureRequest:
         port=after.port,
         queue=after.queue,
         rate_bps=after.rate_bps if before.rate_bps != after.rate_bps else None,
-        limit_bytes=limit_bytes(after) if new_limit else None,
+        limit_bytes=after.byte_limit if new_limit else None,
         limit_packets=(after.limit_packets or 0) if new_limit else None,
         delay_ns=after.delay_ns if before.delay_ns != after.delay_ns else None,
     )

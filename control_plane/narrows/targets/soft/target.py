@@ -232,10 +232,9 @@ class SoftTarget(P4RuntimeTarget):
         from narrows.switch import traffic_manager_pb2 as pb
 
         manager = self._switch.manager
-        found = [
-            *(await manager.flow_drops(port, queue)).flows,
-            *(await manager.flow_drops(port, queue, pb.MANAGED)).flows,
-        ]
+        # Only a program with laws drops at departure.
+        causes = [pb.TAIL] if self._program == PROGRAM else [pb.TAIL, pb.MANAGED]
+        found = [drop for cause in causes for drop in (await manager.flow_drops(port, queue, cause)).flows]
         drops = [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in found]
         for index, link in self._dropping.items():
             if (link.port, link.queue) == (port, queue):
@@ -279,13 +278,12 @@ class SoftTarget(P4RuntimeTarget):
 
     async def _read_back(self, plan: Plan) -> AppliedSettings:
         from narrows.switch.p4runtime_entries import program_digests
-        from narrows.targets.soft.settings import limit_bytes
 
         queues = {(queue.port, queue.queue): queue for queue in await self.queues()}
         applied = {}
         for link in plan.links:
             queue = queues.get((link.port, link.queue))
-            asked = (link.rate_bps, limit_bytes(link), link.limit_packets or 0)
+            asked = (link.rate_bps, link.byte_limit, link.limit_packets or 0)
             if queue is None or (queue.rate_bps, queue.limit_bytes, queue.limit_packets) != asked:
                 raise RunError(f"the softswitch's queue for {link.name} reads back as {queue}, not {link}")
             await self._check_messages(link, plan.frame_bytes)

@@ -39,6 +39,11 @@ impl Management {
     }
 }
 
+/// How packets are scheduled that are managed so, or not at all.
+pub(super) fn scheduling_of(management: Option<Management>) -> Scheduling {
+    management.map_or(Scheduling::Fifo, |management| management.scheduling)
+}
+
 /// Shortest period of the timer: it is a run of the program each time, whether packets come or not.
 const MIN_PERIOD_NS: u64 = 1_000;
 
@@ -84,8 +89,7 @@ impl<P> TrafficManager<P> {
         if queue.management == management {
             return Ok(());
         }
-        let scheduling = |management: Option<Management>| management.map_or(Scheduling::Fifo, |m| m.scheduling);
-        let (before, after) = (scheduling(queue.management), scheduling(management));
+        let (before, after) = (scheduling_of(queue.management), scheduling_of(management));
         if before != after && !queue.is_empty() {
             return Err(format!(
                 "port {port}, queue {priority}: packets wait in it, so that their order cannot change"

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use narrows_pipeline::EgressMeta;
 
 use super::curve::NEVER;
-use super::management::{Management, QueueState};
+use super::management::{scheduling_of, Management, QueueState};
 use super::scheduler::{Scheduler, Scheduling};
 use super::shaper::Shaper;
 use crate::line::{Delay, Loss, LossCause};
@@ -278,7 +278,7 @@ impl<P> Queue<P> {
 
     /// Several queues share the link in turn.
     pub fn is_fair(&self) -> bool {
-        self.management.is_some_and(|management| matches!(management.scheduling, Scheduling::Fair { .. }))
+        matches!(scheduling_of(self.management), Scheduling::Fair { .. })
     }
 
     /// Whether there is room for so much more.
@@ -481,9 +481,8 @@ impl<P> Queue<P> {
 
     /// The program manages the queue otherwise. It is empty where packets are scheduled otherwise.
     pub fn set_management(&mut self, management: Option<Management>) {
-        let scheduling = |management: Option<Management>| management.map_or(Scheduling::Fifo, |m| m.scheduling);
-        if scheduling(self.management) != scheduling(management) {
-            self.scheduler = Scheduler::new(scheduling(management)).map(Box::new);
+        if scheduling_of(self.management) != scheduling_of(management) {
+            self.scheduler = Scheduler::new(scheduling_of(management)).map(Box::new);
         }
         self.management = management;
     }
@@ -518,10 +517,7 @@ impl<P> Queue<P> {
         let waiting = self.waiting_from_now(packet, arrival);
         match &mut self.scheduler {
             None => self.waiting.push_back(waiting),
-            Some(scheduler) => {
-                let queue = scheduler.queue_of(arrival.priority - self.priority, arrival.flow.unwrap_or(0));
-                scheduler.push(queue, waiting);
-            }
+            Some(scheduler) => scheduler.push(arrival.priority - self.priority, arrival.flow, waiting),
         }
         let length = arrival.length;
         self.depth_bytes += u64::from(length);
@@ -531,15 +527,14 @@ impl<P> Queue<P> {
 
     /// A packet that found nothing waiting and the link idle is the next one of any order.
     pub fn pass_idle(&mut self, packet: P, arrival: Arrival) -> P {
-        let Some(scheduler) = &mut self.scheduler else {
+        if self.scheduler.is_none() {
             return packet;
-        };
-        scheduler.link_was_idle();
+        }
         let waiting = self.waiting_from_now(packet, arrival);
-        let Some(scheduler) = &mut self.scheduler else {
-            return waiting.packet;
-        };
-        scheduler.pass(scheduler.queue_of(arrival.priority - self.priority, arrival.flow.unwrap_or(0)), waiting)
+        match &mut self.scheduler {
+            None => waiting.packet,
+            Some(scheduler) => scheduler.pass(arrival.priority - self.priority, arrival.flow, waiting),
+        }
     }
 
     #[inline(always)]
@@ -558,7 +553,7 @@ impl<P> Queue<P> {
     /// Drops what waits until there is room for so much more: the oldest packets, of fair queues those of the longest one (RFC
     /// 8290, section 4.1).
     pub fn push_out(&mut self, bytes: u32, packets: u64, mut dropped: impl FnMut(P)) {
-        let scheduling = self.management.map_or(Scheduling::Fifo, |management| management.scheduling);
+        let scheduling = scheduling_of(self.management);
         while !self.has_room(bytes, packets) && !self.is_empty() {
             let (from, count) = match (&self.scheduler, scheduling) {
                 (Some(scheduler), Scheduling::Fair { batch, .. }) => {

@@ -94,15 +94,16 @@ impl<P> Scheduler<P> {
     }
 
     /// The queue of a packet: `above` is its priority above that of the link's first queue.
-    pub fn queue_of(&self, above: u8, flow: u32) -> usize {
+    fn queue_of(&self, above: u8, flow: Option<u32>) -> usize {
         match &self.order {
             Order::Coupled { .. } => usize::from(above & 1),
-            Order::Fair { .. } => flow as usize & (self.queues.len() - 1),
+            Order::Fair { .. } => flow.unwrap_or(0) as usize & (self.queues.len() - 1),
         }
     }
 
-    /// The link was idle when a packet came: it has asked for a packet in vain, so that what queues owe each other is forgotten.
-    pub fn link_was_idle(&mut self) {
+    /// The only packet passes its queue. The link was idle when it came: it had asked for a packet in vain, so that what queues
+    /// owe each other is forgotten.
+    pub fn pass(&mut self, above: u8, flow: Option<u32>, waiting: Waiting<P>) -> P {
         match &mut self.order {
             Order::Coupled { credit, first_credit, .. } => *credit = *first_credit,
             Order::Fair { listed, new, old, .. } => {
@@ -111,11 +112,7 @@ impl<P> Scheduler<P> {
                 }
             }
         }
-    }
-
-    /// The only packet passes its queue.
-    pub fn pass(&mut self, queue: usize, waiting: Waiting<P>) -> P {
-        self.push(queue, waiting);
+        self.push(above, flow, waiting);
         match self.pop() {
             Some(waiting) => waiting.packet,
             None => unreachable!("it was pushed"),
@@ -132,7 +129,8 @@ impl<P> Scheduler<P> {
         }
     }
 
-    pub fn push(&mut self, queue: usize, mut waiting: Waiting<P>) {
+    pub fn push(&mut self, above: u8, flow: Option<u32>, mut waiting: Waiting<P>) {
+        let queue = self.queue_of(above, flow);
         waiting.depth_packets = telemetry_qdepth(self.found_packets(queue));
         self.asked_in_vain[queue] = false;
         self.bytes[queue] += u64::from(waiting.length);
@@ -246,12 +244,12 @@ mod tests {
     fn a_new_queue_goes_before_old_ones_and_shares_are_by_bytes() {
         let mut fair = scheduler(Scheduling::Fair { queues: 4, quantum: 1_000, batch: 1 });
         for _ in 0..8 {
-            fair.push(0, Waiting::of(0, 1_000));
-            fair.push(1, Waiting::of(1, 500));
+            fair.push(0, Some(0), Waiting::of(0, 1_000));
+            fair.push(0, Some(1), Waiting::of(1, 500));
         }
         // Both are new: each sends until its quantum is spent, and is old then.
         assert_eq!(served(&mut fair, 6), [0, 1, 1, 0, 1, 1]);
-        fair.push(2, Waiting::of(2, 100));
+        fair.push(0, Some(2), Waiting::of(2, 100));
         assert_eq!(served(&mut fair, 2), [2, 0]);
         // What is longest loses its oldest: 5,000 bytes of queue 0 against 2,000.
         assert_eq!(fair.longest().0, 0);
@@ -263,8 +261,8 @@ mod tests {
     fn coupled_queues_share_by_their_weight_while_both_have_packets() {
         let mut coupled = scheduler(Scheduling::Coupled { classic_percent: 10, mtu: 1_500 });
         for _ in 0..1_000 {
-            coupled.push(0, Waiting::of(0, 1_500));
-            coupled.push(1, Waiting::of(1, 1_500));
+            coupled.push(0, None, Waiting::of(0, 1_500));
+            coupled.push(1, None, Waiting::of(1, 1_500));
         }
         let classic = served(&mut coupled, 1_000).iter().filter(|queue| **queue == 0).count();
         // The first credit, -1.2 MTU x 100, is worth eight of ten packets to the second queue.
