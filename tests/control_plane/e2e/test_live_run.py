@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import urllib.request
@@ -66,7 +67,8 @@ def test_the_page_follows_a_run(tmp_path: Path, version: int) -> None:
     # The queue was read just before its drops by flow.
     by_flow = sum(flow["drops"] for flow in snapshots[-1]["flows"])
     assert 0.9 * counts[-1] <= by_flow <= run["drop_cross_check"]["bottleneck"]["port_drops"]
-    assert "5 s: " in printed and "cubic-1" in printed and "s left" in printed
+    # The first snapshot from 5 s on makes the line; on a busy machine that one is late.
+    assert re.search(r"\b[5-7] s: .*\bcubic-1\b.* s left", printed), printed
 
 
 def test_an_interrupted_run_takes_the_page_with_it(tmp_path: Path) -> None:
