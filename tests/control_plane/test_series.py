@@ -17,8 +17,8 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.hosts.exclusive import Exclusive
+from narrows.run import joining, side_by_side
 from narrows.run import series as series_module
-from narrows.run import side_by_side
 from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import ThisMachine
 from narrows.run.runner import CheckedRun, Outcome
@@ -47,16 +47,20 @@ FIRST, SECOND, THIRD, FOURTH = (
 )  # fmt: skip
 
 
+MADE = {"narrows_version": "1.2.3", "commit": "c" * 40, "host": {"kernel": "6.1.0"}}
+
+
 class Virtual(ThisMachine):
     """As an environment with a kernel of its own is seen from here."""
 
     kernel = "mine"
+    made_with: ClassVar[dict[str, str]] = {"kernel": "7.3.4", "kernel_config_sha256": "d" * 64}
 
 
 def write_result(directory: Path, experiment: dict[str, Any], **run: Any) -> None:
-    directory.mkdir(parents=True)
+    directory.mkdir(parents=True, exist_ok=True)
     (directory / "experiment.yaml").write_text(yaml.safe_dump(experiment))
-    (directory / "run.json").write_text(json.dumps({**RUN, **run}))
+    (directory / "run.json").write_text(json.dumps({**RUN, **MADE, **run}))
     (directory / "summary.json").write_text(json.dumps({**SUMMARY, "format": FORMAT}))
 
 
@@ -102,6 +106,9 @@ def sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
 
     made = Sweeps(tmp_path, [])
     monkeypatch.setattr(series_module, "check", check)
+    monkeypatch.setattr(joining, "__version__", MADE["narrows_version"])
+    monkeypatch.setattr(joining, "commit", lambda: MADE["commit"])
+    monkeypatch.setattr(ThisMachine, "made_with", MADE["host"])
     monkeypatch.setattr(side_by_side, "execute", made.execute)
     return made
 
@@ -218,9 +225,14 @@ def test_runs_of_several_machines_are_joined(sweeps: Sweeps) -> None:
 
 def test_runs_of_something_else_are_not_joined(sweeps: Sweeps) -> None:
     sweeps.go("there")
-    nothing = f"--add {sweeps.path / 'there'}: has no complete run of this series with the same settings"
-    for changes in ({"mtu": 9000}, {"flows": [{"cca": "cubic", "duration": "30s"}]}):
-        with pytest.raises(InputError, match=nothing):
+    there = f"--add {sweeps.path / 'there'}: "
+    for changes, said in (
+        ({"mtu": 9000}, f"{FIRST} was run with mtu 1500, not 9000; allowed"),
+        ({"flows": [{"cca": "cubic", "duration": "20s"}]}, "was run with .*flows.0.cca bbr, not cubic; "
+                                                          "flows.0.duration 30s, not 20s; allowed"),
+        ({"sweep": {"bottleneck.buffer": ["2bdp", "3bdp"]}}, "has no complete run of this series with the same setti"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=there + f".*{said}"):
             sweeps.go("here", changes, added=[sweeps.path / "there"])
     with pytest.raises(InputError, match=f"{FIRST} was run with --target soft; allowed"):
         sweeps.go("here", added=[sweeps.path / "there"], way=Way("soft", Virtual()))
@@ -229,7 +241,45 @@ def test_runs_of_something_else_are_not_joined(sweeps: Sweeps) -> None:
     assert not (sweeps.path / "here").exists()
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"commit": "e" * 40}, "commit eeeeeeeeeeee, not cccccccccccc"),
+        ({"commit": None}, "commit that is not recorded, not cccccccccccc"),
+        ({"narrows_version": "1.2.2"}, "Narrows 1.2.2, not 1.2.3"),
+        ({"host": {"kernel": "6.12.9"}}, "kernel 6.12.9, not 6.1.0"),
+    ],
+)
+def test_runs_of_another_commit_or_kernel_are_joined_only_if_that_is_asked_for(
+    sweeps: Sweeps, changed: dict[str, Any], said: str
+) -> None:
+    """They are compared with what would run the rest here, and where nothing is left to run, with each other."""
+    sweeps.outcome = lambda name: "complete" if name.startswith(("0001", "0002")) else RunError("enough")
+    with pytest.raises(RunError):
+        sweeps.go("there", {"repeat": 1, "sweep": {"bottleneck.buffer": ["0.5bdp", "1bdp", "2bdp"]}})
+    sweeps.outcome = lambda name: "complete"
+    other = sweeps.path / "there" / "0002-buffer=1bdp" / "run.json"
+    other.write_text(json.dumps({**json.loads(other.read_text()), **changed}))
+    expected = f"--add {sweeps.path / 'there'}: 0002-buffer=1bdp was made by {said}; allowed: .* --mixed"
+    for repeat in (1, 2):
+        with pytest.raises(InputError, match=expected):
+            sweeps.go("here", {"repeat": repeat}, added=[sweeps.path / "there"])
+    assert not (sweeps.path / "here").exists()
+    sweeps.go("here", added=[sweeps.path / "there"], mixed=True)
+    assert sweeps.ran == [SECOND, FOURTH] and len(sweeps.manifest("here")) == 4
+    # In a directory of one's own that is said, and of a kernel refused.
+    if "host" in changed:
+        with pytest.raises(InputError, match=r"here: .* was made by kernel 6\.12\.9, not 6\.1\.0"):
+            sweeps.go("here")
+    else:
+        (sweeps.path / "here" / FIRST / "run.json").unlink()
+        sweeps.go("here")
+        assert f"what is complete already was made by {said}" in sweeps.said
+
+
 def test_a_sweep_on_a_cluster(sweeps: Sweeps) -> None:
+    kernel = {"kernel": "mine", "release": "7.3.4", "config_sha256": "d" * 64}
+
     class Cluster:
         workers = 3
         lost: ClassVar[set[str]] = {THIRD}
@@ -242,7 +292,7 @@ def test_a_sweep_on_a_cluster(sweeps: Sweeps) -> None:
                     yield name, Done(None, "KilledWorker: lost", 1.0)
                     continue
                 made = sweeps.path / "workers" / Path(name).name
-                write_result(made, yaml.safe_load(one.experiment), virtual_time={"kernel": "mine"})
+                write_result(made, yaml.safe_load(one.experiment), virtual_time=kernel)
                 yield name, Done(pack(made), "", 1.0)
 
     cluster: Any = Cluster()
@@ -251,6 +301,10 @@ def test_a_sweep_on_a_cluster(sweeps: Sweeps) -> None:
     assert "4 runs, 3 at once" in sweeps.said
     assert sweeps.manifest() == [(SECOND, "complete"), (FOURTH, "complete")]
     cluster.lost.clear()
+    kernel["config_sha256"] = "e" * 64
+    with pytest.raises(RunError, match="the worker's run was made by kernel configuration eeeeeeeeeeee, not dddddddd"):
+        sweeps.go(way=Way("soft", Virtual()), cluster=cluster)
+    kernel["config_sha256"] = "d" * 64
     assert sweeps.go(way=Way("soft", Virtual()), cluster=cluster) == ["complete"] * 2
     assert len(sweeps.manifest()) == 4 and sweeps.ran == []
 

@@ -26,6 +26,7 @@ from narrows.hosts import machine
 from narrows.run import side_by_side
 from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import THIS_MACHINE
+from narrows.run.joining import made_here
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
 from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points
@@ -189,13 +190,19 @@ def test_other_points_stay_in_the_results(study: _Study) -> None:
     assert len(read_results(study.out / RESULTS).points) == 3
 
 
-def go_with(study: _Study, path: Path) -> Results:
-    """Run the study in a new directory, with points that were measured elsewhere."""
-    points = study.points()
+def go_with(study: _Study, path: Path, made: dict[str, str] | None = None, mixed: bool = False) -> Results:
+    """Run the study in a new directory, with points that were measured elsewhere, by what would be here if not by."""
+    points, data = study.points(), json.loads(path.read_text())
+    if isinstance(data["points"], list):
+        for point in data["points"]:
+            point["provenance"] = made_here(THIS_MACHINE) if made is None else made
+        path.write_text(json.dumps(data))
     elsewhere = [read_elsewhere(path, STUDY, "quick", points)]
     study.ran.clear()
     console, out = Console(quiet=True), study.path / "new"
-    return StudyRun(STUDY, "quick", out, "soft", lambda _: SoftTarget(), console, elsewhere=elsewhere).run(points)
+    return StudyRun(STUDY, "quick", out, "soft", lambda _: SoftTarget(), console, elsewhere=elsewhere, mixed=mixed).run(
+        points
+    )
 
 
 def test_what_was_measured_elsewhere_is_not_run_again(study: _Study) -> None:
@@ -220,12 +227,22 @@ def test_what_was_measured_with_other_settings_is_refused(study: _Study) -> None
     study.go()
     path = study.out / RESULTS
     study.write({"flows.*.duration": "2s"})
-    with pytest.raises(InputError, match=f"--add {path}: one was run with other settings; allowed: those of this"):
+    with pytest.raises(InputError, match=f"--add {path}: one was run with flows.0.duration 1s, not 2s; allowed"):
         go_with(study, path)
     # More repetitions, or fewer values of what is swept, are the same settings.
     study.write(repeat=2, sweep={"bottleneck.buffer": ["1bdp", "2bdp"]})
     assert len(go_with(study, path).points) == 4
     assert [name[-2:] for name in study.ran] == ["r2", "r2"]
+
+
+def test_what_another_commit_or_kernel_measured_is_taken_in_only_if_that_is_asked_for(study: _Study) -> None:
+    study.go()
+    path, here = study.out / RESULTS, made_here(THIS_MACHINE)
+    for name, title in (("commit", "commit"), ("kernel", "kernel")):
+        with pytest.raises(InputError, match=f"--add: one/0001-buffer=1bdp was made by {title} other, not .* --mixed"):
+            go_with(study, path, {**here, name: "other"})
+    assert not (study.path / "new").exists()
+    assert len(go_with(study, path, {**here, "commit": "other"}, mixed=True).points) == 3 and study.ran == []
 
 
 @pytest.mark.parametrize(
@@ -439,7 +456,9 @@ def test_points_on_a_cluster(study: _Study) -> None:
                     continue
                 made = study.path / f"worker-{number}"
                 made.mkdir()
-                run = {"status": "complete", "virtual_time": {"cpu_s": 3.0}}
+                here = made_here(THIS_MACHINE)
+                run = {"status": "complete", "virtual_time": {"cpu_s": 3.0}, "host": {"kernel": here["kernel"]},
+                       "narrows_version": here["version"], "commit": here.get("commit")}  # fmt: skip
                 (made / "run.json").write_text(json.dumps(run))
                 (made / "experiment.yaml").write_text(one.experiment)
                 (made / "summary.json").write_text("{}")

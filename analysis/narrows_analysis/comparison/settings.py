@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 from narrows_formats import files
+from narrows_formats.flat import flat
 
 from narrows_analysis.records.run_directory import read_run
 
@@ -24,7 +24,7 @@ def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
     run = read_run(directory)
     path = directory / files.EXPERIMENT
     written = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    found = {name: str(value) for name, value in _flat(written) if name != "name" and name not in swept}
+    found = {name: str(value) for name, value in flat(written).items() if name != "name" and name not in swept}
     guest = run.raw.get("virtual_time") or {}
     ran_on = {
         "target": run.profile.name,
@@ -41,12 +41,3 @@ def differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[tuple
     names = dict.fromkeys([*first, *second])
     pairs = [(name, first.get(name, NONE), second.get(name, NONE)) for name in names]
     return [one for one in pairs if one[1] != one[2]]
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, inner in items:
-            yield from _flat(inner, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, value

@@ -21,6 +21,7 @@ Jobs = Annotated[
     int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
 ]
 Inventory = Annotated[Path | None, typer.Option(help="The testbed (YAML), for soft or tofino.", show_default=False)]
+Mixed = Annotated[bool, typer.Option("--mixed", help="Take in with --add what other code or another kernel made.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from narrows.cli.options import Inventory, Jobs, KernelName, Settings, Virtual, way_of
+from narrows.cli.options import Inventory, Jobs, KernelName, Mixed, Settings, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.targets.registry import LOCAL, NAMES, check_options, target_factory
 
@@ -52,6 +52,7 @@ def run(
             show_default="none",
         ),
     ] = None,
+    mixed: Mixed = False,
     settings: Settings = None,
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
     live_port: Annotated[
@@ -118,7 +119,8 @@ def run(
             console.print(f"metrics: {figures.url}", soft_wrap=True, highlight=False)
             way = replace(way, environment=ThisMachine(figures))
         workers = None if cluster is None else stack.enter_context(contextlib.closing(Cluster(cluster)))
-        for outcome in run_series(series, make_target, directory, console, live_page, way, jobs, workers, add or ()):
+        outcomes = run_series(series, make_target, directory, console, live_page, way, jobs, workers, add or (), mixed)
+        for outcome in outcomes:
             show(outcome, results, alone=series.single)
             made.append(_as_json(outcome))
             if outcome.status == "partial":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from narrows_analysis.studies.names import NAMES as STUDIES
 
-from narrows.cli.options import Inventory
+from narrows.cli.options import Inventory, Mixed
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.studies.processors import CPUS_A_RUN, this_machine
 from narrows.targets.registry import LOCAL, NAMES, target_factory
@@ -94,6 +94,7 @@ def study(
             show_default="none",
         ),
     ] = None,
+    mixed: Mixed = False,
     publish_to: Annotated[
         Path | None,
         typer.Option(
@@ -149,7 +150,7 @@ def study(
     if directory.exists() and not directory.is_dir():
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
     make_target = target_factory(target, None, inventory, directory, virtual)
-    runner = StudyRun(chosen, variant, directory, target, make_target, console, senders, elsewhere)
+    runner = StudyRun(chosen, variant, directory, target, make_target, console, senders, elsewhere, mixed)
     wanted = {point.directory for point in points}
     others = [point for point in everything if point.directory not in wanted]
     with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:

@@ -85,6 +85,12 @@ def pack(directory: Path) -> bytes:
     return archive.getvalue()
 
 
+def read_file(archive: bytes, name: str) -> bytes:
+    """One of an archive's files."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        return file.read(name)
+
+
 def unpack(archive: bytes, directory: Path) -> None:
     """Put an archive's files into a directory, which takes the place of one that is there, in one step.
 

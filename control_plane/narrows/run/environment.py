@@ -48,6 +48,11 @@ class Environment(Protocol):
         ...
 
     @property
+    def made_with(self) -> dict[str, str]:
+        """What makes a run there beside the code, by the names that provenance has: the hosts' kernel."""
+        ...
+
+    @property
     def records(self) -> Path:
         """Directory of the records of runs there."""
         ...
@@ -104,6 +109,11 @@ class ThisMachine:
         """Show ``figures`` what is measured; ``driver`` drives the run."""
         self._figures = figures
         self._driver = driver
+
+    @property
+    def made_with(self) -> dict[str, str]:
+        """The running kernel."""
+        return {"kernel": machine.describe()["kernel"]}
 
     def refusals(self, plan: Plan) -> list[str]:
         """Models of hosts that are what they are."""

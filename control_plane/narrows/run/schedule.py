@@ -7,23 +7,23 @@ middle of it goes on when it is started again: a run has its name only once it i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import yaml
 from narrows_formats import files
 from rich.console import Console
 
 from narrows.errors import InputError, RunError
-from narrows.experiment.loader import validate
 from narrows.experiment.model import Experiment
 from narrows.hosts.exclusive import Exclusive
 from narrows.hosts.state import RunState, dead_runs
-from narrows.run.cluster import Cluster, job, unpack
+from narrows.run.cluster import Cluster, job, read_file, unpack
+from narrows.run.joining import difference, experiment_of, made_by, made_here
 from narrows.run.progress import Page
 from narrows.run.results import make_directory
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
@@ -223,7 +223,9 @@ def _execute_elsewhere(cluster: Cluster, tasks: Sequence[Task], attempts: Sequen
     with closing(cluster.run(jobs)) as ends:
         for name, done in ends:
             outcome: Outcome | RunError = RunError(done.problem)
-            if done.archive is not None:
+            if done.archive is not None and (other := _other(done.archive, tasks[numbers[name]].run)):
+                outcome = RunError(f"the worker's run {other}")
+            elif done.archive is not None:
                 directory = attempts[numbers[name]].directory
                 unpack(done.archive, directory)
                 outcome = Outcome("complete", "", directory, load(directory).summary, ())
@@ -235,10 +237,6 @@ def is_below(state: RunState, directory: Path) -> bool:
     return any(Path(results).is_relative_to(directory.absolute()) for results in state.directories)
 
 
-def experiment_of(directory: Path) -> dict[str, Any] | None:
-    """The experiment of a run, with defaults for fields that are newer than it; None if it is none any more."""
-    path = directory / files.EXPERIMENT
-    try:
-        return validate(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)).as_yaml_data()
-    except (InputError, OSError, yaml.YAMLError):
-        return None
+def _other(archive: bytes, run: CheckedRun) -> str:
+    """In what a worker differs from this machine; empty if in nothing."""
+    return difference(made_by(json.loads(read_file(archive, files.RUN))), made_here(run.environment))

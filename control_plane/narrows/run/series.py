@@ -25,10 +25,11 @@ from narrows.experiment.sweep import Point, Series
 from narrows.experiment.without_effect import without_effect
 from narrows.run.cluster import Cluster, options_elsewhere
 from narrows.run.environment import THIS_MACHINE, Environment
+from narrows.run.joining import difference, find_runs, made_by, made_here, read_record, refuse_mixed
 from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
 from narrows.run.runner import Outcome, check
-from narrows.run.schedule import Ended, Schedule, Task, experiment_of
+from narrows.run.schedule import Ended, Schedule, Task
 from narrows.run.time_left import TimeLeft
 from narrows.targets.base import Target
 
@@ -52,6 +53,17 @@ class Way:
             virtual = f" --virtual --kernel {kernel}" if kernel else ""
             raise InputError(f"{where} was run with --target {target}{virtual}; allowed: runs made as these are to be")
 
+    def refuse_other_kernel(self, run: Mapping[str, Any], where: str) -> None:
+        """See that a run was made on the kernel that would make it now, where it says on which it was.
+
+        Raises:
+            InputError: it was not; ``where`` begins the message.
+        """
+        ours = self.environment.made_with
+        theirs = {name: value for name, value in made_by(run).items() if name in ours}
+        if other := difference(theirs, {name: ours[name] for name in theirs}):
+            raise InputError(f"{where} {other}; allowed: runs made as these are to be")
+
 
 def run_series(
     series: Series,
@@ -63,6 +75,7 @@ def run_series(
     jobs: int | None = None,
     cluster: Cluster | None = None,
     added: Sequence[Path] = (),
+    mixed: bool = False,
 ) -> Iterator[Outcome]:
     """Run every point that is not complete in the directory, each once before any twice, and give each outcome.
 
@@ -79,6 +92,7 @@ def run_series(
         jobs: how many runs may be under way at once; as many as the environment takes if None.
         cluster: whose workers make the runs, instead of this machine.
         added: directories of the same series from other machines, whose complete runs are taken in.
+        mixed: take them in whatever code and kernel they were made by.
 
     Raises:
         InputError: a point cannot run here as written, or a directory holds something else; nothing was changed.
@@ -101,13 +115,20 @@ def run_series(
     points = {point.directory: point for point in sorted(series.points, key=lambda point: point.repetition)}
     with Schedule(directory, console, page, cluster) as schedule:
         complete = {name for name, point in points.items() if _is_complete(schedule, directory, point, way)}
-        added_runs = {name: run for name, run in _found(added, points, way).items() if name not in complete}
-        tasks = [_task(points[name], make_target, way) for name in points if name not in complete | {*added_runs}]
+        joined = {name: run for name, run in _found(added, points, way).items() if name not in complete}
+        tasks = [_task(points[name], make_target, way) for name in points if name not in complete | {*joined}]
+        made = [made_by(read_record(directory / name)) for name in complete]
+        if not mixed:
+            runs = [(f"--add {run.parent}: {run.name}", made_by(read_record(run))) for run in joined.values()]
+            refuse_mixed(runs, [*made, *([made_here(way.environment)] if tasks else [])])
+        if tasks and (other := next(filter(None, (difference(one, made_here(way.environment)) for one in made)), "")):
+            note = f"note: what is complete already {other}"
+            console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
         _note(series, tasks, console)
         schedule.begin([way.environment.records])
-        for name, run in added_runs.items():
+        for name, run in joined.items():
             replace_directory(directory / name, partial(shutil.copytree, run, symlinks=True))
-        statuses = dict.fromkeys((*complete, *added_runs), "complete")
+        statuses = dict.fromkeys((*complete, *joined), "complete")
         sweep_results.write_manifest(directory, _manifest(series, statuses))
         at_once = schedule.at_once(way.environment.at_once([task.run.plan for task in tasks], jobs) if tasks else 1)
         several = f", {at_once} at once" if at_once > 1 else ""
@@ -231,38 +252,25 @@ def _is_complete(schedule: Schedule, directory: Path, point: Point, way: Way) ->
     # A new sweep does not import what reads runs.
     if not (run / files.RUN).exists() or not schedule.is_complete(point.directory, [point.experiment]):
         return False
-    way.refuse_other(_record(run), f"--out {directory}: {point.directory}")
+    record, where = read_record(run), f"--out {directory}: {point.directory}"
+    way.refuse_other(record, where)
+    way.refuse_other_kernel(record, where)
     return True
 
 
 def _found(added: Sequence[Path], points: Mapping[str, Point], way: Way) -> dict[str, Path]:
-    """Complete runs of points in other directories, whatever their names are there.
+    """Runs of points in other directories, of each the first.
 
     Raises:
-        InputError: one of the directories has none, or one that was made in another way.
+        InputError: one of the directories has none, or something else, or one that was made in another way.
     """
     found: dict[str, Path] = {}
     for place in added:
-        runs = [path.parent for path in sorted(place.glob(f"[!.]*/{files.RUN}"))]
-        complete = {_key(experiment_of(run)): run for run in runs if _record(run).get("status") == "complete"}
-        keys = {name: _key(point.experiment.as_yaml_data()) for name, point in points.items()}
-        ours = {name: complete[key] for name, key in keys.items() if key in complete}
-        if not ours:
-            allowed = "allowed: the directory of a sweep that has"
-            raise InputError(f"--add {place}: has no complete run of this series with the same settings; {allowed}")
-        for run in ours.values():
-            way.refuse_other(_record(run), f"--add {place}: {run.name}")
-        found |= ours
+        theirs = find_runs(place, points)
+        for run in theirs.values():
+            way.refuse_other(read_record(run), f"--add {place}: {run.name}")
+        found = theirs | found
     return found
-
-
-def _record(directory: Path) -> dict[str, Any]:
-    """run.json as it is; empty if it cannot be read."""
-    try:
-        found = json.loads((directory / files.RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _key(data: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.studies.model import Results, Study, Variant, setting
 from narrows_analysis.studies.results import read_results
+from narrows_formats.flat import flat
 
 from narrows.errors import InputError
 from narrows.experiment.assignment import WHOLE
@@ -48,9 +49,14 @@ def _check(name: str, theirs: dict[str, Any] | None, ours: dict[str, Any], path:
     """See that two files of an experiment differ in the points that they ask for at most."""
     if theirs is None:
         raise InputError(f"--add {path}: does not say what was run as {name}; allowed: results that do")
-    if _settings(theirs, f"--add {path}: {name}") != _settings(ours, name):
-        raise InputError(f"--add {path}: {name} was run with other settings; allowed: those of this version")
+    said = _settings(theirs, f"--add {path}: {name}"), _settings(ours, name)
+    for field in dict.fromkeys([*said[0], *said[1]]):
+        this, that = (str(one.get(field)) for one in said)
+        if this != that:
+            raise InputError(
+                f"--add {path}: {name} was run with {field} {this}, not {that}; allowed: the study's settings"
+            )
 
 
 def _settings(data: dict[str, Any], origin: str) -> dict[str, Any]:
-    return validate({field: value for field, value in data.items() if field not in WHOLE}, origin).as_yaml_data()
+    return flat(validate({field: value for field, value in data.items() if field not in WHOLE}, origin).as_yaml_data())

@@ -7,6 +7,8 @@ from typing import Any
 
 from narrows_analysis.run_data import RunData
 
+from narrows.run.joining import made_by
+
 
 def provenance(run: RunData) -> dict[str, Any]:
     """Seed, version and commit of the code, kernel and digest of its configuration, and what was drawn for the run.
@@ -14,14 +16,10 @@ def provenance(run: RunData) -> dict[str, Any]:
     Without virtual time there is no digest: such a run cannot be made again to the bit.
     """
     record = run.run.raw
-    guest = record.get("virtual_time", {})
     found = {
         "seed": record.get("seed"),
-        "version": record.get("narrows_version"),
-        "commit": record.get("commit"),
-        "kernel": guest.get("release") or record.get("host", {}).get("kernel"),
-        "kernel_config_sha256": guest.get("config_sha256"),
+        **made_by(record),
         "rtt_s": run.run.bottleneck.rtt_s,
-        "hosts": guest.get("hosts"),
+        "hosts": record.get("virtual_time", {}).get("hosts"),
     }
     return {name: value for name, value in found.items() if value is not None}

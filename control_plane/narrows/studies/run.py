@@ -23,6 +23,7 @@ from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
 from narrows.run.cluster import Cluster, options_elsewhere
+from narrows.run.joining import made_here, refuse_mixed
 from narrows.run.results import give_to_user
 from narrows.run.runner import Outcome, check
 from narrows.run.schedule import Ended, Schedule, Task
@@ -49,6 +50,7 @@ class StudyRun:
         console: Console,
         senders: Sequence[Senders] = (),
         elsewhere: Sequence[Results] = (),
+        mixed: bool = False,
     ) -> None:
         """Nothing is created before `run`.
 
@@ -62,6 +64,7 @@ class StudyRun:
             senders: kernels that hosts can have; a point is run with the first one that has its algorithms. Without any
                 the running one.
             elsewhere: results of points, with their directories here, that are not to be run again.
+            mixed: whether these may have been measured by other code or on another kernel than here.
         """
         self._target = target
         self._senders = tuple(senders) or (this_machine(),)
@@ -75,6 +78,7 @@ class StudyRun:
         self._measured_as: dict[Path, Plan] = {}
         self._elsewhere = [one for one in elsewhere if one.points]
         self._known = {Path(point.directory): point for one in elsewhere for point in one.points}
+        self._mixed = mixed
         self._skipped: dict[str, str] = {}
         self._refusals: list[InputError] = []
 
@@ -98,6 +102,9 @@ class StudyRun:
             RunError: the directory is another running study's.
             Interrupted: a signal ended it; what is complete is kept.
         """
+        if not self._mixed:
+            for study_point in (*points, *others):
+                self._refuse_mixed(study_point)
         with Schedule(self._directory, self._console, cluster=cluster) as schedule:
             tasks: dict[str, tuple[StudyPoint, Task]] = {}
             for study_point in points:
@@ -122,6 +129,18 @@ class StudyRun:
                     self._take(tasks[ended.task.name][0], ended, f"[{number}/{len(tasks)}]")
         self._write()
         return self._results()
+
+    def _refuse_mixed(self, study_point: StudyPoint) -> None:
+        """See that a point that was measured elsewhere was so by this code, on the kernel that it would have here.
+
+        Raises:
+            InputError: it was not.
+        """
+        known = self._known.get(study_point.directory)
+        if known is not None:
+            runnable = self._runnable(study_point)
+            environment = (runnable[0][1] if runnable else self._senders[0]).environment
+            refuse_mixed([(f"--add: {study_point.directory}", known.provenance)], [made_here(environment)])
 
     def _task(self, study_point: StudyPoint) -> Task | None:
         """What is to be run for a point; None, with the reason noted, if that cannot be here as written."""

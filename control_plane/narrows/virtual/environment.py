@@ -47,6 +47,11 @@ class VirtualTime:
         return self._kernel.name
 
     @property
+    def made_with(self) -> dict[str, str]:
+        """The guests' kernel and its configuration."""
+        return {"kernel": self._about.release, "kernel_config_sha256": self._about.config_sha256}
+
+    @property
     def records(self) -> Path:
         """In the user's own directories."""
         return runs()
