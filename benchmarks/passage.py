@@ -23,13 +23,13 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import SwitchAttachment
 from narrows.hosts.links import run
-from narrows.hosts.netns import CARD, NetnsTestbed
+from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.traffic import socket_table
 from narrows.traffic.connection import Connection
 from narrows.traffic.traffic import Traffic
-from narrows.virtual import room
+from narrows.virtual import guest_memory
 from narrows.virtual.cores import core
 from narrows.virtual.guest import Guest, python
 from narrows.virtual.kernels import Kernel
@@ -96,14 +96,14 @@ async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Ke
         directory = Path(scratch)
         needed = (INIT.parent, *needed_directories(directory))
         (directory / TASK_FILE).write_bytes(pickle.dumps((link, options, experiment, plan, needed)))
-        guest = await Guest.start(kernel, room.memory_bytes(plan), python(str(INIT)), cpu, directory)
+        guest = await Guest.start(kernel, guest_memory.memory_bytes(plan), python(str(INIT)), cpu, directory)
         try:
             async for _ in guest.lines():
                 return pickle.loads((directory / FOUND_FILE).read_bytes())  # type: ignore[no-any-return]
         finally:
             guest.kill()
             await guest.wait()
-        raise RunError(f"{experiment.name}: the guest ended{guest.last_words()}")
+        raise RunError(f"{experiment.name}: the guest ended{guest.stderr_tail()}")
 
 
 async def measure(link: str, options: Sequence[object], experiment: Experiment, plan: Plan) -> Passage:
@@ -116,7 +116,7 @@ async def measure(link: str, options: Sequence[object], experiment: Experiment, 
     state = RunState.create()
     # Hosts and flows are those of a run in virtual time; the delay is made in one place, and not split.
     hosts = adapted(plan)
-    testbed = NetnsTestbed(hosts, state, experiment.mtu, CARD)
+    testbed = NetnsTestbed(hosts, state, experiment.mtu, NIC_CHECKSUM_OFFLOADS)
     try:
         with tempfile.TemporaryDirectory(prefix="narrows-passage-") as directory:
             results = Path(directory)

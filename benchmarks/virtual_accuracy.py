@@ -83,7 +83,7 @@ async def _boot(kernel: Kernel, shaper: str, rate: int) -> dict[str, float]:
         finally:
             guest.kill()
             await guest.wait()
-        raise RunError(f"{shaper} at {rate} bit/s: the guest ended{guest.last_words()}")
+        raise RunError(f"{shaper} at {rate} bit/s: the guest ended{guest.stderr_tail()}")
 
 
 @contextmanager

@@ -45,7 +45,7 @@ GROUPS = (
           "tests/studies/test_study_run.py", "tests/control_plane/test_series.py"), 900),
     Group("Guests killed, standing still, never up", (*PYTEST, "tests/virtual/test_in_a_guest.py"), 900),
     Group("Disk full, collector, reports lost", (*PYTEST, "tests/collector"), 600),
-    Group("Machines and sessions lost, two runs at once", (*PYTEST, "tests/control_plane/test_exclusive.py",
+    Group("Machines and sessions lost, two runs at once", (*PYTEST, "tests/control_plane/test_run_lock.py",
           "tests/tofino/test_faults.py", "tests/tofino/test_testbed.py", "tests/tofino/test_tofino_run.py"), 1200),
     Group("Parts of a run lost, ends at random moments", (*PYTEST, "tests/control_plane/e2e/test_run_faults.py",
           "tests/control_plane/e2e/test_run_bmv2.py", "tests/lab/test_soft_lab.py"), 1800,

@@ -15,7 +15,7 @@ $sudo .venv/bin/python ptf-tests/run.py --target soft --compiled p4src/compiled/
 $sudo .venv/bin/python ptf-tests/run.py --target soft --compiled p4src/compiled/v1model-managed --case management
 # One more than processors, since some of them wait.
 echo "test: Python, side by side"
-$sudo .venv/bin/python -m pytest -q -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder -m "not root or unhurried" --durations 15
+$sudo .venv/bin/python -m pytest -q -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder -m "not root or parallel_safe" --durations 15
 # Switches, testbeds and whole runs: what they see depends on what else the machine does.
 echo "test: Python, one by one"
-$sudo .venv/bin/python -m pytest -q -m "root and not unhurried" --durations 15
+$sudo .venv/bin/python -m pytest -q -m "root and not parallel_safe" --durations 15

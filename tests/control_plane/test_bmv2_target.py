@@ -40,7 +40,7 @@ def test_rate_is_the_nearest_for_full_size_frames(rate: str, mtu: int, packets_s
     found = plan(rate=rate, mtu=mtu)
     assert packets.packet_rate(found) == packets_s
     assert packets.bit_rate(packets_s, found.frame_bytes) == realised
-    assert packets.refusals(found) == []
+    assert packets.unsupported(found) == []
 
 
 @pytest.mark.parametrize(
@@ -57,49 +57,49 @@ def test_ecn_threshold_is_in_packets() -> None:
 
 def test_what_reports_cannot_hold_is_refused() -> None:
     # 19 bits of packets; 2^32 us = 4294.97 s at 10 packets/s are 42,949 packets and one in service.
-    assert packets.refusals(plan(rate="12.112Mbit", buffer=f"{2**19 - 1}packets")) == []
-    (refused,) = packets.refusals(plan(rate="12.112Mbit", buffer=f"{2**19}packets"))
+    assert packets.unsupported(plan(rate="12.112Mbit", buffer=f"{2**19 - 1}packets")) == []
+    (refused,) = packets.unsupported(plan(rate="12.112Mbit", buffer=f"{2**19}packets"))
     assert refused.endswith("allowed: 1 to 524287 with BMv2")
-    assert packets.refusals(plan(rate="121.12kbit", buffer="42948packets"), virtual=True) == []
-    (refused,) = packets.refusals(plan(rate="121.12kbit", buffer="42949packets"), virtual=True)
+    assert packets.unsupported(plan(rate="121.12kbit", buffer="42948packets"), virtual=True) == []
+    (refused,) = packets.unsupported(plan(rate="121.12kbit", buffer="42949packets"), virtual=True)
     assert "is a wait of 4295 s at 121.12kbit, and reports hold less than 4294.97 s; allowed: up to" in refused
 
 
 def test_the_fastest_rate() -> None:
-    assert packets.refusals(plan(rate="121.12Mbit")) == []
-    (refused,) = packets.refusals(plan(rate="121120001bit"))
+    assert packets.unsupported(plan(rate="121.12Mbit")) == []
+    (refused,) = packets.unsupported(plan(rate="121120001bit"))
     assert refused.endswith("allowed: up to 10000 frames/s, 121.12Mbit")
 
 
 def test_in_virtual_time_it_is_as_fast_as_is_asked() -> None:
-    assert packets.refusals(plan(rate="10Gbit"), virtual=True) == []
-    (refused,) = packets.refusals(plan(rate="18168bit", buffer="10packets"), virtual=True)
+    assert packets.unsupported(plan(rate="10Gbit"), virtual=True) == []
+    (refused,) = packets.unsupported(plan(rate="18168bit", buffer="10packets"), virtual=True)
     assert "BMv2 shapes in whole ones" in refused
 
 
 def test_cards_that_hold_frames_are_not_modelled() -> None:
-    (refused,) = packets.refusals(plan_of(hosts={"rx_usecs": 50}), virtual=True)
+    (refused,) = packets.unsupported(plan_of(hosts={"rx_usecs": 50}), virtual=True)
     assert refused == "hosts.rx_usecs: the receiver's frames come from BMv2 itself; allowed: with --target soft"
 
 
 def test_it_goes_into_a_guest_as_it_was_made() -> None:
     target: Bmv2Target = pickle.loads(pickle.dumps(Bmv2Target(Path("/opt/bmv2"), 3, virtual=True)))
-    inside = target.enter_guest(plan())
+    inside = target.prepare_for_guest(plan())
     assert inside.in_guest and inside.ports == plan().ports, "the delay line holds what comes back, as it does outside"
 
 
 def test_a_rate_must_be_near_whole_packets() -> None:
-    assert packets.refusals(plan(rate="1.211Mbit")) == []
-    (refused,) = packets.refusals(plan(rate="18168bit", buffer="10packets"))
+    assert packets.unsupported(plan(rate="1.211Mbit")) == []
+    (refused,) = packets.unsupported(plan(rate="18168bit", buffer="10packets"))
     assert "is 1.5 frames/s of 1514 B" in refused
     assert refused.endswith("such as 12.112kbit or 24.224kbit")
-    (refused,) = packets.refusals(plan(rate="6056bit", buffer="10packets"))
+    (refused,) = packets.unsupported(plan(rate="6056bit", buffer="10packets"))
     assert refused.endswith("such as 12.112kbit"), "no rate of 0 is proposed"
 
 
 def test_senders_are_limited_by_the_ports_of_the_delay_line() -> None:
-    assert packets.refusals(plan(groups=248)) == []
-    assert packets.refusals(plan(groups=249)) == [
+    assert packets.unsupported(plan(groups=248)) == []
+    assert packets.unsupported(plan(groups=249)) == [
         "flows: 249 groups; allowed: up to 248 with BMv2 (up to 500 with soft)"
     ]
 

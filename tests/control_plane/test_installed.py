@@ -78,8 +78,8 @@ def run(environment: Path, *options: str, **variables: str) -> subprocess.Comple
     program = find_binary(SOFTSWITCH)
     assert program is not None
     command = [str(environment / "venv" / "bin" / "narrows"), "run", "experiment.yaml", *options]
-    surroundings = {**os.environ, BINARIES_VARIABLE: str(program.parent), **variables}
-    return subprocess.run(command, capture_output=True, text=True, cwd=environment, env=surroundings)
+    host_metadata = {**os.environ, BINARIES_VARIABLE: str(program.parent), **variables}
+    return subprocess.run(command, capture_output=True, text=True, cwd=environment, env=host_metadata)
 
 
 @pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)

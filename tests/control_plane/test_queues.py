@@ -68,7 +68,7 @@ def test_tail_drop_has_the_program_that_it_had() -> None:
 
 
 def test_bmv2_refuses_what_it_has_not() -> None:
-    (refusal,) = packets.refusals(planned("codel"))
+    (refusal,) = packets.unsupported(planned("codel"))
     assert refusal.startswith("bottleneck.queue: ") and "--target soft" in refusal
 
 

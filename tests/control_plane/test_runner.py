@@ -90,7 +90,7 @@ class Measured:
     async def run(self, _progress: Any) -> None:
         (self._results.path / "kept").touch()
 
-    def surroundings(self) -> dict[str, Any]:
+    def host_metadata(self) -> dict[str, Any]:
         return {}
 
 

@@ -16,7 +16,7 @@ from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
-from narrows.hosts.exclusive import Exclusive
+from narrows.hosts.run_lock import RunLock
 from narrows.run import joining, side_by_side
 from narrows.run import series as series_module
 from narrows.run.cluster import Done, Job, pack
@@ -196,7 +196,7 @@ def test_a_directory_that_is_no_sweeps_is_refused(sweeps: Sweeps) -> None:
 
 def test_two_in_one_directory_are_refused(sweeps: Sweeps) -> None:
     (sweeps.path / "out").mkdir()
-    held = Exclusive(sweeps.path / "out")
+    held = RunLock(sweeps.path / "out")
     held.take([f"--out {sweeps.path / 'out'}"])
     (sweeps.path / "out" / "sweep.json").write_text(json.dumps({"name": "buffers", "sweep": ONE["sweep"], "repeat": 2,
                                                                "points": 4, "runs": []}))  # fmt: skip

@@ -20,7 +20,7 @@ def refused(link: dict[str, Any], **hosts: str) -> list[str]:
     flow = {"cca": "reno", "duration": "1s"}
     bottleneck = {"rate": "1Mbit", "rtt": "1ms", "buffer": "2packets", **link}
     data = {"name": "x", "bottleneck": bottleneck, "flows": [{**flow, "rtt": "1ms"}, flow], "hosts": hosts}
-    return SoftTarget().refusals(make_plan(validate(data, "x.yaml")))
+    return SoftTarget().unsupported(make_plan(validate(data, "x.yaml")))
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ time.sleep(600)
 
 
 @pytest.mark.needs("root")
-@pytest.mark.unhurried
+@pytest.mark.parallel_safe
 def test_a_process_namespace_ends_with_its_maker() -> None:
     """Also when that is killed, as a test or a run that had no time to end it."""
     with subprocess.Popen([sys.executable, "-c", MAKE_NAMESPACE], stdout=subprocess.PIPE, text=True) as maker:

@@ -123,11 +123,12 @@ def test_the_largest_initial_window_is_what_a_first_window_holds() -> None:
 def test_what_hosts_elsewhere_cannot_do_is_refused() -> None:
     tcp = {"initial_window": 4, "sysctls": {"net.ipv4.tcp_sack": 0}, "hystart": False, "notsent_lowat": "1kB"}
     experiment = experiment_of({**BULK, "tcp": tcp}, hosts={"sysctls": {"net.ipv4.tcp_dsack": 0}})
-    assert tcp_settings.refusals(experiment.flows, True, virtual=True, machines=False) == []
-    (real,) = tcp_settings.refusals(experiment.flows, True, virtual=False, machines=False)
+    assert tcp_settings.unsupported(experiment.flows, True, virtual=True, machines=False) == []
+    (real,) = tcp_settings.unsupported(experiment.flows, True, virtual=False, machines=False)
     assert real.startswith("flows.0.tcp.hystart: ") and real.endswith("fix: --virtual")
     fields = [
-        found.partition(":")[0] for found in tcp_settings.refusals(experiment.flows, True, virtual=False, machines=True)
+        found.partition(":")[0]
+        for found in tcp_settings.unsupported(experiment.flows, True, virtual=False, machines=True)
     ]
     assert fields == ["hosts.sysctls", "flows.0.tcp.initial_window", "flows.0.tcp.sysctls", "flows.0.tcp.hystart"]
 

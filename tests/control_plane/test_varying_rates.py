@@ -253,7 +253,7 @@ def test_a_sweep_over_traces(tmp_path: Path) -> None:
 def test_targets_that_cannot_refuse_it_by_name() -> None:
     steps = [{"at": "0s", "rate": "9Mbit"}, {"at": "1s", "rate": "8Mbit"}]
     plan = make_plan(validate(experiment({"steps": steps}), ""))
-    assert packets.refusals(plan) == [
+    assert packets.unsupported(plan) == [
         "bottleneck.rate: varies, and BMv2 sets a packet's time when it is queued; allowed: a constant rate, or "
         "--target soft"
     ]

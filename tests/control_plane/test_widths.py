@@ -35,11 +35,11 @@ def test_the_longest_wait_that_fits(bits: int, unit_ns: int, longest_bytes: int)
 
 def test_the_software_switch_refuses_what_its_reports_do_not_hold() -> None:
     target = SoftTarget()
-    assert target.refusals(plan("1Mbit", "1000packets")) == []
-    assert target.refusals(plan("100Gbit", f"{2**32 - 1}B")) == []
-    (deep,) = target.refusals(plan("100Gbit", f"{2**32}B"))
+    assert target.unsupported(plan("1Mbit", "1000packets")) == []
+    assert target.unsupported(plan("100Gbit", f"{2**32 - 1}B")) == []
+    (deep,) = target.unsupported(plan("100Gbit", f"{2**32}B"))
     assert deep.endswith("allowed: up to 4294967295 B, as reports hold")
     # 2^48 ns at 8 kbit/s, a byte in a millisecond, are 281 MB.
-    assert target.refusals(plan("8kbit", "281MB")) == []
-    (slow,) = target.refusals(plan("8kbit", "282MB"))
+    assert target.unsupported(plan("8kbit", "281MB")) == []
+    (slow,) = target.unsupported(plan("8kbit", "282MB"))
     assert "and reports hold less than 281475 s" in slow

@@ -18,7 +18,7 @@ from narrows.experiment.loader import load
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.experiment.workload import Gaps, Pareto, Sizes, Workload
-from narrows.traffic.base import is_sized
+from narrows.traffic.base import is_finite
 from narrows.traffic.flows import specify
 
 PARETO: dict[str, Any] = {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "10MB"}}
@@ -162,7 +162,7 @@ def test_sized_flows_and_workloads_are_planned(tmp_path: Path) -> None:
     assert (played.repeat, len(played.arrivals), sized.until) == (400, 400, "bulk")
     assert [flow.start_ns for flow in others] == [0, 2_000_000_000, 4_000_000_000]
     assert plan.end_ns is None
-    assert [is_sized(flow) for flow in plan.flows] == [True, True, False, False, False]
+    assert [is_finite(flow) for flow in plan.flows] == [True, True, False, False, False]
     flows = specify(played, ecn=False)["connections"]
     assert flows[0]["start_s"] == 1.0
     assert flows[399]["src_port"] == played.src_port + 399

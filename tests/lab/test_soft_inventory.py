@@ -120,8 +120,8 @@ def test_a_rate_that_a_nic_does_not_carry_is_refused() -> None:
     """2.5 Gbit/s with 24 B of preamble, FCS and gap around 1514 B: 2,460,988,296 bit/s."""
     inventory = lab()
     target = LabSoftTarget(1, inventory)
-    assert target.refusals(bind(plan_of(rate="2.46Gbit", buffer="1MB"), inventory)) == []
-    (refused,) = target.refusals(bind(plan_of(rate="2.461Gbit", buffer="1MB"), inventory))
+    assert target.unsupported(bind(plan_of(rate="2.46Gbit", buffer="1MB"), inventory)) == []
+    (refused,) = target.unsupported(bind(plan_of(rate="2.461Gbit", buffer="1MB"), inventory))
     assert refused == (
         "bottleneck.rate: is more than port right carries (2.5G, with preamble, FCS and gap); allowed: up to "
         "2460988296 bit/s"

@@ -92,7 +92,7 @@ def case_classes() -> dict[str, ast.ClassDef]:
 
 
 @pytest.mark.needs("root")
-@pytest.mark.unhurried
+@pytest.mark.parallel_safe
 def test_the_control_plane_of_every_case_is_accepted() -> None:
     command = [sys.executable, str(SUITE / "run.py"), "--target", "tofino-fake"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -24,7 +24,7 @@ from finsy.proto import p4i, p4r, p4r_grpc
 from google.protobuf import text_format
 from harness import BINARY, COMPILED, ROOT
 
-pytestmark = [pytest.mark.needs("narrows-softswitch"), pytest.mark.unhurried]
+pytestmark = [pytest.mark.needs("narrows-softswitch"), pytest.mark.parallel_safe]
 
 PROGRAMS = Path(__file__).parent / "p4" / "compiled"
 PRIMARY = p4r.Uint128(high=0, low=1)

@@ -35,7 +35,7 @@ from third_party import (
     start_switch,
 )
 
-pytestmark = [pytest.mark.needs("root", "narrows-softswitch"), pytest.mark.unhurried]
+pytestmark = [pytest.mark.needs("root", "narrows-softswitch"), pytest.mark.parallel_safe]
 
 ANSWER, DISCARD, UNMATCHED = "ProbeIngress.answer", "ProbeIngress.discard", "ProbeIngress.unmatched"
 COUNTER, MEMORY, LEARNED = "ProbeIngress.probes", "ProbeIngress.memory", "learned_t"

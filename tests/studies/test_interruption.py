@@ -19,7 +19,7 @@ from narrows.hosts.process import start_time
 from narrows.hosts.state import RunState, all_runs, existing_namespaces
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
-pytestmark = [pytest.mark.needs("root", SOFTSWITCH, COLLECTOR), pytest.mark.unhurried]
+pytestmark = [pytest.mark.needs("root", SOFTSWITCH, COLLECTOR), pytest.mark.parallel_safe]
 
 # ``narrows study`` with one study more, whose experiments are elsewhere.
 NARROWS = """

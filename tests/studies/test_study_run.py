@@ -31,7 +31,7 @@ from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
 from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points
 from narrows.studies.ccas import Algorithms
-from narrows.studies.elsewhere import read_elsewhere
+from narrows.studies.external_results import read_external_results
 from narrows.studies.run import RESULTS, StudyRun
 from narrows.studies.senders import this_machine
 from narrows.targets.soft.target import SoftTarget
@@ -197,7 +197,7 @@ def go_with(study: _Study, path: Path, made: dict[str, str] | None = None, mixed
         for point in data["points"]:
             point["provenance"] = made_here(THIS_MACHINE) if made is None else made
         path.write_text(json.dumps(data))
-    elsewhere = [read_elsewhere(path, STUDY, "quick", points)]
+    elsewhere = [read_external_results(path, STUDY, "quick", points)]
     study.ran.clear()
     console, out = Console(quiet=True), study.path / "new"
     return StudyRun(STUDY, "quick", out, "soft", lambda _: SoftTarget(), console, elsewhere=elsewhere, mixed=mixed).run(

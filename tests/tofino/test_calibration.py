@@ -46,7 +46,7 @@ class FakeBench:
     def __init__(self, switch: FakeSwitch, target: TofinoTarget) -> None:
         self._tm = switch.tm
         self._target = target
-        self._plan = target.adapt(make_plan(experiment_of(RATES[0])))
+        self._plan = target.bind_to_target(make_plan(experiment_of(RATES[0])))
 
     async def load(self, frame_bytes: int, rate_bps: float, seconds: float) -> Departures:
         """As many packets as tell, however long that would take."""
@@ -84,7 +84,7 @@ def found_on(switch: FakeSwitch, inventory: Inventory, log: Path) -> Findings:
     async def bench(rate_bps: int) -> AsyncIterator[Bench]:
         target = TofinoTarget(inventory, log)
         await target.start()
-        await target.configure(target.adapt(make_plan(experiment_of(rate_bps))))
+        await target.configure(target.bind_to_target(make_plan(experiment_of(rate_bps))))
         yield FakeBench(switch, target)
         await target.stop()
 
@@ -167,14 +167,14 @@ def test_runs_use_the_calibration_beside_the_inventory(switch: FakeSwitch, tmp_p
     def run() -> tuple[list[str], tuple[str, ...], float]:
         async def go() -> tuple[list[str], tuple[str, ...], float]:
             target = TofinoTarget(load_inventory(path), tmp_path / "audit.jsonl")
-            plan = target.adapt(make_plan(make_experiment(rate="1Gbit", buffer="200kB")))
+            plan = target.bind_to_target(make_plan(make_experiment(rate="1Gbit", buffer="200kB")))
             await target.start()
             made = await target.configure(plan)
             tm = switch.tm
             tm.shaper_bytes, tm.overshoot_cells, tm.moving = 18, 300, ("ig_buf_full_drop_packets",)
             for _ in range(400):
                 tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514)
-            found = await target.losses_elsewhere(plan)
+            found = await target.unexpected_losses(plan)
             rate = 1514 * 8e9 / tm.packet_ns(RECEIVER_PORT, 0, 1514)
             tm.drain(RECEIVER_PORT, 0, 400)
             await target.stop()

@@ -23,7 +23,7 @@ from narrows.hosts import base as hosts
 from narrows.hosts import links
 from narrows.hosts.lab.machines import machines_of
 from narrows.hosts.process import Process, spawn
-from narrows.switch.entries import wires
+from narrows.switch.entries import passthrough_entries
 from narrows.switch.p4runtime_entries import table_entries
 from narrows.targets.soft.softswitch import Softswitch
 from narrows.targets.tofino.binding import bind
@@ -152,7 +152,7 @@ def test_each_sender_has_its_round_trip_time(cables: None, tmp_path: Path, monke
     stand_in = Softswitch("tofino")
 
     async def run() -> None:
-        plan = target.adapt(make_plan(experiment()))
+        plan = target.bind_to_target(make_plan(experiment()))
         before = switch.state()
         try:
             await target.start(cast(hosts.Testbed, Namespaces(tmp_path, "line")))
@@ -160,12 +160,12 @@ def test_each_sender_has_its_round_trip_time(cables: None, tmp_path: Path, monke
             ports = {port: f"p{port}" for port, _, _ in CABLES.values()}
             await stand_in.start(cast(hosts.Testbed, Namespaces(tmp_path, "tofino")), ports, 1)
             await stand_in.session.push_pipeline()
-            await stand_in.session.insert(table_entries(wires(paths_on(switch)), stand_in.session.schema))
+            await stand_in.session.insert(table_entries(passthrough_entries(paths_on(switch)), stand_in.session.schema))
             # Both at once: frames for one sender do not wait for those for the other.
             measured = await asyncio.gather(*(round_trips_ms(name) for name in RTTS_MS))
             for asked, found in zip(RTTS_MS.values(), measured, strict=True):
                 assert len(found) == COUNT and asked <= min(found) < asked + 3, found
-            assert await target.losses_elsewhere(plan) == []
+            assert await target.unexpected_losses(plan) == []
             await target.queues()
         finally:
             await stand_in.stop()

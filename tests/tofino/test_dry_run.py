@@ -72,12 +72,12 @@ def test_the_plan_is_what_a_run_writes(
     target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
 
     async def run() -> list[tuple[pb.Update, int]]:
-        bound = target.adapt(make_plan(experiment))
+        bound = target.bind_to_target(make_plan(experiment))
         await target.start()
         await target.configure(bound)
         done = list(switch.written)
         await target.queues()
-        await target.losses_elsewhere(bound)
+        await target.unexpected_losses(bound)
         # Nothing else until the switch is given back.
         assert switch.written == done
         await target.stop()

@@ -169,7 +169,7 @@ def run(inventory: Inventory, path: Path, body: Callable[[TofinoTarget, Plan], A
 
     async def life() -> None:
         target = TofinoTarget(inventory, path, connect_to=quickly)
-        plan = target.adapt(make_plan(make_experiment(loss="1%")))
+        plan = target.bind_to_target(make_plan(make_experiment(loss="1%")))
         try:
             await target.start()
             await target.configure(plan)
@@ -260,7 +260,7 @@ def test_a_session_that_ends_in_mid_run_is_told_and_the_switch_given_back(
 def test_setting_changed_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] = 1_000_000
-        (words,) = await target.losses_elsewhere(plan)
+        (words,) = await target.unexpected_losses(plan)
         assert words.startswith("a setting was changed during the run: tf1.tm.queue.sched_shaping")
 
     with pytest.raises(RunError, match=r"sched_shaping .*somebody else has changed it since; left as it is"):
@@ -280,7 +280,7 @@ def test_speed_changed_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_
             switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": speed})
         await target.queues()
         assert switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] == 10_000_000
-        first, second = await target.losses_elsewhere(plan)
+        first, second = await target.unexpected_losses(plan)
         assert "port 1/0 was reset during the run; made again" in first
         assert "$SPEED reads 'BF_SPEED_40G' instead of" in first and "max_rate reads" in first
         assert "$SPEED" not in second and "max_rate reads" in second
@@ -295,7 +295,7 @@ def test_speed_changed_at_the_end_of_a_run(switch: FakeSwitch, inventory: Invent
 
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
-        found = await target.losses_elsewhere(plan)
+        found = await target.unexpected_losses(plan)
         assert any("$SPEED reads 'BF_SPEED_40G' instead of" in words for words in found)
         assert any("max_rate reads" in words for words in found)
 
@@ -308,7 +308,7 @@ def test_drops_elsewhere(switch: FakeSwitch, inventory: Inventory, tmp_path: Pat
 
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.tm.counters["ig_port", (SENDER_PORT,), ALL_PIPES, "drop_count_packets"] += 12
-        found = await target.losses_elsewhere(plan)
+        found = await target.unexpected_losses(plan)
         assert found == ["12 packets dropped at ingress of port 136, before the bottleneck's queue was full"]
 
     run(inventory, tmp_path / "audit.jsonl", body)
@@ -364,7 +364,7 @@ def test_killed(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> Non
     async def life() -> None:
         target = TofinoTarget(inventory, log, connect_to=quickly)
         await target.start()
-        await target.configure(target.adapt(make_plan(make_experiment())))
+        await target.configure(target.bind_to_target(make_plan(make_experiment())))
         switch.end_sessions()
         lines = log.read_text().splitlines()
         assert '"phase": "done"' in lines[-1]

@@ -94,7 +94,7 @@ def test_a_later_rate_that_the_shaper_has_not_is_refused(switch: FakeSwitch, tmp
     lab = calibrated(make_inventory(switch.chip, switch.address))
     target = TofinoTarget(lab, tmp_path / "audit.jsonl")
     rate = steps(("0s", "10Gbit"), ("1s", "100Gbit"))
-    (said,) = target.refusals(target.adapt(make_plan(make_experiment(rate=rate))))
+    (said,) = target.unsupported(target.bind_to_target(make_plan(make_experiment(rate=rate))))
     assert said.startswith("bottleneck.rate: 100Gbit is too much")
 
 
@@ -105,7 +105,7 @@ def run(
 
     async def go() -> tuple[dict[str, Any], list[tuple[float, int]]]:
         target, seen = TofinoTarget(lab, log), list[tuple[float, int]]()
-        plan = target.adapt(make_plan(make_experiment(rate=VARYING, buffer="200kB")))
+        plan = target.bind_to_target(make_plan(make_experiment(rate=VARYING, buffer="200kB")))
         await target.start()
         try:
             made = await target.configure(plan)
@@ -118,7 +118,7 @@ def run(
                 (queue,) = await target.queues()
                 seen.append(((time.monotonic_ns() - epoch_ns) / MS, queue.rate_bps))
                 await asyncio.sleep(0.01)
-            assert await target.losses_elsewhere(plan) == []
+            assert await target.unexpected_losses(plan) == []
             changed = [change for change in outstanding(read_audit(log)) if change.table.endswith(SHAPER)]
             assert len(changed) == 1
             return target.rate_steps()["bottleneck"], seen
@@ -169,7 +169,7 @@ def test_a_step_that_is_refused_ends_the_run(switch: FakeSwitch, inventory: Inve
 def test_a_calibration_has_the_slowest_of_its_steps(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     async def go() -> int:
         target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        plan = target.adapt(make_plan(experiment_of(20_000_000)))
+        plan = target.bind_to_target(make_plan(experiment_of(20_000_000)))
         await target.start()
         await target.configure(plan)
         switch.faults.append(Fault("write", stall(0.3), table=SHAPER, nth=7))

@@ -270,8 +270,8 @@ def target(switch: FakeSwitch, kind: str, tmp_path: Path) -> TofinoTarget:
 
 @asynccontextmanager
 async def configured(target: TofinoTarget) -> AsyncIterator[Plan]:
-    plan = target.adapt(make_plan(parking_lot()))
-    assert target.refusals(plan) == []
+    plan = target.bind_to_target(make_plan(parking_lot()))
+    assert target.unsupported(plan) == []
     await target.start()
     await target.configure(plan)
     yield plan
@@ -343,8 +343,8 @@ def test_a_parking_lot_from_packet_to_reading_and_back(
             totals = {one.flow: one for one in await target.flow_totals(indices)}
             gone = [totals[index].arrivals - totals[index].departures for index in indices]
             assert gone == [0, 1000, 0]
-            assert await target.losses_elsewhere(plan) == []
-            passed = await target.balances(plan)
+            assert await target.unexpected_losses(plan) == []
+            passed = await target.packet_conservation(plan)
             assert [(one.place, one.entered, one.left) for one in passed] == [
                 ("in loopback port p280", 1110, 1110), ("in loopback port p152", 120, 120),
             ]  # fmt: skip
@@ -362,7 +362,7 @@ def test_frames_that_a_loopback_port_loses_are_in_the_balances(switch: FakeSwitc
             for _ in range(10):
                 plane.travel(packet_of(plan, 0), FRAME)
             switch.statistics[LOOPBACKS[1]]["$FramesReceivedOK"] -= 3
-            places = {one.place: one.lost for one in await target.balances(plan)}
+            places = {one.place: one.lost for one in await target.packet_conservation(plan)}
             assert places == {"in loopback port p280": 0, "in loopback port p152": 3}
 
     asyncio.run(run())
@@ -373,7 +373,7 @@ def test_drops_behind_a_loopback_port_are_no_tail_drops(switch: FakeSwitch, targ
         async with configured(target) as plan:
             switch.tm.counters["eg_port", (RECEIVERS[1],), 0xFFFF, "drop_count_packets"] += 4
             switch.tm.counters["ig_port", (LOOPBACKS[0],), 0xFFFF, "drop_count_packets"] += 5
-            found = await target.losses_elsewhere(plan)
+            found = await target.unexpected_losses(plan)
             assert found == [
                 "5 packets dropped at ingress of port 280, before a link's queue was full",
                 "4 packets dropped at port 160, where no link ends",
@@ -388,7 +388,7 @@ def test_a_queue_that_dropped_before_it_was_full_is_named_among_others(
     async def run() -> None:
         async with configured(target) as plan:
             switch.tm.counters["eg_port", (QUEUES["mid"],), 0xFFFF, "drop_count_packets"] += 1
-            (found,) = await target.losses_elsewhere(plan)
+            (found,) = await target.unexpected_losses(plan)
             assert found.startswith("1 packets dropped at port 152, but its queue was never full: ")
 
     asyncio.run(run())
@@ -400,7 +400,7 @@ def test_whatever_is_refused_everything_is_given_back(
 ) -> None:
     """The last write to each table, so that other links are set up already."""
     before = switch.state()
-    plan = target.adapt(make_plan(parking_lot()))
+    plan = target.bind_to_target(make_plan(parking_lot()))
     writes = [write for write in plan_writes(parking_lot(), target._inventory) if write.table.endswith(table)]
     assert len(writes) >= 3
     # Consecutive writes to the program's tables are one request.
@@ -449,7 +449,7 @@ def test_a_port_that_is_there_must_be_in_loopback_or_not(
     async def run() -> None:
         await target.start()
         with pytest.raises(InputError) as refused:
-            await target.configure(target.adapt(make_plan(parking_lot())))
+            await target.configure(target.bind_to_target(make_plan(parking_lot())))
         assert words in str(refused.value)
         await target.stop()
 
@@ -470,7 +470,7 @@ def test_a_loopback_port_that_is_reset_is_set_up_again_and_the_run_has_failed(
             assert queue["max_rate"] != asked
             await target.queues()
             assert queue["max_rate"] == asked
-            (found,) = await target.losses_elsewhere(plan)
+            (found,) = await target.unexpected_losses(plan)
             assert found.startswith("port p152 was reset during the run; made again: ")
 
     asyncio.run(run())

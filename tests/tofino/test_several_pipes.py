@@ -62,7 +62,7 @@ def packets_of(plan: Plan) -> list[Packet]:
 
 async def reports_of(switch: FakeSwitch, target: TofinoTarget, groups: int) -> tuple[list[Reported], list[str]]:
     """Second report of every flow, and what the target says was wrong."""
-    plan = target.adapt(make_plan(experiment(groups)))
+    plan = target.bind_to_target(make_plan(experiment(groups)))
     await target.start()
     try:
         await target.configure(plan)
@@ -76,7 +76,7 @@ async def reports_of(switch: FakeSwitch, target: TofinoTarget, groups: int) -> t
                 await asyncio.sleep(0.01)
         totals = await target.flow_totals(range(0))
         assert totals == []
-        return found, await target.losses_elsewhere(plan)
+        return found, await target.unexpected_losses(plan)
     finally:
         await target.stop()
 
@@ -116,7 +116,7 @@ def test_shares_are_quarters_where_there_are_several_pipes(switch: FakeSwitch, k
     def shares(pipes: int) -> list[int]:
         inventory = inventory_of(switch, kind, pipes)
         target = TofinoTarget(inventory, Path("unused"))
-        found = index_shares(target.adapt(make_plan(experiment(pipes))))
+        found = index_shares(target.bind_to_target(make_plan(experiment(pipes))))
         assert sorted(found) == sorted(port // 128 for port in SENDER_PORTS[:pipes])
         return sorted(found.values())
 

@@ -96,7 +96,7 @@ async def told(target: TofinoTarget, flows: int) -> None:
 @asynccontextmanager
 async def configured(target: TofinoTarget) -> AsyncIterator[Plan]:
     """The target with an experiment's plan in force, stopped afterwards."""
-    plan = target.adapt(make_plan(make_experiment()))
+    plan = target.bind_to_target(make_plan(make_experiment()))
     await target.start()
     await target.configure(plan)
     yield plan
@@ -106,16 +106,16 @@ async def configured(target: TofinoTarget) -> AsyncIterator[Plan]:
 def test_a_queue_that_can_hold_more_than_a_report_is_refused(target: TofinoTarget) -> None:
     # 2^32 ns at 1 Mbit/s are 536,870 bytes, of which a frame is in service.
     fits, longer = (make_plan(make_experiment(rate="1Mbit", buffer=f"{size}B")) for size in (535_000, 536_000))
-    assert target.refusals(target.adapt(fits)) == []
-    (refused,) = target.refusals(target.adapt(longer))
+    assert target.unsupported(target.bind_to_target(fits)) == []
+    (refused,) = target.unsupported(target.bind_to_target(longer))
     said = "bottleneck.buffer: 536kB is a wait of 4.30011 s at 1Mbit, and reports hold less than 4.29497 s"
     assert refused.startswith(said)
 
 
 def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget, tmp_path: Path) -> None:
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment(loss="1%", ecn_threshold="200kB")))
-        assert target.missing() == [] and target.refusals(plan) == []
+        plan = target.bind_to_target(make_plan(make_experiment(loss="1%", ecn_threshold="200kB")))
+        assert target.missing() == [] and target.unsupported(plan) == []
         before = switch.state()
         await target.start()
         made = await target.configure(plan)
@@ -137,7 +137,7 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
         (totals,) = await target.flow_totals([7])
         assert (totals.arrivals, totals.departures) == (1000, 500)
         assert [record["index"] for record in await target.new_flows()] == [7] and await target.new_flows() == []
-        assert await target.losses_elsewhere(plan) == []
+        assert await target.unexpected_losses(plan) == []
         assert await target.flow_drops(RECEIVER_PORT, 0) == []
         switch.tm.drain(RECEIVER_PORT, 0, limit)
         await target.stop()
@@ -163,7 +163,7 @@ def test_a_collector_that_nobody_has_measured_is_told(switch: FakeSwitch, kind: 
         target = TofinoTarget(Inventory.model_validate(data), tmp_path / "audit.jsonl")
         await target.start()
         experiment = make_experiment().model_copy(update={"telemetry": Telemetry(sample="auto")})
-        made = await target.configure(target.adapt(make_plan(experiment)))
+        made = await target.configure(target.bind_to_target(make_plan(experiment)))
         await target.stop()
         assert "telemetry.sample: 1, for 825,627 packets/s of 1514 B" in made.notes
         return [note for note in made.notes if "never measured" in note and "reports a second" in note]
@@ -176,13 +176,13 @@ def test_a_collector_that_nobody_has_measured_is_told(switch: FakeSwitch, kind: 
 
 def test_drops_in_the_wrong_place_are_told(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> list[str]:
-        plan = target.adapt(make_plan(make_experiment()))
+        plan = target.bind_to_target(make_plan(make_experiment()))
         await target.start()
         await target.configure(plan)
         # Someone takes the ingress pool away.
         switch.tm.settings["port.dpg", (SENDER_PORT,), 0xFFFF]["pool_max_cells"] = 100
         traffic(switch, 7, SENDER_PORT, 600, 0)
-        found = await target.losses_elsewhere(plan)
+        found = await target.unexpected_losses(plan)
         with pytest.raises(RunError, match="somebody else has changed it since"):
             await target.stop()
         return found
@@ -196,11 +196,11 @@ def test_drops_in_the_wrong_place_are_told(switch: FakeSwitch, target: TofinoTar
 
 def test_whole_memory_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> list[str]:
-        plan = target.adapt(make_plan(make_experiment()))
+        plan = target.bind_to_target(make_plan(make_experiment()))
         await target.start()
         await target.configure(plan)
         switch.tm.counters["pipe", (), 2, "total_buffer_full_drop_packets"] += 3
-        found = await target.losses_elsewhere(plan)
+        found = await target.unexpected_losses(plan)
         await target.stop()
         return found
 
@@ -217,7 +217,7 @@ def test_drops_of_a_queue_that_was_never_full_are_told(switch: FakeSwitch, targe
             switch.tm.settings[key]["pool_max_cells"] = 3000
             traffic(switch, 7, SENDER_PORT, 600, 0)
             switch.tm.settings[key]["pool_max_cells"] = asked
-            (found,) = await target.losses_elsewhere(plan)
+            (found,) = await target.unexpected_losses(plan)
             assert "packets dropped at port 128, but its queue was never full: deepest" in found
             switch.tm.drain(RECEIVER_PORT, 0, 600)
 
@@ -234,7 +234,7 @@ def test_a_queue_that_was_deeper_than_set_is_told(switch: FakeSwitch, target: To
             switch.tm.settings[key]["pool_max_cells"] = asked + 900
             traffic(switch, 7, SENDER_PORT, 1000, 0)
             switch.tm.settings[key]["pool_max_cells"] = asked
-            (found,) = await target.losses_elsewhere(plan)
+            (found,) = await target.unexpected_losses(plan)
             assert found.startswith("the queue of port 128 was deeper than set: deepest ")
             switch.tm.drain(RECEIVER_PORT, 0, 1000)
 
@@ -246,7 +246,7 @@ def test_a_pool_that_was_full_is_told(switch: FakeSwitch, target: TofinoTarget) 
         async with configured(target) as plan:
             size = switch.tm.settings["pool.cfg", ("IG_APP_POOL_1",), 0xFFFF]["size_cells"]
             switch.tm.counters["pool", ("IG_APP_POOL_1",), 0xFFFF, "watermark_cells"] = size
-            assert await target.losses_elsewhere(plan) == [
+            assert await target.unexpected_losses(plan) == [
                 f"IG_APP_POOL_1 was full ({size} cells) before the bottleneck's queue was"
             ]
 
@@ -257,7 +257,7 @@ def test_an_interrupted_set_up_ends_before_the_switch_is_given_back(switch: Fake
     """A thread cannot be stopped: what it still writes must not come after the restoration."""
 
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment()))
+        plan = target.bind_to_target(make_plan(make_experiment()))
         before = switch.state()
         await target.start()
         stalled = Fault("write", stall(0.5), table="queue.buffer")
@@ -279,7 +279,7 @@ def test_an_interrupted_set_up_ends_before_the_switch_is_given_back(switch: Fake
 def test_target_and_testbed_are_what_the_runner_takes(inventory: Inventory, tmp_path: Path) -> None:
     """The type checker compares them with the protocols."""
     target: Target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-    plan = TofinoTarget(inventory, tmp_path / "audit.jsonl").adapt(make_plan(make_experiment()))
+    plan = TofinoTarget(inventory, tmp_path / "audit.jsonl").bind_to_target(make_plan(make_experiment()))
     testbed: hosts.Testbed = SshTestbed(plan, inventory, tmp_path, 1500)
     assert target.profile.depth_unit == "cells" and testbed.attachments == ()
     assert target.hosts_are_machines and target.switch_is_running
@@ -316,7 +316,7 @@ def test_ten_minutes_at_100_gbit_with_counters_that_wrap(switch: FakeSwitch, tar
 
     async def run() -> None:
         await target.start()
-        await target.configure(target.adapt(make_plan(make_experiment(rate="98Gbit", buffer="1MB"))))
+        await target.configure(target.bind_to_target(make_plan(make_experiment(rate="98Gbit", buffer="1MB"))))
         gone = 0
         for _ in range(0, seconds, step):
             count(switch, 7, SENDER_PORT, step * (departing + dropping), step * departing)
@@ -345,10 +345,10 @@ def test_flows_of_two_pipes_at_one_index_fail_the_run(switch: FakeSwitch, target
             traffic(switch, 7, SENDER_PORT, 10, 10)
             traffic(switch, 7, SENDER_PORT, 10, 10)
             await told(target, 2)
-            assert await target.losses_elsewhere(plan) == []
+            assert await target.unexpected_losses(plan) == []
             traffic(switch, 7, SECOND_SENDER_PORT, 10, 10, signature=0x4711)
             await told(target, 3)
-            (found,) = await target.losses_elsewhere(plan)
+            (found,) = await target.unexpected_losses(plan)
             assert (
                 "2 flows of different pipes share flow index 7 of bottleneck 0" in found and "fix: the program" in found
             )
@@ -373,17 +373,17 @@ def test_what_is_lost_between_the_switch_and_the_receiver_is_told(
         switch.statistics[RECEIVER_PORT] = {**dict.fromkeys(names, 0), "$FramesTransmittedOK": frames}
 
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment()))
+        plan = target.bind_to_target(make_plan(make_experiment()))
         transmitted(40)
         await target.start(SshTestbed(plan, inventory, tmp_path, 1500))
         await target.configure(plan)
         nic["frames"] += 1000
         transmitted(1040)
-        assert [one.lost for one in await target.balances(plan)] == [0]
+        assert [one.lost for one in await target.packet_conservation(plan)] == [0]
         transmitted(1045)
         nic["NIC (rx_discards_phy)"] += 3
         nic["kernel (backlog)"] += 2
-        cable, discards, backlog = await target.balances(plan)
+        cable, discards, backlog = await target.packet_conservation(plan)
         assert (cable.place, cable.entered, cable.lost) == ("between the switch and carol's NIC", 1005, 5)
         assert (discards.place, discards.lost) == ("in carol's NIC (rx_discards_phy)", 3)
         assert (backlog.place, backlog.lost) == ("in carol's kernel (backlog)", 2)
@@ -397,7 +397,7 @@ def test_ports_that_were_added_stay_unless_they_are_not_to(switch: FakeSwitch, k
 
     async def run(target: TofinoTarget) -> None:
         await target.start()
-        await target.configure(target.adapt(make_plan(make_experiment())))
+        await target.configure(target.bind_to_target(make_plan(make_experiment())))
         await target.stop()
 
     log = tmp_path / "audit.jsonl"
@@ -434,7 +434,7 @@ def test_readings_with_many_flows_stay_short_and_the_last_one_is_complete(
 ) -> None:
     async def run() -> None:
         await target.start()
-        await target.configure(target.adapt(make_plan(make_experiment())))
+        await target.configure(target.bind_to_target(make_plan(make_experiment())))
         for number in range(600):
             traffic(switch, number, SENDERS[number % 2], 2, 2)
         await told(target, 600)
@@ -478,7 +478,7 @@ def test_counters_of_an_earlier_run_are_zeroed(switch: FakeSwitch, target: Tofin
     async def run() -> None:
         count(switch, 5, SENDER_PORT, 77, 70)
         await target.start()
-        await target.configure(target.adapt(make_plan(make_experiment())))
+        await target.configure(target.bind_to_target(make_plan(make_experiment())))
         (totals,) = await target.flow_totals([5])
         assert totals.arrivals == 0
         await target.stop()
@@ -496,7 +496,7 @@ def test_a_link_that_stays_down_is_named_and_nothing_is_left(
         switch.tm.links = False
         await target.start()
         with pytest.raises(RunError, match=r"no link on port 1/0, 2/0, 3/0, 17/0 after 0.3 s; fix: check cable"):
-            await target.configure(target.adapt(make_plan(make_experiment())))
+            await target.configure(target.bind_to_target(make_plan(make_experiment())))
         assert switch.state() == before
         await target.stop()
 
@@ -517,7 +517,7 @@ def test_a_killed_run_is_restored_from_its_audit_log(
 
     async def killed() -> None:
         await target.start()
-        await target.configure(target.adapt(make_plan(make_experiment())))
+        await target.configure(target.bind_to_target(make_plan(make_experiment())))
         switch.end_sessions()
 
     do(killed())

@@ -29,7 +29,7 @@ from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.doctor import examine
 from narrows.targets.tofino.testbed.inventory import Inventory
 
-pytestmark = [pytest.mark.needs("root", "sshd", "ssh"), pytest.mark.unhurried]
+pytestmark = [pytest.mark.needs("root", "sshd", "ssh"), pytest.mark.parallel_safe]
 
 NAMES = ["alice", "bob", "carol"]
 HERE = Path(__file__).resolve().parent
@@ -295,7 +295,7 @@ async def wait_until(condition: Any) -> None:
 
 def test_silenced_senders_speak_again_after_the_run(testbed: SshTestbed, machines: Machines) -> None:
     testbed.create()
-    testbed.silence_senders()
+    testbed.take_senders_down()
     assert "state DOWN" in machines.inside("alice", "ip", "link", "show", "ens1f0")
     testbed.remove()
     assert "LOWER_UP" in machines.inside("alice", "ip", "link", "show", "ens1f0")

@@ -30,7 +30,7 @@ from narrows.targets.tofino.testbed.calibration import calibration_path
 from narrows_formats.programs import COLLECTOR
 from test_calibration import measured
 
-pytestmark = [pytest.mark.needs("root", "sshd", "ssh", COLLECTOR), pytest.mark.unhurried]
+pytestmark = [pytest.mark.needs("root", "sshd", "ssh", COLLECTOR), pytest.mark.parallel_safe]
 
 HOSTS = ["alice", "bob", "carol", "dave"]
 SWITCH = "switch"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds a guest, without one: its keeper, its memory, its core."""
+"""What surrounds a guest, without one: its supervisor, its memory, its core."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.process import start_time
-from narrows.virtual import cores, guest, init, keeper, measurement, memory, room, watch
+from narrows.virtual import cores, guest, guest_memory, guest_supervisor, init, measurement, memory, watch
 from narrows.virtual.guest import Guest
 from narrows.virtual.kernels import Kernel
 from narrows.virtual.measurement import how_it_ended
@@ -42,7 +42,16 @@ def plan(rate: str, rtt: str, buffer: str = "1bdp") -> Plan:
 
 
 def keep(*command: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-I", "-S", keeper.__file__, str(min(os.sched_getaffinity(0))), "1", "2", *command]
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        guest_supervisor.__file__,
+        str(min(os.sched_getaffinity(0))),
+        "1",
+        "2",
+        *command,
+    ]
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -66,7 +75,7 @@ def test_a_guest_ends_with_its_owner() -> None:
         assert process.stdout is not None and process.stdin is not None
         orphan = int(process.stdout.readline())
         process.stdin.close()
-        assert process.wait(20) == keeper.SIGNALLED + 9
+        assert process.wait(20) == guest_supervisor.SIGNALLED + 9
     assert gone(orphan)
 
 
@@ -74,12 +83,15 @@ def test_the_exit_code_is_the_kernels() -> None:
     with keep("/bin/sh", "-c", "exit 7") as process:
         assert process.wait(20) == 7
     with keep("/no/such/kernel") as process:
-        assert process.wait(20) == keeper.NOT_STARTED
+        assert process.wait(20) == guest_supervisor.NOT_STARTED
 
 
 def test_memory_grows_with_what_is_in_flight() -> None:
-    small, large = room.memory_bytes(plan("100Mbit", "40ms")), room.memory_bytes(plan("100Gbit", "10ms"))
-    assert room.BASE_BYTES < small < 1 << 30
+    small, large = (
+        guest_memory.memory_bytes(plan("100Mbit", "40ms")),
+        guest_memory.memory_bytes(plan("100Gbit", "10ms")),
+    )
+    assert guest_memory.BASE_BYTES < small < 1 << 30
     # A BDP of 125 MB and as much of a queue, several times.
     assert large > 8 * 250_000_000
     # Rings are the kernel's: sender, receiver and collector have one each.
@@ -88,21 +100,21 @@ def test_memory_grows_with_what_is_in_flight() -> None:
 
 
 def test_a_demand_that_no_machine_has_is_one_message() -> None:
-    (problem,) = room.problems(100 << 40)
+    (problem,) = guest_memory.problems(100 << 40)
     assert "takes 104857600 MB of memory in virtual time" in problem
     assert "fix: a lower rate, a shorter RTT or a smaller buffer" in problem
 
 
 def test_a_place_that_is_too_small_or_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "places", lambda: [tmp_path / "missing", tmp_path])
+    monkeypatch.setattr(guest_memory, "places", lambda: [tmp_path / "missing", tmp_path])
     with pytest.raises(InputError, match=r"missing cannot be used .*, .* has \d+ MB; fix: TMPDIR=DIR"):
-        room.place(1 << 60)
-    assert room.place(1 << 20) == tmp_path
+        guest_memory.place(1 << 60)
+    assert guest_memory.place(1 << 20) == tmp_path
 
 
 def test_only_x86_has_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert "x86-64 processors only, and this is aarch64" in room.problems(1 << 20)[0]
+    assert "x86-64 processors only, and this is aarch64" in guest_memory.problems(1 << 20)[0]
 
 
 def test_guests_have_a_core_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,12 +166,12 @@ def test_a_panic_is_one_line(tmp_path: Path) -> None:
     log.write_text("booting\nKernel panic - not syncing: Out of memory\nCPU: 0\nCall Trace:\n [<600>] ? vpanic\n")
     nothing: Any = None
     guest = Guest(nothing, nothing, 0, log)
-    assert guest.last_words() == ":\nKernel panic - not syncing: Out of memory"
-    assert how_it_ended(keeper.SIGNALLED + signal.SIGABRT, True) == "the guest's kernel failed"
-    assert how_it_ended(keeper.SIGNALLED + signal.SIGKILL, True) == "the guest was ended by SIGKILL"
+    assert guest.stderr_tail() == ":\nKernel panic - not syncing: Out of memory"
+    assert how_it_ended(guest_supervisor.SIGNALLED + signal.SIGABRT, True) == "the guest's kernel failed"
+    assert how_it_ended(guest_supervisor.SIGNALLED + signal.SIGKILL, True) == "the guest was ended by SIGKILL"
     assert how_it_ended(1, False) == "the guest does not boot"
     log.write_text("not enough\n\nmemory\n")
-    assert guest.last_words() == ":\nnot enough\nmemory"
+    assert guest.stderr_tail() == ":\nnot enough\nmemory"
 
 
 def test_a_guest_that_does_nothing_is_told_from_one_that_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:

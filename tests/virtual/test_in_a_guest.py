@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 from narrows.hosts.process import start_time
 from narrows.virtual import kernels
-from narrows.virtual.keeper import children
+from narrows.virtual.guest_supervisor import children
 from narrows_formats.programs import BINARIES_VARIABLE, COLLECTOR, SOFTSWITCH, find_binary
 
 pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
@@ -75,8 +75,8 @@ def until_traffic(process: subprocess.Popen[str], tmp_path: Path) -> int:
     while "traffic" not in (tmp_path / "said").read_text():
         assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "said").read_text()
         time.sleep(0.1)
-    (keeper,) = children(process.pid)
-    (kernel,) = children(keeper)
+    (supervisor,) = children(process.pid)
+    (kernel,) = children(supervisor)
     return kernel
 
 
@@ -319,11 +319,11 @@ def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
 def test_a_killed_narrows_takes_its_guest_with_it(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)
     kernel = until_traffic(process, tmp_path)
-    (keeper,) = children(process.pid)
+    (supervisor,) = children(process.pid)
     inside = children(kernel)
     process.kill()
     process.wait()
     deadline = time.monotonic() + 20
-    while any(start_time(pid) is not None for pid in (keeper, kernel, *inside)):
+    while any(start_time(pid) is not None for pid in (supervisor, kernel, *inside)):
         assert time.monotonic() < deadline
         time.sleep(0.05)

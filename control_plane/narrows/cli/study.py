@@ -122,7 +122,7 @@ def study(
     from narrows.run.cluster import Cluster
     from narrows.run.results import give_to_user
     from narrows.studies.catalogue import control_points, find_study, select, study_points
-    from narrows.studies.elsewhere import read_elsewhere
+    from narrows.studies.external_results import read_external_results
     from narrows.studies.nuisances import CARDS
     from narrows.studies.run import RESULTS, StudyRun
 
@@ -144,7 +144,7 @@ def study(
     everything = control_points(chosen, cards=cards) if controls else study_points(chosen, quick, cards=cards)
     some = everything if figure is None else study_points(chosen, quick, figure, cards=cards)
     points = select(some, only or (), repeat)
-    elsewhere = [read_elsewhere(path, chosen, variant, everything) for path in add or ()]
+    elsewhere = [read_external_results(path, chosen, variant, everything) for path in add or ()]
     senders = _senders(virtual, target, kernel or [], jobs, cluster)
     directory = out or Path("results") / "studies" / (name if variant == "full" else f"{name}-{variant}")
     if directory.exists() and not directory.is_dir():

@@ -396,7 +396,8 @@ class Plan:
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
     ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
     those that hosts have on (``gro``, or ``lro``, which is their cards'). ``changes`` are made while traffic flows, in
-    order of time. ``seed`` is that of the run. ``sysctls`` are kernel settings of all end hosts. Its peers reach this
+    order of time. ``seed`` is that of the run. ``in_guest``: processors take no time there, and processes take long to
+    start. ``sysctls`` are kernel settings of all end hosts. Its peers reach this
     machine's network through the host ``gateway``, None: hosts reach each other only.
     """
 
@@ -412,6 +413,7 @@ class Plan:
     frame_bytes: int
     end_ns: int | None
     tcp_buffer_bytes: int
+    in_guest: bool = False
     receive_batch_bytes: int = 0
     access_rate_bps: int | None = None
     jitter_ns: int | None = None
@@ -421,11 +423,6 @@ class Plan:
     seed: int = 1
     sysctls: tuple[tuple[str, str], ...] = ()
     gateway: str | None = None
-
-    @property
-    def in_guest(self) -> bool:
-        """Whether its hosts are in a guest: processors take no time there, and processes take long to start."""
-        return self.receive_batch_bytes > 0
 
     @property
     def hosts(self) -> tuple[Host, ...]:

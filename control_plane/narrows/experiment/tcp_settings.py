@@ -206,7 +206,7 @@ def _asked(flow: Flow) -> Iterator[tuple[tuple[str, ...], str, object]]:
         yield ("on the same host", flow.sender), f"sysctls.{name}", value
 
 
-def refusals(groups: Sequence[TcpFields], of_hosts: bool, virtual: bool, machines: bool) -> list[str]:
+def unsupported(groups: Sequence[TcpFields], of_hosts: bool, virtual: bool, machines: bool) -> list[str]:
     """What cannot be set where a run is to be made, one message each, with the experiment's field.
 
     Args:

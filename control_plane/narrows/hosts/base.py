@@ -144,7 +144,7 @@ class Testbed(Protocol):
         """Name of the interface of a host that faces the switch."""
         ...
 
-    def silence_senders(self) -> None:
+    def take_senders_down(self) -> None:
         """Make sure that nothing arrives at the bottleneck any more."""
         ...
 

@@ -42,9 +42,9 @@ HOST_INTERFACE = "eth0"
 DEFAULT_CCA = "cubic"
 LEAD_S = 0.05
 # For a switch that completes checksums: without these the kernel copies every payload at both ends.
-CARD = ("tx", "sg")
+NIC_CHECKSUM_OFFLOADS = ("tx", "sg")
 # What lets frames of several segments pass the switch's end of a link as they are.
-JOINED_FRAMES = (*CARD, "tso")
+JOINED_FRAMES = (*NIC_CHECKSUM_OFFLOADS, "tso")
 # As `narrows.hosts.unprivileged`, for programs that anybody may read; root's TMPDIR may be out of reach.
 AS_NOBODY = (
     "setpriv", f"--reuid={unprivileged.NOBODY}", f"--regid={unprivileged.NOBODY}", "--clear-groups", "--no-new-privs",
@@ -63,7 +63,7 @@ class NetnsTestbed(SharedFiles):
             plan: what hosts there are, and what they are asked for.
             state: where everything that is made is put on record.
             mtu: of all links, in bytes.
-            card: what hosts' cards do without being asked: nothing, or `CARD`.
+            card: what hosts' cards do without being asked: nothing, or `NIC_CHECKSUM_OFFLOADS`.
         """
         self._plan = plan
         self._state = state
@@ -193,7 +193,7 @@ class NetnsTestbed(SharedFiles):
         """Take a process that has ended off the record."""
         self._state.remove_process(process.pid)
 
-    def silence_senders(self) -> None:
+    def take_senders_down(self) -> None:
         """Take the senders' links down: nothing arrives at the bottleneck any more."""
         for host in self._plan.sources:
             self._ip(host.name, [f"link set {HOST_INTERFACE} down"])

@@ -139,9 +139,9 @@ class Process:
                     if read.decode(errors="replace").strip() == line:
                         return
         except TimeoutError:
-            raise RunError(f"{self.name} is not '{line}' after {timeout:g} s{self.last_words()}") from None
+            raise RunError(f"{self.name} is not '{line}' after {timeout:g} s{self.stderr_tail()}") from None
         code = await self.wait()
-        raise RunError(f"{self.name} ended with exit code {code} before it was '{line}'{self.last_words()}")
+        raise RunError(f"{self.name} ended with exit code {code} before it was '{line}'{self.stderr_tail()}")
 
     async def lines(self) -> AsyncIterator[str]:
         """What it prints on stdout, line by line, until it ends."""
@@ -149,7 +149,7 @@ class Process:
         while read := await self._stdout.readline():
             yield read.decode(errors="replace").strip()
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         """The end of what it wrote on stderr, ready to be put behind a message."""
         if self._stderr is None or not self._stderr.exists():
             return ""

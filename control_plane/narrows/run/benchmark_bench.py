@@ -99,11 +99,11 @@ class SoftBench:
             async with asyncio.timeout(seconds + GRACE_S):
                 code = await process.wait()
         except TimeoutError:
-            raise RunError(f"frames are not sent after {seconds + GRACE_S:g} s{process.last_words()}") from None
+            raise RunError(f"frames are not sent after {seconds + GRACE_S:g} s{process.stderr_tail()}") from None
         finally:
             self._testbed.ended(process)
         if code != 0:
-            raise RunError(f"sending frames ended with exit code {code}{process.last_words()}")
+            raise RunError(f"sending frames ended with exit code {code}{process.stderr_tail()}")
         result = json.loads(answer.read_text())
         return int(result["frames"]), float(result["seconds"])
 

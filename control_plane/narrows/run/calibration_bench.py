@@ -83,9 +83,9 @@ class HostBench:
             async with asyncio.timeout(seconds + SEND_GRACE_S):
                 code = await process.wait()
         except TimeoutError:
-            raise RunError(f"{sender.name}: sending UDP did not end in time{process.last_words()}") from None
+            raise RunError(f"{sender.name}: sending UDP did not end in time{process.stderr_tail()}") from None
         if code != 0:
-            raise RunError(f"{sender.name}: sending UDP ended with exit code {code}{process.last_words()}")
+            raise RunError(f"{sender.name}: sending UDP ended with exit code {code}{process.stderr_tail()}")
 
 
 @asynccontextmanager
@@ -99,8 +99,8 @@ async def host_bench(
     """
     experiment = experiment_of(rate_bps)
     target = make_target(experiment)
-    plan = target.adapt(make_plan(experiment))
-    problems = [*target.refusals(plan), *target.missing(), *target.machine_problems(plan)]
+    plan = target.bind_to_target(make_plan(experiment))
+    problems = [*target.unsupported(plan), *target.missing(), *target.machine_problems(plan)]
     if problems:
         raise RunError("\n".join(problems))
     async with configured(target, plan, experiment.mtu) as (testbed, _):

@@ -72,7 +72,9 @@ class TelemetryCollector:
             RunError: it is not running.
         """
         if self._process is not None and self._process.returncode is not None:
-            raise RunError(f"the collector ended with exit code {self._process.returncode}{self._process.last_words()}")
+            raise RunError(
+                f"the collector ended with exit code {self._process.returncode}{self._process.stderr_tail()}"
+            )
 
     async def stop(self) -> None:
         """Let it write out everything it has received; safe to call twice.
@@ -86,4 +88,4 @@ class TelemetryCollector:
         code = await process.stop(FLUSH_S)
         await self._testbed.fetch(HOST, self._directory)
         if code != 0:
-            raise RunError(f"the collector ended with exit code {code}{process.last_words()}")
+            raise RunError(f"the collector ended with exit code {code}{process.stderr_tail()}")

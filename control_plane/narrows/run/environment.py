@@ -34,7 +34,7 @@ class Measuring(Protocol):
         """
         ...
 
-    def surroundings(self) -> dict[str, Any]:
+    def host_metadata(self) -> dict[str, Any]:
         """What run.json says of where it was measured: ``host``, and what stands beside it."""
         ...
 
@@ -57,7 +57,7 @@ class Environment(Protocol):
         """Directory of the records of runs there."""
         ...
 
-    def refusals(self, plan: Plan) -> list[str]:
+    def unsupported(self, plan: Plan) -> list[str]:
         """What of the plan cannot be had there, whatever the machine; each begins with the experiment's field."""
         ...
 
@@ -115,7 +115,7 @@ class ThisMachine:
         """The running kernel."""
         return {"kernel": machine.describe()["kernel"]}
 
-    def refusals(self, plan: Plan) -> list[str]:
+    def unsupported(self, plan: Plan) -> list[str]:
         """Models of hosts that are what they are."""
         modelled = {
             "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.moderation

@@ -80,7 +80,7 @@ class Counters:
     queues: list[QueueStats]
     ports: list[PortStats]
     links: dict[str, LinkCounters]
-    balances: list[Balance]
+    packet_conservation: list[Balance]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Measured:
     sockets: tuple[Readings, ...]
     learned: list[dict[str, Any]]
     counters: Counters | None
-    losses_elsewhere: list[str] | None
+    unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()
 
 
@@ -179,7 +179,7 @@ class Measurement:
             await self._tear_down(progress)
         return self._measured(started)
 
-    def surroundings(self) -> dict[str, Any]:
+    def host_metadata(self) -> dict[str, Any]:
         """What run.json says of where it was measured."""
         return {"host": machine.describe()}
 
@@ -252,7 +252,7 @@ class Measurement:
             await draining.drain(self._link_queues, self._plan)
             # Before the senders' links go down: what still came their way then is lost on purpose.
             await self._note_losses()
-            self._testbed.silence_senders()
+            self._testbed.take_senders_down()
             await draining.wait_for_quiescence(self._link_queues, self._plan)
             await self._traffic.finish()
             self._tcp_counters = self._testbed.tcp_counters()
@@ -322,7 +322,7 @@ class Measurement:
             queues=await self._target.queues(),
             ports=await self._target.ports(),
             links={link.name: await self._link_counters(link, queues[link.name]) for link in self._plan.links},
-            balances=await self._target.balances(self._plan),
+            packet_conservation=await self._target.packet_conservation(self._plan),
         )
 
     async def _link_counters(self, link: Link, queue: QueueStats) -> LinkCounters:
@@ -333,7 +333,7 @@ class Measurement:
 
     async def _note_losses(self) -> None:
         """A run that lost packets anywhere else than it was to has not measured what it was to."""
-        self._losses = await self._target.losses_elsewhere(self._plan)
+        self._losses = await self._target.unexpected_losses(self._plan)
         if self._losses:
             where = "packets were lost where the experiment loses none: " + "; ".join(self._losses)
             overload = not (self._plan.in_guest or self._target.switch_is_running)
@@ -359,7 +359,7 @@ class Measurement:
             sockets=self._traffic.socket_readings,
             learned=self._observer.learned,
             counters=self._counters,
-            losses_elsewhere=self._losses,
+            unexpected_losses=self._losses,
             changes=tuple(self._changes.made),
         )
 

@@ -38,7 +38,7 @@ class Ending:
 
 
 def write(
-    experiment: Experiment, plan: Plan, measured: Measured, results: RunDirectory, surroundings: dict[str, Any]
+    experiment: Experiment, plan: Plan, measured: Measured, results: RunDirectory, host_metadata: dict[str, Any]
 ) -> Ending:
     """Write everything but the analysis.
 
@@ -47,7 +47,7 @@ def write(
         plan: what was made of it.
         measured: what was found.
         results: the run's directory.
-        surroundings: what run.json says of where it was measured: ``host`` and what stands beside it.
+        host_metadata: what run.json says of where it was measured: ``host`` and what stands beside it.
     """
     status, reasons, notes = measured.status, list(measured.reasons), list(measured.notes)
     if measured.sockets:
@@ -58,8 +58,8 @@ def write(
         for one in measured.sockets:
             one.path.unlink()
     readings: dict[str, Any] = {}
-    if measured.losses_elsewhere is not None:
-        readings["losses_elsewhere"] = measured.losses_elsewhere
+    if measured.unexpected_losses is not None:
+        readings["losses_elsewhere"] = measured.unexpected_losses
     if measured.counters is not None:
         from narrows_formats import learned_flows
 
@@ -76,13 +76,13 @@ def write(
             notes += [f"drop cross-check{of}: {problem}" for problem in checks[link.name].problems]
         notes += [
             f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"
-            for balance in measured.counters.balances
+            for balance in measured.counters.packet_conservation
             if balance.lost
         ]
         readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
         readings["drop_cross_check"] = {name: check.as_json() for name, check in checks.items()}
     ending = Ending(status, "\n".join(reasons), tuple(notes))
-    record = _record(experiment, plan, measured, results, ending, {**surroundings, **readings})
+    record = _record(experiment, plan, measured, results, ending, {**host_metadata, **readings})
     results.write_run(record.as_json())
     return ending
 
@@ -113,7 +113,7 @@ def _readings(counters: Counters, counted: bool) -> dict[str, Any]:
             else None,
             "ports": [asdict(port) for port in counters.ports],
         },
-        "balances": [{**asdict(balance), "lost": balance.lost} for balance in counters.balances],
+        "balances": [{**asdict(balance), "lost": balance.lost} for balance in counters.packet_conservation],
     }
 
 

@@ -73,15 +73,15 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
         InputError: one line for every reason why this experiment cannot run here as written.
     """
     try:
-        plan = target.adapt(make_plan(experiment))
+        plan = target.bind_to_target(make_plan(experiment))
     except InputError as error:
         raise error.at(origin) from error
-    refused = [*target.refusals(plan), *environment.refusals(plan)]
+    refused = [*target.unsupported(plan), *environment.unsupported(plan)]
     if experiment.hosts is not None and not environment.kernel:
         given = [name for name in ("date", "syscall") if getattr(experiment.hosts, name) is not None]
         refused += [f"hosts.{name}: set in virtual time only; fix: --virtual, or leave it out" for name in given]
     of_hosts = experiment.hosts is not None and bool(experiment.hosts.sysctls)
-    refused += tcp_settings.refusals(experiment.flows, of_hosts, bool(environment.kernel), target.hosts_are_machines)
+    refused += tcp_settings.unsupported(experiment.flows, of_hosts, bool(environment.kernel), target.hosts_are_machines)
     if not target.hosts_are_machines:
         refused = [
             f"flows.{number}.cca: {problem}"
@@ -143,7 +143,7 @@ def execute(
                 raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
             # What was measured is written down whatever is asked for meanwhile.
             with stop_signals_wait(lambda number: progress.note(already_ending(number))), _on_full_disk(results):
-                ending = record.write(experiment, plan, measured, results, measurement.surroundings())
+                ending = record.write(experiment, plan, measured, results, measurement.host_metadata())
             progress.phase("analysing")
             try:
                 summary, problem = _analyse(results.path)

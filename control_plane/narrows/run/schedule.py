@@ -20,7 +20,7 @@ from rich.console import Console
 
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
-from narrows.hosts.exclusive import Exclusive
+from narrows.hosts.run_lock import RunLock
 from narrows.hosts.state import RunState, dead_runs
 from narrows.run.cluster import Cluster, job, read_file, unpack
 from narrows.run.joining import difference, experiment_of, made_by, made_here
@@ -85,7 +85,7 @@ class Schedule:
         self._console = console
         self._page = page
         self._cluster = cluster
-        self._exclusive = Exclusive(directory)
+        self._run_lock = RunLock(directory)
         self._reserved = False
 
     def __enter__(self) -> Self:
@@ -102,7 +102,7 @@ class Schedule:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Let others have the directory."""
-        self._exclusive.give_back()
+        self._run_lock.give_back()
 
     def begin(self, records: Iterable[Path]) -> None:
         """Make the directory if there is none, and remove what killed runs in it left, which would disturb others.
@@ -123,7 +123,7 @@ class Schedule:
                 self._console.print(said, style="yellow", soft_wrap=True)
 
     def _reserve(self) -> None:
-        self._exclusive.take([f"--out {self._directory}"])
+        self._run_lock.take([f"--out {self._directory}"])
         self._reserved = True
 
     def is_complete(self, name: str, wanted: Sequence[Experiment]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Plan
-from narrows.traffic.base import is_sized, size_of
+from narrows.traffic.base import is_finite, size_of
 
 SHARED_LINK = 1.5  # by how much a sized flow takes longer than alone on the link, roughly
 
@@ -19,7 +19,7 @@ def traffic_time_s(plan: Plan) -> float:
         return plan.end_ns / NANOSECONDS
     ends = []
     for flow in plan.flows:
-        if not is_sized(flow):
+        if not is_finite(flow):
             ends.append((flow.start_ns + (flow.duration_ns or 0)) / NANOSECONDS)
         elif flow.until is None:
             size = sum(size_of(flow, number) for number in range(flow.repeat))

@@ -21,9 +21,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def _end_with(parent: int) -> None:
-    """This process is killed when its parent is gone, however that went: nobody would take what it finds.
+    """This process is killed when its parent is gone, however that went: its results would have no reader.
 
-    A guest of its ends with it (see `narrows.virtual.keeper`); what a run in namespaces leaves, the next one removes.
+    A guest of its ends with it (see `narrows.virtual.guest_supervisor`); what a run in namespaces leaves, the next one
+    removes.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -164,7 +164,7 @@ def _loss_model(index: int, model: GilbertElliott | LossPattern) -> Iterator[Pro
         yield ProgramEntry("lost_positions", key, "lose", {}, "packets that are lost", priority=FIRST_PRIORITY + number)
 
 
-def wires(cables: Collection[tuple[int, str | None, int]]) -> Iterator[ProgramEntry]:
+def passthrough_entries(cables: Collection[tuple[int, str | None, int]]) -> Iterator[ProgramEntry]:
     """Entries that connect ports with nothing in between; what they do not name is discarded.
 
     Args:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every target promises a run.
 
-The order of calls is fixed: `Target.adapt`, `missing`, `refusals` and `machine_problems` before anything is created;
-then `enter_guest` in virtual time, `testbed`, `start`, `configure`, any number of readings, and `stop`, which is called
-whatever happened before.
+The order of calls is fixed: `Target.bind_to_target`, `missing`, `unsupported` and `machine_problems` before anything is
+created; then `prepare_for_guest` in virtual time, `testbed`, `start`, `configure`, any number of readings, and `stop`,
+which is called whatever happened before.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Target(ABC):
     def profile(self) -> TargetProfile:
         """Units and capabilities."""
 
-    def adapt(self, plan: Plan) -> Plan:
+    def bind_to_target(self, plan: Plan) -> Plan:
         """The plan on the target's ports and machines.
 
         Raises:
@@ -121,7 +121,7 @@ class Target(ABC):
     def missing(self) -> list[str]:
         """What this machine lacks to use the target, each with how to get it; empty when it can be used."""
 
-    def refusals(self, plan: Plan) -> list[str]:
+    def unsupported(self, plan: Plan) -> list[str]:
         """What of an adapted plan the target cannot do as written; empty when it can do all of it."""
         return []
 
@@ -133,7 +133,7 @@ class Target(ABC):
         """What other machines lack for an adapted plan, each with how to get it. Looks only; nothing is changed."""
         return []
 
-    def enter_guest(self, plan: Plan) -> Plan:
+    def prepare_for_guest(self, plan: Plan) -> Plan:
         """Run in virtual time from here on; returns the plan as it is carried out there.
 
         Called in a guest and before `testbed`, of a target that was pickled outside as it was made.
@@ -249,7 +249,7 @@ class Target(ABC):
         """All ports."""
 
     @abstractmethod
-    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+    async def unexpected_losses(self, plan: Plan) -> list[str]:
         """Packets lost where the experiment does not say so, one line a place.
 
         Not counted are the bottleneck's queue, loss emulation, and lost reports, which their sequence numbers show.
@@ -271,7 +271,7 @@ class Target(ABC):
         """How long a new rate for the bottleneck takes at most; None where rates change by themselves."""
         return None
 
-    async def balances(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[Balance]:
         """Packets counted on both sides of every place that may lose some without counting them.
 
         Counted since the target was configured; read when nothing moves any more.

@@ -112,7 +112,7 @@ class Applications(Generator):
                     async with asyncio.timeout(READY_S):
                         await self._ready[flow.name]
                 except TimeoutError:
-                    said = self._last_words(flow, "server")
+                    said = self._stderr_tail(flow, "server")
                     raise RunError(f"flow {flow.name}: its server is not ready after {READY_S:g} s{said}") from None
             await self._spawn(flow, "client", flow.application.client)
 
@@ -212,7 +212,7 @@ class Applications(Generator):
                 ended = True
                 self._ended(flow, role, event)
         if not ended and not self._ends[flow.name].done():
-            self._give_up(flow, f"the supervisor of its {role} ended{process.last_words()}")
+            self._give_up(flow, f"the supervisor of its {role} ended{process.stderr_tail()}")
 
     def _began(self, flow: Flow, started_s: float) -> None:
         self._found[flow.name][0] = ApplicationConnection(
@@ -233,12 +233,12 @@ class Applications(Generator):
             self._found[flow.name][0].ended_s = ended_s
         if self._has_failed(role, event):
             how = f"exit code {event['exit_code']}" if event["signal"] is None else event["signal"]
-            self._give_up(flow, f"its {role} ({words[0]}) ended with {how}{self._last_words(flow, role)}")
+            self._give_up(flow, f"its {role} ({words[0]}) ended with {how}{self._stderr_tail(flow, role)}")
         elif role == "client":
             if not self._ends[flow.name].done():
                 self._ends[flow.name].set_result(None)
         elif not self._ready[flow.name].done():
-            self._give_up(flow, f"its server ({words[0]}) ended before it was ready{self._last_words(flow, role)}")
+            self._give_up(flow, f"its server ({words[0]}) ended before it was ready{self._stderr_tail(flow, role)}")
 
     def _has_failed(self, role: str, event: dict[str, Any]) -> bool:
         """Whether a program that has ended so is a failed flow."""
@@ -250,7 +250,7 @@ class Applications(Generator):
         if ready is not None and not ready.done():
             ready.set_exception(RunError(f"flow {flow.name}: {why}"))
 
-    def _last_words(self, flow: Flow, role: str) -> str:
+    def _stderr_tail(self, flow: Flow, role: str) -> str:
         """The end of what a program wrote, ready to be put behind a message."""
         for name in ("stderr", "stdout"):
             with contextlib.suppress(OSError):

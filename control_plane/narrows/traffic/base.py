@@ -6,7 +6,7 @@ from __future__ import annotations
 from narrows.experiment.plan import Flow
 
 
-def is_sized(flow: Flow) -> bool:
+def is_finite(flow: Flow) -> bool:
     """Whether a flow's connections have a size each; the others have a duration only."""
     return flow.size is not None or bool(flow.arrivals)
 

@@ -22,7 +22,7 @@ from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
 from narrows.traffic import flow_host
-from narrows.traffic.base import is_sized, size_of
+from narrows.traffic.base import is_finite, size_of
 from narrows.traffic.generator import Generator
 
 START_S = 20.0
@@ -40,7 +40,7 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
     ``last_start_s`` and before all flows of the group ``until`` have ended. ``ecn`` is whether they are to use it;
     None: as the kernel does.
     """
-    sized = is_sized(flow)
+    sized = is_finite(flow)
     last_ns = None if flow.duration_ns is None else flow.start_ns + flow.duration_ns
     return {
         "name": flow.name,
@@ -262,7 +262,7 @@ class ProcessFlows(HostGenerator):
         code = await process.wait()
         if not self._stopping:
             for name in names:
-                self._fail(name, f"{process.name} ended with exit code {code}{process.last_words()}")
+                self._fail(name, f"{process.name} ended with exit code {code}{process.stderr_tail()}")
 
     async def _start(self) -> None:
         await asyncio.gather(*map(self._tell_origin, self._by_host("begins")))

@@ -23,7 +23,7 @@ from narrows_formats.units import NANOSECONDS
 from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.traffic.base import is_sized, size_of
+from narrows.traffic.base import is_finite, size_of
 from narrows.traffic.connection import Connection
 
 # A flow that takes so much longer than it should has failed: it would otherwise keep a run alive for ever.
@@ -154,7 +154,7 @@ class Generator(ABC):
             connection, record = found[event["number"]], event["record"]
             connection.ended_s, connection.bytes_sent = event["ended_s"], record["bytes_sent"]
             # Of sized flows there may be tens of thousands, whose starts, ends and bytes run.json has.
-            if not is_sized(flow):
+            if not is_finite(flow):
                 self._write(connection, record)
         elif "received" in event:
             if 0 in found:
@@ -181,11 +181,11 @@ class Generator(ABC):
     def _time_limit_s(self, flow: Flow) -> float:
         """Seconds from the experiment's start after which a flow counts as failed."""
         waiting_s = self._plan.queueing_s(flow) + flow.rtt_ns / NANOSECONDS
-        if not is_sized(flow):
+        if not is_finite(flow):
             assert flow.duration_ns is not None
             return (flow.start_ns + flow.duration_ns) / NANOSECONDS + waiting_s + GRACE_S
         last_ns = flow.arrivals[-1].start_ns if flow.arrivals else (flow.repeat - 1) * flow.gap_ns
-        sized = [other for other in self._plan.flows if is_sized(other)]
+        sized = [other for other in self._plan.flows if is_finite(other)]
         size = sum(size_of(other, number) for other in sized for number in range(other.repeat))
         ideal_s = size * 8 / self._plan.rate_bps(flow) + flow.repeat * waiting_s
         return (flow.start_ns + last_ns) / NANOSECONDS + ideal_s * SLOWDOWN * len(sized) + GRACE_S

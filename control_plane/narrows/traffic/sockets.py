@@ -106,7 +106,7 @@ class SamplingProcesses(SocketSampler):
                 while not output.stat().st_size and process.returncode is None:
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            raise RunError(f"{process.name} reads nothing after {BEGIN_TIMEOUT_S:g} s{process.last_words()}") from None
+            raise RunError(f"{process.name} reads nothing after {BEGIN_TIMEOUT_S:g} s{process.stderr_tail()}") from None
 
     async def stop(self) -> None:
         """See `SocketSampler.stop`."""
@@ -114,7 +114,7 @@ class SamplingProcesses(SocketSampler):
         died = [process for process in processes if process.returncode is not None]
         await asyncio.gather(*(process.stop(STOP_GRACE_S) for process in processes))
         if died:
-            raise RunError("\n".join(f"{process.name} ended by itself{process.last_words()}" for process in died))
+            raise RunError("\n".join(f"{process.name} ended by itself{process.stderr_tail()}" for process in died))
 
 
 class SamplingThread(SocketSampler):

@@ -17,7 +17,7 @@ from narrows.run.results import RunDirectory
 from narrows.run.time_left import traffic_time_s
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
-from narrows.virtual import room
+from narrows.virtual import guest_memory
 from narrows.virtual.kernels import Kernel, installed, remembered, runs
 from narrows.virtual.measurement import VirtualMeasurement
 from narrows.virtual.probing import about
@@ -56,7 +56,7 @@ class VirtualTime:
         """In the user's own directories."""
         return runs()
 
-    def refusals(self, plan: Plan) -> list[str]:
+    def unsupported(self, plan: Plan) -> list[str]:
         """Interrupt moderation on a path too short for it."""
         if plan.moderation is None or settings(adapted(plan)).window_ns:
             return []
@@ -64,7 +64,7 @@ class VirtualTime:
 
     def problems(self, plan: Plan) -> list[str]:
         """What this machine lacks to boot a guest for a plan."""
-        return room.problems(room.memory_bytes(plan))
+        return guest_memory.problems(guest_memory.memory_bytes(plan))
 
     def notes(self, plan: Plan, target: Target) -> list[str]:
         """Nothing: every rate is exact."""
@@ -80,9 +80,9 @@ class VirtualTime:
 
     def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
         """One guest a core, as many as their memory allows."""
-        sizes = [room.memory_bytes(plan) for plan in plans]
+        sizes = [guest_memory.memory_bytes(plan) for plan in plans]
         cores = len(os.sched_getaffinity(0))
-        fitting = room.available_bytes() // max(sizes)
+        fitting = guest_memory.available_bytes() // max(sizes)
         return max(1, min(wanted or cores, fitting, len(sizes)))
 
     def expected_s(self, plan: Plan) -> float:
@@ -92,7 +92,7 @@ class VirtualTime:
 
     def memory_bytes(self, plan: Plan) -> int:
         """The guest's memory, and what its kernel's file system takes."""
-        return room.memory_bytes(plan)
+        return guest_memory.memory_bytes(plan)
 
     def state(self) -> RunState:
         """A record in the user's own directories."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One guest: a User-Mode Linux kernel under its keeper, and the two pipes that lead into it."""
+"""One guest: a User-Mode Linux kernel under its supervisor, and the two pipes that lead into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import narrows_formats
 
 import narrows
-from narrows.virtual import keeper, room
+from narrows.virtual import guest_memory, guest_supervisor
 from narrows.virtual.kernels import Kernel
 
 TAIL_BYTES = 8000
@@ -76,7 +76,7 @@ def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list
         "norandmaps", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "random.trust_cpu=off",
         f"PYTHONPATH={modules()}",
         "seccomp=auto",
-        "con=null", "con0=fd:0,fd:1", "con1=fd:{},fd:{}".format(*keeper.CONTROL),
+        "con=null", "con0=fd:0,fd:1", "con1=fd:{},fd:{}".format(*guest_supervisor.CONTROL),
         "uml_dir=uml",
         "quiet",
         f"init={program}", "--", *arguments,
@@ -100,7 +100,7 @@ class Guest:
         Raises:
             InputError: nothing here can hold its memory.
         """
-        environment = {**os.environ, "TMPDIR": str(room.place(memory_bytes))}
+        environment = {**os.environ, "TMPDIR": str(guest_memory.place(memory_bytes))}
         compile_modules()
         control_in, control_out = os.pipe()
         told_in, told_out = os.pipe()
@@ -108,7 +108,8 @@ class Guest:
         command = command_line(kernel, memory_bytes, init)
         with log.open("wb") as console:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", keeper.__file__, str(cpu), str(control_in), str(told_out), *command,
+                sys.executable, "-I", "-S", guest_supervisor.__file__,
+                str(cpu), str(control_in), str(told_out), *command,
                 stdin=asyncio.subprocess.PIPE, stdout=console, stderr=console,
                 pass_fds=(control_in, told_out), start_new_session=True, env=environment, cwd=directory,
             )  # fmt: skip
@@ -127,7 +128,7 @@ class Guest:
     @property
     def pid(self) -> int | None:
         """The kernel's process; None if it has ended."""
-        return next(iter(keeper.children(self._process.pid)), None)
+        return next(iter(guest_supervisor.children(self._process.pid)), None)
 
     def say(self, word: str) -> None:
         """Send a line into the guest."""
@@ -145,7 +146,7 @@ class Guest:
         os.close(self._control)
         return code
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         """The end of what the kernel, or a process without another place to write to, has said, for a message."""
         try:
             text = self._log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")

@@ -94,7 +94,7 @@ def measure(task: Task, channel: Channel, driver: GuestDriver | None) -> None:
         def release(self) -> list[str]:
             return []
 
-    plan = target.enter_guest(task.plan)
+    plan = target.prepare_for_guest(task.plan)
     measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns, driver=driver)
     try:
         measured = asyncio.run(measurement.run(channel))

@@ -37,7 +37,7 @@ from narrows.run.sampler import FlowRate, LinkState, Snapshot
 from narrows.run.stop_signals import stop_signals_call
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
-from narrows.virtual import inside, keeper, room
+from narrows.virtual import guest_memory, guest_supervisor, inside
 from narrows.virtual.cores import core
 from narrows.virtual.guest import START_S, Guest, python
 from narrows.virtual.kernels import About, Kernel
@@ -78,7 +78,7 @@ class VirtualMeasurement:
         self._kernel = kernel
         self._about = about
         self._driver = driver
-        self._memory_bytes = room.memory_bytes(plan)
+        self._memory_bytes = guest_memory.memory_bytes(plan)
         self._watch: Watch | None = None
         self._still = ""
         self._traffic: tuple[int, float, float] | None = None
@@ -124,7 +124,7 @@ class VirtualMeasurement:
                 watching.cancel()
                 commands.cancel()
         if self._still:
-            raise RunError(f"{self._still}; the guest was ended{guest.last_words()}")
+            raise RunError(f"{self._still}; the guest was ended{guest.stderr_tail()}")
         if "interrupted" in ended:
             raise asyncio.CancelledError
         if self._killed and "measured" not in ended:
@@ -132,7 +132,7 @@ class VirtualMeasurement:
         if "failed" in ended:
             raise RunError(ended["failed"])
         if "measured" not in ended:
-            raise RunError(f"{how_it_ended(self._code, up.is_set())}{guest.last_words()}")
+            raise RunError(f"{how_it_ended(self._code, up.is_set())}{guest.stderr_tail()}")
         self._virtual_s = ended["virtual_s"]
         measured: Measured = pickle.loads(task.found.read_bytes())
         # The guest's calendar is one of its own.
@@ -190,7 +190,7 @@ class VirtualMeasurement:
             left_s = None if time_s <= 0 else wall_s / time_s * (total_s - time_s)
             progress.pace(max(0.0, time_s), total_s, left_s)
 
-    def surroundings(self) -> dict[str, Any]:
+    def host_metadata(self) -> dict[str, Any]:
         """This machine, and the guest that was on it. The times of the run are this machine's too."""
         return {
             "host": {**machine.describe(), "kernel": self._about.release},
@@ -307,7 +307,7 @@ def program_directories(plan: Plan) -> tuple[Path, ...]:
 
 def how_it_ended(code: int, was_up: bool) -> str:
     """What became of a guest that did not say so itself."""
-    number = code - keeper.SIGNALLED
+    number = code - guest_supervisor.SIGNALLED
     # A kernel that gives up ends like a program that does.
     if number in set(signal.Signals) and number != signal.SIGABRT:
         return f"the guest was ended by {signal.Signals(number).name}"

@@ -63,12 +63,14 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
                     told |= event
                     at |= dict.fromkeys(event, time.monotonic())
         except TimeoutError:
-            raise RunError(f"kernel {kernel.name}: does not boot within {PATIENCE_S:g} s{guest.last_words()}") from None
+            raise RunError(
+                f"kernel {kernel.name}: does not boot within {PATIENCE_S:g} s{guest.stderr_tail()}"
+            ) from None
         finally:
             guest.kill()
             await guest.wait()
         if "slept_s" not in told:
-            raise RunError(f"kernel {kernel.name}: does not boot{guest.last_words()}")
+            raise RunError(f"kernel {kernel.name}: does not boot{guest.stderr_tail()}")
     wall = at["slept_s"] - at["about"]
     if wall > WALL_S or abs(told["slept_s"] - probe.SLEEP_S) > TOLERANCE_S:
         raise RunError(

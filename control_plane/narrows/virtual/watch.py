@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from narrows.errors import RunError
-from narrows.virtual.keeper import children
+from narrows.virtual.guest_supervisor import children
 from narrows.virtual.kernels import Kernel
 from narrows.virtual.memory import GuestMemory
 

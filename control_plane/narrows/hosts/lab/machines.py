@@ -16,7 +16,6 @@ from typing import Any
 from narrows.errors import RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import Listening, SwitchAttachment
-from narrows.hosts.exclusive import Exclusive
 from narrows.hosts.lab import copies, relay, remote_clock
 from narrows.hosts.lab.guard import Guard
 from narrows.hosts.lab.inventory import Lab, Nic
@@ -24,6 +23,7 @@ from narrows.hosts.lab.socket_bridge import SocketBridge
 from narrows.hosts.lab.ssh import HOST_SCRIPT, REMOTE_SCRIPT, machine_command, run
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.read_back import require
+from narrows.hosts.run_lock import RunLock
 from narrows.hosts.state import RunState
 
 MAX_PARALLEL = 16
@@ -65,7 +65,7 @@ class SshTestbed:
         self._token = secrets.token_hex(8)
         self._guards: list[Guard] = []
         self._bridges: list[SocketBridge] = []
-        self._locks = Exclusive(state_dir if record is None else record.root)
+        self._locks = RunLock(state_dir if record is None else record.root)
 
     @property
     def state_dir(self) -> Path:
@@ -231,7 +231,7 @@ class SshTestbed:
         }
         return int(facts.get("rx_packets", 0)), lost
 
-    def silence_senders(self) -> None:
+    def take_senders_down(self) -> None:
         """Take the senders' links down.
 
         Raises:

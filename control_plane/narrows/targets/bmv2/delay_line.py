@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from narrows.experiment.plan import COLLECTOR_PORT, Plan
 from narrows.hosts.base import SwitchAttachment, Testbed
 from narrows.hosts.links import End, add_cable, links
-from narrows.switch.entries import wires
+from narrows.switch.entries import passthrough_entries
 from narrows.switch.p4runtime_entries import table_entries
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
 from narrows.targets.soft.virtual_time import VirtualTime
@@ -69,7 +69,7 @@ class DelayLine:
                 await self._switch.set_delay(port.number, port.delay_ns)
         cables = [(port, plan.receivers[0].mac, port + OFFSET) for port in sorted(senders)]
         back = [(port + OFFSET, None, port) for port in sorted(senders)]
-        await session.insert(table_entries(wires([*cables, *back]), session.schema))
+        await session.insert(table_entries(passthrough_entries([*cables, *back]), session.schema))
 
     def check(self) -> None:
         """Notice early that it has died.

@@ -38,7 +38,7 @@ def depth(plan: Plan) -> int:
     return bottleneck.limit_bytes // plan.frame_bytes
 
 
-def refusals(plan: Plan, virtual: bool = False) -> list[str]:
+def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     """What of a plan BMv2 cannot do as written, in real time or in virtual time; empty when it can do all of it."""
     if managed := [link for link in plan.links if link.management is not None]:
         # Egress drops there what has had its time, and knows delays in microseconds only.
@@ -60,10 +60,10 @@ def refusals(plan: Plan, virtual: bool = False) -> list[str]:
             for field in varying
         ]
     return [
-        *_rate_refusals(plan, virtual),
-        *(_depth_refusals(plan) or unreported_waits(plan, DELAY_BITS, DELAY_UNIT_NS)),
-        *_port_refusals(plan),
-        *_card_refusals(plan, virtual),
+        *_unsupported_rate(plan, virtual),
+        *(_unsupported_depth(plan) or unreported_waits(plan, DELAY_BITS, DELAY_UNIT_NS)),
+        *_unsupported_port(plan),
+        *_unsupported_card(plan, virtual),
     ]
 
 
@@ -87,7 +87,7 @@ def _exact(plan: Plan) -> Fraction:
     return Fraction(plan.bottleneck.rate_bps, 8 * plan.frame_bytes)
 
 
-def _rate_refusals(plan: Plan, virtual: bool) -> list[str]:
+def _unsupported_rate(plan: Plan, virtual: bool) -> list[str]:
     frame, exact, whole = plan.frame_bytes, _exact(plan), packet_rate(plan)
     asked = f"bottleneck.rate: {format_rate(plan.bottleneck.rate_bps)} is {float(exact):.6g} frames/s of {frame} B"
     if exact > MAX_PACKETS_S and not virtual:
@@ -101,20 +101,20 @@ def _rate_refusals(plan: Plan, virtual: bool) -> list[str]:
     return []
 
 
-def _depth_refusals(plan: Plan) -> list[str]:
+def _unsupported_depth(plan: Plan) -> list[str]:
     packets = depth(plan)
     if 1 <= packets <= MAX_DEPTH_PACKETS:
         return []
     return [f"bottleneck.buffer: is {packets} packets; allowed: 1 to {MAX_DEPTH_PACKETS} with BMv2"]
 
 
-def _port_refusals(plan: Plan) -> list[str]:
+def _unsupported_port(plan: Plan) -> list[str]:
     if len(plan.senders) <= MAX_PORTS:
         return []
     return [f"flows: {len(plan.senders)} groups; allowed: up to {MAX_PORTS} with BMv2 (up to {MAX_SENDERS} with soft)"]
 
 
-def _card_refusals(plan: Plan, virtual: bool) -> list[str]:
+def _unsupported_card(plan: Plan, virtual: bool) -> list[str]:
     # As time passes cards are what they are, and nobody models them.
     if plan.moderation is None or not virtual:
         return []

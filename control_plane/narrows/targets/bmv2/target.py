@@ -101,11 +101,11 @@ class Bmv2Target(P4RuntimeTarget):
         problem = simple_switch.missing(self._path)
         return [*([problem] if problem else []), *self._delay_line.missing()]
 
-    def refusals(self, plan: Plan) -> list[str]:
+    def unsupported(self, plan: Plan) -> list[str]:
         """What of this plan BMv2 cannot do as written."""
-        return packets.refusals(plan, self._virtual)
+        return packets.unsupported(plan, self._virtual)
 
-    def enter_guest(self, plan: Plan) -> Plan:
+    def prepare_for_guest(self, plan: Plan) -> Plan:
         """BMv2 sees each frame at its instant: the delay line does not look ahead."""
         plan = in_batches(plan)
         self._delay_line = DelayLine(self._seed, settings(plan))
@@ -220,7 +220,7 @@ class Bmv2Target(P4RuntimeTarget):
             for port, link in sorted(self._links().items())
         ]
 
-    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+    async def unexpected_losses(self, plan: Plan) -> list[str]:
         """Packets lost by the delay line or at BMv2's interfaces; for what BMv2 itself loses, see `balances`."""
         found = await self._delay_line.losses()
         for port in await self.ports():
@@ -231,7 +231,7 @@ class Bmv2Target(P4RuntimeTarget):
                     found.append(f"port {port.port}: {count} packets dropped by the interface {what} BMv2")
         return found
 
-    async def balances(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[Balance]:
         """Interfaces against the program: libpcap loses bursts before the program sees them, and counts nothing."""
         session = self._connected()
         ports = {port.port: port for port in await self.ports()}
@@ -282,7 +282,7 @@ class Bmv2Target(P4RuntimeTarget):
             if process.returncode is not None or time.monotonic() > deadline:
                 state = "does not answer" if process.returncode is None else f"ended with {process.returncode}"
                 said = log.read_text(errors="replace")[-1000:].strip()
-                raise RunError(f"BMv2 {state}{process.last_words()}\n{said}".rstrip())
+                raise RunError(f"BMv2 {state}{process.stderr_tail()}\n{said}".rstrip())
             await asyncio.sleep(simple_switch.POLL_S)
 
     def _links(self) -> dict[int, Link]:
@@ -293,7 +293,7 @@ class Bmv2Target(P4RuntimeTarget):
         if self._session is None or self._process is None:
             raise RunError("BMv2 is not running")
         if self._process.returncode is not None:
-            raise RunError(f"BMv2 ended with exit code {self._process.returncode}{self._process.last_words()}")
+            raise RunError(f"BMv2 ended with exit code {self._process.returncode}{self._process.stderr_tail()}")
         return self._session
 
     def _planned(self) -> Plan:

@@ -72,7 +72,7 @@ class LabSoftTarget(SoftTarget):
         preflight = Preflight(inventory)
         return lambda experiment: cls(experiment.seed, inventory, preflight)
 
-    def adapt(self, plan: Plan) -> Plan:
+    def bind_to_target(self, plan: Plan) -> Plan:
         """The plan on the lab's NICs and machines.
 
         Raises:
@@ -84,7 +84,7 @@ class LabSoftTarget(SoftTarget):
         """What the machines lack: access, tools, the interface, congestion controls."""
         return self._preflight.problems(plan)
 
-    def refusals(self, plan: Plan) -> list[str]:
+    def unsupported(self, plan: Plan) -> list[str]:
         """What the softswitch does not go up to, and rates that a NIC does not carry."""
         speeds = {self._inventory.numbers[port.name]: port for port in self._inventory.switch.ports}
         beyond = []
@@ -97,7 +97,7 @@ class LabSoftTarget(SoftTarget):
                     f"{link.field}.rate: is more than port {port.name} carries ({port.speed}, with preamble, FCS and "
                     f"gap); allowed: up to {most} bit/s"
                 )
-        return [*super().refusals(plan), *beyond]
+        return [*super().unsupported(plan), *beyond]
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """The machines of an adapted plan, by SSH."""
@@ -124,15 +124,15 @@ class LabSoftTarget(SoftTarget):
         self._received_before = await self._received(plan)
         return applied
 
-    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+    async def unexpected_losses(self, plan: Plan) -> list[str]:
         """Packets lost anywhere but at a link's queue or by loss emulation, in the switch's NICs too."""
-        found = await super().losses_elsewhere(plan)
+        found = await super().unexpected_losses(plan)
         for counter, lost in self._lost(plan).items():
             if more := lost - self._lost_before.get(counter, 0):
                 found.append(f"{counter}: {more} packets not taken in by the switch's machine")
         return found
 
-    async def balances(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[Balance]:
         """What left each port for end hosts against what their NICs handed on."""
         names = {number: name for name, number in self._inventory.numbers.items()}
         found = []

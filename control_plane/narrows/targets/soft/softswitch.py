@@ -132,7 +132,7 @@ class Softswitch:
             raise RunError(f"the {self._name} is not running")
         if self._process.returncode is not None:
             code = self._process.returncode
-            raise RunError(f"the {self._name} ended with exit code {code}{self._process.last_words()}")
+            raise RunError(f"the {self._name} ended with exit code {code}{self._process.stderr_tail()}")
 
     @property
     def session(self) -> P4RuntimeSession:

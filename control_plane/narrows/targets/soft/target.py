@@ -16,7 +16,7 @@ from narrows.errors import RunError
 from narrows.experiment.plan import Link, Plan
 from narrows.experiment.queues import HeadDrop, Pie
 from narrows.hosts.base import Testbed
-from narrows.hosts.netns import CARD, NetnsTestbed
+from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.entries import DELAY_BITS
 from narrows.switch.queue_laws import is_managed
@@ -94,7 +94,7 @@ class SoftTarget(P4RuntimeTarget):
         """What this machine lacks to run the softswitch."""
         return missing_parts()
 
-    def refusals(self, plan: Plan) -> list[str]:
+    def unsupported(self, plan: Plan) -> list[str]:
         """What its traffic manager, its models of hosts and its reports do not go up to."""
         delays = {port.host: port.delay_ns for port in plan.ports}
         most_rate, most_rtt, most_jitter = (
@@ -128,11 +128,11 @@ class SoftTarget(P4RuntimeTarget):
             "--virtual is exact at any rate"
         ]
 
-    def enter_guest(self, plan: Plan) -> Plan:
+    def prepare_for_guest(self, plan: Plan) -> Plan:
         """The switch looks ahead for half of the delays, and completes the checksums of what passes."""
         plan = adapted(plan)
         self._switch = Softswitch("softswitch", settings(plan))
-        self._card = CARD
+        self._card = NIC_CHECKSUM_OFFLOADS
         self.stands_still = True
         return plan
 
@@ -266,7 +266,7 @@ class SoftTarget(P4RuntimeTarget):
         """Interface counters of all ports."""
         return await self._switch.ports()
 
-    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+    async def unexpected_losses(self, plan: Plan) -> list[str]:
         """Packets lost anywhere but at a link's queue or by loss emulation."""
         collector = plan.collector.port
         queues = {link.port for link in plan.links}

@@ -89,7 +89,7 @@ def adapted(plan: Plan) -> Plan:
 def in_batches(plan: Plan) -> Plan:
     """The same plan with hosts of a guest: receivers wake up when a batch has arrived, at the least rate as well."""
     batch = min(max(_rates_bps(plan).least // (8 * WAKEUPS_S), MIN_BATCH_BYTES), MAX_BATCH_BYTES)
-    return replace(plan, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
+    return replace(plan, in_guest=True, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
 
 
 def settings(plan: Plan) -> VirtualTime:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
-from narrows.switch.entries import wires
+from narrows.switch.entries import passthrough_entries
 from narrows.switch.p4runtime_entries import table_entries
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
 
@@ -50,7 +50,7 @@ class DelayLine:
             await self._switch.set_delay(port, delays[sender.name])
         in_ = [(NIC, sender.mac, port) for port, sender in waiting.items()]
         out = [(port, None, NIC) for port in waiting]
-        await session.insert(table_entries(wires([*in_, *out]), session.schema))
+        await session.insert(table_entries(passthrough_entries([*in_, *out]), session.schema))
 
     def check(self) -> None:
         """Notice early that it has died.

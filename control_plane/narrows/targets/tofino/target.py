@@ -137,7 +137,7 @@ class TofinoTarget(Target):
             flow_drop_counters=False,
         )
 
-    def adapt(self, plan: Plan) -> Plan:
+    def bind_to_target(self, plan: Plan) -> Plan:
         """The plan on the testbed's ports and machines.
 
         Raises:
@@ -157,7 +157,7 @@ class TofinoTarget(Target):
         """What a delay line lacks; our own client needs only what Narrows itself needs."""
         return [] if self._inventory.delay_line is None else self._delay_line.missing()
 
-    def refusals(self, plan: Plan) -> list[str]:
+    def unsupported(self, plan: Plan) -> list[str]:
         """What of a bound plan no switch of this generation can do."""
         try:
             plan_switch(self._inventory, plan, AssumedReader(self._chip))
@@ -243,7 +243,7 @@ class TofinoTarget(Target):
             lambda: [port_stats(self._ready().client, port) for port in used_ports(self._planned().plan)]
         )
 
-    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+    async def unexpected_losses(self, plan: Plan) -> list[str]:
         """Drops that are not the links', and settings that somebody has changed meanwhile.
 
         Waits until the driver's copies of the drop counters are no older than the end of traffic.
@@ -258,7 +258,7 @@ class TofinoTarget(Target):
         await asyncio.sleep(COUNTER_AGE_S)
         return await self._call(self._facts)
 
-    async def balances(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[Balance]:
         """What left each receiver's port against what its NIC handed on, and what NIC and kernel say they lost.
 
         And what left each loopback port against what came in again.
@@ -321,7 +321,7 @@ class TofinoTarget(Target):
     def _configure(self, plan: Plan) -> AppliedSettings:
         programmer = self._ready()
         reader = LiveReader(programmer.client)
-        # Once with what is known before ports are there: refusals come before anything is written.
+        # Once with what is known before ports are there: what is unsupported comes before anything is written.
         total = reader.entry(f"{self._chip.prefix}.tm.cfg", None)
         assert total is not None
         plan_switch(self._inventory, plan, AssumedReader(self._chip, number(total, "total_cells")))

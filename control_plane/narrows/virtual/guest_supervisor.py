@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one guest on one processor, and leaves none of its processes behind, whatever becomes of it or of its owner.
 
-Used as ``keeper.py CPU IN OUT COMMAND...``: the command finds the file descriptors IN and OUT under numbers that are
-the same each time. A guest is many processes of the host, one for each address space inside, and not all of them end
-when its kernel dies. They are all descendants of this process, which adopts those that lose their parent; it ends them
-when the kernel has ended, or when standard input says that the owner wants that or is gone. Only the standard library
-is used, and little of it: this starts with every run.
+Used as ``guest_supervisor.py CPU IN OUT COMMAND...``: the command finds the file descriptors IN and OUT under numbers
+that are the same each time. A guest is many processes of the host, one for each address space inside, and not all of
+them end when its kernel dies. They are all descendants of this process, which adopts those that lose their parent; it
+ends them when the kernel has ended, or when standard input says that the owner wants that or is gone. Only the standard
+library is used, and little of it: this starts with every run.
 """
 
 from __future__ import annotations

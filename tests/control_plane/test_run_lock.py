@@ -12,24 +12,24 @@ from pathlib import Path
 
 import pytest
 from narrows.errors import RunError
-from narrows.hosts.exclusive import Exclusive
+from narrows.hosts.run_lock import RunLock
 
 HOLDER = """
 import pathlib, sys, time
-from narrows.hosts.exclusive import Exclusive
-Exclusive(pathlib.Path(sys.argv[1])).take(["alice (ens1f0)"])
+from narrows.hosts.run_lock import RunLock
+RunLock(pathlib.Path(sys.argv[1])).take(["alice (ens1f0)"])
 print("held", flush=True)
 time.sleep(60)
 """
 
 
 def test_the_second_run_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
-    first, second = Exclusive(tmp_path), Exclusive(tmp_path)
+    first, second = RunLock(tmp_path), RunLock(tmp_path)
     first.take(["bob", "alice", "alice"])
     with pytest.raises(RunError, match=f"bob is in use by another run .process {os.getpid()}.; wait for its end"):
         second.take(["aaron", "bob"])
     # Nothing of the refused one stays.
-    third = Exclusive(tmp_path)
+    third = RunLock(tmp_path)
     third.take(["aaron"])
     second.take(["carol"])
     first.give_back()
@@ -41,7 +41,7 @@ def test_the_second_run_is_refused_until_the_first_has_ended(tmp_path: Path) -> 
 
 
 def test_a_lock_that_was_given_back_meanwhile_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second, third = (Exclusive(tmp_path) for _ in range(3))
+    first, second, third = (RunLock(tmp_path) for _ in range(3))
     first.take(["alice"])
     lock = fcntl.flock
 
@@ -60,7 +60,7 @@ def test_a_lock_that_was_given_back_meanwhile_is_made_anew(tmp_path: Path, monke
 def test_a_planted_link_is_not_written_to(tmp_path: Path) -> None:
     (locks := tmp_path / "locks").mkdir()
     (victim := tmp_path / "victim").write_text("as it was")
-    exclusive = Exclusive(locks)
+    exclusive = RunLock(locks)
     exclusive.take(["alice"])
     (path,) = locks.iterdir()
     exclusive.give_back()
@@ -77,10 +77,10 @@ def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
         with pytest.raises(RunError, match=f"alice .ens1f0. is in use by another run .process {holder.pid}."):
-            Exclusive(tmp_path).take(["alice (ens1f0)"])
+            RunLock(tmp_path).take(["alice (ens1f0)"])
         holder.kill()
         holder.wait(10)
-    Exclusive(tmp_path).take(["alice (ens1f0)"])
+    RunLock(tmp_path).take(["alice (ens1f0)"])
 
 
 def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,4 +89,4 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(RunError, match=f"alice cannot be reserved: {tmp_path}.*: No locks available"):
-        Exclusive(tmp_path).take(["alice"])
+        RunLock(tmp_path).take(["alice"])

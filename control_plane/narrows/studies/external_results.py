@@ -19,7 +19,7 @@ from narrows.experiment.loader import validate
 from narrows.studies.catalogue import StudyPoint
 
 
-def read_elsewhere(path: Path, study: Study, variant: Variant, points: Sequence[StudyPoint]) -> Results:
+def read_external_results(path: Path, study: Study, variant: Variant, points: Sequence[StudyPoint]) -> Results:
     """Results of the same variant of a study, with those of its points that are among ours, and our directories.
 
     Raises:

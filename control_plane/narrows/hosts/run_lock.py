@@ -13,7 +13,7 @@ from pathlib import Path
 from narrows.errors import RunError
 
 
-class Exclusive:
+class RunLock:
     """Locks on things by name, among the runs of this machine whose locks are in the same directory."""
 
     def __init__(self, directory: Path) -> None:
