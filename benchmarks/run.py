@@ -18,6 +18,7 @@ import emulators
 import forwarding
 import host
 import l4s
+import loss_free
 import pipeline
 import results
 import senders
@@ -32,6 +33,7 @@ from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "forwarding": forwarding.run,
+    "loss-free": loss_free.run,
     "senders": senders.run,
     "accuracy": accuracy.run,
     "delay": delay.run,

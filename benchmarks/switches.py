@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
@@ -25,6 +26,7 @@ from network import Network, mac, ready
 READY_S = 20.0
 # BMv2's default of 64 packets is too small for a TCP flow at this speed.
 BMV2_QUEUE_PACKETS = 1024
+DPDK_STATE = Path("/run/dpdk")
 PORTS = {1: "p1", 2: "p2", 3: "p3"}
 CROSS_CONNECT = "NarrowsIngress.cross_connect"
 SETTINGS = "NarrowsEgress.settings"
@@ -147,6 +149,48 @@ def compile_c(source: Path, directory: Path) -> Path:
     program = directory / source.stem
     run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(program), str(source)])
     return program
+
+
+@contextmanager
+def bridge_with_tbf(network: Network) -> Iterator[None]:
+    """The bridge with a token bucket to the receiver, so fast that it holds nothing up."""
+    words = "qdisc add dev p2 root tbf rate 100gbit burst 1mb limit 100mb"
+    run(["tc", "-n", network.namespace("switch"), *words.split()])
+    with bridge(network):
+        yield
+
+
+def testpmd_command(prefix: str = "PREFIX") -> list[str]:
+    """The command line of DPDK's testpmd between ports 1 and 2, by AF_PACKET: veth takes no driver of its own.
+
+    One processor forwards, another one waits for the end.
+    """
+    words = "dpdk-testpmd --lcores 0@0,1@1 --no-huge --no-pci --no-shconf --no-telemetry -m 512"
+    ports = [f"--vdev=net_af_packet{port},iface=p{port},framesz=2048,framecnt=512" for port in (1, 2)]
+    # It prints its counters at once, and then each hour.
+    forwarding = "--forward-mode=io --auto-start --stats-period=3600 --no-lsc-interrupt --total-num-mbufs=16384"
+    return [*words.split(), f"--file-prefix={prefix}", *ports, "--", *forwarding.split()]
+
+
+@contextmanager
+def testpmd(network: Network) -> Iterator[None]:
+    """DPDK's testpmd: frames from one port to the other, polling.
+
+    Raises:
+        RunError: it does not forward.
+    """
+    process = network.start("switch", *testpmd_command(network.prefix), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        while "Port statistics" not in (line := process.stdout.readline()):
+            if not line:
+                raise RunError("dpdk-testpmd does not come up")
+        yield
+    finally:
+        # It leaves its directory behind.
+        shutil.rmtree(DPDK_STATE / network.prefix, ignore_errors=True)
+        with suppress(OSError):
+            DPDK_STATE.rmdir()
 
 
 @contextmanager

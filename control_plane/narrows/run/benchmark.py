@@ -117,14 +117,24 @@ async def measure(
     """
     found = []
     for size in sizes:
-        one = await _throughput(bench, size, seconds)
+        one = await throughput(bench, size, seconds)
         found.append(one)
         tell(f"{size} B: {one.frames_per_s:,.0f} frames/s without a loss")
     costs = [await _cost(bench, rate, seconds) for rate in COST_RATES_BPS]
     return Findings(tuple(found), tuple(costs))
 
 
-async def _throughput(bench: Bench, size: int, seconds: float) -> Throughput:
+async def throughput(bench: Bench, size: int, seconds: float) -> Throughput:
+    """The highest rate of frames of one size without a loss, and latencies there.
+
+    Args:
+        bench: what is measured.
+        size: of frames, FCS included.
+        seconds: length of a trial.
+
+    Raises:
+        RunError: a trial could not be made.
+    """
     length = size - FCS_BYTES
     # As fast as the sender can: that is where to begin from.
     trial = await bench.trial(length, math.inf, seconds)
