@@ -349,6 +349,27 @@ MUTATIONS = (
         "management.CoDelDrops",
     ),
     Mutation(
+        "the CoDels of a link's queues share their state",
+        LAWS + "codel.p4",
+        "(bit<32>)(bottleneck ++ queue)",
+        "(bit<32>)(bottleneck ++ (queue & 0))",
+        "management.FairCoDel",
+    ),
+    Mutation(
+        "PIE drops whenever it may",
+        LAWS + "pie.p4",
+        "(bit<64>)draw << 24 < probability",
+        "(bit<64>)draw << 24 < PIE_CERTAIN",
+        "management.PieDraws",
+    ),
+    Mutation(
+        "PIE does not keep its drops apart",
+        LAWS + "pie.p4",
+        "} else if (sum >= PIE_CERTAIN / 100 * 85) {",
+        "} else {",
+        "management.PieDraws",
+    ),
+    Mutation(
         "PIE has no burst allowance",
         LAWS + "pie.p4",
         "burst >= PIE_BURST_NS && ",
@@ -368,6 +389,20 @@ MUTATIONS = (
         "overload == 1 || capable == 0 ||",
         "overload == 0 || capable == 0 ||",
         "management.Pi2AtCertainty",
+    ),
+    Mutation(
+        "PI2 drops with p, not its square",
+        LAWS + "dualpi2.p4",
+        "                    random(draw, 32w0, 32w0xffffffff);\n",
+        "                    draw = 0;\n",
+        "management.Pi2Draws",
+    ),
+    Mutation(
+        "DualPI2 does not couple its queues",
+        LAWS + "dualpi2.p4",
+        "probability * (bit<64>)pi2.coupling",
+        "probability",
+        "management.Pi2Draws",
     ),
     Mutation(
         "DualPI2 ignores the step",

@@ -8,6 +8,7 @@ All frames of a case are of one size and wait before the first of them starts; t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import expected
 import frames
@@ -15,13 +16,15 @@ from bench import PATIENCE_S, BottleneckTest
 from expected import Report
 from narrows.switch.traffic_manager_pb2 import Coupled, Fair, Management
 from p4runtime import Entry
-from targets.base import Ability
+from targets.base import COLLECTOR_PORT, Ability
 from targets.soft import TWO_QUEUES_PORT, Softswitch
 
 SIZE = 500
 RATE = 50
 MS = 1_000_000
 SERVICE_NS = 1000 * MS // RATE
+# Frames of a case whose law draws, and the rate at which they leave.
+DRAWN, FAST = 300, 20_000
 NOT_ECT, ECT_1, ECT_0 = 0, 1, 2
 NO_THRESHOLD = 0xFFFFFFFF
 PI2_CERTAIN = (1 << 32) - 1
@@ -57,15 +60,27 @@ class ManagedTest(BottleneckTest):
             self.egress, 0, Management(enabled=True, index=0, period_ns=period_ns, coupled=coupled, fair=fair)
         )
 
-    def backlog(self, sent: list[bytes]) -> None:
-        """Frame 0 occupies the link until all others have arrived; then they leave."""
+    def arrive(self, sent: list[bytes], before: Callable[[], None] = lambda: None) -> None:
+        """Frame 0 occupies the link, then ``before`` is called, and all others arrive."""
         first = self.occupy(sent[0], egress=self.egress)
         self.assertEqual((first.queue_delay, first.aqm_drops, first.flags & expected.FLAG_CE_MARKED), (0, 0, 0))
+        before()
         self.send(1, sent[1:])
         arrived = [self.flow_of(frame) for frame in sent]
         for flow in set(arrived):
             self.wait_for_arrivals(flow, arrived.count(flow))
+
+    def backlog(self, sent: list[bytes]) -> None:
+        """Frame 0 occupies the link until all others have arrived; then they leave."""
+        self.arrive(sent)
         self.switch.shape(self.egress, 0, SIZE, RATE)
+
+    def leave_at_once(self) -> list[bytes]:
+        """All that waits, of which the reports are not looked at."""
+        self.switch.shape(self.egress, 0, SIZE, FAST)
+        left = self.drain(self.egress)
+        self.drain(COLLECTOR_PORT)
+        return left
 
     def leaves(self, sent: list[bytes], order: list[int], marked: set[int]) -> list[Report]:
         """Frames leave in this order, some marked, and no time of the link lost; returns all reports but frame 0's."""
@@ -203,6 +218,25 @@ class PieSpendsItsAllowance(ManagedTest):
         self.assertEqual(self.switch.read_register("pie_bursts", 0), 160 * MS)
 
 
+class PieDraws(ManagedTest):
+    """At p = 1/2 the sum allows a draw at each second frame after a drop, which hits half the time: 3 frames a drop.
+
+    Of N frames that is N / 3 with a variance of 2 N / 27, as 1 + a geometric number of frames has a variance of 2. Hits
+    at each draw would be N / 2, and none until the sum is 8.5 N / 17.
+    """
+
+    def runTest(self) -> None:
+        self.manage()
+        limits = {"limit_bytes": 0, "limit_packets": 0}
+        self.law("enqueue_law", "pie_at_enqueue", target=0, mtu=0, **limits, ecn_marks=0)
+        self.switch.write_register("pie_bursts", 0, PIE_BURST_NS)
+        sent = burst(DRAWN + 1)
+        self.arrive(sent, lambda: self.switch.write_register("pie_probabilities", 0, PIE_CERTAIN // 2))
+        drops, _ = self.counted(ENQUEUE_DROPS, self.flow_of(sent[0]))
+        self.assertAlmostEqual(drops, DRAWN / 3, delta=6 * (2 * DRAWN / 27) ** 0.5)
+        self.leave_at_once()
+
+
 class Pi2AtCertainty(ManagedTest):
     """PI2 whose p is 1 drops Not-ECT and marks ECT, while two frames are left behind: frames 1 to 4 of 6."""
 
@@ -217,6 +251,30 @@ class Pi2AtCertainty(ManagedTest):
                 self.backlog(sent)
                 reports = self.leaves(sent, order, marked)
                 self.assertEqual({r.aqm_drops for r in reports}, {0 if marked else 4})
+
+
+class Pi2Draws(ManagedTest):
+    """The classic queue drops with p squared, a quarter at p = 1/2; the other marks with k p, half at k = 2, p = 1/4.
+
+    Of N frames within six standard deviations, the last two of them aside, behind which too little waits.
+    """
+
+    egress = TWO_QUEUES_PORT
+
+    def runTest(self) -> None:
+        for ecn, p, chance in ((NOT_ECT, 1 / 2, 1 / 4), (ECT_1, 1 / 4, 1 / 2)):
+            with self.subTest(ecn=ecn):
+                self.switch.reset()
+                self.manage(coupled=Coupled(classic_percent=10, mtu=SIZE))
+                self.law("enqueue_law", "two_queues")
+                self.law("dequeue_law", "pi2_at_dequeue", step=NO_THRESHOLD, coupling=2, mtu=SIZE, ecn_marks=1)
+                self.switch.write_register("pi2_probabilities", 0, int(p * PI2_CERTAIN))
+                sent = burst(DRAWN + 1, ecn)
+                self.arrive(sent)
+                left = self.leave_at_once()[1:]
+                marked = {expected.congestion_marked(frame) for frame in sent}
+                hits = len([frame for frame in left if frame in marked]) if ecn else DRAWN - len(left)
+                self.assertAlmostEqual(hits, DRAWN * chance, delta=2 + 6 * (DRAWN * chance * (1 - chance)) ** 0.5)
 
 
 class Pi2Updates(ManagedTest):
@@ -266,22 +324,22 @@ class FairTurns(ManagedTest):
 
 
 class FairCoDel(ManagedTest):
-    """CoDel in fair queues: a flow of three is spared while one of nineteen is not.
+    """Each fair queue has a CoDel of its own: the first frame of a flow of two forgets nothing of one of nineteen.
 
-    They take turns: 1 at T, 20 at T + 20, 2, 21, 3, then 22 at T + 100, whose queue was first above target at T + 20.
-    Of the long flow drops are due from T + 90: frame 4 (T + 120). Next at T + 210: frame 10 (T + 220), at 255: 13
-    (T + 260), at 305.6: 17 (T + 320).
+    They take turns: 1 at T, 20 at T + 20, 2, 21, 3 at T + 80. Of the long flow drops are due from T + 90: frame 4
+    (T + 100; if frame 20, which begins its queue, had reset the same state, from T + 110). Next at T + 190: frame 10
+    (T + 200), at 235: 13 (T + 240), at 285.6: 17 (T + 300).
     """
 
     def runTest(self) -> None:
         self.manage(fair=Fair(queues=1024, quantum=SIZE, batch=64))
         self.law("enqueue_law", "fair_queues", mask=1023)
         self.codel(shares_link=1)
-        sent = burst(1) + burst(19, src_port=10001) + burst(3, src_port=10002)
+        sent = burst(1) + burst(19, src_port=10001) + burst(2, src_port=10002)
         self.backlog(sent)
-        order = [1, 20, 2, 21, 3, 22, *(n for n in range(5, 20) if n not in (10, 13, 17))]
+        order = [1, 20, 2, 21, 3, *(n for n in range(5, 20) if n not in (10, 13, 17))]
         reports = self.leaves(sent, order, set())
-        self.assertEqual([r.aqm_drops for r in reports[:7]], [0] * 6 + [1])
+        self.assertEqual([r.aqm_drops for r in reports[:6]], [0] * 5 + [1])
         self.assertEqual(reports[-1].aqm_drops, 4)
 
 
