@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import host
+import pipeline_laws
 from measuring import Contestant, Series, alternate
 from narrows.errors import RunError
 from narrows.paths import REPOSITORY, binary, compiled_program
 from narrows.switch.entries import delay_bins
 from narrows_formats.programs import SOFTSWITCH
+from pipeline_laws import MANAGED_PROGRAM
 from results import Outcome, Table
 
 PACKETS = 2_000_000
 RATE_BPS = 100_000_000_000
+PROGRAM = "v1model"
 REPORT_PORT = 500
 FIRST_EGRESS = 200
 BOTTLENECKS = (1, 16, 64)
@@ -44,18 +47,23 @@ def run(runs: int) -> Outcome:
     shapes += [(BASE[0], flows, BASE[2]) for flows in FLOWS if flows != BASE[1]]
     shapes += [(BASE[0], BASE[1], frame) for frame in FRAMES if frame != BASE[2]]
     with host.large_pages() as (directory, memory):
-        startup_s = _startup(directory)
+        startup_s, managed_startup_s = (_startup(directory, program) for program in (PROGRAM, MANAGED_PROGRAM))
         configs = {shape: _prepare(directory, shape) for shape in shapes}
+        managed = {kind: pipeline_laws.managed(configs[BASE], kind) for kind in pipeline_laws.KINDS}
         contestants: dict[str, Contestant] = {
             _name(shape): partial(_replay, directory, config, startup_s) for shape, config in configs.items()
+        }
+        laws: dict[str, Contestant] = {
+            kind: partial(_replay, directory, config, managed_startup_s) for kind, config in managed.items()
         }
         with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as ordinary:
             places = {memory: directory, ORDINARY: Path(ordinary)}
             seconds: dict[str, Contestant] = {name: partial(_second, place) for name, place in places.items()}
             # Memory that a virtual machine has to be given first costs several times what is measured.
-            for contestant in (*contestants.values(), *seconds.values()):
+            for contestant in (*contestants.values(), *laws.values(), *seconds.values()):
                 contestant()
             series = alternate(contestants, runs)
+            of_laws = alternate({_name(BASE): contestants[_name(BASE)], **laws}, runs)
             second = alternate(seconds, runs)
         several: dict[str, Contestant] = {
             str(number): partial(_side_by_side, directory, configs[BASE], number) for number in _at_once()
@@ -67,13 +75,26 @@ def run(runs: int) -> Outcome:
         f"`narrows-softswitch replay` pinned to one processor: {PACKETS:,} packets from a capture {memory} through "
         f"the program to bottlenecks of {RATE_BPS // 10**9} Gbit/s in all, a report for every packet into another "
         "capture there. The rate is that of the packets read over processor time (user and system) of the process, "
-        f"less {startup_s:.3f} s for starting up and loading the program, measured with an empty capture; the JSON has "
-        "the wall clock as well. Cost is time per packet over that of the first row, run by run. 'One second at 100 "
+        f"less {startup_s:.3f} s for starting up and loading the program ({managed_startup_s:.3f} s: with management), "
+        "measured with an empty capture; the JSON has the wall clock as well. Cost is time per packet over that of the "
+        "first row, run by run. 'One second at 100 "
         f"Gbit/s' is {EXAMPLE.name}: a generator at 101 Gbit/s, a queue that stays full, a report for every packet; "
         "all of the process's time, with its start. 'Replays at once' are several processes with the first row's "
         "configuration, each on a processor of its own, by the wall clock and with their starts: bottlenecks that are "
         "independent are configurations of their own. "
-        "A first run of each, which overwrites nothing, is not counted."
+        "Queue management has its defaults and a link that is offered its own rate, as in the first row, so that a law "
+        "drops nothing. A first run of each, which overwrites nothing, is not counted."
+    )
+    by_law = Table(
+        ("Queue management of the first row's case", "Million packets/s of one core", "Cost against tail drop"),
+        [
+            (
+                "tail-drop" if name == _name(BASE) else name,
+                of_laws.spread(name, RATE).text(1e-6),
+                of_laws.ratio(_name(BASE), name, RATE).text(),
+            )
+            for name in of_laws.runs
+        ],
     )
     of_a_second = Table(
         ("One second at 100 Gbit/s, reports written to a file", "Processor time, s"),
@@ -85,12 +106,13 @@ def run(runs: int) -> Outcome:
     )
     data: dict[str, Any] = {"packets": PACKETS, "startup_s": startup_s, "base": _name(BASE), **series.as_json()}
     data["cost_over_base"] = {_name(shape): series.ratio(_name(BASE), _name(shape), RATE).__dict__ for shape in shapes}
+    data["queue_management"] = of_laws.as_json()
     data["one_second_at_100_gbps"] = second.as_json()
     data["replays_at_once"] = scaling.as_json()
     return Outcome(
         "Pipeline alone",
         conditions,
-        [table, of_a_second, of_several],
+        [table, by_law, of_a_second, of_several],
         data,
         [" ".join(_command(Path("CONFIG"), Path("OUT"), SOFTSWITCH))],
     )
@@ -182,7 +204,7 @@ def _prepare(directory: Path, shape: Shape) -> Path:
 def _config(
     ports: list[int], inputs: list[dict[str, Any]], entries: list[dict[str, Any]], outputs: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    program, _ = compiled_program("v1model")
+    program, _ = compiled_program(PROGRAM)
     numbers = [*ports, *(FIRST_EGRESS + port for port in ports), REPORT_PORT]
     return {
         "program": str(program),
@@ -228,10 +250,10 @@ def _timed(command: list[str]) -> tuple[float, float]:
     return after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime, wall
 
 
-def _startup(directory: Path) -> float:
+def _startup(directory: Path, program: str) -> float:
     """Processor time of a run without packets: the least of three."""
     config = directory / "empty.json"
-    config.write_text(json.dumps(_config([1], [], [], [])))
+    config.write_text(json.dumps({**_config([1], [], [], []), "program": str(compiled_program(program)[0])}))
     return min(_timed(_command(config, directory / "empty"))[0] for _ in range(3))
 
 
