@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from managed import COLUMNS, READING_S
-from narrows_analysis.loading import load
+from narrows_analysis import LoadedRun
 from passage import QUEUE
 
 # ECN fields (RFC 3168) that DualPI2 takes for L4S (RFC 9332).
@@ -27,7 +27,7 @@ def readings(results: Path, until_s: float) -> pd.DataFrame:
         results: the run's directory.
         until_s: end of the readings.
     """
-    run = load(results)
+    run = LoadedRun(results)
     return of_reports(run.reports(), run.queue, until_s)
 
 

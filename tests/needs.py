@@ -107,6 +107,8 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
         if shutil.which("prometheus")
         else "no Prometheus; Debian's package prometheus has it, and starts it as a service"
     ),
+    "Rscript": lambda: None if shutil.which("Rscript") else "no R; Debian's package r-base-core has it",
+    "octave": lambda: None if shutil.which("octave") else "no Octave; Debian's package octave has it",
     "telegraf": lambda: None if shutil.which("telegraf") else "no Telegraf; no Debian package has it",
     "no-sde": lambda: "what a machine without the SDE says, and this one has it" if _has_sde() else None,
     "stress": lambda: None if "NARROWS_STRESS" in os.environ else "what takes minutes, `make stress` runs it",

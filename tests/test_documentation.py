@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import narrows_analysis
 import pandas as pd
 import pytest
 import synthetic
@@ -50,6 +51,14 @@ def project(tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> P
         shutil.copytree(results, tmp_path / "results" / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_the_api_reference_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    # Named as ones that others give, or by a module whose members are all there.
+    elsewhere = {"AnalysisError", "RunData", "SourceSettings", "Summary", "read_run", "write_sweep_report"}
+    named = set(re.findall(r"^::: narrows_analysis\.(\w+)$", page, re.MULTILINE))
+    assert set(narrows_analysis.__all__) - elsewhere <= named
 
 
 def test_there_are_commands() -> None:

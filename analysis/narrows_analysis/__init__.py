@@ -13,21 +13,23 @@ if TYPE_CHECKING:
     from narrows_formats.summary import Summary
 
     from narrows_analysis.errors import AnalysisError
-    from narrows_analysis.loading import LoadedRun, load
+    from narrows_analysis.loading import LoadedRun, LoadedStudy, load
     from narrows_analysis.records.run_directory import read_run
     from narrows_analysis.report.page import write_report
     from narrows_analysis.run_data import RunData
     from narrows_analysis.summary.analyze import analyze_run
     from narrows_analysis.summary.source import analyze_source
     from narrows_analysis.summary.source_settings import SourceSettings
-    from narrows_analysis.sweep import load_sweep, write_sweep_report
+    from narrows_analysis.sweep import Sweep, load_sweep, write_sweep_report
 
 __all__ = [
     "AnalysisError",
     "LoadedRun",
+    "LoadedStudy",
     "RunData",
     "SourceSettings",
     "Summary",
+    "Sweep",
     "analyze_run",
     "analyze_source",
     "load",
@@ -41,9 +43,11 @@ _MODULES = {
     "AnalysisError": "errors",
     "RunData": "run_data",
     "SourceSettings": "summary.source_settings",
+    "Sweep": "sweep",
     "analyze_run": "summary.analyze",
     "analyze_source": "summary.source",
     "LoadedRun": "loading",
+    "LoadedStudy": "loading",
     "load": "loading",
     "load_sweep": "sweep",
     "read_run": "records.run_directory",

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as notebooks open it: its frames and its figures."""
+"""What notebooks open: a run with its frames and figures, a sweep, a study."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
+from narrows_formats import files
 from narrows_formats.suggestion import suggestion
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.gallery import FIGURES, gallery
 from narrows_analysis.run_data import RunData
+from narrows_analysis.studies.results import read_results
+from narrows_analysis.sweep import load_sweep
 
 
 class LoadedRun(RunData):
@@ -32,13 +37,55 @@ class LoadedRun(RunData):
         return gallery(self)
 
 
-def load(run_dir: Path | str) -> LoadedRun:
-    """Open a run's directory: frames are read, and figures drawn, when they are asked for.
+class LoadedStudy:
+    """A study's measured points: `results` as they were written, and `frame`; shown, it is the frame."""
 
-    `load(dir).flows`, `.queue`, `.sockets`, `.reports()` are pandas frames in SI units; `.table` and `.summary` are
-    what the run ended with; `.figure("goodput")` is matplotlib's.
+    def __init__(self, path: Path) -> None:
+        """Read a results file.
+
+        Raises:
+            AnalysisError: it is not a study's results.
+        """
+        self.path = path
+        self.results = read_results(path)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each point: its experiment, repetition and directory, its parameters, and its measures."""
+        return pd.DataFrame(
+            [
+                {
+                    "experiment": point.experiment,
+                    "repetition": point.repetition,
+                    "directory": point.directory,
+                    **point.parameters,
+                    **point.measures,
+                }
+                for point in self.results.points
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        return str(self.frame.to_html(index=False))
+
+
+def load(path: Path | str) -> Any:
+    """Open what `narrows run` or `narrows study` wrote: a run, a sweep, or a study; which, the directory says.
+
+    Of a run (`LoadedRun`) frames are read, and figures drawn, when they are asked for: `load(dir).flows`, `.queue`,
+    `.sockets`, `.reports()` are pandas frames in SI units; `.table` and `.summary` are what the run ended with;
+    `.figure("goodput")` is matplotlib's. Of a sweep (`Sweep`, as `load_sweep` gives it) and of a study (`LoadedStudy`,
+    also of one's results file alone) `.frame` is the table of all runs.
 
     Raises:
-        AnalysisError: it is not the directory of a run.
+        AnalysisError: it is none of these.
     """
-    return LoadedRun(run_dir)
+    path = Path(path)
+    if path.is_file():
+        return LoadedStudy(path)
+    if not (path / files.RUN).exists():
+        if (path / files.SWEEP).exists():
+            return load_sweep(path)
+        if (path / files.STUDY).exists():
+            return LoadedStudy(path / files.STUDY)
+    return LoadedRun(path)

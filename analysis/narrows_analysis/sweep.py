@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -22,7 +23,9 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.records.json_files import read_json
 from narrows_analysis.report import units
+from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.page import inline_json, render, scripts
+from narrows_analysis.sweep_lines import in_order, line_charts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,6 +80,9 @@ class Sweep:
     frame: pd.DataFrame
     points: int
 
+    def _repr_html_(self) -> str:
+        return str(self.frame.to_html(index=False))
+
 
 def quantities(frame: pd.DataFrame) -> list[Quantity]:
     """The quantities of a sweep's table; with several links those of a link for each (`links.NAME.COLUMN`)."""
@@ -114,7 +120,7 @@ def load_sweep(directory: Path | str) -> Sweep:
         raise AnalysisError(f"{path / TABLE}: no such file; no run of the sweep has a summary yet") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise AnalysisError(f"{path / TABLE}: not readable as Parquet: {error}") from None
-    fields = {str(field): [str(value) for value in values] for field, values in record["sweep"].items()}
+    fields = {str(field): in_order([str(value) for value in values]) for field, values in record["sweep"].items()}
     missing = [name for name in (*fields, "group", "directory", "status") if name not in frame.columns]
     if missing:
         raise AnalysisError(f"{path / TABLE}: no column {', '.join(missing)}")
@@ -325,7 +331,7 @@ def _result_table(sweep: Sweep) -> dict[str, Any]:
     }  # fmt: skip
     texts = {*sweep.fields, "group"}
     rows = []
-    for _, row in sweep.frame.iterrows():
+    for _, row in _sorted(sweep).iterrows():
         line = []
         for name in shown:
             value = row[name]
@@ -337,11 +343,34 @@ def _result_table(sweep: Sweep) -> dict[str, Any]:
     return {"id": "runs", "title": "All results", "columns": columns, "rows": rows, "note": ""}
 
 
+def _sorted(sweep: Sweep) -> pd.DataFrame:
+    """The sweep's table in the order of its fields' values, then of repetitions; groups stay as they are."""
+    places = {name: {value: place for place, value in enumerate(values)} for name, values in sweep.fields.items()}
+    return sweep.frame.sort_values(
+        [*sweep.fields, "repetition"],
+        key=lambda column: column.map(places[column.name]) if column.name in places else column,
+        kind="stable",
+    )
+
+
+def _line_charts(sweep: Sweep) -> list[list[Chart]]:
+    """The page's charts, in rows of two."""
+    groups = list(dict.fromkeys(sweep.frame["group"]))
+    charts = []
+    for place, quantity in enumerate(quantities(sweep.frame)):
+        titles = (quantity.title, quantity.unit, quantity.caption)
+        own = groups if quantity.per_group and len(groups) > 1 else []
+        estimates = partial(estimate_at, sweep, quantity.column)
+        charts += line_charts(f"line-{place}", titles, quantity.scale, sweep.fields, own, estimates)
+    return [charts[place : place + 2] for place in range(0, len(charts), 2)]
+
+
 def write_sweep_report(directory: Path | str) -> Path:
     """Write a sweep's intervals.csv and report.html, one page that needs no network, from sweep.json and sweep.parquet.
 
-    Heat maps span the first two swept fields; further fields give a map for each of their combinations. Cells lead to
-    the pages of the runs. Raises AnalysisError if the sweep's files are missing or broken.
+    Lines run over the first swept field of three or more numbers. Heat maps span the first two swept fields; further
+    fields give a map for each of their combinations. Cells lead to the pages of the runs. Raises AnalysisError if the
+    sweep's files are missing or broken.
     """
     sweep = load_sweep(directory)
     if not sweep.fields:
@@ -354,16 +383,20 @@ def write_sweep_report(directory: Path | str) -> Path:
                 maps += _map_section(sweep, quantity, group)
         else:
             maps += _map_section(sweep, quantity, None)
+    lines = _line_charts(sweep)
     page = render(
         "sweep.html.j2",
         title=sweep.name,
         setting=" × ".join(f"{name} ({len(values)})" for name, values in sweep.fields.items())  # noqa: RUF001
         + f" · {units.count(sweep.frame['directory'].nunique())} runs",
         warnings=_sweep_warnings(sweep),
+        lines=lines,
+        intervals=INTERVALS,
+        table=TABLE,
         maps=maps,
         hot=HOT,
         tables=[_result_table(sweep)],
-        charts=inline_json([]),
+        charts=inline_json(as_dicts([chart for row in lines for chart in row])),
         js=scripts(),
     )
     intervals(sweep).to_csv(sweep.path / INTERVALS, index=False)

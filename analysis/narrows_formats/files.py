@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the files and folders of a run's directory, and of a sweep's."""
+"""Names of the files and folders of a run's directory, of a sweep's and of a study's."""
 
 RUN = "run.json"
 EXPERIMENT = "experiment.yaml"
@@ -26,3 +26,6 @@ SOCKETS = "sockets.parquet"
 # In a sweep's directory.
 SWEEP = "sweep.json"
 SWEEP_TABLE = "sweep.parquet"
+
+# In a study's directory.
+STUDY = "results.json"

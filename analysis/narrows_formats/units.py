@@ -78,6 +78,24 @@ def _split(value: object, what: str, allowed: str) -> tuple[Fraction, str]:
     return Fraction(match.group(1)), match.group(2)
 
 
+def magnitude(value: object) -> tuple[str, Fraction] | None:
+    """What kind of quantity ``value`` is, and how much of it: numbers of one kind can stand on one axis.
+
+    Kinds are the base units bit/s, bytes and s, and the units packets, bdp, % and none. None of what is no number, or
+    has an unknown unit.
+    """
+    try:
+        number, unit = _split(value, "a number", "a number")
+    except UnitError:
+        return None
+    for kind, units, base in (("bit/s", RATE_UNITS, 1), ("bytes", SIZE_UNITS, 1), ("s", TIME_UNITS, NANOSECONDS)):
+        if unit in units:
+            return kind, number * units[unit] / base
+    if unit in PACKET_UNITS:
+        return "packets", number
+    return (unit, number) if unit in ("", "bdp", "%") else None
+
+
 def _whole(number: Fraction, base_unit: str, allowed: str) -> int:
     if number.denominator != 1:
         raise UnitError(f"is not a whole number of {base_unit}", allowed)

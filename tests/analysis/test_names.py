@@ -160,8 +160,8 @@ def test_a_sweep_is_not_a_run(tmp_path: Path, four: tuple[Path, dict[str, int]])
     (sweep / "sweep.json").write_text("{}")
     four[0].rename(sweep / "0001-rtt=10ms")
     with pytest.raises(AnalysisError) as caught:
-        load(sweep)
+        read_run(sweep)
     assert str(caught.value) == (
         f"{sweep}: holds a sweep, not one run; allowed: the directory of one, such as '0001-rtt=10ms', "
-        "or load_sweep() for the table of all"
+        "or load() for the table of all"
     )

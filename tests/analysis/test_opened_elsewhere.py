@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exported packets in tshark and tcptrace: drops, departures and bytes are the run's."""
+"""The exported packets in tshark and tcptrace, the tables in R and Octave by the examples of docs/export.md: drops,
+departures and bytes are the run's."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ import re
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import synthetic
 from narrows.cli import app
+from narrows_analysis import analyze_run
 from typer.testing import CliRunner
 
 
@@ -58,3 +61,43 @@ def test_tcptrace_finds_what_left_the_queue(exported: tuple[Path, synthetic.Trut
         # What the queue dropped is sent again: behind the queue it comes out of order, and once.
         "outoforder pkts": truth.retransmitted,
     }
+
+
+def _example(language: str) -> str:
+    """The code block of docs/export.md in this language."""
+    text = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+    (code,) = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    return str(code)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run's exported tables, as the examples name them."""
+    directory = tmp_path_factory.mktemp("tables")
+    synthetic.write_run(directory / "run", synthetic.two_flows(3.0))
+    analyze_run(directory / "run")
+    command = ["export", str(directory / "run"), "--csv", str(directory / "tables")]
+    assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
+    return directory
+
+
+@pytest.mark.needs("Rscript")
+def test_the_example_for_r_sums_the_drops(tables: Path) -> None:
+    flows = pd.read_parquet(tables / "run" / "flows.parquet")
+    expected = {str(name): int(drops) for name, drops in flows.groupby("name")["drops"].sum().items()}
+    assert sum(expected.values()) > 10
+    said = subprocess.run(
+        ("Rscript", "-e", _example("r")), cwd=tables, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+    assert {name: int(drops) for _, name, drops in re.findall(r"^(\d+) +(\S+) +(\d+)$", said, re.MULTILINE)} == expected
+    assert (tables / "goodput.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.needs("octave")
+def test_the_example_for_octave_reads_the_queue(tables: Path) -> None:
+    queue = pd.read_parquet(tables / "run" / "queue.parquet")
+    (tables / "example.m").write_text(_example("matlab"))
+    command = ("octave", "--no-gui", "--quiet", "--norc", "example.m")
+    said = subprocess.run(command, cwd=tables, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert queue["drops"].sum() > 10
+    assert said == f"{queue['drops'].sum()} drops, {queue['delay_max_s'].max() * 1e3:.3f} ms at most\n"

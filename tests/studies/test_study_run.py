@@ -32,13 +32,14 @@ from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points
 from narrows.studies.ccas import Algorithms
 from narrows.studies.external_results import read_external_results
-from narrows.studies.run import RESULTS, StudyRun
+from narrows.studies.run import StudyRun
 from narrows.studies.senders import this_machine
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.measures import Measures
 from narrows_analysis.studies.model import Results, Study, StudyFigure
 from narrows_analysis.studies.results import read_results
+from narrows_formats.files import STUDY as RESULTS
 from rich.console import Console
 
 STUDY = Study("mine", "citation", "conditions", "differences", (StudyFigure(id="1", experiment="one", title="title"),))
@@ -52,7 +53,7 @@ Execute = Callable[[Path], Outcome]
 
 
 class _Run:
-    """What `narrows_analysis.load` would give for the directories that the fake runs make."""
+    """What `narrows_analysis.LoadedRun` would give for the directories that the fake runs make."""
 
     def __init__(self, directory: Path) -> None:
         path = directory / "run.json"
@@ -89,8 +90,8 @@ class _Study:
         self.write()
         monkeypatch.setattr(run, "check", checked)
         monkeypatch.setattr(side_by_side, "execute", self._execute)
-        monkeypatch.setattr(run, "load_run", self._load)
-        monkeypatch.setattr(narrows_analysis, "load", self._load)
+        monkeypatch.setattr(run, "LoadedRun", self._load)
+        monkeypatch.setattr(narrows_analysis, "LoadedRun", self._load)
         monkeypatch.setattr(narrows_analysis, "analyze_run", lambda directory: self.analysed.append(directory.name))
         monkeypatch.setattr(run, "measure_run", lambda data, window, life_of: Measures(loss_ratio=0.1, utilization=1.0))
 

@@ -160,7 +160,7 @@ def read_run(run_dir: Run | Path | str) -> Run:
         such = f", such as '{runs[0]}'" if runs else ""
         raise AnalysisError(
             f"{run_dir}: holds a sweep, not one run; allowed: the directory of one{such}, "
-            "or load_sweep() for the table of all"
+            "or load() for the table of all"
         )
     raw = read_json(path)
     try:

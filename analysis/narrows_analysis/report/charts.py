@@ -15,6 +15,8 @@ FloatArray = npt.NDArray[np.float64]
 
 MAX_POINTS = 60_000
 TIME_LABEL = "Time since the start of the experiment (s)"
+# Fields of a Chart that are objects themselves.
+_PARTS = ("series", "references", "marks", "x_ticks")
 
 
 def encode(values: npt.ArrayLike) -> str:
@@ -66,6 +68,14 @@ class Mark:
     label: str
 
 
+@dataclass(frozen=True)
+class Tick:
+    """A value of the horizontal axis that is shown as `label`: one of few that there are."""
+
+    x: float
+    label: str
+
+
 @dataclass
 class Chart:
     """One figure."""
@@ -84,6 +94,7 @@ class Chart:
     x_label: str = TIME_LABEL
     x_name: str = "time"
     x_unit: str = "s"
+    x_ticks: list[Tick] = field(default_factory=list)
     y_min: float | None = 0.0
     y_max: float | None = None
     height: int = 270
@@ -91,12 +102,13 @@ class Chart:
 
     def as_dict(self) -> dict[str, Any]:
         """For the page."""
-        plain = {key: value for key, value in vars(self).items() if key not in ("series", "references", "marks")}
+        plain = {key: value for key, value in vars(self).items() if key not in _PARTS}
         plain["x_range"] = list(self.x_range)
         return plain | {
             "series": [series.as_dict() for series in self.series],
             "references": [asdict(reference) for reference in self.references],
             "marks": [asdict(mark) for mark in self.marks],
+            "x_ticks": [asdict(tick) for tick in self.x_ticks],
         }
 
 

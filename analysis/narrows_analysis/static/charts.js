@@ -150,23 +150,42 @@ class Chart {
 
   axes(svg, [x0, x1], [y0, y1], narrow) {
     const { box, inner, px, py } = this, bottom = box.top + inner.height;
-    const yTicks = ticks(y0, y1, inner.height / 45), xTicks = ticks(x0, x1, inner.width / (narrow ? 70 : 90));
+    const yTicks = ticks(y0, y1, inner.height / 45);
     for (const value of yTicks.values) {
       element("line", { class: "grid", x1: box.left, x2: box.left + inner.width, y1: py(value), y2: py(value) }, svg);
       const label = element("text", { x: box.left - 8, y: py(value) + 4, "text-anchor": "end" }, svg);
       label.textContent = value.toFixed(yTicks.decimals);
     }
     element("line", { class: "axis", x1: box.left, x2: box.left + inner.width, y1: bottom, y2: bottom }, svg);
-    for (const value of xTicks.values) {
-      element("line", { class: "axis", x1: px(value), x2: px(value), y1: bottom, y2: bottom + 4 }, svg);
-      const label = element("text", { x: px(value), y: bottom + 18, "text-anchor": "middle" }, svg);
-      label.textContent = value.toFixed(xTicks.decimals);
+    for (const { x, label } of this.xTicks(x0, x1, inner.width / (narrow ? 70 : 90))) {
+      element("line", { class: "axis", x1: px(x), x2: px(x), y1: bottom, y2: bottom + 4 }, svg);
+      element("text", { x: px(x), y: bottom + 18, "text-anchor": "middle" }, svg).textContent = label;
     }
     const name = element("text", { x: box.left + inner.width / 2, y: this.height - 4, "text-anchor": "middle" }, svg);
     name.textContent = this.spec.x_label;
     const middle = box.top + inner.height / 2;
     const side = element("text", { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, svg);
     side.textContent = this.spec.y_label;
+  }
+
+  // The chart's own values, as many as there is room for; else round numbers.
+  xTicks(x0, x1, count) {
+    if (!this.spec.x_ticks?.length) {
+      const { values, decimals } = ticks(x0, x1, count);
+      return values.map((x) => ({ x, label: x.toFixed(decimals) }));
+    }
+    const shown = [];
+    for (const tick of this.spec.x_ticks.filter(({ x }) => x >= x0 && x <= x1)) {
+      const before = shown.at(-1);
+      if (!before || this.px(tick.x) - this.px(before.x) > 4 * (tick.label.length + before.label.length) + 6) shown.push(tick);
+    }
+    return shown;
+  }
+
+  // A place on the horizontal axis in words; of a chart that has values of its own, the nearest of them.
+  xText(x) {
+    if (!this.spec.x_ticks?.length) return null;
+    return this.spec.x_ticks.reduce((best, tick) => Math.abs(tick.x - x) < Math.abs(best.x - x) ? tick : best).label;
   }
 
   // One entry a pixel column (or a point, where points are wider): [x, least, greatest, mean].
@@ -195,7 +214,11 @@ class Chart {
     const columns = this.columns(series, x0, x1), { py } = this;
     const width = series.width || 1.6;
     const f = (value) => value.toFixed(1);
-    if (series.lo) {
+    if (series.lo && series.points) {
+      for (const c of columns) {
+        if (c) element("line", { class: "whisker", x1: c.x, x2: c.x, y1: py(c.low), y2: py(c.high), style: `stroke:${series.color}` }, marks);
+      }
+    } else if (series.lo) {
       let above = "", below = "";
       for (const c of columns) {
         if (!c) continue;
@@ -216,7 +239,7 @@ class Chart {
     }
     if (path) element("path", { class: "line", d: path, style: `stroke:${series.color};stroke-width:${width}` }, marks);
     if (series.points) {
-      for (const c of columns) if (c) element("circle", { cx: c.x, cy: py(c.high), r: 2.4, style: `fill:${series.color}` }, marks);
+      for (const c of columns) if (c) element("circle", { cx: c.x, cy: py(series.lo ? c.sum / c.count : c.high), r: 2.4, style: `fill:${series.color}` }, marks);
     }
   }
 
@@ -380,7 +403,7 @@ class Chart {
       cell.append(name);
       line.insertCell().textContent = value;
     };
-    row(this.spec.x_name, `${formatNumber(x)} ${this.spec.x_unit}`);
+    row(this.spec.x_name, this.xText(x) ?? `${formatNumber(x)} ${this.spec.x_unit}`);
     for (const series of this.series) {
       const i = series.nearest(x);
       if (i < 0 || Number.isNaN(series.y[i])) continue;
@@ -397,14 +420,15 @@ class Chart {
   }
 
   csv() {
-    const lines = [`series,${this.spec.x_name} (${this.spec.x_unit}),${this.spec.y_name} (${this.spec.y_unit}),minimum,maximum`];
+    const unit = this.spec.x_unit && ` (${this.spec.x_unit})`;
+    const lines = [`series,${this.spec.x_name}${unit},${this.spec.y_name} (${this.spec.y_unit}),minimum,maximum`];
     for (const series of this.series) {
       const name = `"${(series.name || this.spec.title).replace(/"/g, '""')}"`;
       for (let i = 0; i < series.y.length; i++) {
         if (Number.isNaN(series.y[i])) continue;
         const x = series.x ? series.x[i] : series.x0 + i * series.dx;
         const extremes = series.lo ? `${series.lo[i]},${series.hi[i]}` : ",";
-        lines.push(`${name},${+x.toPrecision(9)},${series.y[i]},${extremes}`);
+        lines.push(`${name},${this.xText(x) ?? +x.toPrecision(9)},${series.y[i]},${extremes}`);
       }
     }
     return lines.join("\n") + "\n";

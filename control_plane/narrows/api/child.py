@@ -91,12 +91,12 @@ class Child:
         Raises:
             RunError: it is not complete; the message says why.
         """
-        from narrows_analysis import load
+        from narrows_analysis import LoadedRun
 
         while "status" not in (answer := self.answer()):
             pass
         self._process.wait()
-        return load(answer["directory"])
+        return LoadedRun(answer["directory"])
 
     def end(self) -> None:
         """Interrupt the run, and wait until nothing is left of it; safe to call at any time, and twice."""

@@ -116,6 +116,7 @@ def study(
         verdict_counts,
     )
     from narrows_analysis.studies.results import read_results
+    from narrows_formats import files
     from rich.console import Console
     from rich.table import Table
 
@@ -124,7 +125,7 @@ def study(
     from narrows.studies.catalogue import control_points, find_study, select, study_points
     from narrows.studies.external_results import read_external_results
     from narrows.studies.nuisances import CARDS
-    from narrows.studies.run import RESULTS, StudyRun
+    from narrows.studies.run import StudyRun
 
     console = Console()
     if name == NEW:
@@ -170,7 +171,7 @@ def study(
         console.print(verdict_counts(chosen, results), highlight=False)
     for place in (directory, publish_to):
         if place is not None:
-            page = publish(chosen, read_results(directory / RESULTS), directory, place, wanted_formats)
+            page = publish(chosen, read_results(directory / files.STUDY), directory, place, wanted_formats)
             for made in (page, results_path(chosen, results.variant, place), place / FIGURES):
                 give_to_user(made)
             console.print(f"page: {page}", soft_wrap=True, highlight=False)

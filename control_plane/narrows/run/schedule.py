@@ -137,11 +137,11 @@ class Schedule:
             InputError: it is complete, and one of another experiment.
         """
         # It reads runs: one that is made says something before that is imported.
-        from narrows_analysis import AnalysisError, analyze_run, load
+        from narrows_analysis import AnalysisError, LoadedRun, analyze_run
 
         directory = self._directory / name
         try:
-            if load(directory).run.status != "complete":
+            if LoadedRun(directory).run.status != "complete":
                 return False
             if not (directory / files.SUMMARY).exists():
                 # Interrupted after its traffic.
@@ -216,7 +216,7 @@ class Schedule:
 
 def _execute_elsewhere(cluster: Cluster, tasks: Sequence[Task], attempts: Sequence[Attempt]) -> Outcomes:
     """Have a cluster make the runs, and put what comes back where it belongs."""
-    from narrows_analysis import load
+    from narrows_analysis import LoadedRun
 
     numbers = {task.name: number for number, task in enumerate(tasks)}
     jobs = {task.name: job(task.run.experiment, task.elsewhere) for task in tasks}
@@ -228,7 +228,7 @@ def _execute_elsewhere(cluster: Cluster, tasks: Sequence[Task], attempts: Sequen
             elif done.archive is not None:
                 directory = attempts[numbers[name]].directory
                 unpack(done.archive, directory)
-                outcome = Outcome("complete", "", directory, load(directory).summary, ())
+                outcome = Outcome("complete", "", directory, LoadedRun(directory).summary, ())
             yield numbers[name], outcome, done.took_s
 
 

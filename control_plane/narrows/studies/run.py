@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from narrows_analysis import load as load_run
+from narrows_analysis import LoadedRun
 from narrows_analysis.studies.measures import measure_run
 from narrows_analysis.studies.model import Point as MeasuredPoint
 from narrows_analysis.studies.model import Results, Study, Variant
 from narrows_analysis.studies.results import told_of_both, write_results
+from narrows_formats import files
 from narrows_formats.units import duration_in_words
 from rich.console import Console
 
@@ -33,7 +34,6 @@ from narrows.studies.provenance import provenance
 from narrows.studies.senders import Senders, this_machine
 from narrows.targets.base import Target
 
-RESULTS = "results.json"
 MakeTarget = Callable[[Experiment], Target]
 
 
@@ -225,7 +225,7 @@ class StudyRun:
             self._measured[study_point.directory] = self._known[study_point.directory]
             return
         figure = self._study.figure_of(study_point.experiment)
-        run = load_run(self._directory / study_point.directory)
+        run = LoadedRun(self._directory / study_point.directory)
         self._measured[study_point.directory] = MeasuredPoint(
             study_point.experiment,
             study_point.parameters,
@@ -280,7 +280,7 @@ class StudyRun:
         return {"points": len(plans), "traffic_s": traffic_s}, {at: expected_s(plan) for at, plan in plans.items()}
 
     def _write(self) -> None:
-        path = self._directory / RESULTS
+        path = self._directory / files.STUDY
         write_results(self._results(), path)
         give_to_user(path)
 
