@@ -14,6 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from helpers import BINARY, account, collector, pcap_frames
 from narrows_formats.columns import telemetry_columns
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.utils import wrpcap
 
 pytestmark = pytest.mark.needs("narrows-collector")
 
@@ -130,6 +133,21 @@ def test_a_second_run_into_the_same_directory_is_refused(capture: Path, tmp_path
     assert result.returncode == 2
     assert "already holds telemetry" in result.stderr
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_capture_of_int_is_named_and_leaves_nothing(capture: Path, tmp_path: Path, is_there: bool) -> None:
+    # The first word of a Telemetry Report 2.0's group header: version 2, hardware 0, sequence number 1.
+    payload = (2 << 28 | 1).to_bytes(4, "big") + bytes(60)
+    wrpcap(str(tmp_path / "int.pcap"), Ether() / IP() / UDP(dport=5500) / payload)
+    out = tmp_path / "out"
+    if is_there:
+        out.mkdir()
+    result = collector("convert", tmp_path / "int.pcap", "--out", out)
+    assert result.returncode == 2
+    assert "no reports to UDP port 5500 (1 frames, 1 of them bad reports; they begin with version 32" in result.stderr
+    assert out.exists() == is_there and not list(tmp_path.glob("out/*"))
+    assert collector("convert", capture, "--out", out).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `narrows-collector convert`: reports from a capture file into Parquet.
 
+use std::fs;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +12,11 @@ use crate::capture::file::{CaptureFile, End};
 use crate::intake::no_reports;
 use crate::live::Live;
 use crate::receiver::{Receiver, Settings};
-use crate::telemetry::account::Account;
+use crate::telemetry::account::{self, Account};
+use crate::telemetry::keys_file;
 use crate::telemetry::writer::Rotation;
 use crate::wire::BOTTLENECKS;
-use crate::Result;
+use crate::{Error, Result};
 
 /// What is accepted and how it is stored: the same for live reports and files.
 #[derive(Args)]
@@ -68,8 +70,9 @@ pub struct ConvertArgs {
 /// Converts the file; a truncated one up to its last complete record.
 pub fn run(args: ConvertArgs) -> Result<()> {
     let mut capture = CaptureFile::open(&args.source)?;
+    let is_new = !args.out.exists();
     let settings = Settings {
-        directory: args.out,
+        directory: args.out.clone(),
         source: args.source.display().to_string(),
         port: args.storage.port,
         switch: args.storage.switch,
@@ -92,6 +95,14 @@ pub fn run(args: ConvertArgs) -> Result<()> {
     let account = receiver.finish(reason, 0, error)?;
     print_summary(&account);
     if account.bottlenecks.is_empty() {
+        // So that the next attempt, with another port, finds the directory as this one did.
+        for name in [account::FILE_NAME, keys_file::FILE_NAME] {
+            let path = args.out.join(name);
+            fs::remove_file(&path).map_err(|e| Error::io(&path, "remove", e))?;
+        }
+        if is_new {
+            fs::remove_dir(&args.out).map_err(|e| Error::io(&args.out, "remove", e))?;
+        }
         let bad = account.bad.values().sum();
         return Err(no_reports(&args.source, args.storage.port, account.frames, bad, other_version));
     }
