@@ -68,6 +68,8 @@ GROUPS = (
     Group("Queues and TCP against theory", (*PYTEST, "tests/physics"), 600, {"NARROWS_STRESS": "1"}),
     Group("Queue management against its RFCs, packet by packet", (*PYTEST, "tests/aqm/test_switch.py"), 5400,
           {"NARROWS_PACKETS": "1000000"}),
+    Group("DualPI2 with flows that only call themselves L4S", (*PYTEST, "tests/virtual/test_dualpi2_abused.py"), 600,
+          {"NARROWS_STRESS": "1"}),
     Group("The data plane of both programs", (PYTEST[0], "ptf-tests/run.py", "--target", "soft"), 900, {}),
     Group("Studies that go on, and points that are made again",
           (*PYTEST, "tests/studies/test_interruption.py", "tests/studies/test_regenerated.py"), 1800,
