@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from narrows_formats.summary import FlowSummary
+from narrows_formats.flow_names import OTHER_GROUP
+from narrows_formats.summary import FlowSummary, shown_other_share
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_series
@@ -257,17 +258,20 @@ def depth_cdf(run: RunData) -> Figure:
 
 
 def shares(run: RunData) -> Figure:
-    """Share of the goodput of each flow, as bars, with the fair share."""
+    """Share of the goodput of each flow, and of traffic that is not the experiment's, as bars, with the fair share."""
     known = [flow["share"] for flow in run.summary["flows"] if flow["share"] is not None]
     if not known or len(known) < len(run.summary["flows"]):
         raise AnalysisError(f"{run.path}: the summary has no shares")
+    fair, labels, colors = 1 / len(known), [*run.labels], [color.hex for color in run.colors]
+    if (other := shown_other_share(run.summary["bottleneck"]["other_share"])) is not None:
+        known, labels, colors = [*known, other], [*labels, OTHER_GROUP], [*colors, SOFT]
     figure, axes = _figure(0.5 + 0.32 * len(known), 5.0)
     position = np.arange(len(known))[::-1]
-    axes.barh(position, np.array(known) * 100, color=[color.hex for color in run.colors], height=0.66)
+    axes.barh(position, np.array(known) * 100, color=colors, height=0.66)
     for where, share in zip(position, known, strict=True):
         axes.annotate(f" {share:.1%}", (share * 100, where), va="center", fontsize=8)
-    axes.axvline(100 / len(known), color=SOFT, linestyle=(0, (5, 4)), linewidth=0.8)
-    axes.set_yticks(position, run.labels)
+    axes.axvline(100 * fair, color=SOFT, linestyle=(0, (5, 4)), linewidth=0.8)
+    axes.set_yticks(position, labels)
     axes.grid(visible=False)
     axes.margins(x=0.12)
     axes.set_xlabel("Share of goodput (%)")

@@ -33,7 +33,7 @@ def flow_rows(summary: Summary) -> list[FlowRow]:
             scaled(rtt["min"], 1e3),
         ]
         rows.append((flow["name"], flow["cca"], numbers))
-    if (other := shown_other_share(summary)) is not None:
+    if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
         rows.append((OTHER_GROUP, "", [None, scaled(other, 100), None, None, None, None]))
     return rows
 

@@ -304,7 +304,6 @@ def check(data: Any) -> Summary:
     return summary
 
 
-def shown_other_share(summary: Summary) -> float | None:
-    """Share of the traffic that is not the experiment's, where it is enough to be shown beside the flows; else None."""
-    share = summary["bottleneck"]["other_share"]
+def shown_other_share(share: float | None) -> float | None:
+    """A link's share of traffic that is not the experiment's, where it is enough to be shown; else None."""
     return share if share is not None and share >= _OTHER_SHOWN else None

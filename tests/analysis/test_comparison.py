@@ -153,6 +153,27 @@ def test_a_run_is_compared_in_parts(run_directory: Path, tmp_path: Path) -> None
     assert found(differences, "utilization").difference.mean == 0
 
 
+def test_a_run_compared_in_parts_has_the_shares_and_losses_of_its_summary(tmp_path: Path) -> None:
+    """A third flow is not the experiment's: what it had and lost is in the ratios of the link."""
+    senders = [
+        synthetic.Sender(name, "reno", 0.0, 6.0, window=window, aimd=False)
+        for name, window in (("one", 30), ("two", 20), ("theirs", 30))
+    ]
+    truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=senders))
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    del record["flows"][2]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    summary = analyze_run(tmp_path / "run")
+    means = {
+        (place.quantity.column, place.group): np.mean(v) for place, v in read_side(tmp_path / "run").values.items()
+    }
+    for group in summary["groups"]:
+        assert means["share", group["name"]] == pytest.approx(group["share"], rel=0.02)
+    ours = sum(truth.unique_bytes[:2]) / sum(truth.unique_bytes)
+    assert sum(means["share", name] for name in ("one", "two")) == pytest.approx(ours, abs=0.02) and ours < 0.9
+    assert means["bottleneck_loss_ratio", ""] == pytest.approx(sum(truth.drops) / sum(truth.arrivals), rel=0.05)
+
+
 def test_runs_of_a_single_flow(tmp_path: Path) -> None:
     windows = {"small": 10, "large": 45}
     for name, window in windows.items():

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import analyze_run
+from narrows_analysis import analyze_run, write_report
 
 HOP_NS = 5_000_000
 
@@ -81,3 +81,24 @@ def test_a_flow_is_offered_at_its_first_link_and_delivered_at_its_last(
     assert links["second"][both["name"]]["share"] == pytest.approx(1)
     assert only["share"] + both["share"] == pytest.approx(1)
     assert both["share"] == pytest.approx(links["first"][both["name"]]["share"], abs=0.02)
+
+
+def test_over_several_links_there_are_no_shares_beside_traffic_of_others(tmp_path: Path) -> None:
+    """Which of it is the same at two links cannot be told; each link tells its own shares."""
+    senders = [synthetic.Sender(name, "reno", 0.0, 5.0, window=30, aimd=False) for name in ("mine", "theirs")]
+    truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=senders))
+    add_link(tmp_path / "run", 0, [0])
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    del record["flows"][1]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    summary = analyze_run(tmp_path / "run")
+    (flow,), (group,) = summary["flows"], summary["groups"]
+    assert (flow["share"], group["share"]) == (None, None)
+    assert flow["goodput_bps"] is not None and group["goodput_bps"] is not None
+    first, second = summary["links"]
+    ours = truth.unique_bytes[0] / sum(truth.unique_bytes)
+    assert ours == pytest.approx(0.5, abs=0.05)
+    assert first["flows"][0]["share"] == pytest.approx(ours, abs=0.01)
+    assert first["other_share"] == pytest.approx(1 - first["flows"][0]["share"])
+    assert (second["other_share"], second["flows"][0]["share"]) == (0, 1)
+    assert write_report(tmp_path / "run").is_file()

@@ -93,7 +93,8 @@ def _of_run(run: RunData) -> Side:
     if len(run.links) > 1:
         raise AnalysisError(f"{run.path}: has several links ({', '.join(run.links)}); allowed: runs of one, or sweeps")
     window = _common_time(run)
-    flows, queue = (_in_parts(frame, window) for frame in (run.flows[run.flows["flow"] >= 0], run.queue))
+    everything, queue = (_in_parts(frame, window) for frame in (run.flows, run.queue))
+    flows = everything[everything["flow"] >= 0]
     rate = run.run.bottleneck.rate_bps or np.nan
     carried = (queue["throughput_bps"] * queue["interval_s"]).groupby(queue["part"]).sum()
     lasted = queue["interval_s"].groupby(queue["part"]).sum()
@@ -101,11 +102,11 @@ def _of_run(run: RunData) -> Side:
     series: dict[tuple[str, str], pd.Series[float]] = {
         ("utilization", ""): carried / (lasted * rate),
         ("queue_delay_mean_s", ""): queue.groupby("part")["delay_mean_s"].mean(),
-        ("bottleneck_loss_ratio", ""): _loss(flows),
+        ("bottleneck_loss_ratio", ""): _loss(everything),
     }
     if rates.shape[1] > 1:
         series["jain_index", ""] = pd.Series([jain_index(row) for row in rates.fillna(0.0).to_numpy(dtype=np.float64)])
-    total = (flows["goodput_bps"] * flows["interval_s"]).groupby(flows["part"]).sum()
+    total = (everything["goodput_bps"] * everything["interval_s"]).groupby(everything["part"]).sum()
     for group, mine in flows.groupby("group"):
         sent = (mine["goodput_bps"] * mine["interval_s"]).groupby(mine["part"]).sum()
         series["goodput_bps", str(group)] = sent / lasted

@@ -111,7 +111,7 @@ def verdict(run: Run, summary: Summary) -> str:
         words = f"{_members(groups[0])} shared {shared}, {goodput} of it goodput."
     else:
         words = f"One {groups[0]['name']} flow reached {units.rate(groups[0]['goodput_bps'])} of goodput."
-    if (other := shown_other_share(summary)) is not None:
+    if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
         words += f" Traffic that is not the experiment's had {units.percent(other)}."
     if fairness["jain_index"] is not None:
         words += f" Jain's index {units.index(fairness['jain_index'])}"
@@ -203,7 +203,7 @@ def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:
     if len(known) > MAX_BARS:
         known = [(g["name"], f"var(--c{n % 8})", g["share"]) for n, g in enumerate(summary["groups"])]
     flows = len(known)
-    if (other := shown_other_share(summary)) is not None:
+    if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
         known.append((OTHER_GROUP, OTHER_STYLE, other))
     bars = [(name, style, share) for name, style, share in known if share is not None]
     if len(known) < 2 or len(bars) < len(known):
@@ -285,7 +285,7 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
 
 def _other_row(summary: Summary, column: int, columns: int) -> list[list[Cell]]:
     """The row of the traffic that is not the experiment's, its share in ``column``; none where there is hardly any."""
-    other = shown_other_share(summary)
+    other = shown_other_share(summary["bottleneck"]["other_share"])
     if other is None:
         return []
     row = [number(units.MISSING, None) for _ in range(columns)]

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from narrows_formats.summary import FlowSummary, GroupSummary, LinkFlowSummary, LinkSummary, TelemetrySummary
+from narrows_formats.summary import (
+    FlowSummary,
+    GroupSummary,
+    LinkFlowSummary,
+    LinkSummary,
+    TelemetrySummary,
+    shown_other_share,
+)
 
 from narrows_analysis.metrics.limiting import limiting_link
 from narrows_analysis.metrics.loss import loss_ratio
@@ -173,14 +180,16 @@ def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSumm
     """The "groups" part, in order of first appearance; fills in each flow's "share" as well.
 
     Shares are of all goodput: through the link where there is one, so that what is not the experiment's has the rest
-    (`bottleneck.other_share`); of the flows where there are several.
+    (`bottleneck.other_share`); of the flows where there are several. There they are None if other traffic left a link
+    as well: whether that is the same at two links, or another one's, cannot be told, but each link has its own shares.
     """
     everything = path_goodput(run, links)
     goodput, total = everything[:-1], float(everything.sum())
+    shared = 0.0 if len(links) > 1 and any(_carries_others(link) for link in links) else total
     members: dict[str, list[int]] = {}
     for number, flow in enumerate(run.flows):
         members.setdefault(flow.group, []).append(number)
-        flows[number]["share"] = quotient(goodput[number], total)
+        flows[number]["share"] = quotient(goodput[number], shared)
     goodputs = group_rates(goodput, [flow.group for flow in run.flows])
     sections: list[GroupSummary] = []
     for name, numbers in members.items():
@@ -194,11 +203,16 @@ def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSumm
                 "cca": ", ".join(ccas) or None,
                 "flows": len(numbers),
                 "goodput_bps": float(goodputs[name]) if total else None,
-                "share": quotient(float(goodputs[name]), total),
+                "share": quotient(float(goodputs[name]), shared),
                 "loss_ratio": loss_ratio(sum(d for d, _ in known), sum(a for _, a in known)) if complete else None,
             }
         )
     return sections
+
+
+def _carries_others(link: LinkAnalysis) -> bool:
+    goodput = np.zeros(1) if link.aggregation is None else competing_goodput(link.aggregation)
+    return shown_other_share(quotient(float(goodput[-1]), float(goodput.sum()))) is not None
 
 
 def all_telemetry(links: Sequence[LinkAnalysis]) -> TelemetrySummary:
