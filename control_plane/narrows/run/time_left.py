@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from narrows_formats.units import NANOSECONDS
 
-from narrows.experiment.plan import Plan
+from narrows.experiment.datagrams import IP_HEADER_BYTES, UDP_HEADER_BYTES
+from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
 from narrows.traffic.base import is_finite, size_of
 
 SHARED_LINK = 1.5  # by how much a sized flow takes longer than alone on the link, roughly
@@ -26,6 +27,22 @@ def traffic_time_s(plan: Plan) -> float:
             arriving = flow.arrivals[-1].start_ns / NANOSECONDS if flow.arrivals else 0.0
             ends.append(max(arriving, SHARED_LINK * size * 8 / plan.rate_bps(flow)))
     return max(ends, default=0.0)
+
+
+def packets(plan: Plan) -> float:
+    """Packets through all links of a run, roughly: datagrams as they are sent, and full-size frames in the rest."""
+    time_s = traffic_time_s(plan)
+    overhead = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + UDP_HEADER_BYTES
+    total = 0.0
+    for link in plan.links:
+        crossing = [flow for flow in plan.flows if link.name in (*flow.links, *flow.ack_links)]
+        rest = time_s * link.rate_bps / 8 if any(flow.sending is None for flow in crossing) else 0.0
+        for sending in (flow.sending for flow in crossing if flow.sending is not None):
+            count = sum(end - begin for begin, end in sending.bursts) / sending.gap_ns
+            total += count
+            rest -= count * (sending.payload + overhead)
+        total += max(0.0, rest) / plan.frame_bytes
+    return total
 
 
 class TimeLeft:

@@ -14,7 +14,7 @@ from narrows.experiment.plan import Plan
 from narrows.hosts.state import RunState
 from narrows.run.conductor import Driver
 from narrows.run.results import RunDirectory
-from narrows.run.time_left import traffic_time_s
+from narrows.run.time_left import packets
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
 from narrows.virtual import guest_memory
@@ -86,9 +86,8 @@ class VirtualTime:
         return max(1, min(wanted or cores, fitting, len(sizes)))
 
     def expected_s(self, plan: Plan) -> float:
-        """Boot, analysis, and the bottleneck's packets: the run's own time passes at any speed."""
-        packets = traffic_time_s(plan) * sum(link.rate_bps for link in plan.links) / (8 * plan.frame_bytes)
-        return BOOT_AND_ANALYSIS_S + packets / PACKETS_PER_S
+        """Boot, analysis, and the links' packets: the run's own time passes at any speed."""
+        return BOOT_AND_ANALYSIS_S + packets(plan) / PACKETS_PER_S
 
     def memory_bytes(self, plan: Plan) -> int:
         """The guest's memory, and what its kernel's file system takes."""

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is expected of a run goes by its packets, whatever their size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from narrows.experiment.loader import validate
+from narrows.experiment.planning import make_plan
+from narrows.run.time_left import packets
+
+TCP = {"cca": "cubic", "duration": "10s"}
+SMALL = {"name": "small", "udp": {"rate": "80Mbit", "payload": "100B"}, "duration": "10s"}
+LARGE = {"name": "large", "udp": {"rate": "10Mbit", "payload": "1000B"}, "duration": "10s"}
+PROBE = {"name": "probe", "probe": {"interval": "1s"}, "duration": "10s"}
+CARRIED = 100_000_000 * 10 / 8  # bytes of a full link in 10 s
+
+
+@pytest.mark.parametrize(
+    ("flows", "others", "expected"),
+    [
+        ([TCP], {}, CARRIED / 1514),
+        ([TCP], {"mtu": 576}, CARRIED / 590),
+        ([TCP], {"mtu": 9000}, CARRIED / 9014),
+        # What datagrams alone leave of a link stays empty: 80 Mbit/s of 100 bytes are 100,000 a second.
+        ([SMALL], {}, 1_000_000),
+        ([PROBE], {}, 10),
+        # 1,250 a second of 1,000 bytes and 42 of headers; 62 with IPv6.
+        ([LARGE, TCP], {}, 12_500 + (CARRIED - 12_500 * 1042) / 1514),
+        ([LARGE, TCP], {"ip_version": 6}, 12_500 + (CARRIED - 12_500 * 1062) / 1514),
+        # More than the link carries: what it drops takes time as well.
+        ([SMALL, TCP], {}, 1_000_000),
+    ],
+)
+def test_packets_are_counted_by_their_size(flows: list[Any], others: dict[str, Any], expected: float) -> None:
+    bottleneck = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}
+    plan = make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": flows, **others}, "x"))
+    assert packets(plan) == pytest.approx(expected)
+
+
+def test_a_link_has_the_packets_of_the_flows_that_cross_it() -> None:
+    links = {name: {"rate": "100Mbit", "rtt": "10ms", "buffer": "1bdp"} for name in ("a", "b")}
+    flows = [{**TCP, "path": ["a"]}, {**LARGE, "path": ["a", "b"]}]
+    plan = make_plan(validate({"name": "x", "links": links, "flows": flows}, "x"))
+    assert packets(plan) == pytest.approx(2 * 12_500 + (CARRIED - 12_500 * 1042) / 1514)
