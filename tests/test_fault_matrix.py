@@ -92,5 +92,13 @@ def test_a_silent_fault_names_its_tests(row: str) -> None:
     named_tests(row)
 
 
+READ_BACK = [line for line in (ROOT / "docs" / "read-back.md").read_text().splitlines() if line.startswith("| ")][1:]
+
+
+@pytest.mark.parametrize("row", READ_BACK, ids=lambda row: row.split("|")[1].strip())
+def test_a_setting_that_is_read_back_names_its_tests(row: str) -> None:
+    named_tests(row)
+
+
 def test_there_are_rows() -> None:
     assert len(rows()) > 40

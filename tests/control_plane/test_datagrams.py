@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.traffic.datagram_host import STAMP, Arrivals, distribution
+from narrows.traffic.datagram_host import STAMP, Arrivals, Datagrams, distribution
 
 BOTTLENECK = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
 
@@ -92,3 +93,24 @@ def test_percentiles_are_values_that_occurred() -> None:
     """Nearest rank: of 1 to 200 the p-th percentile is 2 p."""
     found = distribution([float(value) for value in range(1, 201)])
     assert found == {"min": 1, "mean": 100.5, "p50": 100, "p95": 190, "p99": 198, "max": 200}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
+    class Ignoring(socket.socket):
+        """A socket that takes the ECN field, and has another one."""
+
+        def setsockopt(self, level: int, option: int, value: Any, *_: Any) -> None:
+            tos = (level, option) in ((socket.IPPROTO_IP, socket.IP_TOS), (socket.IPPROTO_IPV6, socket.IPV6_TCLASS))
+            super().setsockopt(level, option, 0 if tos else value)
+
+    flow = {"name": "x", "dst": address, "dst_port": 45_401, "ecn": "ect1", "echo": False}
+    for kind in (socket.socket, Ignoring):
+        datagrams = Datagrams(lambda _, family, type_, kind=kind: kind(family, type_), lambda _: None)
+        if kind is Ignoring:
+            with pytest.raises(OSError, match=f"the ECN field of {address} is 0, not 1"):
+                datagrams.listen("here", [flow])
+        else:
+            datagrams.listen("here", [flow])
+        datagrams.receive()
+        datagrams.close()

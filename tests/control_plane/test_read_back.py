@@ -5,15 +5,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 from narrows.errors import RunError
-from narrows.hosts import offloads
+from narrows.experiment.loader import validate
+from narrows.experiment.planning import make_plan
+from narrows.hosts import offloads, uplink
 from narrows.hosts.links import End, add_cable, namespace, require_interface, run, set_offloads, set_sysctls
+from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.read_back import require
+from narrows.hosts.state import RunState
 
+ONE_FLOW: dict[str, Any] = {
+    "name": "x",
+    "bottleneck": {"rate": "10Mbit", "rtt": "20ms", "buffer": "1bdp"},
+    "flows": [{"cca": "reno", "duration": "1s"}],
+}
 MAC, ADDRESS = "02:4e:57:00:00:01", "198.18.0.1/15"
 
 
@@ -78,3 +88,37 @@ def test_an_offload_that_is_not_turned_off(end: End, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(offloads, "_ask", ignore_changes)
     with pytest.raises(RunError, match="generic-receive-offload cannot be turned off"):
         set_offloads(end)
+
+
+def test_the_congestion_control_of_programs_that_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = {"name": "web", "client": ["true"], "cca": "reno"}
+    plan = make_plan(validate({**ONE_FLOW, "flows": [program]}, "x"))
+    testbed = NetnsTestbed.__new__(NetnsTestbed)
+    testbed._plan, testbed._ccas = plan, {}
+    for taken in ("reno", "cubic"):
+        monkeypatch.setattr(testbed, "_ip", lambda *_, taken=taken: f"198.18.0.0/15 dev eth0 congctl {taken} src x")
+        if taken == "reno":
+            testbed._set_default_cca(plan.senders[0])
+        else:
+            with pytest.raises(RunError, match="sender0: congctl is cubic, not reno"):
+                testbed._set_default_cca(plan.senders[0])
+
+
+def test_a_way_out_that_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default route of hosts that reach this machine's network, `narrows shell --nat`."""
+    shown = {"route": ""}
+    for name in ("set_offloads", "set_sysctls", "wait_for_carrier", "_translate"):
+        monkeypatch.setattr(uplink, name, lambda *_: None)
+    monkeypatch.setattr(uplink, "run", lambda words, *_: shown["route"] if "show" in words else "")
+    monkeypatch.setattr(uplink, "_free_network", lambda _: IPv4Network("203.0.113.0/30"))
+    monkeypatch.setattr(uplink, "_forward", lambda *_: [])
+    state = RunState("a", 1, 1, root=tmp_path)
+    monkeypatch.setattr(state, "save", lambda: None)
+    (host,) = make_plan(validate(ONE_FLOW, "x")).senders
+    shown["route"] = f"default via {host.address} dev eth0 congctl cubic"
+    uplink.connect(state, host, [host], "eth0")
+    shown["route"] = "default via 198.18.0.99 dev eth0 congctl cubic"
+    with pytest.raises(
+        RunError, match=f"default route is default via 198.18.0.99 dev eth0, not default via {host.address}"
+    ):
+        uplink.connect(state, host, [host], "eth0")

@@ -7,7 +7,8 @@ The switch is the real one, without interfaces; what ignores a setting stands be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,16 @@ def plan(**link: Any) -> Plan:
     return make_plan(validate(data, "x.yaml"))
 
 
-def configure(plan: Plan, directory: Path, sabotage: Callable[[SoftTarget], None]) -> Any:
-    """What a target says was applied at a switch of its own, after something stood in its way."""
+def configure(
+    plan: Plan,
+    directory: Path,
+    sabotage: Callable[[SoftTarget], None],
+    later: Callable[[SoftTarget], Awaitable[Any]] | None = None,
+) -> Any:
+    """What a target says was applied at a switch of its own, after something stood in its way.
+
+    With ``later`` the switch is set up first, then something is put in its way, and ``later`` is the answer.
+    """
 
     class Here(SharedFiles):
         attachments: tuple[()] = ()
@@ -50,8 +59,10 @@ def configure(plan: Plan, directory: Path, sabotage: Callable[[SoftTarget], None
         loopbacks = [port.number for port in plan.ports]
         try:
             await target._switch.start(testbed, {}, 1, loopbacks, compiled=target._program)
+            if later is not None:
+                await target.configure(plan)
             sabotage(target)
-            return await target.configure(plan)
+            return await (target.configure(plan) if later is None else later(target))
         finally:
             await target.stop()
 
@@ -66,11 +77,13 @@ def forgets(field: str, value: Any = None) -> Callable[[SoftTarget], None]:
         set_all = manager.configure
 
         async def set_others(request: Any) -> Any:
-            if request.HasField(field):
-                request.ClearField(field)
+            taken = type(request)()
+            taken.CopyFrom(request)
+            if taken.HasField(field):
+                taken.ClearField(field)
                 if value is not None:
-                    setattr(request, field, value)
-            return await set_all(request)
+                    setattr(taken, field, value)
+            return await set_all(taken)
 
         manager.configure = set_others
 
@@ -150,3 +163,45 @@ def test_what_the_switch_does_not_keep_fails_the_run(
 ) -> None:
     with pytest.raises(RunError, match=says):
         configure(plan(**link), tmp_path, sabotage)
+
+
+def begins_elsewhere(target: SoftTarget) -> None:
+    """Schedules begin a second later than they are asked to."""
+    manager: Any = target._switch.manager
+    start = manager.start_schedules
+    manager.start_schedules = lambda epoch_ns: start(epoch_ns + 1_000_000_000)
+
+
+@pytest.mark.parametrize("varying", [{"rate": STEPS}, {"delay": DELAYS}], ids=["rate", "delay"])
+def test_a_schedule_that_begins_at_another_time_fails_the_run(tmp_path: Path, varying: dict[str, Any]) -> None:
+    async def start(target: SoftTarget) -> None:
+        await target.start_schedules(await target.now_ns() + 5_000_000_000)
+
+    assert configure(plan(**varying), tmp_path, lambda _: None, start) is None
+    with pytest.raises(RunError, match="of the softswitch: a schedule begins at"):
+        configure(plan(**varying), tmp_path, begins_elsewhere, start)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sabotage", "says"),
+    [
+        ({"rate_bps": 5_000_000}, forgets("rate_bps"), "queue for bottleneck reads back as"),
+        ({"limit_bytes": 50_000}, forgets("limit_bytes", 50_001), "queue for bottleneck reads back as"),
+        ({"delay_ns": 7_000_000, "loopback": True}, forgets("delay_ns"), "queue for bottleneck reads back as"),
+        ({"loss": 0.5}, entries_pass(with_another_parameter), "does not have the entry .*TableEntry"),
+    ],
+    ids=["rate", "buffer", "delay", "loss"],
+)
+def test_a_change_that_the_switch_does_not_keep_fails_the_run(
+    tmp_path: Path, asked: dict[str, Any], sabotage: Callable[[SoftTarget], None], says: str
+) -> None:
+    """What an event of the file asks for, or who drives the run from Python."""
+    planned = plan()
+    (link,) = planned.links
+
+    def change(target: SoftTarget) -> Awaitable[int]:
+        return target.change(link, replace(link, **asked))
+
+    assert configure(planned, tmp_path, lambda _: None, change) > 0
+    with pytest.raises(RunError, match=says):
+        configure(planned, tmp_path, sabotage, change)

@@ -12,6 +12,7 @@ host.
 
 from __future__ import annotations
 
+import errno
 import heapq
 import json
 import select
@@ -200,7 +201,7 @@ class Datagrams:
         """Open the ports of flows on their receiving host.
 
         Raises:
-            OSError: a port is in use.
+            OSError: a port is in use, or the kernel does not take the ECN field.
         """
         for flow in flows:
             opened = self._open(host, flow["dst"], flow["dst_port"], flow["ecn"])
@@ -210,7 +211,7 @@ class Datagrams:
         """Make the sending sides ready.
 
         Raises:
-            OSError: a port is in use.
+            OSError: a port is in use, or the kernel does not take the ECN field.
         """
         for flow in flows:
             opened = self._open(flow["host"], flow["src"], flow["src_port"], flow["ecn"])
@@ -292,7 +293,11 @@ class Datagrams:
                 opened.setsockopt(socket.SOL_SOCKET, plain, BUFFER_BYTES)
         level = socket.IPPROTO_IPV6 if is_ipv6 else socket.IPPROTO_IP
         opened.setsockopt(level, socket.IPV6_RECVTCLASS if is_ipv6 else IP_RECVTOS, 1)
-        opened.setsockopt(level, socket.IPV6_TCLASS if is_ipv6 else socket.IP_TOS, ECN_FIELDS[ecn])
+        field = socket.IPV6_TCLASS if is_ipv6 else socket.IP_TOS
+        opened.setsockopt(level, field, ECN_FIELDS[ecn])
+        found = opened.getsockopt(level, field)
+        if found != ECN_FIELDS[ecn]:
+            raise OSError(errno.EPROTO, f"the ECN field of {address} is {found}, not {ECN_FIELDS[ecn]}")
         opened.bind((address, port))
         return opened
 

@@ -64,7 +64,7 @@ class ThreadDatagrams(HostGenerator):
                 self._datagrams.listen(host, specifications)
             self._datagrams.prepare(list(self._specifications.values()))
         except OSError as error:
-            raise RunError(f"the ports of UDP flows cannot be opened: {error.strerror}") from error
+            raise RunError(f"the sockets of UDP flows are not ready: {error.strerror}") from error
         self._datagrams.receive()
 
     async def _start(self) -> None:
