@@ -173,21 +173,27 @@ def test_keeps_no_privilege_but_for_its_interfaces(network: Network, tmp_path: P
     asyncio.run(scenario())
 
 
+async def longest_wait(switch: Switch, seconds: float) -> float:
+    """How long the data path makes a question wait, at most, while it is asked again and again."""
+    longest, ends = 0.0, time.monotonic() + seconds
+    while (asked := time.monotonic()) < ends:
+        await switch.tm.list()
+        longest = max(longest, time.monotonic() - asked)
+        await asyncio.sleep(0.002)
+    return longest
+
+
 def test_opening_an_interface_again_stops_no_other(network: Network, tmp_path: Path) -> None:
     """A ring of 256 MiB is opened again, for a second or so; the data path answers all the while."""
 
     async def scenario() -> None:
         async with running(network, tmp_path, "--ring-mib", "256") as switch:
             await switch.program()
+            # What a busy machine alone makes an answer wait.
+            before = await longest_wait(switch, 2)
             network.inside("switch", "ip link del p2")
             network.connect(2, "receiver")
-            longest = 0.0
-            ends = time.monotonic() + 4
-            while time.monotonic() < ends:
-                asked = time.monotonic()
-                await switch.tm.list()
-                longest = max(longest, time.monotonic() - asked)
-                await asyncio.sleep(0.002)
+            longest = await longest_wait(switch, 4)
             resolve(network)
             send(network, "sender", 5)
             await asyncio.sleep(0.3)
@@ -204,8 +210,8 @@ def test_opening_an_interface_again_stops_no_other(network: Network, tmp_path: P
             await asyncio.sleep(0.3)
             ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
             assert ports[2].rx_packets >= came_in + 7
-            print(f"longest wait for an answer: {longest:.3f} s")
-            assert longest < 0.25
+            print(f"longest wait for an answer: {longest:.3f} s, {before:.3f} s before")
+            assert longest < max(0.25, 3 * before)
 
     asyncio.run(scenario())
 

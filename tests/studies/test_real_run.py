@@ -104,9 +104,10 @@ def test_a_study_from_start_to_end(tmp_path: Path) -> None:
     large = next(flow for flow in flows if flow["group"] == "large")
     # Each 0.2 s after the end of the one before; none starts after the large flow has ended.
     gaps = [after["started_s"] - flow["ended_s"] for flow, after in itertools.pairwise(trains)]
-    assert trains[0]["started_s"] == pytest.approx(1.0, abs=0.5)
-    assert all(0.2 <= gap < 0.4 for gap in gaps)
-    assert all(flow["started_s"] < large["ended_s"] + 0.2 for flow in trains)
+    # A busy machine may have some later, none earlier.
+    assert 1.0 <= trains[0]["started_s"] < 2.0
+    assert all(gap >= 0.2 for gap in gaps)
+    assert all(flow["started_s"] < large["ended_s"] + 0.5 for flow in trains)
     assert len([flow for flow in flows if flow["group"] == "web"]) == 6
     # The switch has seen every byte of every flow.
     for told, seen in zip(flows, data.summary["flows"], strict=True):

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -30,8 +29,11 @@ pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 RATE_BPS = 20_000_000
 RTT_S = 0.02
-# Until a process that is ready is given a processor, on a machine that does other things.
-LATE_S = 0.1
+# By how much a machine that does other things may be slower.
+BUSY = 5
+# Until a process that is ready is given a processor, on a machine that does other things: less than a round trip of the
+# long path, so that one more shows.
+LATE_S = 0.4
 EXPERIMENT: dict[str, Any] = {
     "name": "e2e",
     "bottleneck": {"rate": "20Mbit", "rtt": "20ms", "buffer": "1bdp"},
@@ -77,7 +79,7 @@ class Running:
 
     def finish(self, seconds: float) -> str:
         """Wait for its end and return what it printed."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + BUSY * seconds
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self._printed.read_text()
             self.observe()
@@ -107,7 +109,7 @@ def no_run_goes_on() -> Iterator[None]:
 
 
 def wait_for(condition: Any, seconds: float) -> Any:
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + BUSY * seconds
     while time.monotonic() < deadline:
         try:
             if value := condition():
@@ -328,4 +330,5 @@ def test_idle_rtt_is_the_one_that_was_set(tmp_path: Path) -> None:
     printed = running.finish(60)
     assert running.process.returncode == EXIT_OK, printed
     assert len(times) == 20
-    assert 33 <= statistics.median(times) < 34, times
+    # No answer is early; those of a busy machine may be late, all of them hardly.
+    assert 33 <= min(times) < 34, times
