@@ -43,20 +43,22 @@ def complete(tmp_path: Path, text: str) -> dict[str, Any]:
     return run
 
 
-def test_dctcp_keeps_the_queue_at_its_threshold(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flows", [1, 4])
+def test_dctcp_keeps_the_queue_at_its_threshold(tmp_path: Path, flows: int) -> None:
     """Alizadeh et al. 2010 (DCTCP, section 3.3): N flows fill the queue up to K + N packets, and no further.
 
-    An acknowledgement of two packets lets two or three go at once: up to two more.
+    An acknowledgement of two packets lets two or three go at once: up to two more of each flow.
     """
-    threshold, flows = 20, 1
-    run = complete(tmp_path, DCTCP.format(flow="{cca: dctcp, duration: 10s}"))
+    threshold = 20
+    run = complete(tmp_path, DCTCP.format(flow=f"{{cca: dctcp, duration: 10s, count: {flows}}}"))
     assert run["drop_cross_check"]["bottleneck"]["port_drops"] == 0
     reports = pd.read_parquet(tmp_path / "out" / "telemetry" / "reports-00000.parquet")
     times = reports["timestamp"].astype("int64")
     steady = reports[times.between(times.min() + 2_000_000_000, times.min() + 9_500_000_000)]
     peak = steady["enqueue_depth"].max() / FRAME
-    page.shows("DCTCP, threshold 20 packets, 1 flow: deepest queue, packets", threshold + flows, peak, 2, repeats=False)
-    assert threshold < peak <= threshold + flows + 2
+    name = f"DCTCP, threshold 20 packets, {flows} flow{'s' * (flows > 1)}: deepest queue, packets"
+    page.shows(name, threshold + flows, peak, 2 * flows, repeats=False)
+    assert threshold < peak <= threshold + flows + 2 * flows
     marked = steady["ecn"] == 3
     assert 0 < marked.mean() < 0.5
 
