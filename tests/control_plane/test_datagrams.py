@@ -106,7 +106,11 @@ def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
 
     flow = {"name": "x", "dst": address, "dst_port": 45_401, "ecn": "ect1", "echo": False}
     for kind in (socket.socket, Ignoring):
-        datagrams = Datagrams(lambda _, family, type_, kind=kind: kind(family, type_), lambda _: None)
+
+        def opened(_: str, family: int, type_: int, kind: type[socket.socket] = kind) -> socket.socket:
+            return kind(family, type_)
+
+        datagrams = Datagrams(opened, lambda _: None)
         if kind is Ignoring:
             with pytest.raises(OSError, match=f"the ECN field of {address} is 0, not 1"):
                 datagrams.listen("here", [flow])
