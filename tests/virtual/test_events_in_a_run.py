@@ -57,6 +57,19 @@ def test_loss_begins_and_ends_at_its_nanosecond(tmp_path: Path) -> None:
         ]
 
 
+def test_a_law_has_the_new_limit(tmp_path: Path) -> None:
+    """PIE itself drops what finds no room: with its old limit no more than before would ever wait."""
+    text = """\
+name: events
+bottleneck: {rate: 20Mbit, buffer: 5packets, rtt: 20ms, queue: {kind: pie, target: 1s}}
+flows: [{cca: cubic, duration: 2s}]
+events: [{at: 1s, link: bottleneck, buffer: 60packets}]
+"""
+    reports, _ = run(tmp_path, text)
+    depths, early = reports["enqueue_depth"], reports["came"] < 1_000_000_000
+    assert depths[early].max() <= 4 * 1514 and depths[~early].max() > 10 * 1514
+
+
 def test_links_and_flows_change_at_their_times(tmp_path: Path) -> None:
     """The rate halves, the buffer shrinks, a flow comes and goes: each is seen in the packets."""
     text = """\

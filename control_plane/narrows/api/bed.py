@@ -23,6 +23,7 @@ from narrows.api.child import Child
 from narrows.api.runs import Source, directory_of, experiment, single
 from narrows.api.state import State, state_of
 from narrows.errors import InputError, RunError
+from narrows.experiment.event_checks import unchangeable
 from narrows.experiment.planning import make_plan
 
 if TYPE_CHECKING:
@@ -181,6 +182,10 @@ class Bed:
             raise InputError(f"link {name}: {error}; allowed: {error.allowed}") from None
         if not asked:
             raise InputError(f"link {name}: nothing is changed; allowed: rate, buffer, loss, delay")
+        given = {"rate": rate, "buffer": buffer, "loss": loss, "delay": delay}
+        changed = [setting for setting, value in given.items() if value is not None]
+        for setting, why in unchangeable(self._experiment.directions[name], changed, asked.get("delay_ns")):
+            raise InputError(f"link {name}: {setting}: {why}")
         answer = self._ask({"link": name, **asked})
         if answer is None:
             self._state = replace(self.state, over=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from narrows_formats.units import format_time
@@ -11,8 +11,7 @@ from narrows_formats.units import format_time
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
-    from narrows.experiment.model import Experiment, FlowGroup
-from narrows.experiment.queue_settings import PieSettings
+    from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
 
 # Kinds of flows that send until they are stopped.
 LASTING = ("bulk", "udp", "probe")
@@ -35,6 +34,22 @@ def flow_times(group: FlowGroup, experiment: Experiment) -> tuple[int, int | Non
     return start, next((event.at for event in experiment.events if event.stop == group.name), None)
 
 
+def unchangeable(
+    settings: DirectionSettings, changed: Iterable[str], delay_ns: int | None
+) -> Iterator[tuple[str, str]]:
+    """Which of the settings that are to change of a link cannot, each with why, and what is allowed.
+
+    ``delay_ns`` is the new delay, if there is to be one.
+    """
+    for name in changed:
+        if name != "buffer" and not isinstance(getattr(settings, name), int | float):
+            yield name, "has one that varies by itself; allowed: a link whose own is constant"
+    jitter = settings.jitter
+    if delay_ns is not None and jitter is not None and delay_ns + jitter.planned.least_ns < 0:
+        least = format_time(-jitter.planned.least_ns)
+        yield "delay", f"has a jitter that takes more than that; allowed: {least} or more"
+
+
 def _of_links(experiment: Experiment) -> Iterator[str]:
     directions = experiment.directions
     seen: set[tuple[str, str, int]] = set()
@@ -50,15 +65,8 @@ def _of_links(experiment: Experiment) -> Iterator[str]:
             if (key := (event.link, name, event.at)) in seen:
                 yield f"events.{number}.{name}: is changed twice at {format_time(event.at)}; allowed: once at a time"
             seen.add(key)
-            if name != "buffer" and not isinstance(getattr(settings, name), int | float):
-                yield f"events.{number}.{name}: '{event.link}' has one that varies by itself; allowed: events, or that"
-        if event.buffer is not None and isinstance(settings.queue, PieSettings):
-            # The law has the limit from the start.
-            yield f"events.{number}.buffer: '{event.link}' is managed by PIE; allowed: another kind of queue"
-        jitter = settings.jitter
-        if event.delay is not None and jitter is not None and event.delay + jitter.planned.least_ns < 0:
-            least = format_time(-jitter.planned.least_ns)
-            yield f"events.{number}.delay: is less than what the jitter takes; allowed: {least} or more"
+        for name, why in unchangeable(settings, event.settings, event.delay):
+            yield f"events.{number}.{name}: '{event.link}' {why}"
         if event.rate is not None:
             last[event.link] = max(last.get(event.link, (0, 0, 0)), (event.at, number, event.rate))
     for _, number, rate in last.values():

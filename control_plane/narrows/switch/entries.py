@@ -114,22 +114,27 @@ def program_entries(
         )
     for link in plan.reported:
         yield _collector(plan, link.index)
-        if link.loss_model is not None:
-            yield from _loss_model(link.index, link.loss_model)
-        elif link.loss:
-            yield loss_entry(link)
+        yield from link_entries(link, plan.frame_bytes)
         whose = "" if link.name == ONLY_LINK else f"{link.name}: "
         why = f"{whose}mark CE from a depth on, report one departure in {1 << link.sample_shift}"
-        if isinstance(link, Link):
-            for table, (action, data) in laws(link, plan.frame_bytes):
-                yield ProgramEntry(table, {"bottleneck": link.index}, action, data, "how the queue is managed")
         threshold, unit = ecn_threshold(link)
         yield _observe(link.index, threshold, unit, link.sample_shift, why)
     # Last: packets take a link only once all of it is there.
     yield from _paths(plan, share_of)
 
 
-def loss_entry(link: ReportedLink) -> ProgramEntry:
+def link_entries(link: ReportedLink, frame_bytes: int) -> Iterator[ProgramEntry]:
+    """What the program has of a link's own settings: its loss, and how its queue is managed."""
+    if link.loss_model is not None:
+        yield from _loss_model(link.index, link.loss_model)
+    elif link.loss:
+        yield _loss(link)
+    if isinstance(link, Link):
+        for table, (action, data) in laws(link, frame_bytes):
+            yield ProgramEntry(table, {"bottleneck": link.index}, action, data, "how the queue is managed")
+
+
+def _loss(link: ReportedLink) -> ProgramEntry:
     """Loss of each packet, independently of the others."""
     return ProgramEntry(
         "loss",

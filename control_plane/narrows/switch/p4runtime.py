@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import grpc
 from finsy import P4ClientError, P4CloneSessionEntry, P4DigestEntry, P4DigestList, P4Schema, P4TableEntry
@@ -31,16 +31,18 @@ Writable = P4TableEntry | P4CloneSessionEntry | P4DigestEntry
 class P4RuntimeSession:
     """The primary controller of a switch, from `open` to `close`."""
 
-    def __init__(self, address: str, p4info: Path, device_config: Path) -> None:
+    def __init__(self, address: str, p4info: Path, device_config: Path, prompt: bool = False) -> None:
         """Name the switch and the program.
 
         Args:
             address: gRPC address, ``unix:/path`` or ``host:port``.
             p4info: P4Info in text form.
             device_config: what the target runs, the BMv2 JSON for v1model targets.
+            prompt: no call waits for the clock; of an ``address`` that is a Unix socket only.
         """
         self.schema = P4Schema(p4info, device_config)
         self._address = address
+        self._prompt = prompt
         self._channel: grpc.aio.Channel | None = None
         self._stub: Any = None
         self._stream: Any = None
@@ -60,12 +62,7 @@ class P4RuntimeSession:
         Raises:
             RunError: the switch does not answer, or another controller is primary.
         """
-        options = [
-            # For a Unix socket gRPC would send its path, which is no valid :authority and is refused by strict servers.
-            ("grpc.default_authority", "localhost"),
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-        ]
-        self._channel = grpc.aio.insecure_channel(self._address, options=options)
+        self._channel = self._connect()
         self._stub = p4r_grpc.P4RuntimeStub(self._channel)
         arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=ELECTION_ID)
         self._stream = self._stub.StreamChannel(wait_for_ready=True)
@@ -81,6 +78,19 @@ class P4RuntimeSession:
             raise RunError("P4Runtime: the switch ended the session during arbitration")
         if answer.arbitration.status.code != 0:
             raise RunError(f"P4Runtime: another controller is primary: {answer.arbitration.status.message}")
+
+    def _connect(self) -> grpc.aio.Channel:
+        if self._prompt:
+            # Most runs have no use for it.
+            from narrows.switch.asyncio_channel import AsyncioChannel
+
+            return cast("grpc.aio.Channel", AsyncioChannel(self._address.removeprefix("unix:")))
+        options = [
+            # For a Unix socket gRPC would send its path, which is no valid :authority and is refused by strict servers.
+            ("grpc.default_authority", "localhost"),
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ]
+        return grpc.aio.insecure_channel(self._address, options=options)
 
     async def close(self) -> None:
         """End the session; safe to call at any time."""

@@ -18,9 +18,17 @@ from finsy import (
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Plan, ReportedLink
+from narrows.experiment.plan import Link, Plan, ReportedLink
 from narrows.paths import compiled_program
-from narrows.switch.entries import COLLECTOR_SESSION, ECN_OFF, Prefix, ProgramEntry, Range, loss_entry, program_entries
+from narrows.switch.entries import (
+    COLLECTOR_SESSION,
+    ECN_OFF,
+    Prefix,
+    ProgramEntry,
+    Range,
+    link_entries,
+    program_entries,
+)
 from narrows.switch.p4runtime import P4RuntimeSession, Writable
 from narrows.switch.readings import FlowTotals
 
@@ -70,20 +78,26 @@ def table_entries(entries: Iterable[ProgramEntry], schema: P4Schema) -> list[Wri
     return found
 
 
-async def change_loss(session: P4RuntimeSession, before: ReportedLink, after: ReportedLink) -> None:
-    """Give a link another ratio of independent losses; read back.
+async def change_link(session: P4RuntimeSession, before: Link, after: Link, frame_bytes: int) -> None:
+    """Give the program a link's other settings; read back.
 
     Raises:
-        RunError: the switch refuses it, or it reads back differently.
+        RunError: the switch refuses them, or they read back differently.
     """
-    if before.loss == after.loss:
-        return
-    entry = table_entries([loss_entry(after if after.loss else before)], session.schema)
-    if not after.loss:
-        await session.delete(entry)
-        return
-    await (session.modify(entry) if before.loss else session.insert(entry))
-    await session.require(entry)
+    old, new = ({_place(entry): entry for entry in link_entries(link, frame_bytes)} for link in (before, after))
+    gone = [entry for place, entry in old.items() if place not in new]
+    added = [entry for place, entry in new.items() if place not in old]
+    changed = [entry for place, entry in new.items() if place in old and entry != old[place]]
+    for write, entries in ((session.delete, gone), (session.insert, added), (session.modify, changed)):
+        if entries:
+            await write(table_entries(entries, session.schema))
+    if added or changed:
+        await session.require(table_entries([*added, *changed], session.schema))
+
+
+def _place(entry: ProgramEntry) -> tuple[str, frozenset[tuple[str, int | Prefix | Range]]]:
+    """What no two entries have in common: table and key."""
+    return entry.table, frozenset(entry.key.items())
 
 
 def _match(part: int | Prefix | Range) -> int | str:

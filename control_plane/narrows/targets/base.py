@@ -95,6 +95,9 @@ class Target(ABC):
     stands_still: bool = False
     """Whether it can be made to stand still, together with time: see `hold`."""
 
+    is_held: bool = False
+    """Whether a run will make it stand still; set before `start`."""
+
     @classmethod
     @abstractmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:

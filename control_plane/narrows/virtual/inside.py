@@ -38,10 +38,6 @@ UNCHARGED = (
 )
 
 
-# gRPC's own threads that wait a while for each other, for which time would have to go by where it is held.
-PROMPT = "-event_engine_client,-event_engine_listener,-event_engine_dns"
-
-
 class Channel(init.Channel):
     """The outside, as a measurement reports to it."""
 
@@ -95,6 +91,7 @@ def measure(task: Task, channel: Channel, driver: GuestDriver | None) -> None:
             return []
 
     plan = target.prepare_for_guest(task.plan)
+    target.is_held = task.driven or bool(task.plan.changes)
     measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns, driver=driver)
     try:
         measured = asyncio.run(measurement.run(channel))
@@ -126,8 +123,6 @@ def main() -> None:
         if task.plan.has_applications and not init.charge_system_calls(task.syscall_ns):
             channel.note(UNCHARGED)
         os.environ |= task.environment
-        if task.driven or task.plan.changes:
-            os.environ["GRPC_EXPERIMENTS"] = PROMPT
         try:
             measure(task, channel, driver)
         except Exception as error:

@@ -71,6 +71,7 @@ class Softswitch:
         loopbacks: Sequence[int] = (),
         cores: str | None = None,
         compiled: str = PROGRAM,
+        prompt: bool = False,
     ) -> None:
         """Start it and connect to it; it has no program yet.
 
@@ -81,6 +82,7 @@ class Softswitch:
             loopbacks: ports whose output comes in again.
             cores: processors that it is to run on, as the kernel writes a list of them; any if None.
             compiled: which of the compiled programs it is to run.
+            prompt: no call to it is to wait for the clock.
 
         Raises:
             RunError: it does not come up; the message has its last output.
@@ -107,7 +109,7 @@ class Softswitch:
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program(compiled)
-        self._session = P4RuntimeSession(socket.address, p4info, device_config)
+        self._session = P4RuntimeSession(socket.address, p4info, device_config, prompt)
         await self._session.open()
         self._manager = TrafficManagerClient(self._session.channel)
 

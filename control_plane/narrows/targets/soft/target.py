@@ -65,6 +65,7 @@ class SoftTarget(P4RuntimeTarget):
         self._switch = Softswitch("softswitch")
         self._card: tuple[str, ...] = ()
         self._loopbacks: tuple[int, ...] = ()
+        self._frame_bytes = 0
         self._program = PROGRAM
         # Links before whose queues the program drops, and the flow indices that have been seen there.
         self._dropping: dict[int, Link] = {}
@@ -144,6 +145,7 @@ class SoftTarget(P4RuntimeTarget):
     def _take(self, plan: Plan) -> None:
         """Keep what the switch of a plan is started with, and where its program drops."""
         self._loopbacks = plan.loopbacks
+        self._frame_bytes = plan.frame_bytes
         self._program = MANAGED_PROGRAM if is_managed(plan) else PROGRAM
         self._dropping = {link.index: link for link in plan.links if isinstance(link.management, Pie)}
 
@@ -154,7 +156,9 @@ class SoftTarget(P4RuntimeTarget):
             RunError: it does not come up; the message has its last output.
         """
         interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
-        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, compiled=self._program)
+        await self._switch.start(
+            testbed, interfaces, self._seed, self._loopbacks, compiled=self._program, prompt=self.is_held
+        )
 
     def reports_pipe(self) -> Path | None:
         """The softswitch's, in virtual time."""
@@ -191,12 +195,12 @@ class SoftTarget(P4RuntimeTarget):
 
     async def change(self, before: Link, after: Link) -> int:
         """See `Target.change`."""
-        from narrows.switch.p4runtime_entries import change_loss
+        from narrows.switch.p4runtime_entries import change_link
         from narrows.targets.soft.settings import change_request
 
-        await change_loss(self._switch.session, before, after)
         if before.delay_ns != after.delay_ns and not after.loopback:
             raise RunError(f"{after.name}: has no delay of its own that could change; fix: a delay from the start on")
+        await change_link(self._switch.session, before, after, self._frame_bytes)
         # Asked for nothing it tells the time.
         request = change_request(before, after)
         made_ns = (await self._switch.manager.configure(request)).timestamp_ns
