@@ -194,8 +194,10 @@ def test_a_guest_that_does_nothing_is_told_from_one_that_is_held_up(monkeypatch:
         monkeypatch.setattr(watch, name, value)
     unused: Any = SimpleNamespace(name="test", path=None)
 
-    async def look(pid: int) -> str:
-        return await asyncio.wait_for(watch.Watch(unused, pid).until_still(), 1.0)
+    async def look(pid: int, patience_s: float = 1.0) -> str:
+        still = await asyncio.wait_for(watch.Watch(unused, pid).until_still(), patience_s)
+        assert still is not None and still.program is None
+        return still.why
 
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
@@ -204,7 +206,7 @@ def test_a_guest_that_does_nothing_is_told_from_one_that_is_held_up(monkeypatch:
             with pytest.raises(TimeoutError):
                 asyncio.run(look(process.pid))
             process.send_signal(signal.SIGCONT)
-            assert asyncio.run(look(process.pid)).endswith("while it did nothing")
+            assert asyncio.run(look(process.pid, 30.0)).endswith("while it did nothing")
         finally:
             process.kill()
 
@@ -218,9 +220,11 @@ def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -
         def __init__(self, *_: object) -> None:
             pass
 
-        async def until_still(self) -> str:
+        async def until_still(self) -> None:
             await asyncio.sleep(60)
-            return ""
+
+        def close(self) -> None:
+            pass
 
     for name, value in (("Watch", Moving), ("BOOT_CPU_S", 0.2), ("SOON_S", 0.0), ("PACE_EVERY_S", 0.05)):
         monkeypatch.setattr(measurement, name, value)

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from narrows.virtual import kernels
 from test_in_a_guest import PATIENCE_S, start
 
 pytestmark = pytest.mark.needs(
@@ -104,3 +106,28 @@ def test_a_program_that_polls_the_clock_takes_time(tmp_path: Path) -> None:
     out = measured(tmp_path, text)
     calls = int((out / "hosts/poll-1/client.stdout").read_text())
     assert calls == pytest.approx(0.01 / 201e-9, rel=0.01)
+
+
+def test_a_program_that_spins_is_named_and_the_data_are_kept(tmp_path: Path) -> None:
+    """Its first second is that of a link that was never idle: 10 Mbit/s, 826 frames of 1,514 bytes."""
+    text = (
+        "name: spin\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\nflows:\n- {cca: cubic, duration: 9s}\n"
+        "- {name: busy, start: 1s, client: [sh, -c, 'while :; do :; done']}\n"
+    )
+    soon = "import narrows.virtual.watch as watch; watch.STILL_CPU_S = 1.0"
+    assert start(tmp_path, text, soon).wait(PATIENCE_S) == 1
+    run = json.loads((tmp_path / "out/run.json").read_text())
+    assert run["status"] == "failed"
+    first, second = run["reason"].splitlines()[:2]
+    assert re.fullmatch(
+        r"the program 'sh' spins: from [12]\.\d{6} s of the guest's clock on it took \d+ s of processor time in "
+        r"0\.000000 s of virtual time",
+        first,
+    )
+    assert second.startswith("flow busy-1: its client (sh) ended with SIGILL")
+    assert run["virtual_time"]["programs_cpu_s"]["sh"] > 0.5
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    # Slow start takes two round trips until the queue is never empty.
+    assert summary["telemetry"]["reports"] == pytest.approx(826, rel=0.1)
+    assert summary["telemetry"]["reports_lost"] == 0
+    assert not any(str(tmp_path) in one.read_text() for one in kernels.runs().glob("*.json"))

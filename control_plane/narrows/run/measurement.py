@@ -40,6 +40,8 @@ from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
 from narrows.traffic.traffic import Traffic
 
+# The phase in which flows run.
+TRAFFIC = "traffic"
 POLL_S = 0.5
 CLOCK_READINGS = 5
 # Not those of the system's services.
@@ -213,7 +215,7 @@ class Measurement:
     async def _flow(self, progress: Progress) -> None:
         """Let all flows run; an interruption or a failure ends them early and is remembered, not raised."""
         end = self._plan.end_ns
-        progress.phase("traffic", None if end is None else end / NANOSECONDS)
+        progress.phase(TRAFFIC, None if end is None else end / NANOSECONDS)
         begun: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         tasks = [
             asyncio.create_task(self._traffic.run(partial(self._begin, begun))),

@@ -30,7 +30,7 @@ from narrows.hosts.state import RunState
 from narrows.hosts.users import as_environment
 from narrows.paths import REPOSITORY
 from narrows.run.conductor import Driver
-from narrows.run.measurement import Measured
+from narrows.run.measurement import TRAFFIC, Measured
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import FlowRate, LinkState, Snapshot
@@ -42,13 +42,20 @@ from narrows.virtual.cores import core
 from narrows.virtual.guest import START_S, Guest, python
 from narrows.virtual.kernels import About, Kernel
 from narrows.virtual.task import TASK_FILE, Task
-from narrows.virtual.watch import Watch, cpu_s
+from narrows.virtual.watch import Still, Watch, cpu_s
 
 PACE_EVERY_S = 0.5
 # A guest is up after a second or two of processor time, for which a machine with other work may take minutes.
 BOOT_CPU_S = 60.0
 # A guest tells that it is up within a second; from then on, or from here on, its clock is watched.
 SOON_S = 5.0
+# A user's program that keeps time from passing gets a signal that a guest's kernel passes on to it, at first after
+# `watch.STILL_CPU_S` of processor time, and any that does so after it soon, but no more of them than that.
+SPIN_SIGNAL, SPINS_AGAIN_CPU_S, MOST_SPINS = signal.SIGILL, 1.0, 60
+# The run ends by itself when a program of a flow has ended so; whatever else spun, it ends that long after.
+SPUN_END_S = 3.0
+# A program that takes more processor time than that for each second of virtual time is named at the end.
+NOTED_CPU_S = 10.0
 # What comes after a guest's end, and takes longer to import than short runs take to analyse.
 AFTERWARDS = ("narrows.traffic.socket_table", "narrows_analysis.summary.analyze", "narrows_analysis.report")
 # What is modelled about hosts, as run.json says it.
@@ -81,6 +88,9 @@ class VirtualMeasurement:
         self._memory_bytes = guest_memory.memory_bytes(plan)
         self._watch: Watch | None = None
         self._still = ""
+        self._spun: list[str] = []
+        self._ended_for_it = False
+        self._flows = False
         self._traffic: tuple[int, float, float] | None = None
         self._killed = False
         self._code = 0
@@ -118,6 +128,7 @@ class VirtualMeasurement:
                     up.set()
                     ended = self._tell(event, progress) or ended
             finally:
+                self._flows = False
                 guest.kill()
                 self._code = await guest.wait()
                 self._wall_s = time.monotonic() - began
@@ -130,13 +141,32 @@ class VirtualMeasurement:
         if self._killed and "measured" not in ended:
             raise Interrupted("the guest was ended before it could end by itself; nothing was kept")
         if "failed" in ended:
-            raise RunError(ended["failed"])
+            raise RunError("\n".join((*self._spun[:1], ended["failed"])))
         if "measured" not in ended:
             raise RunError(f"{how_it_ended(self._code, up.is_set())}{guest.stderr_tail()}")
         self._virtual_s = ended["virtual_s"]
         measured: Measured = pickle.loads(task.found.read_bytes())
         # The guest's calendar is one of its own.
-        return replace(measured, started=started, ended=datetime.now(UTC))
+        notes = (*measured.notes, *self._slow_programs())
+        measured = replace(measured, started=started, ended=datetime.now(UTC), notes=notes)
+        if not self._spun:
+            return measured
+        followed = () if self._ended_for_it else measured.reasons
+        return replace(measured, status="failed", reasons=(self._spun[0], *followed))
+
+    @property
+    def _programs_s(self) -> dict[str, float]:
+        return {} if self._watch is None else dict(self._watch.programs_s)
+
+    def _slow_programs(self) -> Iterator[str]:
+        """Notes about programs that took much of this machine."""
+        for name, used_s in self._programs_s.items():
+            each_s = used_s / self._virtual_s
+            if each_s > NOTED_CPU_S:
+                yield (
+                    f"the program '{name}' took about {used_s:.0f} s of this machine's processor time, {each_s:.0f} s "
+                    "for each second of virtual time: what polls a clock, or computes much, makes runs long"
+                )
 
     async def _pass_commands_on(self, guest: Guest) -> None:
         """Tell the guest what the driver says; without a driver any more it ends in order."""
@@ -166,16 +196,39 @@ class VirtualMeasurement:
             return
         looking = asyncio.create_task(self._watch.until_still())
         try:
-            while not looking.done():
+            while True:
                 await asyncio.wait((looking,), timeout=PACE_EVERY_S)
                 if not up.is_set() and cpu_s(pid) > BOOT_CPU_S:
                     self._end(guest, f"the guest is not up after {BOOT_CPU_S:g} s of processor time")
                     return
                 self._tell_pace(progress)
-            if why := looking.result():
-                self._end(guest, why)
+                if not looking.done():
+                    continue
+                if (still := looking.result()) is None:
+                    return
+                if still.program is None or len(self._spun) == MOST_SPINS:
+                    self._end(guest, still.why)
+                    return
+                self._end_program(guest, still)
+                looking = asyncio.create_task(self._watch.until_still(SPINS_AGAIN_CPU_S))
         finally:
             looking.cancel()
+            self._watch.close()
+
+    def _end_program(self, guest: Guest, still: Still) -> None:
+        """End a user's program that keeps time from passing, and with it, in order, the run."""
+        assert still.program is not None
+        self._spun.append(still.why)
+        # It may have ended meanwhile.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(still.program, SPIN_SIGNAL)
+        if len(self._spun) == 1:
+            asyncio.get_running_loop().call_later(SPUN_END_S, self._end_traffic, guest)
+
+    def _end_traffic(self, guest: Guest) -> None:
+        if self._flows:
+            self._ended_for_it = True
+            guest.say(signal.SIGTERM.name)
 
     def _end(self, guest: Guest, why: str) -> None:
         self._still = why
@@ -204,6 +257,7 @@ class VirtualMeasurement:
                 "memory_bytes": self._memory_bytes,
                 "wall_s": self._wall_s,
                 "cpu_s": 0.0 if self._watch is None else self._watch.cpu_s,
+                "programs_cpu_s": self._programs_s,
                 "virtual_s": self._virtual_s,
                 "date": datetime.fromtimestamp(self._date_s, UTC).isoformat(),
                 "syscall_ns": self._syscall_ns if self._plan.has_applications else None,
@@ -241,7 +295,7 @@ class VirtualMeasurement:
         """Pass an event on; returns it if it says how the run ended."""
         if "phase" in event:
             progress.phase(event["phase"], event["total_s"])
-            self._traffic = None
+            self._flows, self._traffic = event["phase"] == TRAFFIC, None
             if event["total_s"] and self._watch is not None:
                 self._traffic = (self._watch.now_ns, time.monotonic(), event["total_s"])
         elif "snapshot" in event:

@@ -13,11 +13,14 @@ import re
 import struct
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
-# Of arch/um/kernel/time.c, arch/um/kernel/process.c and init/init_task.c.
-CLOCK, CURRENT, FIRST_TASK = "time_travel_time", "cpu_tasks", "init_task"
-SYMBOLS = (CLOCK, CURRENT, FIRST_TASK)
+# Of arch/um/kernel/time.c, arch/um/kernel/process.c, init/init_task.c and kernel/cred.c.
+CLOCK, CURRENT, FIRST_TASK, ROOT = "time_travel_time", "cpu_tasks", "init_task", "init_cred"
+NEEDED = (CLOCK, CURRENT, FIRST_TASK)
 POINTER = struct.Struct("<Q")
+# Of struct cred, behind a count of 32 or 64 bits: user and group, real, saved, effective and for files.
+USERS, USERS_AT = struct.Struct("<8I"), (4, 8)
 # Elf64_Ehdr's place and size of the section table, Elf64_Shdr, Elf64_Sym (elf.h).
 SECTIONS, SECTION, SYMBOL = struct.Struct("<40xQ10xHHH"), struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 SHT_SYMTAB = 2
@@ -50,6 +53,13 @@ def symbols(image: Path, wanted: Collection[str]) -> dict[str, int]:
         return found
 
 
+class Running(NamedTuple):
+    """A process that runs in a guest: its name, as the kernel cuts it, and whether a user's rights are all it has."""
+
+    name: str
+    is_users: bool
+
+
 class GuestMemory:
     """Reads the memory of a running guest until it is closed."""
 
@@ -60,14 +70,20 @@ class GuestMemory:
             OSError: its memory may not be read.
             ValueError: it is not a kernel with a clock of its own.
         """
-        places = symbols(image, SYMBOLS)
-        if missing := [name for name in SYMBOLS if name not in places]:
+        places = symbols(image, (*NEEDED, ROOT))
+        if missing := [name for name in NEEDED if name not in places]:
             raise ValueError(f"{image} has no symbol {missing[0]}")
         self._clock, self._current = places[CLOCK], places[CURRENT]
         self._file = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         # The first task has a known name: where that stands in its structure, other tasks have theirs.
-        name = FIRST_NAME.search(os.pread(self._file, TASK_BYTES, places[FIRST_TASK]))
+        first = os.pread(self._file, TASK_BYTES, places[FIRST_TASK])
+        name = FIRST_NAME.search(first)
         self._name_at = None if name is None else name.start()
+        # So have its credentials, which stand before it.
+        self._cred_at: int | None = None
+        if name is not None and ROOT in places:
+            at = first.rfind(POINTER.pack(places[ROOT]), 0, name.start())
+            self._cred_at = None if at < 0 else at
 
     def close(self) -> None:
         """Close the memory."""
@@ -81,17 +97,28 @@ class GuestMemory:
         """
         return int(POINTER.unpack(os.pread(self._file, POINTER.size, self._clock))[0])
 
-    def running(self) -> str | None:
-        """Name of the process that runs inside right now; None if that cannot be told."""
+    def running(self) -> Running | None:
+        """The process that runs inside right now; None if that cannot be told."""
         if self._name_at is None:
             return None
         # A pointer to the task for each processor; in older kernels a pid stands before it.
         for at in (self._current, self._current + POINTER.size):
             try:
-                task = POINTER.unpack(os.pread(self._file, POINTER.size, at))[0]
+                task = self._pointer(at)
                 name = os.pread(self._file, NAME_BYTES, task + self._name_at).split(b"\0")[0]
+                if name.isascii() and name.decode().isprintable() and name:
+                    return Running(name.decode(), self._is_users(task))
             except (OSError, struct.error, OverflowError):
                 continue
-            if name.isascii() and name.decode().isprintable() and name:
-                return name.decode()
         return None
+
+    def _is_users(self, task: int) -> bool:
+        if self._cred_at is None:
+            return False
+        credentials = os.pread(self._file, USERS_AT[-1] + USERS.size, self._pointer(task + self._cred_at))
+        # One user and one group, four times: where they stand as well.
+        found = [USERS.unpack_from(credentials, at) for at in USERS_AT]
+        return any(numbers[0] and numbers == numbers[:2] * 4 for numbers in found)
+
+    def _pointer(self, at: int) -> int:
+        return int(POINTER.unpack(os.pread(self._file, POINTER.size, at))[0])

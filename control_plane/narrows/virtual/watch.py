@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
-from contextlib import closing, suppress
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import RunError
 from narrows.virtual.guest_supervisor import children
 from narrows.virtual.kernels import Kernel
-from narrows.virtual.memory import GuestMemory
+from narrows.virtual.memory import GuestMemory, Running
 
 LOOK_EVERY_S = 0.25
 # A burst that takes no time is worked off within that much processor time; a loop without a sleep never is.
 STILL_CPU_S = 60.0
-STILL_NS = 100_000
+# Time that hardly passes stands still: what is slowest in order, 100 Gbit/s through BMv2, passes it within STILL_CPU_S.
+STILL_NS = 10_000_000
 # Without doing anything, time can only stand still for what this machine does for the guest: reading a file, say.
 IDLE_S = 120.0
 IDLE_CPU_S = 1.0
@@ -27,22 +31,35 @@ TICKS = os.sysconf("SC_CLK_TCK")
 SHOWN = 3
 
 
+@dataclass(frozen=True)
+class Still:
+    """Why a guest's time stands still, in words; ``program`` is the process of this machine that is a user's program
+    inside, if that is why."""
+
+    why: str
+    program: int | None = None
+
+
 def cpu_s(pid: int) -> float:
     """Processor time in seconds of a guest's kernel and of the processes that are its address spaces."""
-    return _used_s(_stat(pid))
+    return _sum_s(_stat(pid))
 
 
-def _stat(pid: int) -> list[list[str]]:
+def _stat(pid: int) -> dict[int, list[str]]:
     """Of each of a guest's processes what stands behind its name in /proc/PID/stat."""
-    found = []
+    found = {}
     for one in (pid, *children(pid)):
         with suppress(OSError):
-            found.append(Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split())
+            found[one] = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
     return found
 
 
-def _used_s(processes: list[list[str]]) -> float:
-    return sum(int(field) for fields in processes for field in fields[11:13]) / TICKS
+def _used_s(fields: list[str]) -> float:
+    return sum(int(field) for field in fields[11:13]) / TICKS
+
+
+def _sum_s(processes: dict[int, list[str]]) -> float:
+    return sum(map(_used_s, processes.values()))
 
 
 class Watch:
@@ -63,43 +80,76 @@ class Watch:
         self.cpu_s = 0.0
         self.held = False
         """Whether its time stands still on purpose."""
+        self.programs_s: dict[str, float] = defaultdict(float)
+        """Processor time in seconds of users' programs inside, by name, as far as looking now and then can tell."""
 
-    async def until_still(self) -> str:
-        """Look until the guest's time stands still; returns why that is, in words. Ends quietly with the guest."""
-        with closing(self._memory):
-            moved_ns, idle_s, spent_s = 0, 0.0, cpu_s(self._pid)
-            seen: Counter[str] = Counter()
-            while True:
-                await asyncio.sleep(LOOK_EVERY_S)
-                try:
-                    self.now_ns = self._memory.time_ns()
-                except OSError:
-                    return ""
-                if name := self._memory.running():
-                    seen[name] += 1
-                processes = _stat(self._pid)
-                used_s = _used_s(processes)
-                # Those that have ended meanwhile are the guest's no more.
-                self.cpu_s = max(self.cpu_s, used_s)
-                if self.held or self.now_ns - moved_ns > STILL_NS:
-                    moved_ns, idle_s, spent_s = self.now_ns, 0.0, used_s
-                    seen.clear()
-                    continue
-                spent = used_s - spent_s
-                if not any(fields[0] in HELD_UP for fields in processes):
-                    idle_s += LOOK_EVERY_S
-                if spent > STILL_CPU_S:
-                    return f"{_at(moved_ns)} while it computed for {spent:.0f} s without a sleep, in {_who(seen)}"
-                if idle_s > IDLE_S and spent < IDLE_CPU_S:
-                    return f"{_at(moved_ns)} for {idle_s:.0f} s while it did nothing"
+    def close(self) -> None:
+        """Look no more."""
+        self._memory.close()
+
+    async def until_still(self, programs_cpu_s: float | None = None) -> Still | None:
+        """Look until the guest's time stands still; None: the guest has ended.
+
+        Args:
+            programs_cpu_s: processor time that a user's program may take without a sleep; `STILL_CPU_S` by default.
+        """
+        most_s = STILL_CPU_S if programs_cpu_s is None else programs_cpu_s
+        before = _stat(self._pid)
+        moved_ns, idle_s, last_s = self.now_ns, 0.0, _sum_s(before)
+        seen: Counter[Running] = Counter()
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                self.now_ns = self._memory.time_ns()
+            except OSError:
+                return None
+            processes = _stat(self._pid)
+            used_s = _sum_s(processes)
+            if running := self._memory.running():
+                seen[running] += 1
+                if running.is_users:
+                    self.programs_s[running.name] += max(0.0, used_s - last_s)
+            last_s = used_s
+            # Those that have ended meanwhile are the guest's no more.
+            self.cpu_s = max(self.cpu_s, used_s)
+            if self.held or self.now_ns - moved_ns > STILL_NS:
+                moved_ns, idle_s, before = self.now_ns, 0.0, processes
+                seen.clear()
+                continue
+            spent_s = used_s - _sum_s(before)
+            if not any(fields[0] in HELD_UP for fields in processes.values()):
+                idle_s += LOOK_EVERY_S
+            programs = Counter({running.name: count for running, count in seen.items() if running.is_users})
+            if 2 * programs.total() > seen.total() and spent_s > most_s:
+                ((name, _),) = programs.most_common(1)
+                return Still(_spun(name, moved_ns, self.now_ns, spent_s), _busiest(before, processes))
+            if spent_s > STILL_CPU_S:
+                return Still(f"{_at(moved_ns)} while it computed for {spent_s:.0f} s without a sleep, in {_who(seen)}")
+            if idle_s > IDLE_S and spent_s < IDLE_CPU_S:
+                return Still(f"{_at(moved_ns)} for {idle_s:.0f} s while it did nothing")
 
 
 def _at(time_ns: int) -> str:
-    return f"the guest's time stood still at {time_ns / 1e9:.6f} s"
+    return f"the guest's time stood still at {time_ns / NANOSECONDS:.6f} s"
 
 
-def _who(seen: Counter[str]) -> str:
+def _spun(name: str, from_ns: int, to_ns: int, spent_s: float) -> str:
+    """What a user is told of a program that kept time from passing."""
+    passed_s = (to_ns - from_ns) / NANOSECONDS
+    each = f", {spent_s / passed_s:.0f} s for each second" if to_ns > from_ns else ""
+    return (
+        f"the program '{name}' spins: from {from_ns / NANOSECONDS:.6f} s of the guest's clock on it took "
+        f"{spent_s:.0f} s of processor time in {passed_s:.6f} s of virtual time{each}"
+    )
+
+
+def _busiest(before: dict[int, list[str]], after: dict[int, list[str]]) -> int:
+    """The process that has taken the most processor time in between."""
+    return max(after, key=lambda pid: _used_s(after[pid]) - (_used_s(before[pid]) if pid in before else 0.0))
+
+
+def _who(seen: Counter[Running]) -> str:
     """Names of processes inside, as the kernel cuts them, those seen most often first."""
     total = sum(seen.values())
-    told = [f"{name} ({count * 100 // total} %)" for name, count in seen.most_common(SHOWN)]
+    told = [f"{running.name} ({count * 100 // total} %)" for running, count in seen.most_common(SHOWN)]
     return ", ".join(told) or "its kernel"
