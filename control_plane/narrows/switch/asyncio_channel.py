@@ -14,13 +14,15 @@ from typing import Any, TypeVar
 import grpc
 from grpclib.client import Channel, Stream
 from grpclib.const import Cardinality, Status
-from grpclib.encoding.base import CodecBase
+from grpclib.encoding.base import CodecBase, StatusDetailsCodecBase
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 Bytes = Stream[bytes, bytes]
 
+# The trailer of an error's details.
+DETAILS = "grpc-status-details-bin"
 STATUS = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -38,12 +40,24 @@ class Encoded(CodecBase):
         return data
 
 
+class Details(StatusDetailsCodecBase):
+    """What a server adds to an error, as it comes; P4Runtime says there what is wrong with each update."""
+
+    def encode(self, status: Status, message: str | None, details: Any) -> bytes:
+        """As it is."""
+        return bytes(details)
+
+    def decode(self, status: Status, message: str | None, data: bytes) -> bytes:
+        """As it is."""
+        return data
+
+
 class AsyncioChannel:
     """To a Unix socket that listens; what `narrows.switch` uses of `grpc.aio.Channel`, with the same errors."""
 
     def __init__(self, path: str) -> None:
         """Connected when it is first used."""
-        self._channel = Channel(path=path, codec=Encoded())
+        self._channel = Channel(path=path, codec=Encoded(), status_details_codec=Details())
 
     def unary_unary(
         self,
@@ -106,8 +120,7 @@ class AsyncioChannel:
             async with opened as stream:
                 yield stream
         except GRPCError as error:
-            trailer = grpc.aio.Metadata(*(opened.trailing_metadata or {}).items())
-            raise _failed(error.status, error.message or "", trailer) from error
+            raise _failed(error.status, error.message or "", error.details) from error
         except TimeoutError as error:
             raise _failed(Status.DEADLINE_EXCEEDED, "no answer in time") from error
         except (OSError, ProtocolError, StreamTerminatedError) as error:
@@ -147,7 +160,6 @@ class Exchange:
         """The channel, which has no other use then, ends it."""
 
 
-def _failed(status: Status, details: str, trailer: grpc.aio.Metadata | None = None) -> grpc.aio.AioRpcError:
-    return grpc.aio.AioRpcError(
-        STATUS[status.value], grpc.aio.Metadata(), trailer or grpc.aio.Metadata(), details, None
-    )
+def _failed(status: Status, message: str, details: bytes | None = None) -> grpc.aio.AioRpcError:
+    trailer = grpc.aio.Metadata() if details is None else grpc.aio.Metadata((DETAILS, details))
+    return grpc.aio.AioRpcError(STATUS[status.value], grpc.aio.Metadata(), trailer, message, None)
