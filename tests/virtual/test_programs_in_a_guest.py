@@ -129,5 +129,5 @@ def test_a_program_that_spins_is_named_and_the_data_are_kept(tmp_path: Path) -> 
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     # Slow start takes two round trips until the queue is never empty.
     assert summary["telemetry"]["reports"] == pytest.approx(826, rel=0.1)
-    assert summary["telemetry"]["reports_lost"] == 0
+    assert summary["telemetry"]["lost"] == 0
     assert not any(str(tmp_path) in one.read_text() for one in kernels.runs().glob("*.json"))
