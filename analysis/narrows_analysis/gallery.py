@@ -21,6 +21,7 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_series
 from narrows_analysis.metrics.loss import sliding_loss_ratio
 from narrows_analysis.metrics.throughput import fair_goodput
+from narrows_analysis.records.sockets import lines as socket_lines
 from narrows_analysis.run_data import RunData
 
 FloatArray = npt.NDArray[np.float64]
@@ -193,17 +194,22 @@ def loss(run: RunData, window_s: float = 0.5) -> Figure:
 
 
 def _of_sockets(run: RunData, column: str, scale: float, label: str) -> Figure:
-    """A column of the senders' sockets, a line for each flow."""
-    return _lines(run, run.sockets.dropna(subset=[column]), column, scale, label)
+    """A column of the senders' sockets: lines for each flow, one for each of its sockets open at the same time."""
+    return _lines(run, run.sockets.dropna(subset=[column]), column, scale, label, socket_lines)
 
 
-def _lines(run: RunData, readings: pd.DataFrame, column: str, scale: float, label: str) -> Figure:
+def _lines(
+    run: RunData, readings: pd.DataFrame, column: str, scale: float, label: str,
+    lines_of: Callable[[pd.DataFrame], list[pd.DataFrame]],
+) -> Figure:  # fmt: skip
+    """A column over time; ``lines_of`` makes lines of a flow's readings."""
     if not len(readings):
         raise AnalysisError(f"{run.path}: the senders' sockets were not read, or have no {column}")
     figure, axes = _figure()
     for number, (name, color) in enumerate(zip(run.labels, run.colors, strict=True)):
         mine = readings[readings["flow"] == number]
-        axes.plot(mine["time_s"], mine[column] / scale, color=color.hex, linewidth=1.1, label=name)
+        for place, line in enumerate(lines_of(mine)):
+            axes.plot(line["time_s"], line[column] / scale, color=color.hex, linewidth=1.1, label="" if place else name)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.set_xlabel(TIME_LABEL)
@@ -216,7 +222,7 @@ def rtt(run: RunData) -> Figure:
     """Smoothed RTT of each sender's socket, in ms; once a second where sockets were not read."""
     if not len(run.sockets):
         known = run.hosts[run.hosts["quantity"] == "rtt"].rename(columns={"value": "rtt_s"})
-        return _lines(run, known, "rtt_s", 1e-3, "RTT at the senders (ms)")
+        return _lines(run, known, "rtt_s", 1e-3, "RTT at the senders (ms)", lambda readings: [readings])
     return _of_sockets(run, "rtt_s", 1e-3, "RTT at the senders (ms)")
 
 

@@ -85,6 +85,8 @@ DISTRIBUTIONS = (
 SOCKETS = (
     Column("time_s", "s", "when the socket was read, from the experiment's start"),
     Column("flow", "", NUMBER),
+    Column("src_port", "", "port of the sender's socket: with `dst_port`, which of `flows[].connections` it is"),
+    Column("dst_port", "", "port at the other end"),
     Column("cwnd_bytes", "bytes", "congestion window"),
     Column("pacing_rate_bps", "bit/s", "null where nothing paces the flow"),
     Column("rtt_s", "s", "smoothed RTT (TCP_INFO tcpi_rtt)"),

@@ -45,6 +45,11 @@ def connection_name(flow: str, connection: int, of: int) -> str:
     return flow if of == 1 else f"{flow}.{connection + 1}"
 
 
+def possible_ends(src: str, dst: str) -> tuple[tuple[str, str], ...]:
+    """Ends that a flow of programs may have whose packets are between these addresses."""
+    return (src, dst), (ANYWHERE, dst), (src, ANYWHERE)
+
+
 def group_of(flow: Recorded) -> str:
     """The group that a flow belongs to; where none is recorded, all flows of a CCA are one."""
     return flow.group or flow.cca or "flows"

@@ -180,7 +180,10 @@ class VideoSummary(TypedDict):
 
 @_exactly
 class ConnectionSummary(TypedDict):
-    """One connection of a program, data only; counts are of packets, and null where its flow index is shared."""
+    """One connection of a program, data only; counts are of packets, and null where its flow index is shared.
+
+    ``rtt_s`` and ``inflight_bytes`` are what its sender's socket said, of TCP.
+    """
 
     protocol: int
     src: str
@@ -196,6 +199,8 @@ class ConnectionSummary(TypedDict):
     ce_marks: int
     queue_delay_mean_s: float | None
     queue_delay_max_s: float | None
+    rtt_s: RttSummary
+    inflight_bytes: InflightSummary
 
 
 @_exactly

@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, analyze_run, load
+from narrows_analysis.records.run_directory import read_run
+from narrows_analysis.records.sockets import lines, read_socket_records
 from narrows_formats import columns as columns_of_files
 
 Competition = tuple[Path, synthetic.Truth, Any]
@@ -344,3 +346,29 @@ def test_what_cannot_be_told_says_why(with_sockets: Path) -> None:
     assert summary["fairness"]["convergence_reason"].startswith("not assessable in 2 s: it takes 5 s")
     assert summary["dynamics"]["oscillation_reason"] or summary["dynamics"]["oscillation_period_s"]
     assert {flow["fct_reason"] for flow in summary["flows"]} == {"the flow has no set size"}
+
+
+def test_sockets_of_a_programs_connections_are_told_apart_and_summed(tmp_path: Path) -> None:
+    """Two at once, read together, then a third; another protocol with the ports of one of them has no socket."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    path = tmp_path / "run" / "run.json"
+    record = json.loads(path.read_text())
+    record["flows"][1] |= {"by_addresses": True, "src_port": None, "dst_port": None}
+    path.write_text(json.dumps(record))
+    opened = [(0.0, 1, 100), (0.0, 2, 50), (0.1, 1, 300), (0.1, 2, 70), (0.5, 3, 40)]
+    frame = pd.DataFrame(opened, columns=["time_s", "dst_port", "inflight_bytes"])
+    frame = frame.assign(flow=1, src_port=80, rtt_s=0.03, acked_bytes=frame["inflight_bytes"], busy_s=1.0)
+    frame = frame.assign(min_rtt_s=[0.03, 0.02, 0.03, 0.02, 0.025], buffer_limited_s=[0.0, 0.3, 0.0, 0.3, 0.0])
+    frame.to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
+    records = read_socket_records(read_run(tmp_path / "run"))
+    assert {key: one.rtt_min_s for key, one in records.connections.items()} == {
+        (1, 80, 1): 0.03, (1, 80, 2): 0.02, (1, 80, 3): 0.025,
+    }  # fmt: skip
+    together = records.flows[1]
+    assert (together.inflight_max_bytes, together.inflight_mean_bytes) == (370, pytest.approx((150 + 370 + 40) / 3))
+    assert together.buffer_limited == pytest.approx(0.1)
+    first, second = lines(frame)
+    # The third follows the first, with a gap.
+    assert first["time_s"].tolist() == [0.0, 0.1, 0.5, 0.5]
+    assert first["rtt_s"].isna().tolist() == [False, False, True, False]
+    assert second["dst_port"].tolist() == [2, 2]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import socket
 import struct
@@ -15,7 +16,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from narrows.errors import RunError
-from narrows.experiment.plan import Flow, Plan
+from narrows.experiment.plan import Application, Flow, Plan
 from narrows.hosts import base, process
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
@@ -53,7 +54,9 @@ def message(**info: int) -> bytes:
     ):
         struct.pack_into("=Q", tcp_info, at, info.get(name, 0))
     head = bytearray(72)
+    head[0] = socket.AF_INET
     struct.pack_into("!HH", head, 4, 10000, 5201)
+    head[24:28] = socket.inet_aton("198.18.0.1")
     attributes = struct.pack("=HH", 5, 8) + b"\1\0\0\0" + struct.pack("=HH", 4 + len(tcp_info), 2) + tcp_info
     if "bandwidth" in info:
         high, low = divmod(info["bandwidth"], 1 << 32)
@@ -66,7 +69,25 @@ def test_a_netlink_message_is_read_field_by_field() -> None:
     values |= {"retransmits": 2, "delivery_rate": 9, "acked": 7 << 32, "sent": 11}
     values |= {"busy": 8_000, "by_receiver": 2_000, "by_sender": 3_000}
     reading = socket_sampler.parse(message(**values, bandwidth=3 << 32 | 5))
-    first = (10000, 5201, 10, 1448, 25_000, 24_000, 5 << 32, 9, 7, 2, 7 << 32, 11, 3 << 32 | 5, 20_000, 320, 512)
+    first = (
+        "198.18.0.1",
+        10000,
+        5201,
+        10,
+        1448,
+        25_000,
+        24_000,
+        5 << 32,
+        9,
+        7,
+        2,
+        7 << 32,
+        11,
+        3 << 32 | 5,
+        20_000,
+        320,
+        512,
+    )
     expected = (*first, 8_000, 5_000)
     assert reading == expected
     assert len(expected) == len(socket_sampler.FIELDS) - 1
@@ -74,6 +95,16 @@ def test_a_netlink_message_is_read_field_by_field() -> None:
     assert plain is not None
     assert plain[-6:-2] == (0, 0, 0, 0)
     assert socket_sampler.parse(bytes(72)) is None
+
+
+def test_the_other_end_is_an_address_of_its_family() -> None:
+    """A socket of IPv6 that carries IPv4 has the address of IPv4 (RFC 4291, 2.5.5.2), as packets have."""
+    plain = message(mss=1448)
+    for address, seen in (("2001:db8::1", "2001:db8::1"), ("::ffff:198.18.0.1", "198.18.0.1")):
+        read = bytearray(plain)
+        read[0], read[24:40] = socket.AF_INET6, socket.inet_pton(socket.AF_INET6, address)
+        reading = socket_sampler.parse(bytes(read))
+        assert reading is not None and reading[0] == seen
 
 
 def test_the_kernel_answers() -> None:
@@ -93,8 +124,32 @@ def test_the_kernel_answers() -> None:
 
 def _asked(src_port: int, dst_port: int) -> tuple[int, ...]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket_sampler.NETLINK_SOCK_DIAG) as diag:
-        found = {reading[:2]: reading for reading in socket_sampler.readings(diag, socket.AF_INET)}
-    return tuple(found[(src_port, dst_port)][socket_sampler.FIELDS.index(name) - 1] for name in ASKED)
+        ((family, states),) = socket_sampler.dumps(4, programs=False)
+        found = {reading[1:3]: reading for reading in socket_sampler.readings(diag, family, states)}
+    return tuple(found[(src_port, dst_port)][socket_sampler.FIELDS.index(name) - 1] for name in ASKED)  # type: ignore[misc]
+
+
+def test_what_programs_have_closed_is_read_until_it_has_arrived() -> None:
+    """Of a server of IPv6 that a client reaches by IPv4, closed with 8 MB that the client has not read."""
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            peer = server.accept()[0]
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+            peer.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    peer.send(bytes(1 << 16))
+            peer.close()
+            key = ("127.0.0.1", port, client.getsockname()[1])
+            with socket.socket(*socket_sampler.DIAG) as diag:
+
+                def seen(*, programs: bool) -> bool:
+                    dumps = socket_sampler.dumps(4, programs=programs)
+                    return key in {one[:3] for dump in dumps for one in socket_sampler.readings(diag, *dump)}
+
+                assert seen(programs=True)
+                assert not seen(programs=False)
 
 
 class SlowHost:
@@ -115,7 +170,7 @@ class SlowHost:
 
 def test_no_flow_starts_before_its_host_reads_sockets(tmp_path: Path) -> None:
     sender = SimpleNamespace(name="sender0", address="127.0.0.1")
-    plan = cast("Plan", SimpleNamespace(senders=(sender,), ip_version=4))
+    plan = cast("Plan", SimpleNamespace(senders=(sender,), ip_version=4, flows=()))
 
     async def started() -> list[str]:
         sampler = SamplingProcesses(plan, cast("base.Testbed", SlowHost(tmp_path)), tmp_path, 10**8)
@@ -137,7 +192,7 @@ class ThisHost(SlowHost):
 
 def here(tmp_path: Path) -> SamplingThread:
     senders = tuple(SimpleNamespace(name=name, address="127.0.0.1") for name in ("sender0", "sender1"))
-    plan = cast("Plan", SimpleNamespace(senders=senders, ip_version=4))
+    plan = cast("Plan", SimpleNamespace(senders=senders, ip_version=4, flows=()))
     return SamplingThread(plan, cast("base.Testbed", ThisHost(tmp_path)), tmp_path, 10**8)
 
 
@@ -156,7 +211,7 @@ def test_one_thread_reads_all_senders_until_it_is_stopped(tmp_path: Path) -> Non
             own = str(client.getsockname()[1])
             for lines in asyncio.run(sampled()):
                 assert lines[0].split() == list(socket_sampler.FIELDS)
-                times = [float(line.split()[0]) for line in lines[1:] if line.split()[1] == own]
+                times = [float(line.split()[0]) for line in lines[1:] if line.split()[2] == own]
                 assert len(times) >= 5
                 assert times == sorted(set(times))
 
@@ -187,6 +242,7 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
         "buffer_limited_us": "250000",
         "pacing_rate": str(2**64 - 1),
         "src": "198.18.0.3",
+        "dst": "198.18.0.1",
     }
     bbr = {**row, "monotonic_s": "100.5", "src_port": "10001", "bbr_bandwidth": "1000", "bbr_pacing_gain": "320"}
     bbr |= {"pacing_rate": "1000000"}
@@ -197,7 +253,7 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     table = tabulate(pd.DataFrame([bbr, row, control, other]), [first, second], 100.0)
     assert list(table["flow"]) == [0, 1]
     assert list(table["time_s"]) == [1.5, 0.5]
-    assert table["cwnd_bytes"][0] == 14_480
+    assert (table["src_port"][0], table["dst_port"][0], table["cwnd_bytes"][0]) == (10000, 5201, 14_480)
     assert table["rtt_s"][0] == 0.025
     assert (table["busy_s"][0], table["buffer_limited_s"][0]) == (1.5, 0.25)
     assert (table["acked_bytes"][0], table["data_packets"][0]) == (2897, 3)
@@ -210,3 +266,21 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     assert schema.names == [column.name for column in SOCKETS]
     assert [field.metadata[b"unit"].decode() for field in schema] == [column.unit for column in SOCKETS]
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "sockets.parquet"), table)
+
+
+def test_sockets_that_programs_open_are_their_flows_by_both_addresses() -> None:
+    """Whatever their ports; not those to another host, and not those within their own host."""
+    program = dataclasses.replace(
+        FLOW, name="web-1", application=Application(("true",), None, None, None, None, "server", 0, (), None)
+    )
+    row: dict[str, Any] = dict.fromkeys(socket_sampler.FIELDS, "0") | {"src": FLOW.src, "dst": FLOW.dst, "mss": "1448"}
+    opened = [
+        {**row, "src_port": "80", "dst_port": str(port), "monotonic_s": at} for at in "12" for port in (4001, 4000)
+    ]
+    elsewhere = [{**row, "dst": address} for address in ("127.0.0.1", "198.18.0.9")]
+    connections = [Connection(dataclasses.replace(FLOW, src="198.18.0.7"), 0, 0.0), Connection(program, 0, 0.0)]
+    table = tabulate(pd.DataFrame([*opened, *elsewhere]), connections, 0.0)
+    assert list(table["flow"]) == [1] * 4
+    assert list(zip(table["src_port"], table["dst_port"], table["time_s"], strict=True)) == [
+        (80, 4000, 1.0), (80, 4000, 2.0), (80, 4001, 1.0), (80, 4001, 2.0),
+    ]  # fmt: skip

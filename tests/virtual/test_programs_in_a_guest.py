@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from narrows.virtual import kernels
 from test_in_a_guest import PATIENCE_S, start
@@ -58,6 +59,16 @@ def test_an_object_arrives_whole_and_in_the_time_of_slow_start(tmp_path: Path) -
     left = -(-SIZE // 1448) - (10 + 20 + 40 + 80)
     predicted = 0.04 + 5 * 0.04 + left * segment_s
     assert float(seconds) == pytest.approx(predicted, rel=0.1)
+    # The server's socket was read meanwhile: its RTT is that of the path, its window doubles from 10 on.
+    (connection,) = json.loads((out / "summary.json").read_text())["flows"][0]["connections"]
+    assert 0.04 <= connection["rtt_s"]["min"] < 0.041
+    sockets = pd.read_parquet(out / "hosts/sockets.parquet")
+    assert len(sockets) >= int(predicted / 0.1) - 1
+    assert {(row.src_port, row.dst_port) for row in sockets.itertuples()} == {
+        (connection["src_port"], connection["dst_port"])
+    }
+    windows = sockets["cwnd_bytes"].tolist()
+    assert 10 * 1448 <= windows[0] < windows[1] <= 320 * 1448
 
 
 def test_what_iperf3_missed_is_what_the_switch_dropped(tmp_path: Path) -> None:

@@ -14,11 +14,12 @@ from narrows_analysis.records.run_directory import Run
 
 # Columns without which sockets.parquet is of no use; others are null where an older version did not write them.
 NEEDED = ("flow", "rtt_s", "min_rtt_s", "inflight_bytes")
+PORTS = ["src_port", "dst_port"]
 
 
 @dataclass(frozen=True)
 class SocketRecord:
-    """What a flow's sockets said when they were read (telemetry.sockets): RTTs in seconds, bytes in flight.
+    """What sockets said when they were read (telemetry.sockets): RTTs in seconds, bytes in flight of all together.
 
     ``buffer_limited`` is the share of the time with data to send in which the sender's buffer or the receiver's window
     was in the way (None if unknown).
@@ -29,6 +30,14 @@ class SocketRecord:
     inflight_mean_bytes: float
     inflight_max_bytes: float
     buffer_limited: float | None
+
+
+@dataclass(frozen=True)
+class SocketRecords:
+    """What was read of each flow, by its number, and of each of a program's connections, by that and its two ports."""
+
+    flows: dict[int, SocketRecord]
+    connections: dict[tuple[int, int, int], SocketRecord]
 
 
 def read_sockets(run: Run) -> pd.DataFrame:
@@ -52,24 +61,58 @@ def read_sockets(run: Run) -> pd.DataFrame:
     return frame.reindex(columns=names)
 
 
-def read_socket_records(run: Run) -> dict[int, SocketRecord]:
-    """Record of each flow (by its number) in hosts/sockets.parquet; none if sockets were not read.
+def read_socket_records(run: Run) -> SocketRecords:
+    """Records of what hosts/sockets.parquet has; none if sockets were not read.
 
     Raises:
         AnalysisError: the file is not what the control plane writes.
     """
-    return {
-        int(str(number)): SocketRecord(
-            float(rows["min_rtt_s"].min()),
-            float(rows["rtt_s"].mean()),
-            float(rows["inflight_bytes"].mean()),
-            float(rows["inflight_bytes"].max()),
-            _buffer_limited(rows),
-        )
-        for number, rows in read_sockets(run).groupby("flow")
-    }
+    flows, connections = {}, {}
+    for number, rows in read_sockets(run).groupby("flow"):
+        flow = int(str(number))
+        sockets = each_socket(rows)
+        flows[flow] = _record(sockets)
+        if run.flows[flow].by_addresses:
+            for one in sockets:
+                ports = one[PORTS].iloc[0]
+                if ports.notna().all():
+                    connections[flow, int(ports["src_port"]), int(ports["dst_port"])] = _record([one])
+    return SocketRecords(flows, connections)
 
 
-def _buffer_limited(rows: pd.DataFrame) -> float | None:
-    busy_s, limited_s = float(rows["busy_s"].max()), float(rows["buffer_limited_s"].max())
-    return limited_s / busy_s if busy_s > 0 else None
+def each_socket(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """The readings of each socket of a flow, those in front that carried most."""
+    sockets = [one for _, one in rows.groupby(PORTS, dropna=False, sort=False)]
+    return sorted(sockets, key=lambda one: -float(one["acked_bytes"].fillna(0).max()))
+
+
+def lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """The readings of a flow's sockets as the lines of a figure, in order of time.
+
+    Sockets that follow each other share a line, with a gap (a row without values) between them; those that are open at
+    the same time have lines of their own.
+    """
+    found: list[list[pd.DataFrame]] = []
+    for one in sorted(each_socket(rows), key=lambda one: float(one["time_s"].iloc[0])):
+        begins = float(one["time_s"].iloc[0])
+        line = next((line for line in found if float(line[-1]["time_s"].iloc[-1]) < begins), None)
+        if line is None:
+            found.append([one])
+        else:
+            gap = pd.DataFrame({"time_s": [begins]}).reindex(columns=rows.columns)
+            line += [gap, one]
+    return [line[0] if len(line) == 1 else pd.concat(line, ignore_index=True) for line in found]
+
+
+def _record(sockets: list[pd.DataFrame]) -> SocketRecord:
+    rows = sockets[0] if len(sockets) == 1 else pd.concat(sockets)
+    # Those of a host are read together.
+    inflight = rows["inflight_bytes"] if len(sockets) == 1 else rows.groupby("time_s")["inflight_bytes"].sum()
+    busy_s, limited_s = (sum(float(one[name].max()) for one in sockets) for name in ("busy_s", "buffer_limited_s"))
+    return SocketRecord(
+        float(rows["min_rtt_s"].min()),
+        float(rows["rtt_s"].mean()),
+        float(inflight.mean()),
+        float(inflight.max()),
+        limited_s / busy_s if busy_s > 0 else None,
+    )

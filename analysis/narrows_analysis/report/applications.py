@@ -14,7 +14,7 @@ MAX_ROWS = 40
 PROTOCOLS = {6: "TCP", 17: "UDP", 132: "SCTP"}
 _NAMES = (
     "Flow", "From", "To", "Begins", "Ends", "Payload", "Packets", "Drops", "CE", "Queue delay\nmean",
-    "maximum",
+    "maximum", "RTT\nmean", "In flight\nmean",
 )  # fmt: skip
 _DELAYS: tuple[Literal["queue_delay_mean_s", "queue_delay_max_s"], ...] = ("queue_delay_mean_s", "queue_delay_max_s")
 _TEXT = ("Flow", "From", "To")
@@ -40,8 +40,11 @@ def _row(flow: str, one: ConnectionSummary) -> list[Cell]:
     times = [number(units.duration(value), value) for value in (one["start_s"], one["end_s"])]
     values = (one["payload_bytes"], one["departures"], one["drops"], one["ce_marks"])
     counts = [number(units.count(value), value) for value in values]
-    delays = [number(units.duration(one[name]), one[name]) for name in _DELAYS]
-    return [*texts, *times, *counts, *delays]
+    delays = [
+        number(units.duration(value), value) for value in (*(one[name] for name in _DELAYS), one["rtt_s"]["mean"])
+    ]
+    inflight = one["inflight_bytes"]["mean"]
+    return [*texts, *times, *counts, *delays, number(units.size(inflight), inflight)]
 
 
 def _end(address: str, port: int) -> str:

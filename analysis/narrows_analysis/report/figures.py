@@ -17,6 +17,7 @@ from narrows_analysis.metrics.fairness import jain_series
 from narrows_analysis.metrics.loss import sliding_loss_ratio
 from narrows_analysis.metrics.throughput import fair_goodput
 from narrows_analysis.records.run_directory import Run
+from narrows_analysis.records.sockets import lines as socket_lines
 from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
 
 FloatArray = npt.NDArray[np.float64]
@@ -313,7 +314,7 @@ class RunFigures:
         caption = "Smoothed RTT of each sender's socket"
         if len(self.sockets):
             return self._of_sockets("rtt_s", "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
-        series = [np.array(host.rtt_series).T for host in self.run.host_records]
+        series = [[np.array(host.rtt_series).T] for host in self.run.host_records]
         caption += ", read once a second"
         return self._readings(series, "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
 
@@ -344,34 +345,39 @@ class RunFigures:
     def _of_sockets(
         self, column: str, name: str, title: str, y_name: str, caption: str, unit_of: UnitOf, lines: References
     ) -> Chart | None:
-        """A column of hosts/sockets.parquet, a line for each flow; None if sockets were not read."""
+        """A column of hosts/sockets.parquet, lines for each flow; None if sockets were not read."""
         if not len(self.sockets):
             return None
 
-        def of(number: int) -> FloatArray:
+        def of(number: int) -> list[FloatArray]:
             mine = self.sockets[self.sockets["flow"] == number].dropna(subset=[column])
-            return mine[["time_s", column]].to_numpy(float).T
+            return [line[["time_s", column]].to_numpy(float).T for line in socket_lines(mine)]
 
         readings = map(of, range(len(self.run.flows)))
         return self._readings(readings, name, title, y_name, f"{caption} (TCP_INFO)", unit_of, lines)
 
     def _readings(
-        self, readings: Iterable[FloatArray], name: str, title: str, y_name: str, caption: str, unit_of: UnitOf,
+        self, readings: Iterable[list[FloatArray]], name: str, title: str, y_name: str, caption: str, unit_of: UnitOf,
         lines: References,
     ) -> Chart | None:  # fmt: skip
-        """A line of (times, values) for each flow; None where there is none, or too many to tell apart."""
+        """Lines of (times, values) for each flow; None where there is none, or too many to tell apart.
+
+        Of connections that a flow has at the same time each has a line, if there is room for them all.
+        """
         if len(self.run.flows) > MAX_LINES:
             return None
-        readings = list(readings)
-        known = [reading for reading in readings if reading.size]
-        if not known:
+        readings = [[line for line in of_flow if line.size] for of_flow in readings]
+        if not any(readings):
             return None
-        scale, unit = unit_of(max(float(value.max()) for _, value in known))
+        if sum(map(len, readings)) > MAX_LINES:
+            readings = [of_flow[:1] for of_flow in readings]
+            caption += "; of the connections that a flow has at the same time, one"
+        scale, unit = unit_of(max(float(np.nanmax(value)) for of_flow in readings for _, value in of_flow))
         series = [
-            ChartSeries(label, reading[1] / scale, f"c{color.index}", color.tint, x=reading[0],
-                        points=len(reading[0]) <= 120)
-            for reading, label, color in zip(readings, self.labels, self.colors, strict=True)
-            if reading.size
+            ChartSeries(label if place == 0 else f"{label} ({place + 1})", line[1] / scale, f"c{color.index}",
+                        color.tint, x=line[0], points=len(line[0]) <= 120)
+            for of_flow, label, color in zip(readings, self.labels, self.colors, strict=True)
+            for place, line in enumerate(of_flow)
         ]  # fmt: skip
         references = [Reference(value / scale, label, fit=name == "rtt") for value, label in lines]
         return Chart(name, title, f"{caption}.", self.x_range, f"{y_name} ({unit})", y_name, unit, series, references)

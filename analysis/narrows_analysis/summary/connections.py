@@ -3,22 +3,37 @@
 
 from __future__ import annotations
 
+import socket
+
 from narrows_formats.summary import ConnectionSummary
 
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.records.flow_table import FlowTable
+from narrows_analysis.records.sockets import SocketRecords
 
 
-def connection_rows(aggregation: Aggregation | None, table: FlowTable, number: int) -> list[ConnectionSummary]:
-    """What telemetry has of each connection of a flow at a link, in the order of their first packets."""
+def connection_rows(
+    aggregation: Aggregation | None, table: FlowTable, position: int, number: int, sockets: SocketRecords
+) -> list[ConnectionSummary]:
+    """What telemetry has of each connection of a flow at a link, in the order of their first packets.
+
+    Args:
+        aggregation: of the link.
+        table: of its flows.
+        position: of the flow among them.
+        number: of the flow in the run.
+        sockets: what was read of them.
+    """
     if aggregation is None:
         return []
     unit_s, found = aggregation.clock.unit_s, []
-    for key in table.keys_of[number]:
+    for key in table.keys_of[position]:
         total = aggregation.connections.get(key)
         if total is None:
             continue
         one = table.connections[key]
+        # A socket of TCP with the same ports as a connection of another protocol is none of its.
+        record = sockets.connections.get((number, *one[-2:])) if one.protocol == socket.IPPROTO_TCP else None
         shared, reports = bool(aggregation.collided[key[0]]), total["reports"]
         row: ConnectionSummary = {
             "protocol": one.protocol,
@@ -35,6 +50,11 @@ def connection_rows(aggregation: Aggregation | None, table: FlowTable, number: i
             "ce_marks": total["ce_marks"],
             "queue_delay_mean_s": total["delay_sum"] / reports * unit_s if reports else None,
             "queue_delay_max_s": total["delay_max"] * unit_s if reports else None,
+            "rtt_s": {"min": record.rtt_min_s, "mean": record.rtt_mean_s} if record else {"min": None, "mean": None},
+            "inflight_bytes": {
+                "mean": record.inflight_mean_bytes if record else None,
+                "max": record.inflight_max_bytes if record else None,
+            },
         }
         found.append(row)
     return sorted(found, key=lambda row: row["start_s"])

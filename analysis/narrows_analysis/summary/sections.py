@@ -29,7 +29,7 @@ from narrows_analysis.metrics.throughput import rate, utilization
 from narrows_analysis.records.flow_table import FlowTable
 from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
-from narrows_analysis.records.sockets import SocketRecord
+from narrows_analysis.records.sockets import SocketRecords
 from narrows_analysis.summary.connections import connection_rows
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
@@ -315,13 +315,15 @@ def flow_sections(
     aggregation: Aggregation | None,
     table: FlowTable,
     paths: dict[int, PathMeasures],
-    sockets: dict[int, SocketRecord],
+    sockets: SocketRecords,
 ) -> list[FlowSummary]:
     """What one link tells of the flows that cross it, one entry a flow in the order of the run's flows."""
     sections = []
     for position, flow in enumerate(run.flows):
         section = _flow_section(run, aggregation, table, run.host_records[position], position)
-        if (record := sockets.get(flow.number)) is not None:
+        if flow.by_addresses:
+            section["connections"] = connection_rows(aggregation, table, position, flow.number, sockets)
+        if (record := sockets.flows.get(flow.number)) is not None:
             section["inflight_bytes"] = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
             section["inflight_source"] = SOCKET_SOURCE
             # Read ten times a second, with the smallest RTT of a packet; a record has one smoothed value a second.
@@ -354,7 +356,7 @@ def _flow_section(
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
         "links": list(flow.links), "limited_by": {}, "datagrams": host.datagrams, "responses": host.responses,
         "video": host.viewed,
-        "connections": connection_rows(aggregation, table, number) if flow.by_addresses else None,
+        "connections": None,
     }  # fmt: skip
     if aggregation is None or aggregation.last_departure[number] < aggregation.first_arrival[number]:
         return section

@@ -14,7 +14,7 @@ from narrows_analysis.records.flow_table import FlowTable
 from narrows_analysis.records.json_files import read_json
 from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run
-from narrows_analysis.records.sockets import SocketRecord
+from narrows_analysis.records.sockets import SocketRecords
 from narrows_analysis.summary.link_analysis import LinkAnalysis
 
 MAX_MISSING_RATIO = 0.01
@@ -283,11 +283,11 @@ def _host_warnings(run: Run) -> list[WarningSummary]:
     return found
 
 
-def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[WarningSummary]:
+def _socket_warnings(sockets: SocketRecords, run: Run) -> list[WarningSummary]:
     """Flows that their sockets held back where the algorithm would have sent."""
     found = []
     for flow in run.flows:
-        share = sockets[flow.number].buffer_limited if flow.number in sockets else None
+        share = sockets.flows[flow.number].buffer_limited if flow.number in sockets.flows else None
         if share is not None and share > MAX_BUFFER_LIMITED:
             message = (
                 f"{flow.name} was limited by its socket buffers in {share:.0%} of the time, not by its congestion "
@@ -319,7 +319,7 @@ def find_warnings(
     links: Sequence[LinkAnalysis],
     sections: Sequence[LinkSummary],
     skipped: SkippedReports,
-    sockets: dict[int, SocketRecord],
+    sockets: SocketRecords,
 ) -> list[WarningSummary]:
     """All warnings of a run, gravest first; `sections` are those of the links in the summary."""
     found = _status_warnings(run)

@@ -50,6 +50,7 @@ def write(
         host_metadata: what run.json says of where it was measured: ``host`` and what stands beside it.
     """
     status, reasons, notes = measured.status, list(measured.reasons), list(measured.notes)
+    notes += [f"{connection.flow.name}: {note}" for connection in measured.connections for note in connection.notes]
     if measured.sockets:
         from narrows.traffic import socket_table  # and with it pandas, once traffic has flowed
 

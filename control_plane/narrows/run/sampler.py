@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from narrows_formats.digest import address
-from narrows_formats.flow_names import ANYWHERE
+from narrows_formats.flow_names import possible_ends
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Link, Plan
@@ -140,7 +140,7 @@ class Sampler:
     def _number(self, record: dict[str, Any]) -> int | None:
         """Which flow of the plan a record is of."""
         src, dst = address(record, "src"), address(record, "dst")
-        for ends in ((src, dst), (ANYWHERE, dst), (src, ANYWHERE)):
+        for ends in possible_ends(src, dst):
             if (number := self._by_addresses.get(ends)) is not None:
                 return number
         number = self._by_server.get((dst, record["dst_port"]))

@@ -43,7 +43,6 @@ class ApplicationConnection(Connection):
 
     programs: dict[str, dict[str, Any]] = field(default_factory=dict)
     user: User = field(default_factory=invoking_user)
-    notes: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """See `Connection.as_json`."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from narrows.experiment.plan import Flow
 class Connection:
     """One connection of a flow, as it really went. Times are seconds since the experiment's start.
 
-    ``record`` is the file with what its sender knows of it (`narrows_formats.connection_record`), if there is one.
+    ``record`` is the file with what its sender knows of it (`narrows_formats.connection_record`), if there is one;
+    ``notes`` are what a user should know of how it went.
     """
 
     flow: Flow
@@ -25,21 +26,12 @@ class Connection:
     record: Path | None = None
     ended_s: float | None = None
     bytes_sent: int | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def src_port(self) -> int:
         """Source port of the data connection."""
         return self.flow.src_port + self.number
-
-    @property
-    def sender_ports(self) -> tuple[int, int] | None:
-        """Source and destination port of the sender's socket; None if there are several, or none of ours."""
-        flow = self.flow
-        if not flow.by_addresses:
-            return self.src_port, flow.dst_port
-        # The server of requests sends, to where a connection was made from.
-        alone = flow.exchange is not None and flow.exchange.connections == 1
-        return (flow.dst_port, flow.src_port) if alone else None
 
     @property
     def size_bytes(self) -> int | None:

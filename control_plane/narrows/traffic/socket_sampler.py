@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a host's established TCP sockets, read every so often from the kernel (sock_diag, as ``ss -ti`` does).
+"""State of a host's connected TCP sockets, read every so often from the kernel (sock_diag, as ``ss -ti`` does).
 
-Used as ``socket_sampler.py INTERVAL_S VERSION`` on a host, or by its functions; writes the names of `FIELDS` when it
-begins, and then their values, a line a socket and reading, separated by spaces. Only the standard library is used, so
-that it runs on any host.
+Used as ``socket_sampler.py INTERVAL_S VERSION [programs]`` on a host, or by its functions; writes the names of `FIELDS`
+when it begins, and then their values, a line a socket and reading, separated by spaces. Only the standard library is
+used, so that it runs on any host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 FIELDS = (
-    "monotonic_s", "src_port", "dst_port", "cwnd_packets", "mss", "rtt_us", "min_rtt_us", "pacing_rate",
+    "monotonic_s", "dst", "src_port", "dst_port", "cwnd_packets", "mss", "rtt_us", "min_rtt_us", "pacing_rate",
     "delivery_rate", "unacked", "retransmits", "acked_bytes", "data_packets", "bbr_bandwidth", "bbr_min_rtt_us",
     "bbr_pacing_gain", "bbr_cwnd_gain", "busy_us", "buffer_limited_us",
 )  # fmt: skip
@@ -30,15 +30,30 @@ SOCK_DIAG_BY_FAMILY = 20
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 REQUEST_DUMP = 0x301
 ESTABLISHED = 1 << 1
+# Closed on this side, or on the other: what was written before may be under way for long (FIN_WAIT1, CLOSE_WAIT,
+# LAST_ACK, CLOSING).
+CLOSING = 1 << 4 | 1 << 8 | 1 << 9 | 1 << 11
 INFO, VEGAS_INFO, BBR_INFO = 2, 3, 16  # INET_DIAG_*; asking for Vegas's state gives that of any algorithm
 HEADER = struct.Struct("=IHHII")
 ATTRIBUTE = struct.Struct("=HH")
 MESSAGE_BYTES = 72  # struct inet_diag_msg
+MAPPED = bytes(10) + b"\xff\xff"  # an IPv4 address in one of IPv6 (RFC 4291)
 
 
-def readings(diag: socket.socket, family: int) -> Iterator[tuple[int, ...]]:
-    """One reading: the integers of `FIELDS` after the time for each established socket."""
-    request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 1 << (INFO - 1) | 1 << (VEGAS_INFO - 1), 0, ESTABLISHED)
+def dumps(version: int, programs: bool) -> tuple[tuple[int, int], ...]:
+    """Families and states of the sockets that matter on a host, by the version of IP.
+
+    Those of ``programs`` may be of IPv6 and carry IPv4, and are closed as soon as all has been written.
+    """
+    own = socket.AF_INET6 if version == 6 else socket.AF_INET
+    if not programs:
+        return ((own, ESTABLISHED),)
+    return tuple((family, ESTABLISHED | CLOSING) for family in dict.fromkeys((own, socket.AF_INET6)))
+
+
+def readings(diag: socket.socket, family: int, states: int) -> Iterator[tuple[str | int, ...]]:
+    """One reading: `FIELDS` after the time for each socket in one of the states."""
+    request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 1 << (INFO - 1) | 1 << (VEGAS_INFO - 1), 0, states)
     request += bytes(48)
     diag.send(HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 0, 0) + request)
     while True:
@@ -55,9 +70,13 @@ def readings(diag: socket.socket, family: int) -> Iterator[tuple[int, ...]]:
             position += (length + 3) & ~3
 
 
-def parse(message: bytes) -> tuple[int, ...] | None:
+def parse(message: bytes) -> tuple[str | int, ...] | None:
     """Fields of one inet_diag_msg with its attributes; None without TCP_INFO."""
     src_port, dst_port = struct.unpack_from("!HH", message, 4)
+    address = message[24:40] if message[0] == socket.AF_INET6 else message[24:28]
+    if address.startswith(MAPPED):
+        address = address[len(MAPPED) :]
+    dst = socket.inet_ntop(socket.AF_INET if len(address) == 4 else socket.AF_INET6, address)
     info, bbr = b"", bytes(20)
     position = MESSAGE_BYTES
     while position + ATTRIBUTE.size <= len(message):
@@ -81,7 +100,7 @@ def parse(message: bytes) -> tuple[int, ...] | None:
     # Time with data to send, and what of it the receiver's window or the own buffer was in the way.
     busy, by_receiver, by_sender = struct.unpack_from("=3Q", info, 168)
     return (
-        src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, unacked, retransmits, acked,
+        dst, src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, unacked, retransmits, acked,
         data_packets, bandwidth, bbr_min_rtt, pacing_gain, cwnd_gain, busy, by_receiver + by_sender,
     )  # fmt: skip
 
@@ -93,22 +112,23 @@ def begin(diag: socket.socket, output: TextIO) -> None:
 
 
 def sample(
-    interval_s: float, version: int, hosts: Sequence[tuple[socket.socket, TextIO]], pause: Callable[[float], object]
+    interval_s: float,
+    hosts: Sequence[tuple[socket.socket, TextIO, tuple[tuple[int, int], ...]]],
+    pause: Callable[[float], object],
 ) -> None:
     """Read every ``interval_s`` seconds until a ``pause`` of so many seconds says that it is the end.
 
     Args:
         interval_s: from one reading to the next.
-        version: of IP.
-        hosts: a netlink socket of each, and where its readings go.
+        hosts: a netlink socket of each, where its readings go, and what is read (`dumps`).
         pause: waits.
     """
-    family = socket.AF_INET6 if version == 6 else socket.AF_INET
     due = time.monotonic()
     while True:
-        for diag, output in hosts:
+        for diag, output, wanted in hosts:
             now = time.monotonic()
-            lines = [f"{now:.6f} {' '.join(map(str, reading))}\n" for reading in readings(diag, family)]
+            found = [reading for dump in wanted for reading in readings(diag, *dump)]
+            lines = [f"{now:.6f} {' '.join(map(str, reading))}\n" for reading in found]
             output.write("".join(lines))
             output.flush()
         due = max(due + interval_s, time.monotonic())
@@ -119,4 +139,4 @@ def sample(
 if __name__ == "__main__":
     with socket.socket(*DIAG) as own:
         begin(own, sys.stdout)
-        sample(float(sys.argv[1]), int(sys.argv[2]), [(own, sys.stdout)], time.sleep)
+        sample(float(sys.argv[1]), [(own, sys.stdout, dumps(int(sys.argv[2]), len(sys.argv) > 3))], time.sleep)

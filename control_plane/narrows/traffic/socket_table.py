@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, with_metadata
+from narrows_formats.flow_names import possible_ends
 
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
@@ -18,6 +19,7 @@ from narrows.traffic.sockets import Readings
 
 UNLIMITED = 2**64 - 1  # the kernel's word for a pacing rate that nothing has set
 GAIN_UNIT = 256
+PORTS = ["src_port", "dst_port"]
 
 
 def store(readings: Sequence[Readings], connections: Sequence[Connection], origin_s: float, path: Path) -> None:
@@ -41,23 +43,23 @@ def _read(readings: Readings) -> pd.DataFrame:
 
 
 def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s: float) -> pd.DataFrame:
-    """Readings of the flows' own sockets (control connections left out) in SI units, by flow and time.
+    """Readings of the flows' sockets (control connections of ours left out) in SI units, by flow, socket and time.
 
     Args:
         readings: columns of `socket_sampler.FIELDS` as text or numbers, and ``src``.
         connections: in the order of run.json's flows.
         origin_s: the experiment's start on the clock of the readings.
     """
-    number = {(c.flow.src, *c.sender_ports): at for at, c in enumerate(connections) if c.sender_ports is not None}
-    raw = readings.astype(dict.fromkeys(socket_sampler.FIELDS, np.float64))
-    keys = zip(raw["src"], raw["src_port"].astype(int), raw["dst_port"].astype(int), strict=True)
-    raw = raw.assign(flow=[number.get(key, -1) for key in keys])
-    raw = raw[raw["flow"] >= 0].sort_values(["flow", "monotonic_s"], kind="stable")
+    raw = readings.astype(dict.fromkeys((name for name in socket_sampler.FIELDS if name != "dst"), np.float64))
+    raw = raw.astype(dict.fromkeys(PORTS, np.int32))
+    raw = raw.assign(flow=_owners(raw, connections))
+    raw = raw[raw["flow"] >= 0].sort_values(["flow", *PORTS, "monotonic_s"], kind="stable")
     bbr = raw["bbr_bandwidth"] > 0
     table = pd.DataFrame(
         {
             "time_s": raw["monotonic_s"] - origin_s,
             "flow": raw["flow"].astype(np.int32),
+            **{name: raw[name] for name in PORTS},
             "cwnd_bytes": raw["cwnd_packets"] * raw["mss"],
             "pacing_rate_bps": raw["pacing_rate"].where(raw["pacing_rate"] < UNLIMITED) * 8,
             "rtt_s": raw["rtt_us"] / 1e6,
@@ -76,3 +78,14 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
         }
     )
     return table.reset_index(drop=True)
+
+
+def _owners(raw: pd.DataFrame, connections: Sequence[Connection]) -> list[int]:
+    """Which connection each reading is of, -1: none. What programs open is told by the addresses of its two ends."""
+    by_ports = {(c.flow.src, c.src_port, c.flow.dst_port): at for at, c in enumerate(connections)}
+    by_ends = {c.flow.ends: at for at, c in enumerate(connections) if c.flow.by_addresses}
+    found = []
+    for src, dst, src_port, dst_port in zip(raw["src"], raw["dst"], *(raw[name] for name in PORTS), strict=True):
+        of_programs = (by_ends[ends] for ends in possible_ends(src, dst) if ends in by_ends)
+        found.append(next(of_programs, by_ports.get((src, src_port, dst_port), -1)))
+    return found

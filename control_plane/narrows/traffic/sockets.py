@@ -45,6 +45,8 @@ class SocketSampler(ABC):
         self._results = results
         self._interval_ns = interval_ns
         self._offsets_s: dict[str, float] = {}
+        # Whose sockets are told by addresses, as those of programs.
+        self._with_programs = {flow.sender for flow in plan.flows if flow.by_addresses}
 
     @abstractmethod
     async def start(self) -> None:
@@ -91,7 +93,7 @@ class SamplingProcesses(SocketSampler):
         for sender in self._plan.senders:
             self._offsets_s[sender.name] = await self._testbed.clock_offset_s(sender.name)
             script = await self._testbed.python(sender.name, Path(socket_sampler.__file__))
-            command = [*script, interval, version]
+            command = [*script, interval, version, *(["programs"] if sender.name in self._with_programs else [])]
             errors = self._testbed.state_dir / f"{sender.name}-sockets.err"
             self._processes.append(
                 await self._testbed.spawn(sender.name, command, stdout=self._output(sender.name), stderr=errors)
@@ -138,14 +140,15 @@ class SamplingThread(SocketSampler):
             diag = self._open.enter_context(self._testbed.open_socket(sender.name, *socket_sampler.DIAG))
             output = self._open.enter_context(self._output(sender.name).open("w"))
             socket_sampler.begin(diag, output)
-            hosts.append((diag, output))
+            dumps = socket_sampler.dumps(self._plan.ip_version, sender.name in self._with_programs)
+            hosts.append((diag, output, dumps))
         self._thread = threading.Thread(target=self._sample, args=(hosts,))
         self._thread.start()
 
-    def _sample(self, hosts: Sequence[tuple[socket.socket, TextIO]]) -> None:
+    def _sample(self, hosts: Sequence[tuple[socket.socket, TextIO, tuple[tuple[int, int], ...]]]) -> None:
         interval_s = self._interval_ns / NANOSECONDS
         try:
-            socket_sampler.sample(interval_s, self._plan.ip_version, hosts, self._stopped.wait)
+            socket_sampler.sample(interval_s, hosts, self._stopped.wait)
         except OSError as error:
             self._died.append(f"the sampling of sockets ended by itself: {error}")
 

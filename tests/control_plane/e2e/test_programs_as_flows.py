@@ -44,6 +44,9 @@ def test_datagrams_that_the_program_missed_are_those_that_the_switch_dropped(tmp
     flow = next(one for one in summary["flows"] if one["group"] == "udp")
     told = json.loads((outcome.directory / "hosts/udp-1/client.stdout").read_text())["end"]["sum"]
     (datagrams,) = (one for one in flow["connections"] if one["protocol"] == 17)
+    (control,) = (one for one in flow["connections"] if one["protocol"] == 6)
+    assert datagrams["rtt_s"] == {"min": None, "mean": None}
+    assert 0.02 <= control["rtt_s"]["min"] <= control["rtt_s"]["mean"] < 1
     assert datagrams["drops"] == told["lost_packets"] > 0
     # iperf3 sends one before the test, by which the server learns the client's port.
     assert datagrams["arrivals"] == told["packets"] + 1
@@ -80,3 +83,4 @@ def test_nothing_is_left_of_programs_that_hide(tmp_path: Path) -> None:
     assert "4141" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     told = json.loads((outcome.directory / "run.json").read_text())["flows"][0]["application"]
     assert told["client"]["killed"] and "SIGTERM" in told["notes"][0]
+    assert outcome.notes == (f"bad-1: {told['notes'][0]}",)
