@@ -26,6 +26,8 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing
 
 PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "packages.txt"
 ROOT = "root"
+# Of the default source with experiments/guard/cubic-beta.patch.
+CHANGED_KERNEL = "cubic-beta"
 # Files of tests that take minutes, waiting or compiling.
 LONGEST = ("test_tofino_run", "test_ptf_tofino", "test_third_party_clients", "test_in_a_guest")
 
@@ -95,6 +97,11 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     # The option came with the time that system calls of programs take.
     "programs-kernel": lambda: (
         None if _a_kernel_has("CONFIG_PID_NS=y") else "no kernel that charges programs is built; `make kernel` does"
+    ),
+    "changed-kernel": lambda: (
+        None
+        if any(kernel.name == CHANGED_KERNEL for kernel in kernels.installed())
+        else f"no kernel {CHANGED_KERNEL} is built; docs/experiments.md#expect says how"
     ),
     "mahimahi": lambda: (
         None if _has_mahimahi() else "no mm-link, or no kernel with tun devices; no package has the first"

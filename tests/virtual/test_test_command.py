@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from narrows.virtual import kernels
+from needs import CHANGED_KERNEL
 from test_in_a_guest import PATIENCE_S
 
 pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
 
+GUARD = Path(__file__).parents[2] / "experiments" / "guard" / "cubic.yaml"
 # A link of one bandwidth-delay product: never above it, and busy all the time but for the first round trips.
 TEXT = """\
 name: guard
@@ -28,10 +30,11 @@ expect:
 """
 
 
-def narrows(tmp_path: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+def narrows(tmp_path: Path, text: str, *options: str, kernel: str | None = None) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "guard.yaml"
     file.write_text(text)
-    words = ["test", str(file), "--virtual", "--kernel", kernels.installed()[0].name, "--out", str(tmp_path / "out")]
+    chosen = kernel or kernels.installed()[0].name
+    words = ["test", str(file), "--virtual", "--kernel", chosen, "--out", str(tmp_path / "out")]
     command = [sys.executable, "-c", "import narrows.cli; narrows.cli.main()", *words, *options]
     return subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=PATIENCE_S, env={**os.environ, "COLUMNS": "80"}
@@ -57,3 +60,16 @@ def test_a_file_that_expects_nothing_is_refused(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "has no expect" in refused.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.needs("default-kernel", "changed-kernel")
+@pytest.mark.parametrize(("kernel", "failures", "code"), [(kernels.DEFAULT, [], 0), (CHANGED_KERNEL, ["< 90%"], 1)])
+def test_a_constant_that_is_changed_in_the_kernel_turns_it_red(
+    tmp_path: Path, kernel: str, failures: list[str], code: int
+) -> None:
+    """CUBIC's factor after a loss is 0.7, or 0.88; the file says what follows from each."""
+    junit = tmp_path / "junit.xml"
+    done = narrows(tmp_path, GUARD.read_text(), "--junit", str(junit), kernel=kernel)
+    assert done.returncode == code, done.stderr
+    cases = ET.parse(junit).getroot().findall("testsuite/testcase")
+    assert [case.get("name", "").partition(" ")[2] for case in cases if case.find("failure") is not None] == failures
