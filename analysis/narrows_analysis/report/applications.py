@@ -13,8 +13,8 @@ from narrows_analysis.report.cells import Cell, number
 MAX_ROWS = 40
 PROTOCOLS = {6: "TCP", 17: "UDP", 132: "SCTP"}
 _NAMES = (
-    "Flow", "From", "To", "Begins", "Ends", "Payload", "Packets", "Drops", "CE", "Queue delay\nmean",
-    "maximum", "RTT\nmean", "In flight\nmean",
+    "Flow", "From", "To", "Active\n(s)", "Payload", "Packets", "Drops", "CE", "Queue delay\nmean", "maximum",
+    "RTT\nmean",
 )  # fmt: skip
 _DELAYS: tuple[Literal["queue_delay_mean_s", "queue_delay_max_s"], ...] = ("queue_delay_mean_s", "queue_delay_max_s")
 _TEXT = ("Flow", "From", "To")
@@ -37,14 +37,11 @@ def _row(flow: str, one: ConnectionSummary) -> list[Cell]:
     protocol = PROTOCOLS.get(one["protocol"], str(one["protocol"]))
     ends = (f"{protocol} {_end(one['src'], one['src_port'])}", _end(one["dst"], one["dst_port"]))
     texts = [Cell(text, text, text_column=True) for text in (flow, *ends)]
-    times = [number(units.duration(value), value) for value in (one["start_s"], one["end_s"])]
+    life = number(f"{one['start_s']:.2f}\u2013{one['end_s']:.2f}", one["start_s"])
     values = (one["payload_bytes"], one["departures"], one["drops"], one["ce_marks"])
     counts = [number(units.count(value), value) for value in values]
-    delays = [
-        number(units.duration(value), value) for value in (*(one[name] for name in _DELAYS), one["rtt_s"]["mean"])
-    ]
-    inflight = one["inflight_bytes"]["mean"]
-    return [*texts, *times, *counts, *delays, number(units.size(inflight), inflight)]
+    spans = (*(one[name] for name in _DELAYS), one["rtt_s"]["mean"])
+    return [*texts, life, *counts, *(number(units.duration(value), value) for value in spans)]
 
 
 def _end(address: str, port: int) -> str:
