@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from narrows_formats import files
 from narrows_formats.suggestion import suggestion
 
+from narrows_analysis import gallery
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.gallery import FIGURES, gallery
 from narrows_analysis.run_data import RunData
 from narrows_analysis.studies.results import read_results
 from narrows_analysis.sweep import load_sweep
@@ -27,14 +27,14 @@ class LoadedRun(RunData):
         Raises:
             AnalysisError: there is none of this name, or the run has no data for it.
         """
-        if name not in FIGURES:
-            raise AnalysisError(f"figure {name}: is not known{suggestion(name, FIGURES)}")
-        return FIGURES[name](self)
+        if name not in gallery.NAMES:
+            raise AnalysisError(f"figure {name}: is not known{suggestion(name, gallery.NAMES)}")
+        return gallery.figure(self, name)
 
     @property
     def figures(self) -> dict[str, Figure]:
         """Every figure that the run has data for, by name, as matplotlib's."""
-        return gallery(self)
+        return gallery.gallery(self)
 
 
 class LoadedStudy:

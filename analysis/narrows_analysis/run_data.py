@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+from narrows_formats import files
 from narrows_formats.columns import SOCKETS, units
-from narrows_formats.files import FLOWS, SUMMARY
-from narrows_formats.flow_rows import NUMBERS, flow_rows
+from narrows_formats.flow_rows import BRIEF, flow_rows, plain_values
 from narrows_formats.summary import Summary
 
 from narrows_analysis.aggregation.tables import aggregate
@@ -107,9 +107,9 @@ class RunData:
     same on Dask).
     """
 
-    def __init__(self, run_dir: Path | str, link: str | None = None) -> None:
+    def __init__(self, run_dir: Run | Path | str, link: str | None = None) -> None:
         """Read run.json; raise AnalysisError if it breaks the contract, or there is no such link."""
-        self.run = read_run(run_dir)
+        self.run = self._whole = read_run(run_dir)
         self.path = self.run.path
         self._link = link
         if link is not None:
@@ -124,7 +124,7 @@ class RunData:
         Raises:
             AnalysisError: there is no such link.
         """
-        return type(self)(self.path, link)
+        return type(self)(self._whole, link)
 
     @property
     def links(self) -> list[str]:
@@ -143,13 +143,13 @@ class RunData:
 
     @property
     def _analysed(self) -> bool:
-        return (self.path / SUMMARY).exists()
+        return (self.path / files.SUMMARY).exists()
 
     @property
     def table(self) -> pd.DataFrame:
         """The table that a run ends with: a row for each flow, its figures in the units that the columns name."""
-        names = ["flow", "CCA", *(f"{name} {unit}".rstrip() for name, unit in NUMBERS)]
-        rows = [[name, cca, *numbers] for name, cca, numbers in flow_rows(self.summary)]
+        names = ["flow", "CCA", *(f"{column.name} {column.unit}".rstrip() for column in BRIEF)]
+        rows = [[row.name, row.cca, *plain_values(row)] for row in flow_rows(self.summary)]
         return pd.DataFrame(rows, columns=names)
 
     def _headline(self) -> str:
@@ -173,8 +173,10 @@ class RunData:
 
     @property
     def colors(self) -> list[FlowColor]:
-        """Colour of each flow, the same as on the page."""
-        return flow_colors([flow.group for flow in self.run.flows])
+        """Colour of each flow, the same everywhere: on the page, in figures, at each link."""
+        colors = flow_colors([flow.group for flow in self._whole.flows])
+        known = dict(zip(self._whole.flow_names, colors, strict=True))
+        return [known[name] for name in self.labels]
 
     def _series(self, name: str) -> pd.DataFrame:
         path = self.path / name
@@ -206,23 +208,23 @@ class RunData:
             path = Path(tables)
             views = [(view, read_flow_table(view)) for view in self.run.views]
             found = aggregate(self.run, views, self._clock, skipped.unreadable_files, path, interval_s)
-            write_flows(path / FLOWS, found)
-            return _read_series(path / FLOWS, "telemetry/reports-*.parquet")
+            write_flows(path / files.FLOWS, found)
+            return _read_series(path / files.FLOWS, "telemetry/reports-*.parquet")
 
     @cached_property
     def flows(self) -> pd.DataFrame:
         """Tidy time series: a row for each flow and interval."""
-        return self._series("flows.parquet")
+        return self._series(files.FLOWS)
 
     @cached_property
     def queue(self) -> pd.DataFrame:
         """Time series of the queue: a row for each interval."""
-        return self._series("queue.parquet")
+        return self._series(files.QUEUE)
 
     @cached_property
     def distributions(self) -> pd.DataFrame:
         """CDFs of queue depth and delay over departing packets."""
-        return self._series("distributions.parquet")
+        return self._series(files.DISTRIBUTIONS)
 
     @cached_property
     def hosts(self) -> pd.DataFrame:
@@ -264,7 +266,7 @@ class RunData:
     @cached_property
     def flow_keys(self) -> pd.DataFrame:
         """5-tuple of each flow index and signature."""
-        path = self.path / "telemetry" / "flow_keys.parquet"
+        path = self.path / files.TELEMETRY / files.FLOW_KEYS
         if not path.exists():
             raise AnalysisError(f"{path}: no such file")
         return _with_units(pd.read_parquet(path), {"first_timestamp": "time units"}, "telemetry/flow_keys.parquet")

@@ -23,6 +23,7 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.records.json_files import read_json
 from narrows_analysis.report import units
+from narrows_analysis.report.cells import Cell, table
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.page import inline_json, render, scripts
 from narrows_analysis.sweep_lines import in_order, line_charts
@@ -30,7 +31,7 @@ from narrows_analysis.sweep_lines import in_order, line_charts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MANIFEST, TABLE, INTERVALS = files.SWEEP, files.SWEEP_TABLE, "intervals.csv"
+MANIFEST, TABLE, INTERVALS = files.SWEEP, files.SWEEP_TABLE, files.INTERVALS
 # From this shade on, in percent of the way from report.css's --heat-low to --heat-high, white is easier to read than
 # black; the contrast is 4.5 or more on both sides (WCAG 2.2, 1.4.3).
 HOT = 71
@@ -295,7 +296,7 @@ def _link(sweep: Sweep, point: dict[str, str]) -> str:
     directory = str(frame["directory"].iloc[0])
     # Never anything but a page below this one, whatever the directory is called: "javascript:" would be a program.
     inside = directory not in ("", ".", "..") and "/" not in directory
-    return f"./{quote(directory)}/report.html" if inside and (sweep.path / directory / "report.html").exists() else ""
+    return f"./{quote(directory)}/{files.REPORT}" if inside and (sweep.path / directory / files.REPORT).exists() else ""
 
 
 def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:
@@ -336,11 +337,11 @@ def _result_table(sweep: Sweep) -> dict[str, Any]:
         for name in shown:
             value = row[name]
             missing = value is None or (isinstance(value, float) and np.isnan(value))
-            text = units.MISSING if missing else formats[name](value) if name in formats else str(value)
-            line.append({"text": text, "raw": "" if missing else value, "style": "", "text_column": name in texts})
+            shown_as = units.MISSING if missing else formats[name](value) if name in formats else str(value)
+            line.append(Cell(shown_as, "" if missing else value, text_column=name in texts))
         rows.append(line)
-    columns = [{"name": titles.get(name, name), "text": name in texts} for name in shown]
-    return {"id": "runs", "title": "All results", "columns": columns, "rows": rows, "note": ""}
+    names = [titles.get(name, name) for name in shown]
+    return table("runs", "All results", names, rows, texts={titles.get(name, name) for name in texts})
 
 
 def _sorted(sweep: Sweep) -> pd.DataFrame:
@@ -400,6 +401,6 @@ def write_sweep_report(directory: Path | str) -> Path:
         js=scripts(),
     )
     intervals(sweep).to_csv(sweep.path / INTERVALS, index=False)
-    path = sweep.path / "report.html"
+    path = sweep.path / files.REPORT
     storage.write_text(path, page)
     return path

@@ -26,6 +26,7 @@ SOCKETS = "sockets.parquet"
 # In a sweep's directory.
 SWEEP = "sweep.json"
 SWEEP_TABLE = "sweep.parquet"
+INTERVALS = "intervals.csv"
 
 # In a study's directory.
 STUDY = "results.json"

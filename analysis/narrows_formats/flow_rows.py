@@ -1,43 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of flows that a run ends with, the same at the terminal and in a notebook: its columns, units and rows."""
+"""The table of flows: its columns and rows, of which page, terminal and notebooks show what they need."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from narrows_formats.flow_names import OTHER_GROUP
-from narrows_formats.summary import Summary, shown_other_share
+from narrows_formats.summary import FlowSummary, Summary, shown_other_share
 
-# Name and unit of each column of numbers; before them are the flow's name and its CCA.
-NUMBERS = (
-    ("goodput", "Mbit/s"),
-    ("share", "%"),
-    ("drops", ""),
-    ("loss", "%"),
-    ("RTT mean", "ms"),
-    ("RTT min", "ms"),
+Value = float | int | None
+# Of a kind of value: the unit of a plain number, and its size.
+UNITS = {
+    "rate": ("Mbit/s", 1e6), "ratio": ("%", 0.01), "count": ("", 1), "duration": ("ms", 1e-3), "size": ("kB", 1e3),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers: `of` gives a flow's in SI units; `brief`: the terminal and notebooks have it too."""
+
+    name: str
+    kind: str
+    of: Callable[[FlowSummary], Value]
+    brief: bool = False
+    # Left out where no flow has a value but 0.
+    optional: bool = False
+
+    @property
+    def unit(self) -> str:
+        """Of `plain`."""
+        return UNITS[self.kind][0]
+
+    def plain(self, value: Value) -> Value:
+        """A value in `unit`, to two digits after the point."""
+        return value if value is None or self.kind == "count" else round(value / UNITS[self.kind][1], 2)
+
+
+def _rtt(name: str) -> Callable[[FlowSummary], Value]:
+    return lambda flow: (flow["rtt_s"] or {}).get(name)  # type: ignore[return-value]
+
+
+SHARE = Column("share", "ratio", lambda flow: flow["share"], brief=True)
+COLUMNS = (
+    Column("goodput", "rate", lambda flow: flow["goodput_bps"], brief=True),
+    SHARE,
+    Column("drops", "count", lambda flow: flow["drops"], brief=True),
+    Column("loss", "ratio", lambda flow: flow["loss_ratio"], brief=True),
+    Column("retransmitted", "ratio", lambda flow: flow["retransmit_ratio"]),
+    Column("RTT mean", "duration", _rtt("mean"), brief=True),
+    Column("RTT min", "duration", _rtt("min"), brief=True),
+    Column("delivered", "size", lambda flow: flow["bytes"]),
+    Column("in flight mean", "size", lambda flow: flow["inflight_bytes"]["mean"], optional=True),
+    Column("CE marks", "count", lambda flow: flow["ce_marks"], optional=True),
 )
+BRIEF = tuple(column for column in COLUMNS if column.brief)
 
-FlowRow = tuple[str, str | None, list[float | int | None]]
+
+@dataclass(frozen=True)
+class FlowRow:
+    """A flow's name, CCA and values in the order of the columns; the traffic of others has no flow."""
+
+    name: str
+    cca: str | None
+    values: list[Value]
+    flow: FlowSummary | None
 
 
-def flow_rows(summary: Summary) -> list[FlowRow]:
-    """Name, CCA and numbers, in the units of `NUMBERS`, of each flow; traffic that is not the experiment's is last."""
-    rows: list[FlowRow] = []
-    for flow in summary["flows"]:
-        rtt = flow["rtt_s"] or {"mean": None, "min": None}
-        numbers: list[float | int | None] = [
-            scaled(flow["goodput_bps"], 1e-6),
-            scaled(flow["share"], 100),
-            flow["drops"],
-            scaled(flow["loss_ratio"], 100),
-            scaled(rtt["mean"], 1e3),
-            scaled(rtt["min"], 1e3),
-        ]
-        rows.append((flow["name"], flow["cca"], numbers))
+def flow_rows(summary: Summary, columns: tuple[Column, ...] = BRIEF) -> list[FlowRow]:
+    """A row for each flow; traffic that is not the experiment's is last."""
+    rows = [
+        FlowRow(flow["name"], flow["cca"], [column.of(flow) for column in columns], flow) for flow in summary["flows"]
+    ]
     if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
-        rows.append((OTHER_GROUP, "", [None, scaled(other, 100), None, None, None, None]))
+        rows.append(FlowRow(OTHER_GROUP, "", [other if column is SHARE else None for column in columns], None))
     return rows
 
 
-def scaled(value: float | None, factor: float) -> float | None:
-    """A number times ``factor`` to two digits after the point; None stays None."""
-    return None if value is None else round(value * factor, 2)
+def plain_values(row: FlowRow, columns: tuple[Column, ...] = BRIEF) -> list[Value]:
+    """A row's values in the columns' units."""
+    return [column.plain(value) for column, value in zip(columns, row.values, strict=True)]
+
+
+def shown_columns(summary: Summary) -> tuple[Column, ...]:
+    """All columns but the optional ones of which no flow has a value but 0."""
+    return tuple(
+        column for column in COLUMNS if not column.optional or any(column.of(flow) for flow in summary["flows"])
+    )

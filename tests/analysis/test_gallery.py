@@ -12,42 +12,70 @@ import pytest
 import synthetic
 from matplotlib.colors import to_hex
 from narrows_analysis import AnalysisError, analyze_run, load
-from narrows_analysis.gallery import FIGURES, gallery, goodput, loss, queue_depth
+from narrows_analysis.gallery import NAMES, draw, figure, gallery
+from narrows_analysis.report.charts import Chart, ChartSeries, Mark, Reference
+from narrows_analysis.report.figures import RunFigures
 
-# What needs hosts/sockets.parquet.
-OF_SOCKETS = {"cwnd", "inflight", "pacing"}
+# What needs hosts/sockets.parquet, a link that varies, or marks.
+ABSENT = {"cwnd", "inflight", "pacing", "link_rate", "link_delay", "marks"}
 Competition = tuple[Path, synthetic.Truth, Any]
 
 
 def test_every_figure_that_has_data_is_drawn(competition: Competition) -> None:
     figures = gallery(load(competition[0]))
-    assert set(figures) == set(FIGURES) - OF_SOCKETS
-    for name, figure in figures.items():
+    assert set(figures) == set(NAMES) - ABSENT
+    for name, drawn in figures.items():
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="pdf")
+        drawn.savefig(buffer, format="pdf")
         assert len(buffer.getvalue()) > 3000, name
-        for axes in figure.axes:
+        for axes in drawn.axes:
             assert axes.get_xlabel() and (axes.get_ylabel() or name == "shares"), name
 
 
 def test_lines_are_the_series(competition: Competition) -> None:
     run = load(competition[0])
-    lines = goodput(run).axes[0].get_lines()
+    lines = figure(run, "goodput").axes[0].get_lines()
     for number in (0, 1):
         mine = run.flows[run.flows["flow"] == number]
         # The last interval is not a whole one.
         mine = mine[mine["time_s"] + mine["interval_s"] <= max(flow["end_s"] or 0.0 for flow in run.summary["flows"])]
         assert 0 < len(mine) < len(run.flows[run.flows["flow"] == number])
-        np.testing.assert_allclose(np.asarray(lines[number].get_ydata()) * 1e6, mine["goodput_bps"])
+        drawn = np.asarray(lines[number].get_ydata())
+        np.testing.assert_allclose(drawn[np.isfinite(drawn)] * 1e6, mine["goodput_bps"])
         assert to_hex(lines[number].get_color()) == run.colors[number].hex
-    depth = queue_depth(run).axes[0].get_lines()[0]
+    depth = figure(run, "queue_depth").axes[0].get_lines()[0]
     assert np.nanmax(np.asarray(depth.get_ydata())) * 1e3 == run.queue["depth_mean_bytes"].max()
+
+
+def test_a_chart_is_drawn_as_it_says() -> None:
+    """Each part of the specification is shown; a reference that must not stretch the axis is not."""
+    x = np.array([0.0, 1.0, 4.0])
+    lines = [
+        ChartSeries("stepped", np.array([1.0, 2.0, 3.0]), "c1", x=x, step=True),
+        ChartSeries("even", np.array([2.0, np.nan, 1.0]), "c2", 40, x0=0.5, dx=2.0, lo=np.zeros(3), hi=np.full(3, 3.0)),
+    ]
+    references = [Reference(5.0, "buffer"), Reference(50.0, "far", fit=False)]
+    chart = Chart(
+        "id", "title", "caption", (0.0, 6.0), "Depth (kB)", "depth", "kB", lines, references, [Mark(3.0, "e")]
+    )
+    (axes,) = draw(chart).axes
+    stepped, even, *others = axes.get_lines()
+    assert (stepped.get_drawstyle(), even.get_drawstyle()) == ("steps-post", "default")
+    np.testing.assert_array_equal(np.asarray(even.get_xdata()), [0.5, 2.5, 4.5])
+    assert to_hex(even.get_color()) != to_hex(stepped.get_color()) == "#d55e00"
+    assert len(axes.collections) == 1
+    assert sorted(float(np.asarray(line.get_ydata())[0]) for line in others) == [0.0, 5.0]
+    assert axes.get_xlim() == (0.0, 6.0) and axes.get_ylim()[0] == 0.0 and 5.0 < axes.get_ylim()[1] < 10.0
+    assert {text.get_text() for text in axes.texts} == {"stepped", "even", "buffer"}
 
 
 def test_loss_over_a_long_window_is_the_loss_so_far(competition: Competition) -> None:
     run_dir, truth, _ = competition
-    line = loss(load(run_dir), window_s=1000).axes[0].get_lines()[1]
-    assert np.asarray(line.get_ydata())[-1] / 100 == pytest.approx(truth.drops[1] / truth.arrivals[1])
+    chart = RunFigures(load(run_dir)).loss(window_s=1000)
+    assert chart is not None
+    line = draw(chart).axes[0].get_lines()[1]
+    drawn = np.asarray(line.get_ydata())
+    assert drawn[np.isfinite(drawn)][-1] / 100 == pytest.approx(truth.drops[1] / truth.arrivals[1])
 
 
 def test_figures_without_data_are_left_out(tmp_path: Path) -> None:
@@ -60,4 +88,4 @@ def test_figures_without_data_are_left_out(tmp_path: Path) -> None:
     run = load(tmp_path / "run")
     assert gallery(run) == {}
     with pytest.raises(AnalysisError, match="no telemetry to draw"):
-        goodput(run)
+        figure(run, "goodput")

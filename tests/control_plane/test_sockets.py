@@ -18,7 +18,7 @@ import pytest
 from narrows.errors import RunError
 from narrows.experiment.plan import Application, Flow, Plan
 from narrows.hosts import base, process
-from narrows.traffic import socket_sampler
+from narrows.traffic import flow_host, socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.socket_table import tabulate, write
 from narrows.traffic.sockets import SamplingProcesses, SamplingThread
@@ -105,6 +105,13 @@ def test_the_other_end_is_an_address_of_its_family() -> None:
         read[0], read[24:40] = socket.AF_INET6, socket.inet_pton(socket.AF_INET6, address)
         reading = socket_sampler.parse(bytes(read))
         assert reading is not None and reading[0] == seen
+
+
+def test_both_programs_of_hosts_know_tcp_info_alike() -> None:
+    """Each is one file, so that it runs on any host: a field's offset is in both."""
+    shared = socket_sampler.WORDS.keys() & flow_host.WORDS.keys()
+    assert shared == {"mss", "rtt", "cwnd", "retransmits", "min_rtt"}
+    assert {name: socket_sampler.WORDS[name] for name in shared} == {name: flow_host.WORDS[name] for name in shared}
 
 
 def test_the_kernel_answers() -> None:

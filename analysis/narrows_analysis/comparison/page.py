@@ -16,6 +16,7 @@ from narrows_analysis.comparison.sides import Side
 from narrows_analysis.export import FIGURES, TABLES, save_figure, save_table
 from narrows_analysis.metrics.confidence import Estimate
 from narrows_analysis.report import units
+from narrows_analysis.report.cells import Cell, table
 from narrows_analysis.report.page import inline_json, render, scripts
 from narrows_analysis.sweep import Quantity
 
@@ -99,10 +100,7 @@ def _table(first: Side, second: Side, shown: Sequence[Difference], name: str, ti
     names = ["Setting", "Quantity", first.name, second.name, "Difference\n(95 %)", "Hedges' g", "p", "Clear"]
     texts = {0, 1, 7}
     rows = [
-        [
-            {"text": text, "raw": raw, "style": "", "text_column": position in texts}
-            for position, (text, raw) in enumerate(_cells(one))
-        ]
+        [Cell(shown_as, raw, text_column=position in texts) for position, (shown_as, raw) in enumerate(_cells(one))]
         for one in shown
     ]
     note = (
@@ -112,8 +110,7 @@ def _table(first: Side, second: Side, shown: Sequence[Difference], name: str, ti
     )
     if first.basis == "parts of a run":
         note += " They tell how steady these two runs were, not how much others would differ: repeat them for that."
-    columns = [{"name": one, "text": position in texts} for position, one in enumerate(names)]
-    return {"id": name, "title": title, "columns": columns, "rows": rows, "note": note}
+    return table(name, title, names, rows, note, {names[position] for position in texts})
 
 
 def _forest(quantity: Quantity, differences: Sequence[Difference]) -> dict[str, Any]:
@@ -137,7 +134,7 @@ def _forest(quantity: Quantity, differences: Sequence[Difference]) -> dict[str, 
     return {"title": titled(quantity), "zero": at(0.0), "rows": rows}
 
 
-def _cells(one: Difference) -> list[tuple[str, object]]:
+def _cells(one: Difference) -> list[tuple[str, float | str | None]]:
     quantity = one.place.quantity
     return [
         (str(one.place), str(one.place)),

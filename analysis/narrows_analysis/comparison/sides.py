@@ -20,6 +20,7 @@ from narrows_formats import files
 from narrows_analysis.comparison.settings import settings_of
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_index
+from narrows_analysis.metrics.throughput import utilization
 from narrows_analysis.run_data import RunData
 from narrows_analysis.sweep import MANIFEST, QUANTITIES, Quantity, load_sweep
 
@@ -95,12 +96,14 @@ def _of_run(run: RunData) -> Side:
     window = _common_time(run)
     everything, queue = (_in_parts(frame, window) for frame in (run.flows, run.queue))
     flows = everything[everything["flow"] >= 0]
-    rate = run.run.bottleneck.rate_bps or np.nan
-    carried = (queue["throughput_bps"] * queue["interval_s"]).groupby(queue["part"]).sum()
+    rate = run.run.bottleneck.rate_bps
+    carried_bits = (queue["throughput_bps"] * queue["interval_s"]).groupby(queue["part"]).sum()
     lasted = queue["interval_s"].groupby(queue["part"]).sum()
+    parts = zip(carried_bits, lasted, strict=True)
+    used = [utilization(bits / 8, rate, time_s) if rate else np.nan for bits, time_s in parts]
     rates = flows.groupby(["part", "flow"])["goodput_bps"].mean().unstack()
     series: dict[tuple[str, str], pd.Series[float]] = {
-        ("utilization", ""): carried / (lasted * rate),
+        ("utilization", ""): pd.Series(used),
         ("queue_delay_mean_s", ""): queue.groupby("part")["delay_mean_s"].mean(),
         ("bottleneck_loss_ratio", ""): _loss(everything),
     }

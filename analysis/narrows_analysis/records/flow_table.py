@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from narrows_formats import files
 from narrows_formats.flow_names import ANYWHERE
 
 from narrows_analysis.errors import AnalysisError
@@ -86,7 +87,7 @@ def read_flow_table(run: Run) -> FlowTable:
     between its addresses (iperf3 opens its control connection first); such flows are listed in `guessed`.
     """
     count = len(run.flows)
-    path = run.path / "telemetry" / "flow_keys.parquet"
+    path = run.path / files.TELEMETRY / files.FLOW_KEYS
     if not path.exists():
         return FlowTable([[] for _ in run.flows], unmatched=list(range(count)))
     try:
@@ -156,7 +157,7 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     Acknowledgements that cross several links are taken at the last of them, next to the sender. A program's several
     connections have no path of their own.
     """
-    path = run.path / "telemetry" / "flow_keys.parquet"
+    path = run.path / files.TELEMETRY / files.FLOW_KEYS
     if not path.exists():
         return {}
     rows = pq.read_table(path).to_pylist()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from narrows_formats.summary import ConnectionSummary, Summary
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.cells import Cell, number, table, text
 
 MAX_ROWS = 40
 PROTOCOLS = {6: "TCP", 17: "UDP", 132: "SCTP"}
@@ -20,24 +20,21 @@ _DELAYS: tuple[Literal["queue_delay_mean_s", "queue_delay_max_s"], ...] = ("queu
 _TEXT = ("Flow", "From", "To")
 
 
-def connection_table(summary: Summary) -> dict[str, Any] | None:
-    """A row for each connection, of many those with the most payload; None if there is none."""
+def connection_table(summary: Summary) -> dict[str, Any]:
+    """A row for each connection, of many those with the most payload."""
     found = [(flow["name"], one) for flow in summary["flows"] for one in flow["connections"] or []]
-    if not found:
-        return None
     most = sorted(range(len(found)), key=lambda number: -found[number][1]["payload_bytes"])[:MAX_ROWS]
-    columns = [{"name": name, "text": name in _TEXT} for name in _NAMES]
     left = f" The {MAX_ROWS} of {len(found)} that carried most; summary.json has all." if len(most) < len(found) else ""
     note = f"Connections of programs, of requests and of players, in the direction of their flow.{left}"
     rows = [_row(*found[number]) for number in sorted(most)]
-    return {"id": "connections", "title": "Connections", "columns": columns, "rows": rows, "note": note}
+    return table("connections", "Connections", _NAMES, rows, note, _TEXT)
 
 
 def _row(flow: str, one: ConnectionSummary) -> list[Cell]:
     protocol = PROTOCOLS.get(one["protocol"], str(one["protocol"]))
     ends = (f"{protocol} {_end(one['src'], one['src_port'])}", _end(one["dst"], one["dst_port"]))
-    texts = [Cell(text, text, text_column=True) for text in (flow, *ends)]
     life = number(f"{one['start_s']:.2f}\u2013{one['end_s']:.2f}", one["start_s"])
+    texts = [text(one) for one in (flow, *ends)]
     values = (one["payload_bytes"], one["departures"], one["drops"], one["ce_marks"])
     counts = [number(units.count(value), value) for value in values]
     spans = (*(one[name] for name in _DELAYS), one["rtt_s"]["mean"])

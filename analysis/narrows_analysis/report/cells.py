@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from narrows_analysis.report import units
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,15 @@ def number(text: str, raw: float | None) -> Cell:
     return Cell(text, "" if raw is None else raw)
 
 
-def table_of_flows(
-    table_id: str, title: str, names: Sequence[str], rows: list[list[Cell]], note: str
-) -> dict[str, Any] | None:
-    """A table for a page whose first column, "Flow", is text and whose others are numbers; None without rows."""
-    if not rows:
-        return None
-    columns = [{"name": name, "text": name == "Flow"} for name in names]
+def text(value: str | None, style: str = "") -> Cell:
+    """A cell of text."""
+    return Cell(units.MISSING if value is None else value, value or "", style, text_column=True)
+
+
+def table(
+    table_id: str, title: str, names: Sequence[str], rows: list[list[Cell]], note: str = "",
+    texts: Collection[str] = ("Flow",),
+) -> dict[str, Any]:  # fmt: skip
+    """A table for a page, whose columns `texts` are text and whose others are numbers."""
+    columns = [{"name": name, "text": name in texts} for name in names]
     return {"id": table_id, "title": title, "columns": columns, "rows": rows, "note": note}

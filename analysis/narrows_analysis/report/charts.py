@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of report.html as data: what static/charts.js draws."""
+"""Figures as data: what static/charts.js draws on a page, and gallery.py with matplotlib."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ class ChartSeries:
     width: float = 1.6
     step: bool = False
     points: bool = False
+
+    def at(self) -> FloatArray:
+        """Where on the axis its points are."""
+        return self.x0 + self.dx * np.arange(len(self.y), dtype=np.float64) if self.x is None else self.x
 
     def as_dict(self) -> dict[str, Any]:
         """For the page; arrays encoded."""

@@ -3,30 +3,30 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from collections.abc import Callable
 from typing import Any
 
 from narrows_formats.flow_names import OTHER_GROUP
+from narrows_formats.flow_rows import flow_rows, shown_columns
 from narrows_formats.run_record import LinkRecord
 from narrows_formats.schedules import Opportunities
 from narrows_formats.summary import BottleneckSummary, GroupSummary, Summary, shown_other_share
 from narrows_formats.units import NANOSECONDS
 
-from narrows_analysis.colors import flow_colors
+from narrows_analysis.colors import FlowColor
 from narrows_analysis.records.connection import RECORD_SOURCES
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
 from narrows_analysis.report.applications import connection_table
-from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.cells import number, table, text
 from narrows_analysis.report.datagrams import datagram_table
 from narrows_analysis.report.events import event_table
 from narrows_analysis.report.links import flow_link_table, link_table
 from narrows_analysis.report.responses import response_table
+from narrows_analysis.report.shares import MAX_BARS, OTHER_STYLE
 from narrows_analysis.report.video import video_table
+from narrows_analysis.run_data import RunData
 from narrows_analysis.summary.sections import NOT_ASSESSABLE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
-
-MAX_BARS = 24
-OTHER_STYLE = "var(--axis)"
 
 
 def setting(run: Run) -> str:
@@ -175,88 +175,38 @@ def _emulated(link: BottleneckSummary) -> str:
     return f", and {units.count(count)} more by loss emulation" if count else ""
 
 
-def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
-    """Flows, and groups where there are several."""
-    result = [_flow_table(run, summary)] if run.flows else []
+def tables(data: RunData) -> list[dict[str, Any]]:
+    """Links where there are several, flows, groups where there are several, and what flows of each kind have."""
+    run, summary = data.run, data.summary
+    result = [_flow_table(data)]
     if len(summary["links"]) > 1:
-        result = [link_table(summary), *result, flow_link_table(run, summary)]
+        result = [link_table(summary), *result, flow_link_table(data)]
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
-    if (events := event_table(run.events)) is not None:
-        result.append(events)
-    if (datagrams := datagram_table(summary)) is not None:
-        result.append(datagrams)
-    if (video := video_table(summary)) is not None:
-        result.append(video)
-    if (responses := response_table(summary)) is not None:
-        result.append(responses)
-    if (connections := connection_table(summary)) is not None:
-        result.append(connections)
+    result.append(event_table(run.events))
+    result += [make(summary) for make in (datagram_table, video_table, response_table, connection_table)]
+    result = [one for one in result if one["rows"]]
     return result if len(run.flows) <= MAX_BARS else result[::-1]
 
 
-def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:
-    """A bar for each flow, or for each group where the flows are too many to compare."""
-    groups = [flow.group for flow in run.flows]
-    colored = zip(summary["flows"], flow_colors(groups), strict=True)
-    known = [(section["name"], color.css, section["share"]) for section, color in colored]
-    if len(known) > MAX_BARS:
-        known = [(g["name"], f"var(--c{n % 8})", g["share"]) for n, g in enumerate(summary["groups"])]
-    flows = len(known)
-    if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
-        known.append((OTHER_GROUP, OTHER_STYLE, other))
-    bars = [(name, style, share) for name, style, share in known if share is not None]
-    if len(known) < 2 or len(bars) < len(known):
-        return []
-    # Flows that share no link have no common fair share.
-    fair = 100 / flows if 1 < flows == len(run.flows) and len(summary["links"]) == 1 else None
-    most = max([share * 100 for _, _, share in bars] + ([fair] if fair is not None else []))
-    return [
-        {
-            "name": name, "style": style, "text": units.percent(share), "raw": share,
-            "width": share * 100 / most * 100, "fair": None if fair is None else fair / most * 100,
-        }
-        for name, style, share in bars
-    ]  # fmt: skip
+# Headings that are too long for a column of numbers.
+_HEADINGS = {"retransmitted": "Retrans-\nmitted"}
+_TEXTS: dict[str, Callable[[float | None], str]] = {
+    "rate": units.rate, "ratio": units.percent, "count": units.count, "duration": units.duration, "size": units.size,
+}  # fmt: skip
+ACTIVE = "Active\n(s)"
 
 
-def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
-    groups = [flow.group for flow in run.flows]
-    rows = []
-    for section, color in zip(summary["flows"], flow_colors(groups), strict=True):
-        label, rtt = section["name"], section["rtt_s"]
-        life = units.MISSING
-        if section["start_s"] is not None:
-            life = f"{section['start_s']:.1f}\u2013{section['end_s']:.1f}"
-        rows.append(
-            [
-                Cell(label, label, color.css, text_column=True),
-                Cell(section["cca"] or units.MISSING, section["cca"] or "", text_column=True),
-                number(units.rate(section["goodput_bps"]), section["goodput_bps"]),
-                number(units.percent(section["share"]), section["share"]),
-                number(units.count(section["drops"]), section["drops"]),
-                number(units.percent(section["loss_ratio"]), section["loss_ratio"]),
-                number(units.percent(section["retransmit_ratio"]), section["retransmit_ratio"]),
-                number(units.duration(rtt["mean"]), rtt["mean"]),
-                number(units.duration(rtt["min"]), rtt["min"]),
-                number(units.size(section["bytes"]), section["bytes"]),
-                number(life, section["start_s"]),
-            ]
-        )
-    rows += _other_row(summary, 3, len(rows[0]))
-    names = [
-        "Flow",
-        "CCA",
-        "Goodput",
-        "Share",
-        "Drops",
-        "Loss",
-        "Retrans-\nmitted",
-        "RTT\nmean",
-        "RTT\nmin",
-        "Delivered",
-        "Active\n(s)",
-    ]
+def _flow_table(data: RunData) -> dict[str, Any]:
+    summary, columns, rows = data.summary, shown_columns(data.summary), []
+    styles = [*(color.css for color in data.colors), OTHER_STYLE]
+    for row, style in zip(flow_rows(summary, columns), styles, strict=False):
+        start_s, end_s = (None, None) if row.flow is None else (row.flow["start_s"], row.flow["end_s"])
+        life = units.MISSING if start_s is None else f"{start_s:.1f}\u2013{end_s:.1f}"
+        cells = [number(_TEXTS[one.kind](value), value) for one, value in zip(columns, row.values, strict=True)]
+        rows.append([text(row.name, style), text(row.cca or None), *cells, number(life, start_s)])
+    headings = [_HEADINGS.get(one.name, "\n".join(one.name.rsplit(" ", 1))) for one in columns]
+    names = ["Flow", "CCA", *(name[:1].upper() + name[1:] for name in headings), ACTIVE]
     sources = {section["rtt_source"] for section in summary["flows"]} - {None}
     note = "Goodput is over each flow's own life, share over the time in which all flows were running, of all goodput "
     note += "through the link. Drops and loss are those of the queue."
@@ -266,42 +216,19 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
         note += f" RTT as {SOCKET_SOURCE} say: mean of the smoothed RTT, and the smallest of a single packet."
     if SWITCH_RTT_SOURCE in sources:
         note += f" RTT measured at {SWITCH_RTT_SOURCE}."
-    if any(section["inflight_bytes"]["mean"] is not None for section in summary["flows"]):
-        names.append("In flight\nmean")
-        seen = {section["inflight_source"] or "" for section in summary["flows"]} - {""}
+    if seen := {section["inflight_source"] or "" for section in summary["flows"]} - {""}:
         note += f" Bytes in flight from {', '.join(sorted(seen))}."
-        means = [section["inflight_bytes"]["mean"] for section in summary["flows"]]
-        for row, size in zip_longest(rows, means):
-            row.append(number(units.size(size), size))
-    marks = [section["ce_marks"] for section in summary["flows"]]
-    if any(marks):
-        names.append("CE\nmarks")
+    if any(section["ce_marks"] for section in summary["flows"]):
         note += " CE marks are those of the queue."
-        for row, count in zip_longest(rows, marks):
-            row.append(number(units.count(count), count))
-    columns = [{"name": name, "text": name in ("Flow", "CCA")} for name in names]
-    return {"id": "flows", "title": "Flows", "columns": columns, "rows": rows, "note": note}
-
-
-def _other_row(summary: Summary, column: int, columns: int) -> list[list[Cell]]:
-    """The row of the traffic that is not the experiment's, its share in ``column``; none where there is hardly any."""
-    other = shown_other_share(summary["bottleneck"]["other_share"])
-    if other is None:
-        return []
-    row = [number(units.MISSING, None) for _ in range(columns)]
-    row[0] = Cell(OTHER_GROUP, OTHER_GROUP, OTHER_STYLE, text_column=True)
-    row[1] = Cell(units.MISSING, "", text_column=True)
-    row[column] = number(units.percent(other), other)
-    return [row]
+    return table("flows", "Flows", names, rows, note, ("Flow", "CCA"))
 
 
 def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
     names = list(dict.fromkeys(flow.group for flow in run.flows))
-    colors = {name: f"var(--c{position % 8})" for position, name in enumerate(names)}
     rows = [
         [
-            Cell(group["name"], group["name"], colors[group["name"]], text_column=True),
-            Cell(group["cca"] or units.MISSING, group["cca"] or "", text_column=True),
+            text(group["name"], FlowColor(names.index(group["name"]) % 8, 0).css),
+            text(group["cca"]),
             number(units.count(group["flows"]), group["flows"]),
             number(units.rate(group["goodput_bps"]), group["goodput_bps"]),
             number(units.percent(group["share"]), group["share"]),
@@ -309,12 +236,13 @@ def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
         ]
         for group in summary["groups"]
     ]
-    rows += _other_row(summary, 4, len(rows[0]))
-    columns = [
-        {"name": n, "text": n in ("Group", "CCA")} for n in ("Group", "CCA", "Flows", "Goodput", "Share", "Loss")
-    ]
+    if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
+        unknown = number(units.MISSING, None)
+        share = number(units.percent(other), other)
+        rows.append([text(OTHER_GROUP, OTHER_STYLE), text(None), unknown, unknown, share, unknown])
+    headings = ("Group", "CCA", "Flows", "Goodput", "Share", "Loss")
     note = "Goodput and share over the time in which all flows were running."
-    return {"id": "groups", "title": "Groups", "columns": columns, "rows": rows, "note": note}
+    return table("groups", "Groups", headings, rows, note, ("Group", "CCA"))
 
 
 def dynamics(summary: Summary) -> list[tuple[str, str]]:

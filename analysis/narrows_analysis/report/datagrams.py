@@ -8,7 +8,7 @@ from typing import Any
 from narrows_formats.summary import DelayDistribution, Summary
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number, table_of_flows
+from narrows_analysis.report.cells import Cell, number, table, text
 
 _NAMES = (
     "Flow", "Sent", "Received", "Lost", "Reordered", "Duplicates", "CE", "One way\nmedian", "One way\n99 %",
@@ -20,8 +20,8 @@ _NOTE = (
 )
 
 
-def datagram_table(summary: Summary) -> dict[str, Any] | None:
-    """A row for each flow of datagrams; None if there is none."""
+def datagram_table(summary: Summary) -> dict[str, Any]:
+    """A row for each flow of datagrams."""
     rows = []
     for flow in summary["flows"]:
         counted = flow["datagrams"]
@@ -33,13 +33,13 @@ def datagram_table(summary: Summary) -> dict[str, Any] | None:
         ]  # fmt: skip
         rows.append(
             [
-                Cell(flow["name"], flow["name"], text_column=True),
+                text(flow["name"]),
                 *(number(units.count(value), value) for value in counts),
                 *_times(counted["delay_s"]),
                 *_times(counted["rtt_s"]),
             ]
         )
-    return table_of_flows("datagrams", "Datagrams", _NAMES, rows, _NOTE)
+    return table("datagrams", "Datagrams", _NAMES, rows, _NOTE)
 
 
 def _times(delays: DelayDistribution | None) -> list[Cell]:

@@ -10,7 +10,7 @@ from narrows_formats.run_record import EventRecord
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.cells import number, table, text
 from narrows_analysis.report.charts import Chart, Mark
 
 _NOTE = (
@@ -27,26 +27,19 @@ def add_marks(charts: Sequence[Chart], events: Sequence[EventRecord]) -> None:
             chart.marks = marks
 
 
-def event_table(events: Sequence[EventRecord]) -> dict[str, Any] | None:
-    """A row for each event; None if there is none."""
-    if not events:
-        return None
+def event_table(events: Sequence[EventRecord]) -> dict[str, Any]:
+    """A row for each event."""
     rows = [
         [
-            Cell(event.what, event.what, text_column=True),
+            text(event.what),
             number(f"{event.at_ns / NANOSECONDS:.9f}", event.at_ns),
             number(*_late(event)),
-            Cell(event.timed_by, event.timed_by, text_column=True),
+            text(event.timed_by),
         ]
         for event in events
     ]
-    columns = [
-        {"name": "Event", "text": True},
-        {"name": "Planned\ns", "text": False},
-        {"name": "Late", "text": False},
-        {"name": "Timed by", "text": True},
-    ]
-    return {"id": "events", "title": "Events", "columns": columns, "rows": rows, "note": _NOTE}
+    names = ("Event", "Planned\ns", "Late", "Timed by")
+    return table("events", "Events", names, rows, _NOTE, ("Event", "Timed by"))
 
 
 def _late(event: EventRecord) -> tuple[str, float | None]:

@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from narrows_formats.schedules import DelaySteps
-from narrows_formats.summary import Summary
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.metrics.fairness import jain_series
 from narrows_analysis.metrics.loss import sliding_loss_ratio
 from narrows_analysis.metrics.throughput import fair_goodput
-from narrows_analysis.records.run_directory import Run
 from narrows_analysis.records.sockets import lines as socket_lines
 from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
+from narrows_analysis.run_data import RunData
 
 FloatArray = npt.NDArray[np.float64]
 # From a largest value to the size of its unit and the unit's name; values with the names of their lines.
@@ -28,9 +26,6 @@ References = list[tuple[float, str]]
 MAX_LINES = 24
 # So many different RTTs without queue are drawn; of more the shortest and the longest.
 MAX_RTT_LINES = 4
-FLOW_COLUMNS = (
-    "link", "time_s", "interval_s", "flow", "goodput_bps", "arrivals", "drops", "ce_marks", "queue_delay_mean_s"
-)  # fmt: skip
 LOSS_WINDOW_S = 0.5
 MBIT, KILOBYTE, MILLISECOND = 1e6, 1e3, 1e-3
 
@@ -54,31 +49,21 @@ def _delay_unit(delay_s: float) -> tuple[float, str]:
 class RunFigures:
     """Builds the charts of one analysed run."""
 
-    def __init__(
-        self,
-        run: Run,
-        summary: Summary,
-        flows: pd.DataFrame,
-        queue: pd.DataFrame,
-        distributions: pd.DataFrame,
-        sockets: pd.DataFrame,
-        labels: list[str],
-        colors: list[FlowColor],
-    ) -> None:
-        """Take the run's frames as they were read from its Parquet files."""
-        self.run, self.summary, self.distributions = run, summary, distributions
-        self.sockets = sockets
-        self.labels, self.colors = labels, colors
-        self._line = "flow" if len(run.flows) <= MAX_LINES else "group"
-        self.flows = flows[flows["flow"] >= 0]
-        self.interval_s = float(summary["fairness"]["interval_s"] or 0.1)
-        ends = [frame["time_s"].iloc[-1] + frame["interval_s"].iloc[-1] for frame in (self.flows, queue) if len(frame)]
+    def __init__(self, data: RunData) -> None:
+        """Take an analysed run, or one at a link of several."""
+        self.data, self.run, self.summary = data, data.run, data.summary
+        self.labels, self.colors = data.labels, data.colors
+        self._line = "flow" if len(self.run.flows) <= MAX_LINES else "group"
+        self.flows = data.flows[data.flows["flow"] >= 0]
+        self.interval_s = float(self.summary["fairness"]["interval_s"] or 0.1)
+        known = [frame for frame in (self.flows, data.queue) if len(frame)]
+        ends = [frame["time_s"].iloc[-1] + frame["interval_s"].iloc[-1] for frame in known]
         self.x_range = (0.0, float(min(ends)) if ends else 1.0)
-        lasts = [section["end_s"] for section in summary["flows"] if section["end_s"] is not None]
+        lasts = [section["end_s"] for section in self.summary["flows"] if section["end_s"] is not None]
         if lasts:
             self.x_range = (0.0, max(lasts))
         # The interval in which the last flow ended says less than it seems to.
-        self.queue = queue[queue["time_s"] + queue["interval_s"] <= self.x_range[1] + 1e-9]
+        self.queue = data.queue[data.queue["time_s"] + data.queue["interval_s"] <= self.x_range[1] + 1e-9]
 
     def _matrix(self, column: str) -> FloatArray:
         """Rows a flow, columns an interval from the origin; NaN outside a flow's life."""
@@ -286,14 +271,14 @@ class RunFigures:
             self.x_range, "Marks (packets)", "marks", "packets", self._lines(marks, 1.0, step=True),
         )  # fmt: skip
 
-    def loss(self) -> Chart | None:
+    def loss(self, window_s: float = LOSS_WINDOW_S) -> Chart | None:
         """Loss ratio of each flow in a sliding window."""
         arrivals, drops = self._matrix("arrivals"), self._matrix("drops")
         if not np.nansum(drops) or len(arrivals) > MAX_LINES:
             return None
         # An interval counts whole, so it stands at its end, and the window covers exactly what the caption says.
         ends = (np.arange(arrivals.shape[1]) + 1) * self.interval_s
-        window = max(LOSS_WINDOW_S, self.interval_s)
+        window = max(window_s, self.interval_s)
         known = np.isfinite(arrivals)
         ratios = np.full(arrivals.shape, np.nan)
         for row, active in enumerate(known):
@@ -312,7 +297,7 @@ class RunFigures:
         whose = [f", {', '.join(groups)}" if len(rtts) > 1 else "" for _, groups in shown]
         references = [(rtt_s, f"RTT without queue{groups}") for (rtt_s, _), groups in zip(shown, whose, strict=True)]
         caption = "Smoothed RTT of each sender's socket"
-        if len(self.sockets):
+        if len(self.data.sockets):
             return self._of_sockets("rtt_s", "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
         series = [[np.array(host.rtt_series).T] for host in self.run.host_records]
         caption += ", read once a second"
@@ -346,11 +331,11 @@ class RunFigures:
         self, column: str, name: str, title: str, y_name: str, caption: str, unit_of: UnitOf, lines: References
     ) -> Chart | None:
         """A column of hosts/sockets.parquet, lines for each flow; None if sockets were not read."""
-        if not len(self.sockets):
+        if not len(self.data.sockets):
             return None
 
         def of(number: int) -> list[FloatArray]:
-            mine = self.sockets[self.sockets["flow"] == number].dropna(subset=[column])
+            mine = self.data.sockets[self.data.sockets["flow"] == number].dropna(subset=[column])
             return [line[["time_s", column]].to_numpy(float).T for line in socket_lines(mine)]
 
         readings = map(of, range(len(self.run.flows)))
@@ -383,7 +368,7 @@ class RunFigures:
         return Chart(name, title, f"{caption}.", self.x_range, f"{y_name} ({unit})", y_name, unit, series, references)
 
     def _cdf(self, quantity: str, title: str, x_name: str, scale: float, unit: str, caption: str) -> Chart | None:
-        rows = self.distributions[self.distributions["quantity"] == quantity]
+        rows = self.data.distributions[self.data.distributions["quantity"] == quantity]
         if not len(rows):
             return None
         # A step up at each value: the fraction below it, then the fraction up to it.
@@ -416,3 +401,36 @@ class RunFigures:
             unit,
             "As departing packets left it behind.",
         )
+
+
+# Every figure of a run, by the name that notebooks have for it.
+FIGURES: dict[str, Callable[[RunFigures], Chart | None]] = {
+    "goodput": RunFigures.throughput,
+    "jain": RunFigures.fairness,
+    "link_rate": RunFigures.link_rate,
+    "link_delay": RunFigures.link_delay,
+    "queue_depth": RunFigures.depth,
+    "queue_delay": RunFigures.delay,
+    "drops": RunFigures.drops,
+    "marks": RunFigures.marks,
+    "loss": RunFigures.loss,
+    "delay_cdf": RunFigures.delay_cdf,
+    "depth_cdf": RunFigures.depth_cdf,
+    "rtt": RunFigures.rtt,
+    "cwnd": RunFigures.cwnd,
+    "inflight": RunFigures.inflight,
+    "pacing": RunFigures.pacing,
+}
+# A page's rows of them: those of a link, of which some need flows, and those of the senders.
+COMPETITION = (("goodput",), ("jain",))
+QUEUE = (("link_rate",), ("link_delay",), ("queue_depth",), ("queue_delay",), ("drops",), ("marks",), ("loss",))
+DISTRIBUTIONS = (("delay_cdf", "depth_cdf"),)
+SENDERS = (("rtt",), ("cwnd",), ("inflight",), ("pacing",))
+OF_FLOWS = {"goodput", "jain", "drops", "marks", "loss"}
+OF_SENDERS = {name for row in SENDERS for name in row}
+
+
+def rows_of(build: RunFigures, *sections: tuple[tuple[str, ...], ...]) -> list[list[Chart | None]]:
+    """The charts of some of the rows above."""
+    names = [row for section in sections for row in section]
+    return [[FIGURES[name](build) for name in row if build.run.flows or name not in OF_FLOWS] for row in names]

@@ -6,16 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
 from narrows_formats.summary import Summary
 
-from narrows_analysis.colors import FlowColor, flow_colors
-from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.cells import number, table, text
 from narrows_analysis.report.charts import Chart, ChartSeries
-from narrows_analysis.report.figures import MILLISECOND, RunFigures
-from narrows_analysis.summary.link_view import data_only, series_at, summary_at
+from narrows_analysis.report.figures import COMPETITION, DISTRIBUTIONS, MILLISECOND, QUEUE, RunFigures, rows_of
+from narrows_analysis.run_data import RunData
 
 ROWS = list[list[Chart | None]]
 MAX_PATHS = 8
@@ -25,7 +22,7 @@ def link_table(summary: Summary) -> dict[str, Any]:
     """A row for each link."""
     rows = [
         [
-            Cell(link["name"], link["name"], text_column=True),
+            text(link["name"]),
             number(units.rate(link["rate_mean_bps"] or link["rate_bps"]), link["rate_mean_bps"] or link["rate_bps"]),
             number(units.percent(link["utilization"]), link["utilization"]),
             number(units.count(link["drops"]), link["drops"]),
@@ -48,26 +45,26 @@ def link_table(summary: Summary) -> dict[str, Any]:
         "Queue\nat most",
         "Jain's\nindex",
     ]
-    columns = [{"name": name, "text": name == "Link"} for name in names]
     note = (
         "Jain's index is that of the flows whose data cross the link. A name with .reverse is the opposite direction."
     )
-    return {"id": "links", "title": "Links", "columns": columns, "rows": rows, "note": note}
+    return table("links", "Links", names, rows, note, ("Link",))
 
 
-def flow_link_table(run: Run, summary: Summary) -> dict[str, Any]:
+def flow_link_table(data: RunData) -> dict[str, Any]:
     """A row for each flow at each link that its data or its acknowledgements cross."""
+    summary = data.summary
     limited = {flow["name"]: flow["limited_by"] for flow in summary["flows"]}
-    colors = _colors(run)
+    colors = dict(zip(data.labels, data.colors, strict=True))
     rows = []
     for link in summary["links"]:
         for flow in link["flows"]:
             part = limited.get(flow["name"], {}).get(link["name"]) if flow["packets"] == "data" else None
             rows.append(
                 [
-                    Cell(flow["name"], flow["name"], colors[flow["name"]].css, text_column=True),
-                    Cell(link["name"], link["name"], text_column=True),
-                    Cell(flow["packets"], flow["packets"], text_column=True),
+                    text(flow["name"], colors[flow["name"]].css),
+                    text(link["name"]),
+                    text(flow["packets"]),
                     number(units.rate(flow["throughput_bps"]), flow["throughput_bps"]),
                     number(units.percent(flow["share"]), flow["share"]),
                     number(units.count(flow["arrivals"]), flow["arrivals"]),
@@ -89,51 +86,26 @@ def flow_link_table(run: Run, summary: Summary) -> dict[str, Any]:
         "Queue delay\nmean",
         "Limits it",
     ]
-    columns = [{"name": name, "text": name in names[:3]} for name in names]
     note = (
         "Share is of the goodput through the link. Limits it: part of the time in which the flow waited longest here."
     )
-    return {"id": "flows-at-links", "title": "Flows at links", "columns": columns, "rows": rows, "note": note}
+    return table("flows-at-links", "Flows at links", names, rows, note, names[:3])
 
 
-def link_figures(
-    run: Run,
-    summary: Summary,
-    flows: pd.DataFrame,
-    queue: pd.DataFrame,
-    distributions: pd.DataFrame,
-    sockets: pd.DataFrame,
-) -> Iterator[tuple[str, ROWS]]:
+def link_figures(data: RunData) -> Iterator[tuple[str, ROWS]]:
     """A section for each link; names of charts end with the link's, so that each has its own place on the page."""
-    colors = _colors(run)
-    for view in run.views:
-        data, name = data_only(view), view.bottleneck.name
-        build = RunFigures(
-            data,
-            summary_at(summary, data),
-            series_at(flows, data),
-            series_at(queue, data),
-            series_at(distributions, data),
-            sockets.iloc[:0],
-            data.flow_names,
-            [colors[flow] for flow in data.flow_names],
-        )
-        rows: ROWS = [[build.throughput()], [build.fairness()]] if data.flows else []
-        rows += [[build.link_rate()], [build.link_delay()], [build.depth()], [build.delay()]]
-        rows += [[build.drops()], [build.marks()], [build.loss()]] if data.flows else []
-        rows += [[build.delay_cdf(), build.depth_cdf()]]
-        for row in rows:
-            for chart in row:
-                if chart is not None:
-                    chart.id = f"{chart.id}-{name.replace('.', '-')}"
+    for name in data.links:
+        rows = rows_of(RunFigures(data.at(name)), COMPETITION, QUEUE, DISTRIBUTIONS)
+        for chart in [chart for row in rows for chart in row if chart is not None]:
+            chart.id = f"{chart.id}-{name.replace('.', '-')}"
         yield f"Link {name}", rows
 
 
-def path_figures(run: Run, flows: pd.DataFrame) -> ROWS:
+def path_figures(data: RunData) -> ROWS:
     """Queue delay at each link of a path, of the flows that cross several: which of them limits a flow, over time."""
     charts: ROWS = []
-    for flow in [flow for flow in run.flows if len(flow.links) > 1][:MAX_PATHS]:
-        own = flows[flows["flow"] == flow.number]
+    for flow in [flow for flow in data.run.flows if len(flow.links) > 1][:MAX_PATHS]:
+        own = data.flows[data.flows["flow"] == flow.number]
         series = []
         for position, name in enumerate(flow.links):
             row = own[own["link"] == name]
@@ -150,8 +122,3 @@ def path_figures(run: Run, flows: pd.DataFrame) -> ROWS:
             ]
         )  # fmt: skip
     return charts
-
-
-def _colors(run: Run) -> dict[str, FlowColor]:
-    """Colour of each flow, the same everywhere on the page."""
-    return dict(zip(run.flow_names, flow_colors([flow.group for flow in run.flows]), strict=True))

@@ -11,25 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
-from narrows_formats import storage
-from narrows_formats.summary import Summary
+from narrows_formats import files, storage
 
-from narrows_analysis.colors import flow_colors
-from narrows_analysis.records.run_directory import Run, read_run
-from narrows_analysis.records.sockets import read_sockets
+from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
-from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
+from narrows_analysis.report.content import dynamics, parameters, provenance, setting, tables, tiles, verdict
 from narrows_analysis.report.events import add_marks
-from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
+from narrows_analysis.report.figures import COMPETITION, DISTRIBUTIONS, QUEUE, SENDERS, RunFigures, rows_of
 from narrows_analysis.report.links import ROWS, link_figures, path_figures
 from narrows_analysis.report.responses import response_chart
+from narrows_analysis.report.shares import shares
 from narrows_analysis.report.video import video_charts
-from narrows_analysis.summary.file import read_summary
+from narrows_analysis.run_data import RunData
 
 _DIGEST_LIMIT_BYTES = 1 << 30
 
@@ -68,45 +65,24 @@ def package_version() -> str:
         return "unknown"
 
 
-def _figures(run: Run, summary: Summary) -> list[tuple[str, ROWS]]:
-    flows = pd.read_parquet(run.path / "flows.parquet", columns=list(FLOW_COLUMNS))
-    queue, distributions = (pd.read_parquet(run.path / f"{name}.parquet") for name in ("queue", "distributions"))
-    labels, colors = run.flow_names, flow_colors([flow.group for flow in run.flows])
-    sockets = read_sockets(run)
-    build = RunFigures(run, summary, flows, queue, distributions, sockets, labels, colors)
-    senders: ROWS = [[build.rtt()], [build.cwnd()], [build.inflight()], [build.pacing()]]
-    alone = len(summary["links"]) == 1
-    video: ROWS = [[chart] for chart in video_charts(run, labels, build.x_range, build.delay() if alone else None)]
-    responses: ROWS = [[response_chart(run, labels, colors)]]
-    if not alone:
-        at_links = link_figures(run, summary, flows, queue, distributions, sockets)
-        users = [("Video", video), ("Responses", responses)]
-        return [*users, ("Paths", path_figures(run, flows)), *at_links, ("Senders", senders)]
-    return [
-        ("Video", video),
-        ("Responses", responses),
-        ("Competition", [[build.throughput()], [build.fairness()]]),
-        (
-            "Queue",
-            [
-                [build.link_rate()],
-                [build.link_delay()],
-                [build.depth()],
-                [build.delay()],
-                [build.drops()],
-                [build.marks()],
-                [build.loss()],
-            ],
-        ),
-        ("Distributions", [[build.delay_cdf(), build.depth_cdf()]]),
-        ("Senders", senders),
+def _figures(data: RunData) -> list[tuple[str, ROWS]]:
+    build, alone = RunFigures(data), len(data.summary["links"]) == 1
+    delay = build.delay() if alone else None
+    users: list[tuple[str, ROWS]] = [
+        ("Video", [[chart] for chart in video_charts(data.run, data.labels, build.x_range, delay)]),
+        ("Responses", [[response_chart(data.run, data.labels, data.colors)]]),
     ]
+    senders = ("Senders", rows_of(build, SENDERS))
+    if not alone:
+        return [*users, ("Paths", path_figures(data)), *link_figures(data), senders]
+    of_link = (("Competition", COMPETITION), ("Queue", QUEUE), ("Distributions", DISTRIBUTIONS))
+    return [*users, *((title, rows_of(build, rows)) for title, rows in of_link), senders]
 
 
 def _file_rows(run: Run) -> list[dict[str, str]]:
-    names = ["run.json", "experiment.yaml", "summary.json", "flows.parquet", "queue.parquet", "distributions.parquet"]
-    paths = [run.path / name for name in names] + sorted((run.path / "telemetry").glob("*"))
-    paths += sorted((run.path / "hosts").glob("*.*"))
+    names = [files.RUN, files.EXPERIMENT, files.SUMMARY, files.FLOWS, files.QUEUE, files.DISTRIBUTIONS]
+    paths = [run.path / name for name in names] + sorted((run.path / files.TELEMETRY).glob("*"))
+    paths += sorted((run.path / files.HOSTS).glob("*.*"))
     rows = []
     for path in paths:
         if not path.is_file():
@@ -133,19 +109,19 @@ def write_report(run_dir: Run | Path | str) -> Path:
     Raises:
         AnalysisError: the directory is not a run, or has not been analysed by this version of the analysis.
     """
-    run = read_run(run_dir)
-    summary = read_summary(run.path)
+    data = RunData(run_dir)
+    run, summary = data.run, data.summary
     sections: list[dict[str, Any]] = []
     charts: list[Chart] = []
     if summary["telemetry"]["reports"]:
-        for title, rows in _figures(run, summary):
+        for title, rows in _figures(data):
             kept = [[chart for chart in row if chart is not None] for row in rows]
             kept = [row for row in kept if row]
             if kept:
                 sections.append({"title": title, "rows": kept})
                 charts += [chart for row in kept for chart in row]
     add_marks(charts, run.events)
-    experiment = run.path / "experiment.yaml"
+    experiment = run.path / files.EXPERIMENT
     page = render(
         "report.html.j2",
         title=str(run.raw.get("name") or run.path.resolve().name),
@@ -153,8 +129,8 @@ def write_report(run_dir: Run | Path | str) -> Path:
         warnings=summary["warnings"],
         verdict=verdict(run, summary),
         tiles=tiles(run, summary),
-        tables=tables(run, summary),
-        shares=shares(run, summary),
+        tables=tables(data),
+        shares=shares(data),
         sections=sections,
         dynamics=dynamics(summary) if sections else [],
         parameters=parameters(run, summary),
@@ -166,6 +142,6 @@ def write_report(run_dir: Run | Path | str) -> Path:
         summary=inline_json(summary),
         js=scripts(),
     )
-    path = run.path / "report.html"
+    path = run.path / files.REPORT
     storage.write_text(path, page)
     return path

@@ -11,7 +11,7 @@ from narrows_formats.summary import Summary
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number, table_of_flows
+from narrows_analysis.report.cells import number, table, text
 from narrows_analysis.report.charts import Chart, ChartSeries
 
 _NAMES = (
@@ -23,8 +23,8 @@ _NOTE = (
 )
 
 
-def response_table(summary: Summary) -> dict[str, Any] | None:
-    """A row for each flow of requests; None if there is none."""
+def response_table(summary: Summary) -> dict[str, Any]:
+    """A row for each flow of requests."""
     rows = []
     for flow in summary["flows"]:
         found = flow["responses"]
@@ -35,12 +35,12 @@ def response_table(summary: Summary) -> dict[str, Any] | None:
         counts = [number(units.count(value), value) for value in (found["requests"], found["completed"])]
         rows.append(
             [
-                Cell(flow["name"], flow["name"], text_column=True),
+                text(flow["name"]),
                 *counts,
                 *(number(units.duration(value), value) for value in (first["p50"] if first else None, *times)),
             ]
         )
-    return table_of_flows("responses", "Responses", _NAMES, rows, _NOTE)
+    return table("responses", "Responses", _NAMES, rows, _NOTE)
 
 
 def response_chart(run: Run, labels: list[str], colors: list[FlowColor]) -> Chart | None:

@@ -11,7 +11,7 @@ from narrows_formats.summary import Summary
 from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number, table_of_flows
+from narrows_analysis.report.cells import number, table, text
 from narrows_analysis.report.charts import Chart, ChartSeries
 
 MBIT = 1e6
@@ -25,8 +25,8 @@ _NOTE = (
 )
 
 
-def video_table(summary: Summary) -> dict[str, Any] | None:
-    """A row for each player; None if there is none."""
+def video_table(summary: Summary) -> dict[str, Any]:
+    """A row for each player."""
     rows = []
     for flow in summary["flows"]:
         found = flow["video"]
@@ -34,7 +34,7 @@ def video_table(summary: Summary) -> dict[str, Any] | None:
             continue
         rows.append(
             [
-                Cell(flow["name"], flow["name"], text_column=True),
+                text(flow["name"]),
                 number(units.count(found["segments"]), found["segments"]),
                 number(units.rate(found["bitrate_bps"]), found["bitrate_bps"]),
                 number(units.count(found["switches"]), found["switches"]),
@@ -44,7 +44,7 @@ def video_table(summary: Summary) -> dict[str, Any] | None:
                 number(units.duration(found["startup_s"]), found["startup_s"]),
             ]
         )
-    return table_of_flows("video", "Video", _NAMES, rows, _NOTE)
+    return table("video", "Video", _NAMES, rows, _NOTE)
 
 
 def video_charts(run: Run, labels: list[str], x_range: tuple[float, float], delay: Chart | None) -> list[Chart]:

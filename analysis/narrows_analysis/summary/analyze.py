@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from narrows_formats import storage
+from narrows_formats import files, storage
 from narrows_formats.columns import DISTRIBUTIONS, with_metadata
 from narrows_formats.summary import FORMAT, Summary
 
@@ -129,8 +129,8 @@ def finish(
     if alone is None:
         summary["fairness"]["reason"] = summary["fairness"]["convergence_reason"] = SEVERAL_LINKS
         summary["dynamics"]["oscillation_reason"] = SEVERAL_LINKS
-    write_flows(run.path / "flows.parquet", [link.aggregation for link in links])
-    write_queue(run.path / "queue.parquet", [link.aggregation for link in links])
-    _write_distributions(run.path / "distributions.parquet", links)
+    write_flows(run.path / files.FLOWS, [link.aggregation for link in links])
+    write_queue(run.path / files.QUEUE, [link.aggregation for link in links])
+    _write_distributions(run.path / files.DISTRIBUTIONS, links)
     write_summary(run.path, summary)
     return summary

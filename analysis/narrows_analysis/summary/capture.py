@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from narrows_formats import storage
-from narrows_formats.files import COLLECTOR, FLOW_KEYS, REPORT_FILES, RUN
+from narrows_formats.files import COLLECTOR, FLOW_KEYS, REPORT_FILES, RUN, TELEMETRY
 from narrows_formats.flow_names import flow_name
 from narrows_formats.run_record import RunRecord
 from narrows_formats.summary import Summary
@@ -58,7 +58,7 @@ def summarise(
     index = _bottleneck(account, settings)
     if not _depth_left_reported(account["bottlenecks"][str(index)]):
         account = aggregate_tables(source, out, *options, DEPTH_FOUND)
-    telemetry = out / "telemetry"
+    telemetry = out / TELEMETRY
     telemetry.mkdir(exist_ok=True)
     keys = out / FLOW_KEYS if (out / FLOW_KEYS).exists() else source / FLOW_KEYS
     if keys.exists():
@@ -87,7 +87,7 @@ def _report_files(source: Path, run: Run, table: FlowTable, settings: SourceSett
     else:
         port = [] if settings.port is None else ["--port", str(settings.port)]
         with TemporaryDirectory(prefix=".reports-", dir=run.path) as directory:
-            yield store_reports(source, Path(directory) / "telemetry", *port)
+            yield store_reports(source, Path(directory) / TELEMETRY, *port)
 
 
 def _depth_left_reported(bottleneck: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from narrows_formats import files
 from narrows_formats.summary import BottleneckSummary, LinkSummary, WarningSummary
 
 from narrows_analysis.aggregation.tables import Aggregation
@@ -58,7 +59,7 @@ def missing_ratio(aggregation: Aggregation) -> float:
 
 
 def _collector_warnings(run: Run) -> list[WarningSummary]:
-    path = run.path / "telemetry" / "collector.json"
+    path = run.path / files.TELEMETRY / files.COLLECTOR
     if not path.exists():
         message = "telemetry/collector.json is missing: losses in the collector unknown."
         return [_caution("collector", "warning", message)]

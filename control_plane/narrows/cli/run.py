@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from narrows_formats import files
 
 from narrows.cli.options import Inventory, Jobs, KernelName, Mixed, Settings, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
@@ -129,11 +130,11 @@ def run(
                 code = max(code, EXIT_FAILED)
     if not series.single:
         _close(directory, results)
-    if not series.single and (page := directory / "report.html").exists():
+    if not series.single and (page := directory / files.REPORT).exists():
         results.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
     if as_json:
         print_json(made)
-    if open_report and (page := directory / "report.html").exists():
+    if open_report and (page := directory / files.REPORT).exists():
         from narrows.cli.browser import open_page
 
         open_page(page)
@@ -190,7 +191,7 @@ def show(outcome: Outcome, console: Console, *, alone: bool = True) -> None:
         console.print(f"note: {note}", style="yellow", highlight=False, markup=False)
     if outcome.status != "complete":
         console.print(f"{outcome.status} run: {outcome.reason}", style="bold red", highlight=False, markup=False)
-    report = outcome.directory / "report.html"
+    report = outcome.directory / files.REPORT
     if not alone and report.exists() and outcome.status == "complete":
         return
     console.print(f"{'report' if report.exists() else 'results'}: ", end="")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from narrows_formats import files
 
 from narrows.cli.options import KernelName, Settings, Virtual, way_of
 from narrows.errors import InputError
@@ -192,5 +193,5 @@ def _hand_on(outcome: Outcome) -> None:
 
     for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
         with contextlib.suppress(OSError):
-            stream.buffer.write((outcome.directory / "hosts" / f"{DOWNLOAD}-1" / f"client.{name}").read_bytes())
+            stream.buffer.write((outcome.directory / files.HOSTS / f"{DOWNLOAD}-1" / f"client.{name}").read_bytes())
             stream.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows_formats.flow_rows import NUMBERS, flow_rows
+from narrows_formats.flow_rows import BRIEF, flow_rows, plain_values
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -20,12 +20,13 @@ def summary_table(summary: Summary, title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("flow", overflow="fold")
     table.add_column("CCA", overflow="fold")
-    for name, unit in NUMBERS:
-        table.add_column(f"{name}\n{unit}".rstrip(), justify="right")
+    for column in BRIEF:
+        table.add_column(f"{column.name}\n{column.unit}".rstrip(), justify="right")
     rows = flow_rows(summary)
     hidden = max(0, len(summary["flows"]) - MAX_ROWS)
-    for name, cca, numbers in [*rows[:MAX_ROWS], *rows[MAX_ROWS + hidden :]]:
-        table.add_row(name, cca, *[f"{one}" if isinstance(one, int) else scaled(one, 1) for one in numbers])
+    for row in [*rows[:MAX_ROWS], *rows[MAX_ROWS + hidden :]]:
+        numbers = [f"{one}" if isinstance(one, int) else scaled(one, 1) for one in plain_values(row)]
+        table.add_row(row.name, row.cca, *numbers)
     if hidden:
         table.caption = f"{hidden} more flows in summary.json"
     return table

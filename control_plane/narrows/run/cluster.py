@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from narrows_formats import files
 
 from narrows import __version__
 from narrows.errors import EXIT_OK, InputError
@@ -65,7 +66,7 @@ def run_job(one: Job) -> Done:
     if one.version != __version__:
         return Done(None, f"the worker has Narrows {__version__}; allowed: {one.version}", 0.0)
     with tempfile.TemporaryDirectory(prefix="narrows-") as place:
-        file, results = Path(place) / "experiment.yaml", Path(place) / "results"
+        file, results = Path(place) / files.EXPERIMENT, Path(place) / "results"
         file.write_text(one.experiment, encoding="utf-8")
         command = [*one.command, "run", str(file), "--out", str(results), *one.options]
         ended = subprocess.run(command, capture_output=True, text=True, cwd=place)

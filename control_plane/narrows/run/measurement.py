@@ -33,6 +33,7 @@ from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
+from narrows.run.standing import set_up
 from narrows.run.stop_signals import already_ending, stop_signals_call
 from narrows.switch.readings import DIGEST_WAIT_NS, Balance, FlowDrops, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings, Target
@@ -187,16 +188,7 @@ class Measurement:
 
     async def _prepare(self, progress: Progress) -> None:
         """From nothing to a configured switch and waiting servers."""
-        # A switch that is there is asked before any machine is touched.
-        if self._target.switch_is_running:
-            progress.phase("connecting to the switch")
-            await self._target.start(self._testbed)
-        progress.phase("making the testbed")
-        self._testbed.create()
-        if not self._target.switch_is_running:
-            progress.phase("starting the switch")
-            await self._target.start(self._testbed)
-        self._applied = await self._target.configure(self._plan)
+        self._applied = await set_up(self._target, self._testbed, self._plan, progress.phase)
         await self._observer.start()
         progress.phase("starting collector and servers")
         await self._start_collector()

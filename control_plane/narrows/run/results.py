@@ -63,12 +63,12 @@ class RunDirectory:
     @property
     def telemetry(self) -> Path:
         """Where the collector writes."""
-        return self.path / "telemetry"
+        return self.path / files.TELEMETRY
 
     @property
     def hosts(self) -> Path:
         """Where the traffic tools' own results go."""
-        return self.path / "hosts"
+        return self.path / files.HOSTS
 
     def write_run(self, data: dict[str, Any]) -> None:
         """Write run.json."""

@@ -3,13 +3,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.state import RunState
-from narrows.targets.base import Target
+from narrows.targets.base import AppliedSettings, Target
+
+
+async def set_up(
+    target: Target, testbed: Testbed, plan: Plan, phase: Callable[[str], None] = lambda name: None
+) -> AppliedSettings:
+    """From nothing to hosts and a switch that is configured for an adapted plan; ``phase`` hears of each step.
+
+    Raises:
+        RunError: it cannot be set up.
+    """
+    # A switch that is there is asked before any machine is touched.
+    if target.switch_is_running:
+        phase("connecting to the switch")
+        await target.start(testbed)
+    phase("making the testbed")
+    testbed.create()
+    if not target.switch_is_running:
+        phase("starting the switch")
+        await target.start(testbed)
+    return await target.configure(plan)
 
 
 @asynccontextmanager
@@ -23,12 +43,7 @@ async def configured(target: Target, plan: Plan, mtu: int) -> AsyncIterator[tupl
     try:
         testbed = target.testbed(plan, state, mtu)
         try:
-            if target.switch_is_running:
-                await target.start(testbed)
-            testbed.create()
-            if not target.switch_is_running:
-                await target.start(testbed)
-            await target.configure(plan)
+            await set_up(target, testbed, plan)
             yield testbed, state
         finally:
             try:

@@ -75,7 +75,7 @@ def write_results(directory: Path) -> Path | None:
     except narrows_analysis.AnalysisError as error:
         raise InputError(str(error)) from error
     give_to_user(page)
-    give_to_user(directory / "intervals.csv")
+    give_to_user(directory / files.INTERVALS)
     return page
 
 

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows_formats import storage
+from narrows_formats import files, storage
 
 if TYPE_CHECKING:
     from narrows_formats.summary import BottleneckSummary, FairnessSummary, Summary
-
-TABLE = "sweep.parquet"
 
 
 def rows(
@@ -66,7 +64,7 @@ def write(directory: Path, table: Sequence[dict[str, Any]]) -> Path:
     """Write the table of a sweep's directory, in one step."""
     import pandas as pd
 
-    path = directory / TABLE
+    path = directory / files.SWEEP_TABLE
     with storage.replacing(path) as file:
         pd.DataFrame(list(table)).to_parquet(file, index=False)
     return path

@@ -38,6 +38,11 @@ HEADER = struct.Struct("=IHHII")
 ATTRIBUTE = struct.Struct("=HH")
 MESSAGE_BYTES = 72  # struct inet_diag_msg
 MAPPED = bytes(10) + b"\xff\xff"  # an IPv4 address in one of IPv6 (RFC 4291)
+# 32-bit words of struct tcp_info (linux/tcp.h), by byte offset. What flow_host.py reads of it is held against these by
+# a test: each of the two is one file, so that it runs on any host.
+WORDS = {
+    "mss": 16, "unacked": 24, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148, "data_packets": 156,
+}  # fmt: skip
 
 
 def dumps(version: int, programs: bool) -> tuple[tuple[int, int], ...]:
@@ -91,10 +96,10 @@ def parse(message: bytes) -> tuple[str | int, ...] | None:
         position += (length + 3) & ~3
     if len(info) < 192:
         return None
-    # struct tcp_info (linux/tcp.h), by byte offset.
-    mss, unacked, rtt, cwnd, retransmits = (struct.unpack_from("=I", info, at)[0] for at in (16, 24, 68, 80, 100))
+    mss, unacked, rtt, cwnd, retransmits, min_rtt, data_packets = (
+        struct.unpack_from("=I", info, at)[0] for at in WORDS.values()
+    )
     pacing_rate, acked, delivery_rate = (struct.unpack_from("=Q", info, at)[0] for at in (104, 120, 160))
-    min_rtt, data_packets = (struct.unpack_from("=I", info, at)[0] for at in (148, 156))
     low, high, bbr_min_rtt, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
     bandwidth = high << 32 | low
     # Time with data to send, and what of it the receiver's window or the own buffer was in the way.

@@ -12,11 +12,11 @@ import os
 import time
 from pathlib import Path
 
+from narrows.hosts.machine import AVAILABLE_CCAS
 from narrows.virtual.init import Channel, power_off, prepare, seed_random_numbers
 
 SLEEP_S = 10.0
 SEED = 1
-AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from narrows_formats.span import Span
+from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.delays import spread
 from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
 
-NANOSECONDS = 1_000_000_000
 # Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
 BATCH_FRAMES = 1_000
 # A window shorter than this saves nothing, and the switch takes none that is longer than a second.
