@@ -52,9 +52,15 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     """In what two runs were not made by the same code on the same kernel, in words; empty if they were."""
     for name, title in MADE_BY.items():
         if theirs.get(name) != ours.get(name):
-            this, that = (str(one[name])[:DIGITS] if one.get(name) else UNKNOWN for one in (theirs, ours))
+            this, that = (_short(str(one[name])) if one.get(name) else UNKNOWN for one in (theirs, ours))
             return f"was made by {title} {this}, not {that}"
     return ""
+
+
+def _short(value: str) -> str:
+    """A value with the beginning of its digest, and what follows that."""
+    digest, *rest = value.split("-", 1)
+    return "-".join((digest[:DIGITS], *rest))
 
 
 def read_record(directory: Path) -> dict[str, Any]:
