@@ -81,6 +81,75 @@ MUTATIONS = (
         "loss.LossRate",
     ),
     Mutation(
+        "a packet is judged by the state that it makes",
+        _PRIMITIVES,
+        "            bad_states.read(is_bad, (bit<32>)bottleneck);\n            loss_states.apply();\n"
+        "            if ((bit<33>)move < move_chance) {\n"
+        "                bad_states.write((bit<32>)bottleneck, is_bad ^ 1);\n            }\n",
+        "            bad_states.read(is_bad, (bit<32>)bottleneck);\n            loss_states.apply();\n"
+        "            if ((bit<33>)move < move_chance) {\n"
+        "                is_bad = is_bad ^ 1;\n"
+        "                bad_states.write((bit<32>)bottleneck, is_bad);\n            }\n"
+        "            loss_states.apply();\n",
+        "loss.BurstsOfOne",
+    ),
+    Mutation(
+        "the state changes with every packet",
+        _PRIMITIVES,
+        "            if ((bit<33>)move < move_chance) {",
+        "            if (true) {",
+        "loss.ABurstWithoutEnd",
+    ),
+    Mutation(
+        "one draw decides on loss and state",
+        _PRIMITIVES,
+        "        random(move, 32w0, 32w0xffffffff);",
+        "        move = fate;",
+        "loss.LossAndMoveAreDrawnApart",
+    ),
+    Mutation(
+        "bad states are left as good ones are",
+        _PRIMITIVES,
+        '            is_bad: exact @name("is_bad");',
+        '            is_bad & 0: exact @name("is_bad");',
+        "loss.BurstLoss",
+    ),
+    Mutation(
+        "all that finds the bad state is lost",
+        _PRIMITIVES,
+        "        if ((bit<33>)fate < loss_chance) {",
+        "        if ((bit<33>)fate < loss_chance || is_bad == 1) {",
+        "loss.LossInEachState",
+    ),
+    Mutation(
+        "all bottlenecks share one state",
+        _PRIMITIVES,
+        "            bad_states.read(is_bad, (bit<32>)bottleneck);",
+        "            bad_states.read(is_bad, 0);",
+        "loss.MemoryOfOneBottleneck",
+    ),
+    Mutation(
+        "all bottlenecks share one position",
+        _PRIMITIVES,
+        "            positions.read(position, (bit<32>)bottleneck);",
+        "            positions.read(position, 0);",
+        "loss.MemoryOfOneBottleneck",
+    ),
+    Mutation(
+        "a pattern is one packet longer",
+        _PRIMITIVES,
+        "            if (following == length) {",
+        "            if (position == length) {",
+        "loss.LossByPosition",
+    ),
+    Mutation(
+        "a pattern that has no length repeats its first packets",
+        _PRIMITIVES,
+        "            if (following == length) {",
+        "            if (following == length || following == 256) {",
+        "loss.LossByPositionOnce",
+    ),
+    Mutation(
         "ECN marks one unit above the threshold",
         _EGRESS,
         "settings.ecn_threshold |-| seen.enqueue_depth",

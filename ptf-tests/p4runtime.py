@@ -17,13 +17,13 @@ DEVICE_ID = 1
 TIMEOUT_S = 10.0
 ENTRY_PRIORITY_NONE = 0
 
-# Exact and LPM keys are one value or (value, prefix length); ternary keys (value, mask).
+# Exact and LPM keys are one value or (value, prefix length); ternary keys (value, mask), ranges (first, last).
 Match = Mapping[str, int | tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A table entry; ``priority`` matters for ternary tables only, larger wins."""
+    """A table entry; ``priority`` matters for tables with ternary keys or ranges only, larger wins."""
 
     table: str
     match: Match
@@ -87,6 +87,8 @@ class Program:
             assert isinstance(value, tuple)
             if kind == p4i.MatchField.LPM:
                 match.lpm.value, match.lpm.prefix_len = encode(value[0]), value[1]
+            elif kind == p4i.MatchField.RANGE:
+                match.range.low, match.range.high = encode(value[0]), encode(value[1])
             else:
                 match.ternary.value, match.ternary.mask = encode(value[0]), encode(value[1])
         offered = {reference.id for reference in table.action_refs}

@@ -70,8 +70,13 @@ def _a_kernel_has(option: str) -> bool:
     return any(option in kernels.configuration(kernel) for kernel in kernels.installed())
 
 
-def _has_mahimahi() -> bool:
-    return _a_kernel_has("CONFIG_TUN=y") and shutil.which("mm-link") is not None
+def _mm_link_in_a_guest() -> str | None:
+    found = _a_kernel_has("CONFIG_TUN=y")
+    return _mm_link() or (None if found else "no kernel with tun devices is built; `make kernel` does")
+
+
+def _mm_link() -> str | None:
+    return None if shutil.which("mm-link") else "no mm-link of Mahimahi's; no package has it"
 
 
 def _has_default() -> bool:
@@ -103,9 +108,8 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
         if any(kernel.name == CHANGED_KERNEL for kernel in kernels.installed())
         else f"no kernel {CHANGED_KERNEL} is built; docs/experiments.md#expect says how"
     ),
-    "mahimahi": lambda: (
-        None if _has_mahimahi() else "no mm-link, or no kernel with tun devices; no package has the first"
-    ),
+    "mahimahi": _mm_link_in_a_guest,
+    "mm-link": _mm_link,
     "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",

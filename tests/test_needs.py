@@ -96,7 +96,7 @@ def test_what_may_be_absent_is_what_no_package_has() -> None:
     hundreds of megabytes for an example of the documentation each.
     """
     assert set(needs.ABSENCES) == {
-        "root", "bmv2", "guest-kernel", "repeatable-kernel", "seeded-kernel", "bridge-kernel", "mahimahi",
+        "root", "bmv2", "guest-kernel", "repeatable-kernel", "seeded-kernel", "bridge-kernel", "mahimahi", "mm-link",
         "default-kernel", "programs-kernel", "python-for-all", "p4c-tofino", "sde", "no-sde", "stress", "no-netem",
         "prometheus", "telegraf", "Rscript", "octave", "changed-kernel",
     }  # fmt: skip

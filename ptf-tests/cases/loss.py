@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bernoulli loss: never, at a rate, and as good as always."""
+"""Loss before the queue: by chance, never to as good as always; in bursts, as two states make them; and by position."""
 
 from __future__ import annotations
 
@@ -8,20 +8,30 @@ import math
 import time
 
 import frames
-from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, PATIENCE_S, BottleneckTest
+from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, PATIENCE_S, PRIORITY, BottleneckTest
+from p4runtime import Entry
+from targets.base import Ability
 
 # Standard deviations between a fair coin and a failed case: once in 1.7 million runs where the target takes no seed.
 DEVIATIONS = 5
 NUMBER_BYTES = 4
+# A chance in units of 2^-32 that is certain.
+CERTAIN = 1 << 32
+# Of `set_loss_model`.
+BY_STATE, BY_PATTERN = 1, 2
 
 
 class LossTest(BottleneckTest):
     """Sends numbered frames through a lossy bottleneck."""
 
     def survivors(self, count: int, threshold: int) -> list[int]:
+        """Numbers of the frames that came through where each is lost with a probability of ``threshold`` / 2^32."""
+        self.lose(threshold)
+        return self.passed(count)
+
+    def passed(self, count: int) -> list[int]:
         """Numbers of the frames that came through, after checking that every frame is accounted for."""
         self.connect(1, 2, bottleneck=0)
-        entry = self.lose(threshold)
         frame = frames.ipv4(size=80)
         sent = [frame[:-NUMBER_BYTES] + number.to_bytes(NUMBER_BYTES, "big") for number in range(count)]
         arrived: list[bytes] = []
@@ -32,7 +42,6 @@ class LossTest(BottleneckTest):
             survived = self.wait_for_decisions(flow, start + len(burst))
             arrived += self.receive(2, survived - len(arrived))
         self.expect_silence()
-        self.switch.control.delete(entry)
         lost = count - len(arrived)
         self.assertEqual(self.switch.read_register(LOSS_DROPS, flow), lost)
         self.assertEqual(self.counted(LOSS_COUNTER, flow), (lost, 80 * lost))
@@ -40,6 +49,11 @@ class LossTest(BottleneckTest):
         numbers = [int.from_bytes(frame[-NUMBER_BYTES:], "big") for frame in arrived]
         self.assertEqual([sent[number] for number in numbers], arrived)
         return numbers
+
+    def assert_binomial(self, hits: int, trials: int, ratio: float) -> None:
+        """The number of hits is one that independent trials give."""
+        deviation = math.sqrt(trials * ratio * (1 - ratio))
+        self.assertLess(abs(hits - trials * ratio), DEVIATIONS * deviation, f"{hits} of {trials} at {ratio}")
 
     def wait_for_decisions(self, flow: int, count: int) -> int:
         """Wait until the switch has lost or let through so many frames; returns how many it let through."""
@@ -77,11 +91,6 @@ class LossRate(LossTest):
         pairs = sum(one + 1 == other for one, other in itertools.pairwise(lost))
         self.assert_binomial(pairs, count - 1, ratio * ratio)
 
-    def assert_binomial(self, hits: int, trials: int, ratio: float) -> None:
-        """The number of hits is one that independent trials give."""
-        deviation = math.sqrt(trials * ratio * (1 - ratio))
-        self.assertLess(abs(hits - trials * ratio), DEVIATIONS * deviation, f"{hits} of {trials} at {ratio}")
-
 
 class SmallLossRate(LossTest):
     """A loss of 2^-9 is neither none nor three times as much."""
@@ -116,3 +125,126 @@ class LossOfOneBottleneckOnly(BottleneckTest):
         self.expect_silence()
         self.assertEqual(self.totals(self.flow_of(frame, 1)), (0, 0, 10))
         self.assertEqual(self.totals(self.flow_of(frame, 2)), (10, 10, 0))
+
+
+class MemoryTest(LossTest):
+    """Losses that depend on the packets before."""
+
+    needs = frozenset({Ability.LOSS_WITH_MEMORY})
+
+    def lose_by_state(self, in_good: tuple[int, int], in_bad: tuple[int, int], bottleneck: int = 0) -> None:
+        """Two states, of each the chances that a packet is lost and that the state is left after it."""
+        states = [
+            Entry(
+                "loss_states", {"bottleneck": bottleneck, "is_bad": bad}, "set_chances", {"loss": loss, "leave": leave}
+            )
+            for bad, (loss, leave) in enumerate((in_good, in_bad))
+        ]
+        self.switch.control.insert(self._model(BY_STATE, bottleneck), *states)
+
+    def lose_by_pattern(self, length: int, runs: list[tuple[int, int]], bottleneck: int = 0) -> None:
+        """Lose the packets at runs of positions (first, last), again every ``length`` packets, if it is not 0."""
+        self.switch.control.insert(
+            self._model(BY_PATTERN, bottleneck),
+            Entry("loss_pattern", {"bottleneck": bottleneck}, "set_length", {"packets": length}),
+            *(
+                Entry("lost_positions", {"bottleneck": bottleneck, "position": run}, "lose", priority=PRIORITY)
+                for run in runs
+            ),
+        )
+
+    def _model(self, model: int, bottleneck: int) -> Entry:
+        return Entry("loss", {"bottleneck": bottleneck}, "set_loss_model", {"model": model})
+
+
+class BurstsOfOne(MemoryTest):
+    """States that are left with certainty lose every second frame, the first one passing: judged, then moved."""
+
+    def runTest(self) -> None:
+        self.lose_by_state((0, CERTAIN), (CERTAIN, CERTAIN))
+        self.assertEqual(self.passed(1000), list(range(0, 1000, 2)))
+
+
+class ABurstWithoutEnd(MemoryTest):
+    """A bad state that is never left loses all frames but the first one, which finds the good state."""
+
+    def runTest(self) -> None:
+        self.lose_by_state((0, CERTAIN), (CERTAIN, 0))
+        self.assertEqual(self.passed(300), [0])
+
+
+class LossInEachState(MemoryTest):
+    """Of frames that find the two states in turn a fifth is lost in the good one, half in the bad one."""
+
+    def runTest(self) -> None:
+        count = 4000
+        self.lose_by_state((CERTAIN // 5, CERTAIN), (CERTAIN // 2, CERTAIN))
+        lost = sorted(set(range(count)) - set(self.passed(count)))
+        self.assert_binomial(sum(number % 2 == 0 for number in lost), count // 2, 0.2)
+        self.assert_binomial(sum(number % 2 == 1 for number in lost), count // 2, 0.5)
+
+
+class BurstLoss(MemoryTest):
+    """In Gilbert's model a run of losses begins with probability p, and goes on after each frame with 1 - r."""
+
+    def runTest(self) -> None:
+        count, p, r = 6000, 0.1, 0.4
+        self.lose_by_state((0, round(p * CERTAIN)), (CERTAIN, round(r * CERTAIN)))
+        passed = self.passed(count)
+        # The last run may be cut off, and after it none begins.
+        runs = [later - earlier - 1 for earlier, later in itertools.pairwise(passed) if later - earlier > 1]
+        self.assert_binomial(len(runs), len(passed) - 1, p)
+        self.assert_binomial(runs.count(1), len(runs), r)
+        longer = [run for run in runs if run > 1]
+        self.assert_binomial(longer.count(2), len(longer), r)
+
+
+class LossAndMoveAreDrawnApart(MemoryTest):
+    """Half of all frames leave the good state, half of those that find it are lost, and not the same half.
+
+    So three of four frames that pass are followed by a loss.
+    """
+
+    def runTest(self) -> None:
+        count = 4000
+        self.lose_by_state((CERTAIN // 2, CERTAIN // 2), (CERTAIN, CERTAIN))
+        passed = self.passed(count)
+        lost_after = sum(later - earlier > 1 for earlier, later in itertools.pairwise(passed))
+        self.assert_binomial(lost_after, len(passed) - 1, 0.75)
+
+
+class LossByPosition(MemoryTest):
+    """A recorded pattern is lost to the frame, again and again."""
+
+    def runTest(self) -> None:
+        self.lose_by_pattern(10, [(0, 0), (3, 4), (9, 9)])
+        self.assertEqual(self.passed(1005), [n for n in range(1005) if n % 10 not in (0, 3, 4, 9)])
+
+
+class LossByPositionOnce(MemoryTest):
+    """A pattern that is not repeated loses nothing behind its end."""
+
+    def runTest(self) -> None:
+        self.lose_by_pattern(0, [(1, 3), (7, 7)])
+        self.assertEqual(self.passed(600), [n for n in range(600) if n not in (1, 2, 3, 7)])
+
+
+class MemoryOfOneBottleneck(MemoryTest):
+    """Each bottleneck has a state and a position of its own: frames of others do not move them."""
+
+    def runTest(self) -> None:
+        frame = frames.ipv4()
+        self.connect(3, 4, bottleneck=1)
+        self.connect(5, 6, bottleneck=2)
+        self.lose_by_state((0, CERTAIN), (CERTAIN, CERTAIN), 1)
+        self.lose_by_pattern(4, [(1, 1), (3, 3)], 2)
+        self.pass_through([frame], 3, 4)
+        self.pass_through([frame], 5, 6)
+        self.lose_by_state((0, CERTAIN), (CERTAIN, CERTAIN), 0)
+        self.assertEqual(self.passed(7), [0, 2, 4, 6])
+        # Frames 1 and 3 find the bad state, and have positions 1 and 3.
+        for bottleneck, ingress, egress in ((1, 3, 4), (2, 5, 6)):
+            self.send(ingress, [frame] * 3)
+            self.wait_for_loss(self.flow_of(frame, bottleneck), 2)
+            self.expect(egress, [frame])
+        self.expect_silence()

@@ -32,6 +32,8 @@ class Ability(enum.Enum):
     EXACT_RATE = "a queue that lets one frame of a backlog go after the other, at exact distances"
     HOLD = "a queue that holds frames until it is let go"
     MANAGED = "a traffic manager whose queues the program manages"
+    LOSS_WITH_MEMORY = "losses that depend on the packets before"
+    VARYING_LINE = "a link that delays each packet by another time, or sends it twice"
 
 
 @dataclass(frozen=True)

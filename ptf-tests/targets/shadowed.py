@@ -32,6 +32,8 @@ from targets.tofino_switch import TofinoSwitch
 
 FAKES = Path(__file__).resolve().parents[2] / "tests" / "tofino"
 NAME = "tofino-fake"
+# What neither Tofino's program nor its traffic manager has.
+NOTHING_TO_SHADOW = (Ability.MANAGED, Ability.LOSS_WITH_MEMORY, Ability.VARYING_LINE)
 
 
 class DifferenceError(AssertionError):
@@ -130,9 +132,8 @@ class ShadowedSwitch:
         """Take connected ones."""
         self._first = first
         self._others = others
-        # Tofino's program has no laws, so that there is nothing to shadow.
-        lacks = {**first.profile.lacks, Ability.MANAGED: "Tofino's program manages no queue"}
-        self.profile = replace(first.profile, name=NAME, lacks=lacks)
+        lacks = {ability: others[0].profile.lacks[ability] for ability in NOTHING_TO_SHADOW}
+        self.profile = replace(first.profile, name=NAME, lacks={**first.profile.lacks, **lacks})
         self.control = ShadowedControl(first.control, others)
 
     def reset(self) -> None:

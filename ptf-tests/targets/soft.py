@@ -9,7 +9,7 @@ from pathlib import Path
 
 from expected import V1modelHash
 from lab import Lab
-from narrows.switch.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse, ElectionId, Management
+from narrows.switch.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse, ElectionId, Management, Variation
 from p4runtime import TIMEOUT_S, Client, open_channel
 from processes import Child
 
@@ -68,11 +68,22 @@ class Softswitch(OneControl[Client]):
         for port in (*DATA_PORTS, COLLECTOR_PORT, LOOPBACK_PORT):
             for queue in range(QUEUES if port in DATA_PORTS and port != TWO_QUEUES_PORT else 1):
                 settings = {"unlimited": True, "limit_bytes": 0, "limit_packets": DEFAULT_LIMIT_PACKETS}
-                self._configure(port, queue, **settings, management=Management(enabled=False), head_drop=False)
+                unmanaged = Management(enabled=False)
+                self._configure(port, queue, **settings, management=unmanaged, variation=Variation(), head_drop=False)
 
-    def _configure(self, port: int, queue: int, *, management: Management | None = None, **settings: int) -> None:
+    def _configure(
+        self,
+        port: int,
+        queue: int,
+        *,
+        management: Management | None = None,
+        variation: Variation | None = None,
+        **settings: int,
+    ) -> None:
         primary = ElectionId(low=self.control.election.low)
-        request = ConfigureRequest(port=port, queue=queue, election_id=primary, management=management)
+        request = ConfigureRequest(
+            port=port, queue=queue, election_id=primary, management=management, variation=variation
+        )
         for name, value in settings.items():
             setattr(request, name, value)
         answer = self._call(request, timeout=TIMEOUT_S)
@@ -108,6 +119,10 @@ class Softswitch(OneControl[Client]):
     def drop_at_the_head(self, port: int, queue: int) -> None:
         """Let a full queue drop its oldest packets."""
         self._configure(port, queue, head_drop=True)
+
+    def vary(self, port: int, variation: Variation) -> None:
+        """Let the port's delay line delay each packet by another time, or send it twice."""
+        self._configure(port, 0, variation=variation)
 
     def epoch(self, port: int, queue: int, program: int) -> int:
         """The traffic manager's own count of settings; what the program was told does not matter."""

@@ -29,6 +29,8 @@ _CHIP_LACKS = {
     Ability.BYTE_LIMIT: _IN_CELLS,
     Ability.EXACT_RATE: "a shaper's bucket lets two frames or more through at once",
     Ability.MANAGED: "its program has no queue laws",
+    Ability.LOSS_WITH_MEMORY: "its program loses packets independently of each other only",
+    Ability.VARYING_LINE: "it has no delay line",
 }
 _STORED = "the model stores what its traffic manager is told and neither shapes nor holds frames back"
 _MODEL_LACKS = {**_CHIP_LACKS, Ability.EXACT_RATE: _STORED, Ability.RATE: _STORED, Ability.HOLD: _STORED}

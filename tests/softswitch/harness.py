@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import struct
 import subprocess
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
 from narrows.switch.p4runtime import P4RuntimeSession
@@ -24,11 +27,46 @@ HOSTS = ("sender", "receiver", "collector")
 PORTS = {1: "p1", 2: "p2", 3: "p3"}
 CROSS_CONNECT = "NarrowsIngress.cross_connect.cross_connect"
 REPORT_BYTES = 184
+# Lengths of a capture's header, and of a record: seconds, nanoseconds, bytes that are there, bytes of the frame.
+PCAP_HEADER, PCAP_RECORD = 24, "<IIII"
 
 
 def run(command: str) -> str:
     """Run a command; its standard output."""
     return subprocess.run(command.split(), check=True, capture_output=True, text=True).stdout
+
+
+def replay(
+    directory: Path, queue: Mapping[str, Any], source: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[tuple[int, int]]]:
+    """Replay what comes in at port 1 from ``source`` through bottleneck 0, whose queue is port 2's.
+
+    Returns:
+        The summary, and of each frame that left port 2 when, in nanoseconds, and its length.
+    """
+    through = {"index": 0, "port": 2, "queue": 0}
+    action = "NarrowsIngress.cross_connect.bottleneck"
+    config = {
+        "program": str(COMPILED / "narrows.json"),
+        "ports": [1, 2],
+        "entries": [
+            {"table": CROSS_CONNECT, "match": {"ingress_port": 1}, "priority": 1, "action": action, "params": through}
+        ],
+        "queues": [{"port": 2, "limit_packets": 0, **queue}],
+        "inputs": [{"port": 1, **source}],
+        "outputs": [{"port": 2, "pcap": "left.pcap", "snap_bytes": 60}],
+    }
+    (directory / "config.json").write_text(json.dumps(config))
+    command = [str(BINARY), "replay", "--config", str(directory / "config.json"), "--out", str(directory / "out")]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    capture = (directory / "out/left.pcap").read_bytes()
+    left, at = [], PCAP_HEADER
+    while at < len(capture):
+        seconds, nanoseconds, held, length = struct.unpack_from(PCAP_RECORD, capture, at)
+        left.append((seconds * 1_000_000_000 + nanoseconds, length))
+        at += struct.calcsize(PCAP_RECORD) + held
+    return json.loads((directory / "out/summary.json").read_text()), left
 
 
 @dataclass

@@ -4,58 +4,29 @@
 from __future__ import annotations
 
 import json
-import struct
 import subprocess
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import BINARY, COMPILED
+from harness import BINARY, COMPILED, replay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 FRAME = 1514
 MILLISECOND = 1_000_000
-CROSS_CONNECT = "NarrowsIngress.cross_connect.cross_connect"
 # Offered at 1 Gbit/s: a frame each 12,112 ns.
 OFFERED = 1_000_000_000
 
 
-def replay(
+def offered(
     directory: Path, queue: dict[str, Any], stop_ns: int, frame: int = FRAME
 ) -> tuple[dict[str, Any], list[int]]:
     """The summary, and when each frame left port 2, which `queue` is about."""
-    through = {"index": 0, "port": 2, "queue": 0}
     generator = {"arrivals": "constant", "rate_bps": OFFERED, "frame_bytes": frame, "flows": 3, "stop_ns": stop_ns}
-    config = {
-        "program": str(COMPILED / "narrows.json"),
-        "ports": [1, 2],
-        "entries": [
-            {
-                "table": CROSS_CONNECT,
-                "match": {"ingress_port": 1},
-                "priority": 1,
-                "action": "NarrowsIngress.cross_connect.bottleneck",
-                "params": through,
-            }
-        ],
-        "queues": [{"port": 2, "limit_packets": 0, **queue}],
-        "inputs": [{"port": 1, "generator": generator}],
-        "outputs": [{"port": 2, "pcap": "left.pcap", "snap_bytes": 60}],
-    }
-    (directory / "config.json").write_text(json.dumps(config))
-    out = directory / "out"
-    command = [str(BINARY), "replay", "--config", str(directory / "config.json"), "--out", str(out)]
-    found = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    capture = (out / "left.pcap").read_bytes()
-    times, at = [], 24
-    while at < len(capture):
-        seconds, nanoseconds, held, _ = struct.unpack_from("<IIII", capture, at)
-        times.append(seconds * 1_000_000_000 + nanoseconds)
-        at += 16 + held
-    return json.loads((out / "summary.json").read_text()), times
+    summary, left = replay(directory, queue, {"generator": generator})
+    return summary, [time for time, _ in left]
 
 
 def arrivals(stop_ns: int, frame: int = FRAME) -> list[int]:
@@ -92,7 +63,7 @@ def test_a_rate_in_steps_passes_its_integral(tmp_path: Path, lengths: list[int],
     steps = list(zip(starts, [10**9, *rates], strict=False))
     period = sum(lengths)
     queue = {"rate_steps": {"steps": steps, "period_ns": period}, "delay_ns": 0}
-    summary, left = replay(tmp_path, queue, 2 * MILLISECOND)
+    summary, left = offered(tmp_path, queue, 2 * MILLISECOND)
     assert left == passed(steps, period, arrivals(2 * MILLISECOND))
     assert summary["queues"][0]["enqueued_packets"] == len(left)
 
@@ -124,38 +95,34 @@ def delivered(stamps: list[int], arrived: list[int], frame: int) -> list[int]:
 @pytest.mark.parametrize("stamps", [[1], [0, 1, 2, 3], [0, 0, 3, 3, 3, 7], [5, 40]])
 def test_a_trace_of_mahimahi_passes_as_mahimahi_says(tmp_path: Path, stamps: list[int], frame: int) -> None:
     (tmp_path / "trace").write_text("".join(f"{stamp}\n" for stamp in stamps))
-    _, left = replay(tmp_path, {"mahimahi": {"file": "trace"}}, MILLISECOND, frame)
+    _, left = offered(tmp_path, {"mahimahi": {"file": "trace"}}, MILLISECOND, frame)
     assert left == delivered(stamps, arrivals(MILLISECOND, frame), frame)
 
 
 def test_an_outage_holds_what_waits(tmp_path: Path) -> None:
     steps = [[0, OFFERED], [500_000, 0], [700_500_000, OFFERED]]
-    _, left = replay(tmp_path, {"rate_steps": {"steps": steps}}, MILLISECOND)
+    _, left = offered(tmp_path, {"rate_steps": {"steps": steps}}, MILLISECOND)
     gap = Fraction(FRAME * 8 * 10**9, OFFERED)
     outage = 700_000_000
     expected = [int((number + 1) * gap) for number in range(len(left))]
     assert left == [time if time <= 500_000 else time + outage for time in expected]
 
 
-def test_losses_and_copies_balance(tmp_path: Path) -> None:
-    """Arrivals less departures are tail drops; what a model loses or doubles is counted apart, by flow."""
+def test_drops_and_copies_balance(tmp_path: Path) -> None:
+    """Arrivals less departures are tail drops; what is doubled is counted apart, by flow."""
     queue = {
         "rate_bps": OFFERED // 2,
         "limit_packets": 20,
         "delay_ns": 100_000,
         "variation": {"jitter": {"normal_ns": 30_000}, "reorder": True, "duplicate": 0.1, "seed": 5},
-        "loss": {"gilbert_elliott": {"p": 0.05, "r": 0.3, "h": 0.1, "k": 0.99, "seed": 3}},
     }
-    summary, left = replay(tmp_path, queue, 20 * MILLISECOND)
+    summary, left = offered(tmp_path, queue, 20 * MILLISECOND)
     found = summary["queues"][0]
-    lost = found["lost"]["gilbert_elliott"]
-    offered = summary["inputs"][0]["packets"]
-    assert offered == found["enqueued_packets"] + found["dropped_packets"] + lost["packets"]
-    assert lost["packets"] == sum(flow["packets"] for flow in lost["flows"]) > 0
+    assert summary["inputs"][0]["packets"] == found["enqueued_packets"] + found["dropped_packets"]
     assert found["duplicated_packets"] == sum(flow["packets"] for flow in found["flow_duplicates"]) > 0
     assert found["dropped_packets"] == sum(flow["packets"] for flow in found["flow_drops"]) > 0
     assert len(left) == found["dequeued_packets"] + found["duplicated_packets"]
-    again, same = replay(tmp_path, queue, 20 * MILLISECOND)
+    again, same = offered(tmp_path, queue, 20 * MILLISECOND)
     assert (again, same) == (summary, left)
 
 
@@ -168,7 +135,6 @@ def test_losses_and_copies_balance(tmp_path: Path) -> None:
         ({"mahimahi": {"file": "none"}}, "none: No such file"),
         ({"mahimahi": {"file": "bad"}}, 'line 2: "x": allowed are milliseconds'),
         ({"variation": {"duplicate": 1.5}}, "queues[0]: variation: duplicate 1.5: allowed are 0 to 1"),
-        ({"loss": {"pattern": {"runs": [1, 0], "loop": True}}}, "queues[0]: loss: run 1 of a loss pattern"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, queue: dict[str, Any], message: str) -> None:
