@@ -38,6 +38,8 @@ Shape = tuple[int, int, int]
 EXAMPLE = REPOSITORY / "softswitch" / "switch" / "examples" / "constant-100g.json"
 ORDINARY = "in memory (pages of 4 KiB)"
 RATE = "packets_per_s"
+SCHEDULED = "as the first row, another rate every millisecond"
+MILLISECOND_NS = 1_000_000
 
 
 def run(runs: int) -> Outcome:
@@ -53,6 +55,7 @@ def run(runs: int) -> Outcome:
         contestants: dict[str, Contestant] = {
             _name(shape): partial(_replay, directory, config, startup_s) for shape, config in configs.items()
         }
+        contestants[SCHEDULED] = partial(_replay, directory, _scheduled(configs[BASE]), startup_s)
         laws: dict[str, Contestant] = {
             kind: partial(_replay, directory, config, managed_startup_s) for kind, config in managed.items()
         }
@@ -70,7 +73,7 @@ def run(runs: int) -> Outcome:
         }
         scaling = alternate(several, runs)
     header = ("Bottlenecks, flows of all, frame without FCS", "Million packets/s of one core", "Cost against the base")
-    table = Table(header, [_row(series, shape) for shape in shapes])
+    table = Table(header, [_row(series, name) for name in contestants])
     conditions = (
         f"`narrows-softswitch replay` pinned to one processor: {PACKETS:,} packets from a capture {memory} through "
         f"the program to bottlenecks of {RATE_BPS // 10**9} Gbit/s in all, a report for every packet into another "
@@ -105,7 +108,7 @@ def run(runs: int) -> Outcome:
         [(name, scaling.spread(name, RATE).text(1e-6), scaling.ratio(name, "1", RATE).text()) for name in scaling.runs],
     )
     data: dict[str, Any] = {"packets": PACKETS, "startup_s": startup_s, "base": _name(BASE), **series.as_json()}
-    data["cost_over_base"] = {_name(shape): series.ratio(_name(BASE), _name(shape), RATE).__dict__ for shape in shapes}
+    data["cost_over_base"] = {name: series.ratio(_name(BASE), name, RATE).__dict__ for name in contestants}
     data["queue_management"] = of_laws.as_json()
     data["one_second_at_100_gbps"] = second.as_json()
     data["replays_at_once"] = scaling.as_json()
@@ -123,8 +126,7 @@ def _name(shape: Shape) -> str:
     return f"{bottlenecks}, {flows:,}, {frame} B"
 
 
-def _row(series: Series, shape: Shape) -> tuple[str, ...]:
-    name = _name(shape)
+def _row(series: Series, name: str) -> tuple[str, ...]:
     rate = series.spread(name, RATE).text(1e-6)
     return (name, rate, series.ratio(_name(BASE), name, RATE).text())
 
@@ -198,6 +200,18 @@ def _prepare(directory: Path, shape: Shape) -> Path:
     ]
     path = directory / f"{stem}.json"
     path.write_text(json.dumps(config))
+    return path
+
+
+def _scheduled(config: Path) -> Path:
+    """The same configuration with a schedule: two rates in turn, 1 bit/s apart, so that queues do the same."""
+    data = json.loads(config.read_text())
+    for queue in data["queues"]:
+        rate = queue["rate_bps"]
+        steps = [(0, rate), (MILLISECOND_NS, rate + 1)]
+        queue["rate_steps"] = {"steps": steps, "period_ns": 2 * MILLISECOND_NS}
+    path = config.with_stem(f"{config.stem}-scheduled")
+    path.write_text(json.dumps(data))
     return path
 
 

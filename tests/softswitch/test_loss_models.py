@@ -96,6 +96,15 @@ def test_bursts_are_as_long_and_as_frequent_as_theory_says(tmp_path: Path) -> No
     assert (runs == 1).mean() == pytest.approx(model.r, rel=4 * ((1 - model.r) / model.r / len(runs)) ** 0.5)
 
 
+@pytest.mark.needs("stress", "narrows-softswitch")
+def test_ten_million_packets_are_within_one_percent_of_theory(tmp_path: Path) -> None:
+    """Standard errors are a sixth of that, and less."""
+    packets, model = 10_000_000, GilbertElliott(0.05, 0.3, 0.0, 1.0)
+    runs = runs_of_losses(passed(tmp_path, packets, bursts_of(model)), packets)
+    assert runs.mean() == pytest.approx(1 / model.r, rel=0.01)
+    assert runs.sum() / packets == pytest.approx(model.mean_loss, rel=0.01)
+
+
 @pytest.mark.needs("narrows-softswitch")
 def test_a_certain_chance_is_certain(tmp_path: Path) -> None:
     """Good and bad in turn, from the good one on: every second packet is lost."""
