@@ -520,7 +520,7 @@ def test_links_that_vary_are_set_and_read_back(network: Network, tmp_path: Path)
                 rate_bps=10_000_000,
                 rate_schedule=rate_message(RateSteps(((0, 5_000_000), (1_000_000, 0)), period_ns=2_000_000)),
                 delay_schedule=delay_message(DelaySteps(((0, 3_000_000),))),
-                loss=pb.Loss(pattern=pb.LossPattern(runs=[0, 5, 100])),
+                variation=pb.Variation(duplicate=1.0),
             )
             await switch.tm.configure(asked)
             found = await queue(switch, 2)
@@ -530,11 +530,9 @@ def test_links_that_vary_are_set_and_read_back(network: Network, tmp_path: Path)
             send(network, "sender", 8)
             await asyncio.sleep(0.3)
             found = await queue(switch, 2)
-            lost = {loss.cause: loss.packets for loss in found.losses}
-            assert lost == {pb.GILBERT_ELLIOTT: 0, pb.LOSS_PATTERN: 5}
-            assert (found.enqueued_packets, found.dropped_packets) == (3, 0)
-            flows = (await switch.tm.flow_drops(2, 0, pb.LOSS_PATTERN)).flows
-            assert [flow.packets for flow in flows] == [5]
+            assert (found.enqueued_packets, found.dropped_packets, found.duplicated_packets) == (8, 0, 8)
+            flows = (await switch.tm.flow_drops(2, 0, pb.DUPLICATE)).flows
+            assert [flow.packets for flow in flows] == [8]
             now = (await switch.tm.list()).timestamp_ns
             with pytest.raises(RunError, match=r"INVALID_ARGUMENT: epoch_ns 1: allowed is \d+ \(now\) or later"):
                 await switch.tm.start_schedules(1)
@@ -544,10 +542,7 @@ def test_links_that_vary_are_set_and_read_back(network: Network, tmp_path: Path)
             before = found.epoch
             for wrong, message in (
                 (pb.ConfigureRequest(port=2, rate_bps=1, unlimited=True), "rate_bps 1 and unlimited"),
-                (
-                    pb.ConfigureRequest(port=2, rate_bps=1, loss=pb.Loss(gilbert_elliott=pb.GilbertElliott(p=2.0))),
-                    "loss: p 2",
-                ),
+                (pb.ConfigureRequest(port=2, rate_bps=1, variation=pb.Variation(duplicate=2.0)), "duplicate 2"),
                 (pb.ConfigureRequest(port=2, rate_bps=1, rate_schedule=pb.RateSchedule()), "steps or opportunities"),
             ):
                 with pytest.raises(RunError, match=message):

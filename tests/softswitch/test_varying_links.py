@@ -135,6 +135,7 @@ def test_drops_and_copies_balance(tmp_path: Path) -> None:
         ({"mahimahi": {"file": "none"}}, "none: No such file"),
         ({"mahimahi": {"file": "bad"}}, 'line 2: "x": allowed are milliseconds'),
         ({"variation": {"duplicate": 1.5}}, "queues[0]: variation: duplicate 1.5: allowed are 0 to 1"),
+        ({"loss": {"pattern": {"runs": [1, 2]}}}, "unknown field `loss`"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, queue: dict[str, Any], message: str) -> None:

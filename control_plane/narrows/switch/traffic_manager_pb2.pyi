@@ -10,18 +10,14 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TAIL: _ClassVar[Cause]
-    GILBERT_ELLIOTT: _ClassVar[Cause]
-    LOSS_PATTERN: _ClassVar[Cause]
     DUPLICATE: _ClassVar[Cause]
     MANAGED: _ClassVar[Cause]
 TAIL: Cause
-GILBERT_ELLIOTT: Cause
-LOSS_PATTERN: Cause
 DUPLICATE: Cause
 MANAGED: Cause
 
 class ConfigureRequest(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "loss", "head_drop", "management")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "head_drop", "management")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -34,7 +30,6 @@ class ConfigureRequest(_message.Message):
     RATE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     DELAY_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     VARIATION_FIELD_NUMBER: _ClassVar[int]
-    LOSS_FIELD_NUMBER: _ClassVar[int]
     HEAD_DROP_FIELD_NUMBER: _ClassVar[int]
     MANAGEMENT_FIELD_NUMBER: _ClassVar[int]
     port: int
@@ -49,10 +44,9 @@ class ConfigureRequest(_message.Message):
     rate_schedule: RateSchedule
     delay_schedule: DelaySchedule
     variation: Variation
-    loss: Loss
     head_drop: bool
     management: Management
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., loss: _Optional[_Union[Loss, _Mapping]] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ...) -> None: ...
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ...) -> None: ...
 
 class Management(_message.Message):
     __slots__ = ("enabled", "index", "period_ns", "coupled", "fair")
@@ -170,36 +164,6 @@ class Samples(_message.Message):
     delay_ns: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, delay_ns: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class Loss(_message.Message):
-    __slots__ = ("gilbert_elliott", "pattern", "seed")
-    GILBERT_ELLIOTT_FIELD_NUMBER: _ClassVar[int]
-    PATTERN_FIELD_NUMBER: _ClassVar[int]
-    SEED_FIELD_NUMBER: _ClassVar[int]
-    gilbert_elliott: GilbertElliott
-    pattern: LossPattern
-    seed: int
-    def __init__(self, gilbert_elliott: _Optional[_Union[GilbertElliott, _Mapping]] = ..., pattern: _Optional[_Union[LossPattern, _Mapping]] = ..., seed: _Optional[int] = ...) -> None: ...
-
-class GilbertElliott(_message.Message):
-    __slots__ = ("p", "r", "h", "k")
-    P_FIELD_NUMBER: _ClassVar[int]
-    R_FIELD_NUMBER: _ClassVar[int]
-    H_FIELD_NUMBER: _ClassVar[int]
-    K_FIELD_NUMBER: _ClassVar[int]
-    p: float
-    r: float
-    h: float
-    k: float
-    def __init__(self, p: _Optional[float] = ..., r: _Optional[float] = ..., h: _Optional[float] = ..., k: _Optional[float] = ...) -> None: ...
-
-class LossPattern(_message.Message):
-    __slots__ = ("runs", "loop")
-    RUNS_FIELD_NUMBER: _ClassVar[int]
-    LOOP_FIELD_NUMBER: _ClassVar[int]
-    runs: _containers.RepeatedScalarFieldContainer[int]
-    loop: bool
-    def __init__(self, runs: _Optional[_Iterable[int]] = ..., loop: _Optional[bool] = ...) -> None: ...
-
 class StartSchedulesRequest(_message.Message):
     __slots__ = ("epoch_ns", "election_id", "role")
     EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
@@ -267,7 +231,7 @@ class ListResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "losses", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -291,7 +255,6 @@ class Queue(_message.Message):
     UNLIMITED_FIELD_NUMBER: _ClassVar[int]
     RATE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     DELAY_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
-    LOSSES_FIELD_NUMBER: _ClassVar[int]
     DUPLICATED_PACKETS_FIELD_NUMBER: _ClassVar[int]
     VARIATION_FIELD_NUMBER: _ClassVar[int]
     PUSHED_OUT_PACKETS_FIELD_NUMBER: _ClassVar[int]
@@ -323,7 +286,6 @@ class Queue(_message.Message):
     unlimited: bool
     rate_schedule: ScheduleStatus
     delay_schedule: ScheduleStatus
-    losses: _containers.RepeatedCompositeFieldContainer[LossCount]
     duplicated_packets: int
     variation: Variation
     pushed_out_packets: int
@@ -332,7 +294,7 @@ class Queue(_message.Message):
     managed_drop_bytes: int
     head_drop: bool
     management: Management
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[LossCount, _Mapping]]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ...) -> None: ...
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ...) -> None: ...
 
 class ScheduleStatus(_message.Message):
     __slots__ = ("entries", "period_ns", "epoch_ns")
@@ -343,16 +305,6 @@ class ScheduleStatus(_message.Message):
     period_ns: int
     epoch_ns: int
     def __init__(self, entries: _Optional[int] = ..., period_ns: _Optional[int] = ..., epoch_ns: _Optional[int] = ...) -> None: ...
-
-class LossCount(_message.Message):
-    __slots__ = ("cause", "packets", "bytes")
-    CAUSE_FIELD_NUMBER: _ClassVar[int]
-    PACKETS_FIELD_NUMBER: _ClassVar[int]
-    BYTES_FIELD_NUMBER: _ClassVar[int]
-    cause: Cause
-    packets: int
-    bytes: int
-    def __init__(self, cause: _Optional[_Union[Cause, str]] = ..., packets: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class FlowDropsRequest(_message.Message):
     __slots__ = ("port", "queue", "first_flow", "cause")

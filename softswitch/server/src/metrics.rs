@@ -4,7 +4,6 @@ use std::io;
 
 use narrows_metrics::{Endpoint, Labels, Page};
 use narrows_switch::io::{DataPath, Handle};
-use narrows_switch::line::LossCause;
 use narrows_switch::tm::QueueStatus;
 
 const NANOSECONDS: f64 = 1e9;
@@ -104,14 +103,11 @@ fn add_queues(page: &mut Page, queues: &[QueueStatus]) {
         "Packets that did not get through the queue",
         queues.iter().flat_map(|queue| {
             let counters = &queue.counters;
-            let lost = |cause: LossCause| counters.lost_packets[cause as usize];
             let causes = [
                 ("tail", counters.dropped_packets - counters.pool_dropped_packets),
                 ("pool", counters.pool_dropped_packets),
                 ("aqm", counters.managed_drop_packets),
                 ("flushed", counters.flushed_packets),
-                ("gilbert_elliott", lost(LossCause::GilbertElliott)),
-                ("loss_pattern", lost(LossCause::Pattern)),
             ];
             causes.map(|(cause, count)| (with(queue, cause), count))
         }),

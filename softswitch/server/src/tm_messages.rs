@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use narrows_proto::narrows::v1 as narrows;
-use narrows_switch::line::{DelaySteps, GilbertElliott, Jitter, LossCause, LossModel, LossPattern, Variation};
+use narrows_switch::line::{DelaySteps, Jitter, Variation};
 use narrows_switch::tm::{
-    Changes, DelayChange, FlowCause, LossChange, Management, Opportunities, QueueStatus, Rate, RateSchedule, Schedule,
-    Scheduling, Steps, NEVER,
+    Changes, DelayChange, FlowCause, Management, Opportunities, QueueStatus, Rate, RateSchedule, Schedule, Scheduling,
+    Steps, NEVER,
 };
 
 /// What a request asks for. Errors: name the field, and what is allowed.
@@ -26,7 +26,6 @@ pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
             steps: request.delay_schedule.map(delay_schedule).transpose()?,
             variation: request.variation.map(variation).transpose()?,
         },
-        loss: request.loss.map(loss).transpose()?,
         head_drop: request.head_drop,
         management: request.management.map(management).transpose()?,
     })
@@ -67,17 +66,6 @@ fn variation(given: narrows::Variation) -> Result<Variation, String> {
     Variation::new(jitter, given.reorder, given.duplicate, given.seed).map_err(|error| format!("variation: {error}"))
 }
 
-fn loss(given: narrows::Loss) -> Result<LossChange, String> {
-    use narrows::loss::Model;
-    let model = given.model.map(|model| match model {
-        Model::GilbertElliott(narrows::GilbertElliott { p, r, h, k }) => {
-            GilbertElliott::new(p, r, h, k).map(LossModel::GilbertElliott)
-        }
-        Model::Pattern(narrows::LossPattern { runs, r#loop }) => LossPattern::new(runs, r#loop).map(LossModel::Pattern),
-    });
-    Ok(LossChange { model: model.transpose().map_err(|error| format!("loss: {error}"))?, seed: given.seed })
-}
-
 fn management(given: narrows::Management) -> Result<Option<Management>, String> {
     use narrows::management::Scheduling as Kind;
     if !given.enabled {
@@ -111,17 +99,8 @@ pub fn flow_cause(cause: i32) -> Result<FlowCause, String> {
     match narrows::Cause::try_from(cause) {
         Ok(narrows::Cause::Tail) => Ok(FlowCause::Tail),
         Ok(narrows::Cause::Managed) => Ok(FlowCause::Managed),
-        Ok(narrows::Cause::GilbertElliott) => Ok(FlowCause::Loss(LossCause::GilbertElliott)),
-        Ok(narrows::Cause::LossPattern) => Ok(FlowCause::Loss(LossCause::Pattern)),
         Ok(narrows::Cause::Duplicate) => Ok(FlowCause::Duplicate),
-        Err(_) => Err(format!("cause {cause}: allowed are 0 to {}", narrows::Cause::Managed as i32)),
-    }
-}
-
-fn cause_message(cause: LossCause) -> narrows::Cause {
-    match cause {
-        LossCause::GilbertElliott => narrows::Cause::GilbertElliott,
-        LossCause::Pattern => narrows::Cause::LossPattern,
+        Err(_) => Err(format!("cause {cause}: allowed are 0 (tail), 3 (duplicate) and 4 (managed)")),
     }
 }
 
@@ -160,13 +139,6 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
         flushed_bytes: counters.flushed_bytes,
         rate_schedule: rate_schedule.map(|s| schedule_message(s.entries(), s.period_ns(), curve.epoch_ns)),
         delay_schedule: delay_schedule.map(|s| schedule_message(s.entries(), s.period_ns(), status.delay_epoch_ns)),
-        losses: LossCause::ALL
-            .map(|cause| narrows::LossCount {
-                cause: cause_message(cause).into(),
-                packets: counters.lost_packets[cause as usize],
-                bytes: counters.lost_bytes[cause as usize],
-            })
-            .into(),
         duplicated_packets: counters.duplicated_packets,
         variation: Some(variation_message(&status.variation)),
         pushed_out_packets: counters.pushed_out_packets,

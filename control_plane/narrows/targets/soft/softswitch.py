@@ -201,12 +201,6 @@ class Softswitch:
             for queue in answer.queues
             if queue.dropped_packets and queue.port not in queues_except
         ]
-        found += [
-            f"port {queue.port}: {loss.packets} packets lost by a model before a queue that is not the bottleneck's"
-            for queue in answer.queues
-            for loss in queue.losses
-            if loss.packets and queue.port not in queues_except
-        ]
         pool = sum(queue.pool_dropped_packets for queue in answer.queues)
         if pool:
             found.append(f"{pool} packets dropped because the switch's pool of {answer.pool_limit_packets} was full")

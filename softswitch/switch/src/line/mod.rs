@@ -1,11 +1,9 @@
-//! What a link does to packets beside queueing them: it loses some before the queue, and delays, reorders and doubles others
-//! behind it. A model knows packets one after the other, and times; it has random numbers of its own, by its seed.
+//! What a link does to packets behind its queue: it delays, reorders and doubles them. A model knows packets one after the other,
+//! and times; it has random numbers of its own, by its seed. What is lost before the queue is the P4 program's.
 // SPDX-License-Identifier: Apache-2.0
 mod delay;
-mod loss;
 
 pub use delay::{Delay, DelaySteps, Jitter, Variation};
-pub use loss::{GilbertElliott, Loss, LossCause, LossModel, LossPattern};
 
 use narrows_pipeline::Random;
 

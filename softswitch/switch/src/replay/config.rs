@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::link::{LossConfig, MahimahiConfig, RateConfig, StepsConfig, VariationConfig};
+use super::link::{MahimahiConfig, RateConfig, StepsConfig, VariationConfig};
 use crate::failure::Failure;
 use crate::tm::Scheduling;
 
@@ -143,8 +143,6 @@ pub struct QueueConfig {
     pub delay_steps: Option<StepsConfig>,
     /// What differs from packet to packet, on the whole port.
     pub variation: Option<VariationConfig>,
-    /// What is lost before the queue.
-    pub loss: Option<LossConfig>,
     /// A full queue drops its oldest packets.
     pub head_drop: Option<bool>,
     /// How the program manages it.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::config::{ManagementConfig, QueueConfig};
-use crate::line::{DelaySteps, GilbertElliott, Jitter, LossModel, LossPattern, Variation};
-use crate::tm::{Changes, DelayChange, LossChange, Management, Opportunities, Rate, RateSchedule, Schedule, Steps};
+use crate::line::{DelaySteps, Jitter, Variation};
+use crate::tm::{Changes, DelayChange, Management, Opportunities, Rate, RateSchedule, Schedule, Steps};
 
 /// A rate: bit/s, or the word `unlimited`.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -92,34 +92,6 @@ pub enum JitterConfig {
     Samples(Vec<i64>),
 }
 
-/// What is lost before the queue.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LossConfig {
-    /// Nothing any more.
-    None {},
-    /// In bursts.
-    GilbertElliott {
-        /// From good to bad.
-        p: f64,
-        /// From bad to good.
-        r: f64,
-        /// A packet passes in the bad state.
-        h: f64,
-        /// A packet passes in the good state.
-        k: f64,
-        /// Of what is drawn.
-        seed: u64,
-    },
-    /// By position.
-    Pattern {
-        /// Packets that pass and that are lost, in turn.
-        runs: Vec<u64>,
-        /// Begins again at its end.
-        r#loop: bool,
-    },
-}
-
 /// The instants of a Mahimahi trace in nanoseconds. Errors: name the line.
 fn mahimahi(path: &Path) -> Result<Vec<u64>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -148,17 +120,6 @@ fn rate_schedule(given: &QueueConfig) -> Result<Option<RateSchedule>, String> {
             Ok(Some(RateSchedule { schedule: Schedule::Opportunities(Arc::new(made)), epoch_ns }))
         }
     }
-}
-
-fn loss(given: &LossConfig) -> Result<LossChange, String> {
-    let (model, seed) = match given {
-        LossConfig::None {} => (None, 0),
-        LossConfig::GilbertElliott { p, r, h, k, seed } => {
-            (Some(LossModel::GilbertElliott(GilbertElliott::new(*p, *r, *h, *k)?)), *seed)
-        }
-        LossConfig::Pattern { runs, r#loop } => (Some(LossModel::Pattern(LossPattern::new(runs.clone(), *r#loop)?)), 0),
-    };
-    Ok(LossChange { model, seed })
 }
 
 fn variation(given: &VariationConfig) -> Result<Variation, String> {
@@ -192,7 +153,6 @@ pub fn changes(given: &QueueConfig) -> Result<Changes, String> {
             steps: steps.transpose()?,
             variation: given.variation.as_ref().map(variation).transpose()?,
         },
-        loss: given.loss.as_ref().map(loss).transpose().map_err(|error| format!("loss: {error}"))?,
         head_drop: given.head_drop,
         management: given.management.map(management).transpose().map_err(|error| format!("management: {error}"))?,
     })

@@ -25,7 +25,6 @@ use source::Source;
 use crate::earliest::Earliest;
 use crate::failure::Failure;
 use crate::forwarding::{CloneSession, Forwarding, MAX_SESSION};
-use crate::line::LossCause;
 use crate::switch::{PortKind, Switch};
 use crate::tm::{FlowCause, PORTS, PRIORITIES};
 
@@ -262,11 +261,6 @@ impl Run {
                 flows.collect::<Vec<_>>()
             };
             let counters = queue.counters;
-            let lost = LossCause::ALL.map(|cause| {
-                let (packets, bytes) = (counters.lost_packets[cause as usize], counters.lost_bytes[cause as usize]);
-                json!({"packets": packets, "bytes": bytes, "flows": flows(FlowCause::Loss(cause))})
-            });
-            let [gilbert_elliott, pattern] = lost;
             let rate = queue.curve.rate.bps().map_or(json!("unlimited"), |rate| json!(rate));
             json!({
                 "port": queue.port, "queue": queue.priority, "rate_bps": rate,
@@ -279,7 +273,6 @@ impl Run {
                 "depth_packets": queue.depth_packets, "depth_bytes": queue.depth_bytes,
                 "peak_depth_packets": counters.peak_depth_packets, "peak_depth_bytes": counters.peak_depth_bytes,
                 "flow_drops": flows(FlowCause::Tail),
-                "lost": {"gilbert_elliott": gilbert_elliott, "pattern": pattern},
                 "duplicated_packets": counters.duplicated_packets, "flow_duplicates": flows(FlowCause::Duplicate),
             })
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::curve::{Curve, Rate, Schedule, NEVER};
 use super::queue::{Counters, Drops, FlowCause, MAX_DROPPED_FLOWS};
 use super::{Management, TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS, PRIORITIES};
-use crate::line::{Delay, DelaySteps, Loss, LossModel, Variation};
+use crate::line::{Delay, DelaySteps, Variation};
 
 /// Settings to change; `None` leaves one as it is.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +22,6 @@ pub struct Changes {
     pub delay_ns: Option<u64>,
     /// How the delay of the whole port differs from a constant one.
     pub delay: DelayChange,
-    /// What is lost before the queue.
-    pub loss: Option<LossChange>,
     /// Whether a full queue drops its oldest packets, not the newest.
     pub head_drop: Option<bool>,
     /// How the program manages the queue; `Some(None)`: it does not.
@@ -48,15 +46,6 @@ pub struct DelayChange {
     pub variation: Option<Variation>,
 }
 
-/// Another way to lose packets.
-#[derive(Debug, Clone)]
-pub struct LossChange {
-    /// `None`: none is lost any more.
-    pub model: Option<LossModel>,
-    /// Of all that is drawn.
-    pub seed: u64,
-}
-
 /// Settings, depth and counters of one queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueStatus {
@@ -78,8 +67,6 @@ pub struct QueueStatus {
     pub delay_epoch_ns: u64,
     /// What differs from packet to packet behind the queue.
     pub variation: Variation,
-    /// What is lost before the queue.
-    pub loss: Option<LossModel>,
     /// A full queue drops its oldest packets.
     pub head_drop: bool,
     /// How the program manages it.
@@ -97,7 +84,7 @@ pub struct QueueStatus {
 impl<P> TrafficManager<P> {
     /// Changes settings of a queue at `now_ns` (every event up to then must have been polled). Returns its new epoch.
     ///
-    /// A new rate and a new delay hold at once, also for the packet in service; a new limit or loss from the next arrival. Errors: the name of the setting that is out of range, and its range; nothing is changed then.
+    /// A new rate and a new delay hold at once, also for the packet in service; a new limit from the next arrival. Errors: the name of the setting that is out of range, and its range; nothing is changed then.
     pub fn configure(&mut self, (port, priority): (u16, u8), now_ns: u64, changes: Changes) -> Result<u64, String> {
         if let Some(rate) = changes.rate.and_then(Rate::bps).filter(|rate| *rate > MAX_RATE_BPS) {
             return Err(format!("rate_bps {rate}: allowed are 0 to {MAX_RATE_BPS}"));
@@ -141,9 +128,6 @@ impl<P> TrafficManager<P> {
         }
         if let Some(head_drop) = changes.head_drop {
             queue.head_drop = head_drop;
-        }
-        if let Some(LossChange { model, seed }) = changes.loss {
-            queue.loss = model.map(|model| Box::new(Loss::new(model, seed)));
         }
         Ok(queue.start_epoch())
     }
@@ -190,7 +174,6 @@ impl<P> TrafficManager<P> {
             delay_steps: self.delays[queue.exit_port].steps.clone(),
             delay_epoch_ns: self.delays[queue.exit_port].epoch_ns,
             variation: self.delays[queue.exit_port].variation().clone(),
-            loss: queue.loss.as_ref().map(|loss| loss.model().clone()),
             head_drop: queue.head_drop,
             management: queue.management,
             epoch: queue.epoch(),
@@ -203,7 +186,7 @@ impl<P> TrafficManager<P> {
         all
     }
 
-    /// Packets of a queue by flow, in no order: what was dropped, lost or doubled. Errors: no such port or priority in v1model;
+    /// Packets of a queue by flow, in no order: what was dropped or doubled. Errors: no such port or priority in v1model;
     /// more flows than are told apart.
     pub fn flows(&self, port: u16, priority: u8, cause: FlowCause) -> Result<Vec<(u32, Drops)>, String> {
         let slot = Self::slot(port, priority).ok_or_else(|| no_such_queue(port, priority))?;

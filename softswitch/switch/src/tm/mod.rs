@@ -24,7 +24,7 @@ use narrows_pipeline::EgressMeta;
 use crate::earliest::Earliest;
 use crate::line::Delay;
 pub use clock::{ByteClock, MAX_RATE_BPS};
-pub use control::{Changes, DelayChange, LossChange, QueueStatus, RateSchedule};
+pub use control::{Changes, DelayChange, QueueStatus, RateSchedule};
 pub use curve::{Curve, Opportunities, Rate, Schedule, Steps, NEVER};
 use exits::Exits;
 pub use management::{Management, QueueState};
@@ -219,9 +219,6 @@ impl<P> TrafficManager<P> {
             return Admission::NoQueue(packet);
         };
         let queue = &mut self.queues[number];
-        if queue.loses(length, flow) {
-            return Admission::Dropped(packet);
-        }
         let arrival = Arrival { now_ns, priority, rid, length, flow };
         if !queue.admits(length) {
             if queue.pushes_out(length) {

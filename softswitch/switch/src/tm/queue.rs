@@ -1,4 +1,4 @@
-//! One FIFO of the traffic manager: losses before it, limits, shaper, and the line of packets on their way to the interface.
+//! One FIFO of the traffic manager: limits, shaper, and the line of packets on their way to the interface.
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::{HashMap, VecDeque};
 
@@ -8,7 +8,7 @@ use super::curve::NEVER;
 use super::management::{scheduling_of, Management, QueueState};
 use super::scheduler::{Scheduler, Scheduling};
 use super::shaper::Shaper;
-use crate::line::{Delay, Loss, LossCause};
+use crate::line::Delay;
 
 /// Packets and bytes of one flow that a queue dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,10 +85,6 @@ pub struct Counters {
     pub peak_depth_bytes: u64,
     /// Most packets that ever waited at once.
     pub peak_depth_packets: u64,
-    /// Packets that never reached the queue, by the number of the [`LossCause`].
-    pub lost_packets: [u64; LossCause::ALL.len()],
-    /// Their bytes.
-    pub lost_bytes: [u64; LossCause::ALL.len()],
     /// Packets that left the delay line twice.
     pub duplicated_packets: u64,
 }
@@ -100,8 +96,6 @@ pub enum FlowCause {
     Tail,
     /// Dropped by the program before the link's time was spent.
     Managed,
-    /// Lost before the queue.
-    Loss(LossCause),
     /// Left the delay line twice.
     Duplicate,
 }
@@ -167,13 +161,10 @@ pub(super) struct Queue<P> {
     finish_ns: u64,
     /// Its copy, if it leaves twice.
     copy: Option<Placed>,
-    /// Loses packets before they reach the queue.
-    pub loss: Option<Box<Loss>>,
     /// Those of departures follow from the others: see [`Queue::counters`].
     counters: Counters,
     flow_drops: ByFlow,
     flow_managed_drops: ByFlow,
-    flow_losses: [ByFlow; LossCause::ALL.len()],
     flow_duplicates: ByFlow,
 }
 
@@ -216,11 +207,9 @@ impl<P> Queue<P> {
             last: Placed::default(),
             finish_ns: 0,
             copy: None,
-            loss: None,
             counters: Counters::default(),
             flow_drops: ByFlow::default(),
             flow_managed_drops: ByFlow::default(),
-            flow_losses: Default::default(),
             flow_duplicates: ByFlow::default(),
         }
     }
@@ -293,27 +282,6 @@ impl<P> Queue<P> {
         self.depth_packets() == 0
     }
 
-    /// Whether an arriving packet of `length` bytes is lost before it reaches the queue; it is counted then.
-    #[inline]
-    pub fn loses(&mut self, length: u32, flow: Option<u32>) -> bool {
-        self.loss.is_some() && self.judge(length, flow)
-    }
-
-    #[inline(never)]
-    fn judge(&mut self, length: u32, flow: Option<u32>) -> bool {
-        let Some(loss) = &mut self.loss else {
-            return false;
-        };
-        if !loss.takes_next() {
-            return false;
-        }
-        let cause = loss.model().cause() as usize;
-        self.counters.lost_packets[cause] += 1;
-        self.counters.lost_bytes[cause] += u64::from(length);
-        self.flow_losses[cause].count(flow, length);
-        true
-    }
-
     #[cold]
     pub fn count_drop(&mut self, length: u32, flow: Option<u32>, refusal: Refusal) {
         self.counters.dropped_packets += 1;
@@ -343,7 +311,6 @@ impl<P> Queue<P> {
         match cause {
             FlowCause::Tail => &self.flow_drops,
             FlowCause::Managed => &self.flow_managed_drops,
-            FlowCause::Loss(cause) => &self.flow_losses[cause as usize],
             FlowCause::Duplicate => &self.flow_duplicates,
         }
     }

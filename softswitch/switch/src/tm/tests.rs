@@ -947,43 +947,6 @@ proptest! {
     }
 }
 
-/// What a model loses does not reach the queue: neither tail drops nor departures know of it, and flows are counted apart.
-#[test]
-fn losses_are_counted_apart_by_flow_and_cause() {
-    use crate::line::{GilbertElliott, LossCause, LossModel, LossPattern};
-    let mut tm = TrafficManager::new(usize::MAX);
-    let pattern = LossModel::Pattern(LossPattern::new(vec![2, 1], true).expect("not empty"));
-    let change = |model| Changes { loss: Some(LossChange { model, seed: 1 }), ..Changes::default() };
-    let changes = Changes { rate: Some(Rate::Bps(1_000)), limit_packets: Some(10), ..change(Some(pattern)) };
-    tm.configure(PORT, 0, changes).expect("in range");
-    let mut admitted = 0;
-    let offer = |tm: &mut TrafficManager<usize>, admitted: &mut u64, count: usize| {
-        for id in 0..count {
-            *admitted +=
-                u64::from(!matches!(tm.enqueue(0, PORT, 0, 100, Some(id as u32 % 2), id), Admission::Dropped(_)));
-        }
-    };
-    offer(&mut tm, &mut admitted, 30);
-    let always = GilbertElliott::new(0.0, 0.0, 0.0, 0.0).expect("probabilities");
-    tm.configure(PORT, 0, change(Some(LossModel::GilbertElliott(always)))).expect("in range");
-    offer(&mut tm, &mut admitted, 7);
-    tm.configure(PORT, 0, change(None)).expect("in range");
-    offer(&mut tm, &mut admitted, 3);
-    let counters = tm.status()[0].counters;
-    assert_eq!((counters.lost_packets, counters.lost_bytes), ([7, 10], [700, 1_000]));
-    // One is in service, ten wait; what else reached the queue was dropped at its tail.
-    assert_eq!((admitted, counters.enqueued_packets, counters.dropped_packets), (11, 11, 40 - 17 - 11));
-    let flows = |cause| {
-        let mut flows = tm.flows(PORT.0, PORT.1, cause).expect("exists");
-        flows.sort_unstable_by_key(|(flow, _)| *flow);
-        flows.iter().map(|(flow, drops)| (*flow, drops.packets)).collect::<Vec<_>>()
-    };
-    // Positions 2, 5, 8, ... of 30 that two flows share in turn.
-    assert_eq!(flows(FlowCause::Loss(LossCause::Pattern)), [(0, 5), (1, 5)]);
-    assert_eq!(flows(FlowCause::Loss(LossCause::GilbertElliott)), [(0, 4), (1, 3)]);
-    assert_eq!(flows(FlowCause::Tail).iter().map(|(_, packets)| packets).sum::<u64>(), 12);
-}
-
 #[test]
 fn schedules_begin_when_they_are_told_to() {
     let steps = || Schedule::Steps(Arc::new(Steps::new(vec![0], vec![8_000_000_000], None).expect("in order")));
