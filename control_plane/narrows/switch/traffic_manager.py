@@ -52,7 +52,7 @@ class TrafficManagerClient:
         return (await self._call("Hold", request, pb.HoldResponse, timeout_s=None)).timestamp_ns
 
     async def flow_drops(self, port: int, queue: int, cause: pb.Cause = pb.TAIL) -> pb.FlowDropsResponse:
-        """Packets of one queue by flow index, dropped or doubled, as the cause says; all, however many answers that takes."""
+        """Packets of one queue by flow index, dropped or doubled by a cause; all, however many answers that takes."""
         found = pb.FlowDropsResponse()
         request = pb.FlowDropsRequest(port=port, queue=queue, cause=cause)
         while True:
