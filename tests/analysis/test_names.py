@@ -13,7 +13,7 @@ import synthetic
 from matplotlib.patches import Rectangle
 from narrows.cli.table import bottleneck_lines, summary_table
 from narrows_analysis import AnalysisError, analyze_run, load, read_run, write_report
-from narrows_analysis.gallery import shares
+from narrows_analysis.gallery import figure
 from narrows_formats.flow_names import OTHER_GROUP
 from rich.console import Console
 
@@ -114,7 +114,7 @@ def test_traffic_of_others_has_its_share(tmp_path: Path) -> None:
     page = write_report(tmp_path / "run").read_text()
     assert "Traffic that is not the experiment&#39;s had" in page and f"{OTHER_GROUP}</" in page
     assert list(load(tmp_path / "run").table["flow"]) == ["mine-1", OTHER_GROUP]
-    (axes,) = shares(load(tmp_path / "run")).axes
+    (axes,) = figure(load(tmp_path / "run"), "shares").axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["mine-1", OTHER_GROUP]
     assert sum(bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)) == pytest.approx(100)
 
