@@ -81,7 +81,7 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
 
 
 def _owners(raw: pd.DataFrame, connections: Sequence[Connection]) -> list[int]:
-    """Which connection each reading is of, -1: none. What programs open is told by the addresses of its two ends."""
+    """Which connection each reading is of, -1: none. Connections of programs are known by their two addresses."""
     places = [(at, c, c.flow) for at, c in enumerate(connections)]
     by_ports = {(flow.src, c.src_port, flow.dst_port): at for at, c, flow in places if not flow.by_addresses}
     by_ends = {flow.ends: at for at, _, flow in places if flow.by_addresses}

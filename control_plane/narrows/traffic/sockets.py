@@ -45,7 +45,7 @@ class SocketSampler(ABC):
         self._results = results
         self._interval_ns = interval_ns
         self._offsets_s: dict[str, float] = {}
-        # Whose sockets are told by addresses, as those of programs.
+        # Sockets that are known by their addresses, as those of programs.
         self._with_programs = {flow.sender for flow in plan.flows if flow.by_addresses}
 
     @abstractmethod

@@ -134,7 +134,7 @@ def _at(time_ns: int) -> str:
 
 
 def _spun(name: str, from_ns: int, to_ns: int, spent_s: float) -> str:
-    """What a user is told of a program that kept time from passing."""
+    """The message about a program that kept time from passing."""
     passed_s = (to_ns - from_ns) / NANOSECONDS
     each = f", {spent_s / passed_s:.0f} s for each second" if to_ns > from_ns else ""
     return (
