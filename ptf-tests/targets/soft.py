@@ -69,7 +69,9 @@ class Softswitch(OneControl[Client]):
             for queue in range(QUEUES if port in DATA_PORTS and port != TWO_QUEUES_PORT else 1):
                 settings = {"unlimited": True, "limit_bytes": 0, "limit_packets": DEFAULT_LIMIT_PACKETS}
                 unmanaged = Management(enabled=False)
-                self._configure(port, queue, **settings, management=unmanaged, variation=Variation(), head_drop=False)
+                # A port has one line: a variation given with another of its queues is new settings for this one too.
+                steady = Variation() if queue == 0 else None
+                self._configure(port, queue, **settings, management=unmanaged, variation=steady, head_drop=False)
 
     def _configure(
         self,
