@@ -81,16 +81,14 @@ MUTATIONS = (
         "loss.LossRate",
     ),
     Mutation(
-        "a packet is judged by the state that it makes",
+        "the first packet finds the bad state",
         _PRIMITIVES,
         "            bad_states.read(is_bad, (bit<32>)bottleneck);\n            loss_states.apply();\n"
         "            if ((bit<33>)move < move_chance) {\n"
         "                bad_states.write((bit<32>)bottleneck, is_bad ^ 1);\n            }\n",
-        "            bad_states.read(is_bad, (bit<32>)bottleneck);\n            loss_states.apply();\n"
-        "            if ((bit<33>)move < move_chance) {\n"
-        "                is_bad = is_bad ^ 1;\n"
-        "                bad_states.write((bit<32>)bottleneck, is_bad);\n            }\n"
-        "            loss_states.apply();\n",
+        "            bad_states.read(is_bad, (bit<32>)bottleneck);\n            is_bad = is_bad ^ 1;\n"
+        "            loss_states.apply();\n            if ((bit<33>)move < move_chance) {\n"
+        "                bad_states.write((bit<32>)bottleneck, is_bad);\n            }\n",
         "loss.BurstsOfOne",
     ),
     Mutation(
@@ -106,13 +104,6 @@ MUTATIONS = (
         "        random(move, 32w0, 32w0xffffffff);",
         "        move = fate;",
         "loss.LossAndMoveAreDrawnApart",
-    ),
-    Mutation(
-        "bad states are left as good ones are",
-        _PRIMITIVES,
-        '            is_bad: exact @name("is_bad");',
-        '            is_bad & 0: exact @name("is_bad");',
-        "loss.BurstLoss",
     ),
     Mutation(
         "all that finds the bad state is lost",
