@@ -36,7 +36,7 @@ def test_messages_that_are_quoted_exist() -> None:
     parts = [
         part
         for row in rows
-        for part in re.split(r"'bbr'|narrows-softswitch|CAP_\.\.\.|bad interpreter", row)
+        for part in re.split(r"'bbr'|'\.\.\.'|narrows-softswitch|CAP_\.\.\.|bad interpreter", row)
         if part.strip()
     ]
     assert len(parts) >= 6

@@ -30,7 +30,7 @@ _CHIP_LACKS = {
     Ability.EXACT_RATE: "a shaper's bucket lets two frames or more through at once",
     Ability.MANAGED: "its program has no queue laws",
     Ability.LOSS_WITH_MEMORY: "its program loses packets independently of each other only",
-    Ability.VARYING_LINE: "it has no delay line",
+    Ability.VARYING_LINE: "its ports have no delay line",
 }
 _STORED = "the model stores what its traffic manager is told and neither shapes nor holds frames back"
 _MODEL_LACKS = {**_CHIP_LACKS, Ability.EXACT_RATE: _STORED, Ability.RATE: _STORED, Ability.HOLD: _STORED}

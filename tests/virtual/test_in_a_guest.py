@@ -297,7 +297,7 @@ def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
     assert collector is not None
     (programs / COLLECTOR).symlink_to(collector)
     script(programs / SOFTSWITCH, "while :; do :; done")
-    soon = "import narrows.virtual.watch as watch; watch.STILL_CPU_S = 1.0"
+    soon = "import narrows.virtual.watch as watch; watch.STILL_CPU_S = 6.0"
     process = start(tmp_path, SHORT, soon, programs)
     assert process.wait(PATIENCE_S) == 1
     said = (tmp_path / "said").read_text()
@@ -307,7 +307,7 @@ def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
 def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
     spin = script(tmp_path / "spin", "while :; do :; done")
     before = (
-        "from narrows.virtual import guest, measurement, watch; measurement.SOON_S = watch.STILL_CPU_S = 1.0; "
+        "from narrows.virtual import guest, measurement, watch; measurement.SOON_S = watch.STILL_CPU_S = 6.0; "
         f"words = guest.command_line; guest.command_line = lambda kernel, memory, _: words(kernel, memory, ['{spin}'])"
     )
     process = start(tmp_path, SHORT, before)
