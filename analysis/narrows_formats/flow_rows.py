@@ -52,6 +52,7 @@ COLUMNS = (
     Column("RTT min", "duration", _rtt("min"), brief=True),
     Column("delivered", "size", lambda flow: flow["bytes"]),
     Column("in flight mean", "size", lambda flow: flow["inflight_bytes"]["mean"], optional=True),
+    Column("ACKs compressed", "ratio", lambda flow: flow["ack_compression"], optional=True),
     Column("CE marks", "count", lambda flow: flow["ce_marks"], optional=True),
 )
 BRIEF = tuple(column for column in COLUMNS if column.brief)

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 5
+FORMAT = 6
 
 # Traffic that is not the experiment's is shown beside its flows from this part of the goodput on: below are iperf3's
 # control connections.
@@ -207,9 +207,10 @@ class ConnectionSummary(TypedDict):
 class FlowSummary(TypedDict):
     """One flow; ``fct_reason`` says why it has no completion time.
 
-    ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``datagrams`` is null of
-    TCP, ``responses`` of all but requests and video, ``video`` of all but that, ``connections`` of all but those and
-    what programs make; they are those behind the last link of the path.
+    ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``ack_compression`` is
+    null where acknowledgements are not reported, or only some of them. ``datagrams`` is null of TCP, ``responses`` of
+    all but requests and video, ``video`` of all but that, ``connections`` of all but those and what programs make; they
+    are those behind the last link of the path.
     """
 
     name: str
@@ -236,6 +237,7 @@ class FlowSummary(TypedDict):
     ce_marks: int | None
     inflight_bytes: InflightSummary
     inflight_source: str | None
+    ack_compression: float | None
     host_retransmits: int | None
     rtt_source: str | None
     links: list[str]

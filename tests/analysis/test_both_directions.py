@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from narrows_analysis.aggregation.both_directions import EchoTimes, Outstanding
+from narrows_analysis.aggregation.both_directions import AckSpacing, EchoTimes, Outstanding
 from narrows_analysis.metrics import rtt
+from narrows_analysis.metrics.acks import compressed_groups
 
 PACKETS = 400
 SEGMENT = 1448
@@ -70,3 +71,62 @@ def test_echoes_do_not_depend_on_the_batches(batches: int) -> None:
     assert echoes.rtt.count == len(expected) > 100
     assert (echoes.rtt.least, echoes.rtt.greatest) == (expected.min(), expected.max())
     assert echoes.rtt.mean == pytest.approx(expected.mean())
+
+
+# Acknowledgements of two segments each, at 20 Mbit/s, and how long one takes there itself; in ns.
+APART, ACK = 1_211_200, 26_400
+
+
+def acknowledgements(wait: int = 0) -> dict[str, np.ndarray]:
+    """Twenty of them, `APART` from each other; the queue holds data of `wait` ns when the sixth arrives."""
+    arrival = np.arange(20) * APART
+    departure = arrival.copy()
+    free = int(arrival[5]) + wait
+    for number in range(5, 20):
+        departure[number] = max(int(arrival[number]), free)
+        free = int(departure[number]) + ACK
+    return {
+        "timestamp": departure, "queue_delay": departure - arrival, "departures": np.arange(1, 21),
+        "payload_length": np.zeros(20, np.int64),
+    }  # fmt: skip
+
+
+def spacing(rows: dict[str, np.ndarray], batches: int = 1) -> AckSpacing:
+    found = AckSpacing()
+    for part in np.array_split(np.arange(len(rows["timestamp"])), batches):
+        found.add({name: values[part] for name, values in rows.items()})
+    return found
+
+
+@pytest.mark.parametrize("batches", [1, 3, 20, 40])
+def test_acknowledgements_that_wait_for_data_leave_close_together(batches: int) -> None:
+    """With a queue of 4.5 spacings numbers 5 to 9 leave from 9.5 spacings on, one behind the other; 10 finds it empty.
+
+    Of the 18 groups those from 5, 6 and 7 leave in two acknowledgements' time, that from 8 in less than half a spacing,
+    and that from 9 in 11 - 9.5 spacings less 4 acknowledgements' time, 1.41, which is less than 0.75 times 2. The one
+    before them is spread, from 4 to 9.5 spacings.
+    """
+    found = spacing(acknowledgements(round(4.5 * APART)), batches)
+    assert (found.compressed, found.groups) == (5, 18)
+    assert found.ratio == 5 / 18
+
+
+@pytest.mark.parametrize("wait", [0, ACK])
+def test_an_empty_queue_compresses_none(wait: int) -> None:
+    assert spacing(acknowledgements(wait)).ratio == 0
+
+
+def test_what_counts_as_compressed_allows_for_the_clock() -> None:
+    """8 units became 5, which is less than 6; of a clock of one unit it may have been 7 that became 6."""
+    assert compressed_groups([0, 4, 8], [10, 12, 15]).tolist() == [True]
+    assert compressed_groups([0, 4, 8], [10, 12, 15], resolution=1).tolist() == [False]
+    assert compressed_groups([0, 4], [10, 12]).tolist() == []
+
+
+def test_groups_that_data_or_missing_reports_interrupt_are_none() -> None:
+    rows = acknowledgements(round(4.5 * APART))
+    # Three groups hold number 7.
+    rows["payload_length"][7] = SEGMENT
+    assert spacing(rows).groups == 18 - 3
+    every_second = {name: values[::2] for name, values in acknowledgements().items()}
+    assert spacing(every_second).ratio is None

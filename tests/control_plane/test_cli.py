@@ -24,7 +24,7 @@ FLOW: dict[str, Any] = {
     **dict.fromkeys(
         ("throughput_bps", "aqm_drops", "loss_emulation_drops", "ce_marks", "host_retransmits", "rtt_source")
     ),
-    **dict.fromkeys(("fct_reason", "inflight_source")),
+    **dict.fromkeys(("fct_reason", "inflight_source", "ack_compression")),
     **{"links": ["bottleneck"], "limited_by": {}},
     **dict.fromkeys(("datagrams", "responses", "video", "connections")),
     **{"src": "10.0.0.1", "dst": "10.0.1.1", "inflight_bytes": {"mean": None, "max": None}},

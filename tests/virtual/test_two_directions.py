@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ LINK = "bottleneck: {rate: 20Mbit, buffer: 1bdp, rtt: 20ms, reverse: {rate: 20Mb
 DOWN, UP = "bottleneck", "bottleneck.reverse"
 # Of a full-size frame, and an acknowledgement (of two segments, RFC 1122, section 4.2.3.2) beside two of them.
 MOST = 20e6 * 1448 / 1514 * (1 - 66 / (2 * 1514 + 66))
+# Of groups of three acknowledgements, if data and acknowledgements were mixed by chance (metrics/acks.py): two frames
+# of data or fewer between them, of four on average.
+BY_CHANCE = math.exp(-4) * (1 + 4 + 8)
 
 
 def summary_of(tmp_path: Path, text: str) -> dict[str, Any]:
@@ -37,9 +41,18 @@ def test_two_flows_of_one_pair_of_hosts_share_each_link_as_data_and_acknowledgem
     for flow in summary["flows"]:
         # No more than beside the other's acknowledgements; two-way traffic leaves some of it unused.
         assert MOST / 2 < flow["goodput_bps"] < MOST
+        # Data of either flow stay together, and so do the acknowledgements that wait behind them.
+        assert BY_CHANCE < flow["ack_compression"] < 1
+    assert "ACKs\ncompressed" in (tmp_path / "out" / "report.html").read_text()
     for link in summary["links"]:
         acks = next(flow for flow in link["flows"] if flow["packets"] == "acks")
         assert acks["departures"] > 0
+
+
+def test_acknowledgements_alone_on_a_link_are_as_far_apart_behind_it(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, f"name: one\n{LINK}flows: [{{cca: cubic, duration: 2s}}]\n")
+    assert [flow["ack_compression"] for flow in summary["flows"]] == [0]
+    assert "compressed" not in (tmp_path / "out" / "report.html").read_text()
 
 
 @pytest.mark.needs("programs-kernel", "iperf3")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RTT and data in flight of each flow at the switch, from the reports of both of its directions, in bounded memory."""
+"""RTT, data in flight and spacing of acknowledgements of each flow at the switch, from the reports of both of its
+directions, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 from narrows_formats.summary import InflightSummary, RttSummary
 
+from narrows_analysis.metrics.acks import GROUP, compressed_groups
 from narrows_analysis.records.flow_table import FlowTable, reverse_keys
 from narrows_analysis.records.run_directory import Run
 
@@ -22,8 +24,10 @@ BATCH_ROWS = 1 << 19
 # Timestamps that wait for their echo, and acknowledgements for their effect, a flow; the oldest are given up.
 MAX_WAITING = 1 << 16
 COLUMNS = (
-    "bottleneck", "flow", "timestamp", "queue_delay", "payload_length", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr",
+    "bottleneck", "flow", "departures", "timestamp", "queue_delay", "payload_length", "tcp_seq", "tcp_ack", "tcp_tsval",
+    "tcp_tsecr",
 )  # fmt: skip
+_SPACING = ("timestamp", "queue_delay", "departures", "payload_length")
 
 
 @dataclass
@@ -141,13 +145,41 @@ class Outstanding:
 
 
 @dataclass
+class AckSpacing:
+    """Groups of successive acknowledgements, and how many of them a queue compressed (acks.compressed_groups, batch by
+    batch). Successive are those that left one after the other: none if only some packets are reported."""
+
+    groups: int = 0
+    compressed: int = 0
+    _before: Columns = field(default_factory=lambda: {name: np.zeros(0, np.int64) for name in _SPACING})
+
+    def add(self, back: Columns) -> None:
+        """Take packets of the direction of acknowledgements, in order of their arrival."""
+        rows = {name: np.concatenate((self._before[name], back[name])) for name in _SPACING}
+        # A segment with data is no acknowledgement; a group that it interrupts is none.
+        rows = {name: values[rows["payload_length"] == 0] for name, values in rows.items()}
+        left = rows["departures"]
+        successive = left[GROUP - 1 :] - left[: -(GROUP - 1)] == GROUP - 1
+        compressed = compressed_groups(rows["timestamp"] - rows["queue_delay"], rows["timestamp"], resolution=1)
+        self.groups += int(successive.sum())
+        self.compressed += int((successive & compressed).sum())
+        self._before = {name: values[-(GROUP - 1) :] for name, values in rows.items()}
+
+    @property
+    def ratio(self) -> float | None:
+        """Compressed groups over all; None where there are none."""
+        return self.compressed / self.groups if self.groups else None
+
+
+@dataclass
 class PathMeasures:
     """What both directions of a flow tell: RTT from the switch to the receiver and back, to the sender and back, in
-    time units, and bytes in flight. The sum of the two is the RTT of the path."""
+    time units, bytes in flight, and the spacing of acknowledgements. The sum of the two is the RTT of the path."""
 
     receiver: EchoTimes = field(default_factory=EchoTimes)
     sender: EchoTimes = field(default_factory=EchoTimes)
     outstanding: Outstanding = field(default_factory=Outstanding)
+    acks: AckSpacing = field(default_factory=AckSpacing)
 
     def add(self, data: Columns, back: Columns) -> None:
         """Take a batch of both directions."""
@@ -157,6 +189,7 @@ class PathMeasures:
         self.sender.add(back_arrival, back["tcp_tsval"], arrival[carries], data["tcp_tsecr"][carries])
         end = (data["tcp_seq"] + data["payload_length"]) & 0xFFFFFFFF
         self.outstanding.add(arrival[carries], end[carries], back_arrival, back["tcp_ack"], self._sender_rtt())
+        self.acks.add(back)
 
     def finish(self) -> None:
         """No more batches will come."""

@@ -218,6 +218,9 @@ def _flow_table(data: RunData) -> dict[str, Any]:
         note += f" RTT measured at {SWITCH_RTT_SOURCE}."
     if seen := {section["inflight_source"] or "" for section in summary["flows"]} - {""}:
         note += f" Bytes in flight from {', '.join(sorted(seen))}."
+    if any(section["ack_compression"] for section in summary["flows"]):
+        note += " ACKs compressed: part of the groups of three successive acknowledgements that left a queue on their "
+        note += "way in less than 75 % of the time in which they had come, so that they release a burst of data."
     if any(section["ce_marks"] for section in summary["flows"]):
         note += " CE marks are those of the queue."
     return table("flows", "Flows", names, rows, note, ("Flow", "CCA"))

@@ -109,6 +109,7 @@ def _joined(parts: list[FlowSummary]) -> FlowSummary:
         "rtt_source": first["rtt_source"],
         "inflight_bytes": first["inflight_bytes"],
         "inflight_source": first["inflight_source"],
+        "ack_compression": first["ack_compression"],
         "drops": sum(known) if len(known) == len(drops) else None,
         "aqm_drops": _sum([part["aqm_drops"] for part in parts]),
         "loss_emulation_drops": _sum([part["loss_emulation_drops"] for part in parts]),

@@ -334,6 +334,7 @@ def flow_sections(
             if inflight["mean"] is not None:
                 section["inflight_bytes"] = inflight
                 section["inflight_source"] = SWITCH_INFLIGHT_SOURCE
+            section["ack_compression"] = measures.acks.ratio
             rtt_s = measures.rtt_s(aggregation.clock.unit_s)
             if rtt_s["min"] is not None:
                 section["rtt_s"] = rtt_s
@@ -352,7 +353,7 @@ def _flow_section(
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
         "fct_s": None, "fct_reason": _no_completion(flow, None), "throughput_bps": None, "share": None,
         "aqm_drops": None, "loss_emulation_drops": None, "ce_marks": None,
-        "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None,
+        "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None, "ack_compression": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
         "links": list(flow.links), "limited_by": {}, "datagrams": host.datagrams, "responses": host.responses,
         "video": host.viewed,
