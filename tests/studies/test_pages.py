@@ -20,6 +20,7 @@ from narrows_analysis.studies.page import (
     publish,
     render,
     results_path,
+    title,
     verdict_counts,
 )
 from narrows_analysis.studies.results import read_results, write_results
@@ -28,9 +29,21 @@ DOCS = Path(__file__).parents[2] / "docs" / "studies"
 CLAYPOOL = STUDIES["claypool2019"]
 
 
+def pages(first: Path) -> str:
+    """The text of a study's pages: its verdicts, and what there is of each figure."""
+    figures = sorted(first.with_suffix("").glob("*.md"))
+    return "".join(page.read_text(encoding="utf-8") for page in (first, *figures))
+
+
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-def test_the_committed_page_is_the_code_s(study: Study) -> None:
-    assert (DOCS / f"{study.name}.md").read_text(encoding="utf-8") == render(study, DOCS)
+def test_the_committed_pages_are_the_code_s(study: Study) -> None:
+    made = render(study, DOCS)
+    committed = [DOCS / f"{study.name}.md", *(DOCS / study.name).glob("*.md")]
+    assert {str(page.relative_to(DOCS)): page.read_text(encoding="utf-8") for page in committed} == made
+    # What the page is of is its title, and every figure that was run is listed on it.
+    first, *figures = made
+    assert made[first].startswith(f"# {title(study)}\n") and f'"{title(study)}"' in study.citation
+    assert all(f"]({figure})" in made[first] for figure in figures)
 
 
 def test_the_readme_counts_the_verdicts() -> None:
@@ -100,18 +113,18 @@ def test_a_page_says_what_can_be_made_again(tmp_path: Path) -> None:
         (some, f"{known}; 2 older runs have none, and cannot be made again to the bit."),
         (every, f"{known}."),
     ):
-        assert said in publish(CLAYPOOL, found, tmp_path / "no-runs", tmp_path).read_text()
+        assert said in pages(publish(CLAYPOOL, found, tmp_path / "no-runs", tmp_path))
 
 
 def test_a_page_says_how_much_of_a_text_is_not_mapped(tmp_path: Path) -> None:
-    text = publish(replace(CLAYPOOL, claims=40), results(0.11), tmp_path / "no-runs", tmp_path).read_text()
+    text = pages(publish(replace(CLAYPOOL, claims=40), results(0.11), tmp_path / "no-runs", tmp_path))
     # 32 are listed.
     assert "a reader of the whole text counted 40, of which 8 are not mapped." in text
 
 
 @pytest.mark.parametrize(("loss", "verdict"), [(0.11, "agrees"), (0.02, "differs")])
 def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, verdict: str) -> None:
-    page = publish(CLAYPOOL, results(loss), tmp_path / "no-runs", tmp_path).read_text()
+    page = pages(publish(CLAYPOOL, results(loss), tmp_path / "no-runs", tmp_path))
     line = next(line for line in page.splitlines() if "| loss is 11 % at 0.5 BDP" in line)
     setting = "buffer 0.5bdp, rate 80Mbit, count 4"
     assert line.startswith("| figure 7 |")
@@ -129,23 +142,23 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
     assert results_path(CLAYPOOL, "quick", tmp_path).exists()
     # Drawn from the results; what is drawn from runs is left out without them.
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["claypool2019-7-1-quick.png"]
-    assert "figures/claypool2019-7-1-quick.png" in page
+    assert "(../figures/claypool2019-7-1-quick.png)" in page
 
 
 def test_the_page_says_how_much_of_it_was_run(tmp_path: Path) -> None:
     published = {"points": 1000, "traffic_s": 360_000.0, "left_s": 1_080_000.0}
     quick = replace(results(0.1), machine={**results(0.1).machine, "clock": "virtual", "published": published})
-    page = publish(CLAYPOOL, quick, tmp_path, tmp_path).read_text()
+    page = pages(publish(CLAYPOOL, quick, tmp_path, tmp_path))
     assert "ran on target `soft` in virtual time: 3 runs" in page
     assert "**Extent.** Of 1,000 published runs (100 h of traffic) 0 are here." in page
     assert "The rest takes about 300 h on one processor of that machine, 5 h on 64." in page
     # What is left is what the full variant says, if it was run.
     full: Variant = "full"
     rest = replace(quick, variant=full, machine={**quick.machine, "published": {**published, "left_s": 10_800.0}})
-    page = publish(CLAYPOOL, rest, tmp_path, tmp_path).read_text()
+    page = pages(publish(CLAYPOOL, rest, tmp_path, tmp_path))
     assert "(100 h of traffic) 3 are here. The rest takes about 3 h on one processor of that machine, 3 min on" in page
     nothing = replace(rest, machine={**quick.machine, "published": {**published, "left_s": 0.0}})
-    assert "The rest" not in publish(CLAYPOOL, nothing, tmp_path, tmp_path).read_text()
+    assert "The rest" not in pages(publish(CLAYPOOL, nothing, tmp_path, tmp_path))
 
 
 def test_claims_and_figures_for_a_paper(tmp_path: Path) -> None:
@@ -239,7 +252,7 @@ def test_a_control_says_whether_a_difference_goes_away(
     points = tuple(replace(point, experiment="longer") for point in results(longer or 0.0).points)
     control = replace(results(0.0), variant=variant, points=points if longer is not None else ())
     publish(LONGER, control, tmp_path, tmp_path)
-    page = publish(LONGER, results(quick), tmp_path, tmp_path).read_text()
+    page = pages(publish(LONGER, results(quick), tmp_path, tmp_path))
     value = f"buffer 0.5bdp, rate 80Mbit, count 4: {(longer or 0) * 100:g} % (+-0 %, n=3)"
     assert [line for line in page.splitlines() if line.startswith("- **Control**")] == [note.format(value)]
     # What a control gives is no verdict of the study.

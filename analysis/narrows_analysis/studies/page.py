@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's page: every published statement, ours, and the verdict; all of it computed from results."""
+"""A study's pages: every published statement, ours, and the verdict, and a page for each figure with what was measured
+there; all of it computed from results."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +18,14 @@ from narrows_analysis.studies.checks import picks
 from narrows_analysis.studies.evaluate import Finding, evaluate_all, evidence, moved, verdict_text
 from narrows_analysis.studies.explain import explain
 from narrows_analysis.studies.model import LINKS, Control, Point, Results, Study, StudyFigure, Variant, number
-from narrows_analysis.studies.plots import draw_all, image_name
+from narrows_analysis.studies.plots import draw_all, image_name, slug
 from narrows_analysis.studies.results import figure_points, points_of, read_results, write_results
 
 VARIANTS: tuple[Variant, ...] = ("full", "quick")
 CONTROLS: tuple[Variant, ...] = ("controls", *LINKS)
 RESULTS, FIGURES = "results", "figures"
 SHOWN = 12  # digits of a commit or digest that a page has
+MADE = "<!-- Made by `narrows study --publish`; changes made by hand are lost. -->"
 LINK_CAVEAT = (
     "**Controls through other links** take the place of the switch, and of nothing else: hosts, their kernel, netem "
     "and how sockets are read are the same. What differs there as well is not due to the switch; it may be due to any "
@@ -116,7 +119,7 @@ def claims(study: Study, results: Results) -> pd.DataFrame:
 
 
 def publish(study: Study, results: Results, runs: Path, place: Path, formats: Sequence[str] = ()) -> Path:
-    """Write the page of a study, with figures and results, into a directory.
+    """Write the pages of a study, with figures and results, into a directory; returns the first one.
 
     Args:
         study: the study.
@@ -135,10 +138,12 @@ def publish(study: Study, results: Results, runs: Path, place: Path, formats: Se
 
 
 def write_page(study: Study, place: Path) -> Path:
-    """Write the page from the results and figures that are in a directory, into it."""
-    page = place / f"{study.name}.md"
-    page.write_text(render(study, place), encoding="utf-8")
-    return page
+    """Write the pages from the results and figures that are in a directory, into it; returns the first one."""
+    pages = render(study, place)
+    for name, text in pages.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text, encoding="utf-8")
+    return place / next(iter(pages))
 
 
 def results_path(study: Study, variant: str, place: Path) -> Path:
@@ -146,17 +151,33 @@ def results_path(study: Study, variant: str, place: Path) -> Path:
     return place / RESULTS / f"{study.name}.{variant}.json"
 
 
-def render(study: Study, place: Path) -> str:
-    """The page as Markdown, from the results and figures that are in a directory."""
+def title(study: Study) -> str:
+    """What the publication is called."""
+    quoted = re.search(r'"([^"]+)"', study.citation)
+    return quoted[1] if quoted else study.name
+
+
+def render(study: Study, place: Path) -> dict[str, str]:
+    """Every page as Markdown, by its path, from the results and figures that are in a directory.
+
+    The first has the verdicts; each other one is of a figure, in a directory of the study's name.
+    """
     results, controls = (
         [read_results(path) for variant in variants if (path := results_path(study, variant, place)).exists()]
         for variants in (VARIANTS, CONTROLS)
     )
     judged = [(one, findings(study, one)) for one in results]
+    controlled = [(one, control_findings(study, one)) for one in controls]
+    figures = {}
+    for figure in study.figures:
+        if lines := _figure(study, figure, judged, controlled, place):
+            head = [f"# {_heading(figure)}", "", MADE, "", f"Of [{title(study)}](../{study.name}.md).", ""]
+            caveat = LINK_CAVEAT if any(line.startswith("- **Control**") for line in lines) else ()
+            figures[f"{study.name}/{slug(figure.id)}.md"] = (figure, [*head, *caveat, *lines])
     lines = [
-        f"# {study.name}",
+        f"# {title(study)}",
         "",
-        "<!-- Made by `narrows study --publish`; changes made by hand are lost. -->",
+        MADE,
         "",
         f"{study.citation}.",
         "",
@@ -168,13 +189,17 @@ def render(study: Study, place: Path) -> str:
         *_machines(results),
         *_verdicts(study, results),
         *_claims(study, judged),
-        *(LINK_CAVEAT if any(control.link for control in study.controls) else ()),
     ]
-    controlled = [(one, control_findings(study, one)) for one in controls]
-    for figure in study.figures:
-        lines += _figure(study, figure, judged, controlled, place)
+    if figures:
+        lines += ["## Figures", "", "Plots, what was measured where ours differs, and controls:", ""]
+        lines += [f"- [{_heading(figure)}]({name})" for name, (figure, _) in figures.items()] + [""]
     lines += _skipped(results)
-    return "\n".join(lines).rstrip() + "\n"
+    pages = {f"{study.name}.md": lines} | {name: text for name, (_, text) in figures.items()}
+    return {name: "\n".join(text).rstrip() + "\n" for name, text in pages.items()}
+
+
+def _heading(figure: StudyFigure) -> str:
+    return f"{'Figure ' if figure.id[0].isdigit() else ''}{figure.id}: {figure.title}"
 
 
 def _machines(results: Sequence[Results]) -> list[str]:
@@ -268,10 +293,8 @@ def _claims(study: Study, judged: Judged) -> list[str]:
 
 
 def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Controlled, place: Path) -> list[str]:
-    lines = [
-        f"## Figure {figure.id}: {figure.title}" if figure.id[0].isdigit() else f"## {figure.id}: {figure.title}",
-        "",
-    ]
+    """What there is of a figure beside its verdicts; nothing where it was not run and has no rule that changed."""
+    lines = []
     for statement in figure.statements:
         if statement.changed:
             lines += [f"- **Rule changed after data were seen**, *{statement.says}*: {statement.changed}", ""]
@@ -284,7 +307,7 @@ def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Contr
         for one, _ in judged:
             image = image_name(study, figure, place_of, one.variant)
             if (place / FIGURES / image).exists():
-                lines += [f"![{plot.title} ({one.variant})]({FIGURES}/{image})", ""]
+                lines += [f"![{plot.title} ({one.variant})](../{FIGURES}/{image})", ""]
     return lines
 
 

@@ -40,8 +40,12 @@ SOCKET_SCALES = {"cwnd_bytes": 1e3, "pacing_rate_bps": 1e6}
 
 def image_name(study: Study, figure: StudyFigure, position: int, variant: str) -> str:
     """File name of a plot."""
-    name = re.sub(r"[^a-z0-9]+", "-", figure.id.lower())
-    return f"{study.name}-{name}-{position + 1}-{variant}.png"
+    return f"{study.name}-{slug(figure.id)}-{position + 1}-{variant}.png"
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())
 
 
 def draw_all(study: Study, results: Results, runs: Path, place: Path, formats: Sequence[str] = ()) -> list[Path]:
