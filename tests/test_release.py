@@ -54,6 +54,14 @@ def test_the_version_is_in_one_place() -> None:
     assert (__version__, citation["version"], released[0]) == (cargo, cargo, cargo)
 
 
+def test_the_repository_is_named_alike() -> None:
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    (site,) = re.findall("^repo_url: (.*)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert citation["repository-code"] == site == urls["Repository"]
+    assert all(url.startswith(site) for url in urls.values())
+
+
 def test_a_wheel_has_what_the_package_reads(checkout: Path) -> None:
     built = wheel(checkout, None)
     assert Path(str(built.filename)).name == f"narrows-{__version__}-py3-none-any.whl"
