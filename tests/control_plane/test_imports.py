@@ -11,7 +11,7 @@ COMMAND_LINE = {"typer", "click", "shellingham", "annotated_doc", "typing_extens
 OURS = {
     "narrows", "narrows.cli", "narrows.errors", "narrows.studies", "narrows.studies.processors", "narrows.targets",
     "narrows.targets.registry", "narrows_analysis", "narrows_analysis.studies", "narrows_analysis.studies.names",
-    "narrows_formats", "narrows_formats.files", "narrows_formats.units",
+    "narrows_formats", "narrows_formats.files", "narrows_formats.plugins", "narrows_formats.units",
     *(f"narrows.cli.{command}" for command in ("analyze", "benchmark", "calibrate", "check", "clean", "collect",
                                                "collector_command", "compare", "doctor", "export", "kernel", "new",
                                                "options", "plan", "report", "run", "runs", "schema", "shell", "streams",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from distributions import install
 from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
 from narrows.hosts.process import start_time
 from narrows.hosts.state import RunState, all_runs, existing_namespaces
@@ -21,15 +23,11 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
 pytestmark = [pytest.mark.needs("root", SOFTSWITCH, COLLECTOR), pytest.mark.parallel_safe]
 
-# ``narrows study`` with one study more, whose experiments are elsewhere.
-NARROWS = """
-import functools, pathlib, sys
-from narrows.cli import main
-from narrows.studies import catalogue
+# What a study is that another distribution adds; its experiments are beside it.
+TINY = """
 from narrows_analysis.studies.model import Study, StudyFigure
-catalogue.STUDIES["tiny"] = Study("tiny", "A", "B", "C", (StudyFigure(id="1", experiment="one", title="title"),))
-catalogue.study_points = functools.partial(catalogue.study_points, root=pathlib.Path(sys.argv.pop(1)))
-main()
+
+STUDY = Study("tiny", "A", "B", "C", (StudyFigure(id="1", experiment="one", title="title"),))
 """
 ONE: dict[str, Any] = {
     "name": "one",
@@ -37,13 +35,14 @@ ONE: dict[str, Any] = {
     "flows": [{"cca": "cubic", "duration": "3s"}],
     "sweep": {"bottleneck.buffer": ["2bdp", "4bdp"]},
 }
+EXPERIMENT = "experiments/tiny/one.yaml"
 FIRST, SECOND = "0001-buffer=2bdp", "0002-buffer=4bdp"
 
 
 # What is the other's: its command, where its points are, and what its directory holds beside them in the end.
 KINDS = {
     "study": (["study", "tiny", "--real-time"], "one", ["figures", "results", "results.json", "tiny.md"]),
-    "sweep": (["run", "tiny/one.yaml"], "", ["intervals.csv", "report.html", "sweep.json", "sweep.parquet"]),
+    "sweep": (["run", EXPERIMENT], "", ["intervals.csv", "report.html", "sweep.json", "sweep.parquet"]),
 }
 
 
@@ -53,8 +52,9 @@ class Command:
     def __init__(self, path: Path, kind: str, name: str) -> None:
         self._said = path / name
         with self._said.open("w") as said:
-            command = [sys.executable, "-c", NARROWS, str(path), *KINDS[kind][0], "--out", str(path / "out")]
-            self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, cwd=path)
+            command = [str(Path(sys.executable).with_name("narrows")), *KINDS[kind][0], "--out", str(path / "out")]
+            environment = {**os.environ, "PYTHONPATH": str(path)}
+            self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, cwd=path, env=environment)
 
     @property
     def said(self) -> str:
@@ -79,8 +79,9 @@ def left_of(state: RunState) -> list[str]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "one.yaml").write_text(yaml.safe_dump(ONE))
+    install(tmp_path, "others", TINY, "[narrows.studies]\ntiny = others:STUDY\n")
+    (tmp_path / EXPERIMENT).parent.mkdir(parents=True)
+    (tmp_path / EXPERIMENT).write_text(yaml.safe_dump(ONE))
     yield tmp_path
     for state in all_runs():
         if any(str(tmp_path) in directory for directory in state.directories):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All studies by name."""
+"""All of our studies by name."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from narrows_formats import plugins
 
 from narrows_analysis.studies.model import Study
-from narrows_analysis.studies.names import NAMES
+from narrows_analysis.studies.names import NAMES, OFFERS
 
-STUDIES: dict[str, Study] = {name: import_module(f"narrows_analysis.studies.{name}").STUDY for name in NAMES}
+STUDIES: dict[str, Study] = {name: plugins.load(OFFERS[name][:1]) for name in NAMES}

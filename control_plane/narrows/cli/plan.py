@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from narrows.errors import InputError
-from narrows.targets.registry import IN_A_LAB, TOFINO
+from narrows.targets.registry import TOFINO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from narrows.targets.soft.planner import PlannedSetting
     from narrows.targets.tofino.writes.planned import PlannedWrite
 
-EXAMPLES = {TOFINO: "inventory.example.yaml", "soft": "soft-inventory.example.yaml"}
+EXAMPLES = {"soft": "soft-inventory.example.yaml", TOFINO: "inventory.example.yaml"}
 Planned: TypeAlias = "PlannedWrite | PlannedSetting"
 # So many entries of one table are shown; of longer rows the rest is counted.
 SHOWN = 4
@@ -31,7 +31,7 @@ def plan(
     inventory: Annotated[
         Path | None, typer.Option(help="The testbed (YAML).", show_default="an example with two senders")
     ] = None,
-    target: Annotated[str, typer.Option(help=f"Switch to plan for: {', '.join(IN_A_LAB)}.")] = TOFINO,
+    target: Annotated[str, typer.Option(help=f"Switch to plan for: {', '.join(EXAMPLES)}.")] = TOFINO,
     all_entries: Annotated[bool, typer.Option("--all", help="Show every entry, however many.")] = False,
 ) -> None:
     """Show every write that a run would make to a switch.
@@ -41,8 +41,8 @@ def plan(
     from narrows.experiment.sweep import load_series
     from narrows.paths import data
 
-    if target not in IN_A_LAB:
-        raise InputError(f"--target {target}: has no testbed; allowed: {', '.join(IN_A_LAB)}")
+    if target not in EXAMPLES:
+        raise InputError(f"--target {target}: cannot be planned for; allowed: {', '.join(EXAMPLES)}")
     from rich.console import Console
 
     console = Console()

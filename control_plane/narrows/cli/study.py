@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from narrows_analysis.studies.names import NAMES as STUDIES
+from narrows_analysis.studies.names import OFFERS as STUDIES
 
 from narrows.cli.options import Inventory, Mixed
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError

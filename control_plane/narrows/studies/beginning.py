@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from narrows_analysis.studies.catalogue import STUDIES
+from narrows_analysis.studies.names import OFFERS
 from narrows_formats import storage
 
 from narrows.errors import InputError
@@ -36,7 +36,7 @@ def begin(name: str, root: Path = REPOSITORY) -> list[Path]:
         root / "experiments" / name / "example.yaml": "example.txt",
         root / "experiments" / name / "quick.yaml": "quick.txt",
     }
-    if name in STUDIES or any(path.exists() for path in new):
+    if name in OFFERS or any(path.exists() for path in new):
         raise InputError(f"new {name}: there is such a study; allowed: a name that none has")
     (root / "experiments" / name).mkdir()
     for path, template in new.items():

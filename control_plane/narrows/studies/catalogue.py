@@ -7,11 +7,13 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Study
+from narrows_analysis.studies.names import NAMES, OFFERS
+from narrows_formats.plugins import PluginError, load
 from narrows_formats.suggestion import suggestion
 
 from narrows.errors import InputError
@@ -51,11 +53,21 @@ def find_study(name: str) -> Study:
     """A study by its name.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or another distribution's cannot be loaded.
     """
-    if name not in STUDIES:
-        raise InputError(f"{name}: no such study{suggestion(name, STUDIES)}")
-    return STUDIES[name]
+    if name not in OFFERS:
+        raise InputError(f"{name}: no such study{suggestion(name, OFFERS)}")
+    try:
+        return cast("Study", load(OFFERS[name]))
+    except PluginError as error:
+        raise InputError(f"study {error}") from error
+
+
+def experiments_of(study: Study) -> Path:
+    """The directory that has a folder of experiments for a study: ours, or the one beside another's module."""
+    if study.name in NAMES or study.name not in OFFERS:
+        return EXPERIMENTS
+    return Path(import_module(OFFERS[study.name][0].module).__file__ or "").parent / "experiments"
 
 
 def _experiment(study: str, experiment: str, quick: bool, root: Path) -> tuple[dict[str, Any], str]:
@@ -98,7 +110,7 @@ def study_points(
     study: Study,
     quick: bool,
     figure: str | None = None,
-    root: Path = EXPERIMENTS,
+    root: Path | None = None,
     cards: Collection[Card] = CARDS,
 ) -> list[StudyPoint]:
     """Every run of a study, or of one of its figures: each point once in the order of the figures, then all again.
@@ -109,6 +121,7 @@ def study_points(
     Raises:
         InputError: the study has no such figure, or an experiment is not valid.
     """
+    root = root or experiments_of(study)
     experiments = study.experiments
     if figure is not None:
         ids = [one.id for one in study.figures]
@@ -158,12 +171,13 @@ def select(points: Sequence[StudyPoint], only: Sequence[str] = (), repetitions: 
     return chosen
 
 
-def control_points(study: Study, root: Path = EXPERIMENTS, cards: Collection[Card] = CARDS) -> list[StudyPoint]:
+def control_points(study: Study, root: Path | None = None, cards: Collection[Card] = CARDS) -> list[StudyPoint]:
     """Every run of a study's controls: quick points with the changes of ``controls.yaml``.
 
     Raises:
         InputError: the study has no controls, or an experiment is not valid.
     """
+    root = root or experiments_of(study)
     overlay = root / study.name / CONTROLS
     controls = [control for control in study.controls if control.link is None]
     if not controls:
@@ -223,6 +237,6 @@ def _value(data: dict[str, Any], field: str) -> Any:
 @cache
 def published(name: str) -> Mapping[Path, Plan]:
     """The plan of every run of a study's full variant, by its directory; of a study without files nothing."""
-    if name not in STUDIES:
+    if name not in OFFERS:
         return {}
-    return {one.directory: make_plan(one.point.experiment) for one in study_points(STUDIES[name], quick=False)}
+    return {one.directory: make_plan(one.point.experiment) for one in study_points(find_study(name), quick=False)}

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets by the name that ``--target`` takes; a target's modules are imported when it is asked for."""
+"""Targets by the name that ``--target`` takes; a target's modules are imported when it is asked for.
+
+Other distributions add theirs by entry points: see `narrows_formats.plugins`.
+"""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+from narrows_formats.plugins import LAB_TARGETS, TARGETS, PluginError, load, offers
 
 from narrows.errors import InputError
 
@@ -14,18 +18,19 @@ if TYPE_CHECKING:
     from narrows.experiment.model import Experiment
     from narrows.targets.base import Target
 
-# Module and class of each.
-CLASSES = {
-    "soft": "narrows.targets.soft.target:SoftTarget",
-    "bmv2": "narrows.targets.bmv2.target:Bmv2Target",
-    "tofino": "narrows.targets.tofino.target:TofinoTarget",
-}
-NAMES = tuple(CLASSES)
-# Always a switch and machines of a lab, named in an inventory; all others may be on this machine, or in a guest.
 TOFINO = "tofino"
-# Those that may be between the machines of an inventory, and their classes there.
-IN_A_LAB = {"soft": "narrows.targets.soft.lab:LabSoftTarget", TOFINO: CLASSES[TOFINO]}
-LOCAL = tuple(name for name in NAMES if name != TOFINO)
+# Those that may be on this machine, or in a guest.
+_HERE = offers(
+    TARGETS, {"soft": "narrows.targets.soft.target:SoftTarget", "bmv2": "narrows.targets.bmv2.target:Bmv2Target"}
+)
+# Those that may be between the machines of an inventory.
+_IN_A_LAB = offers(
+    LAB_TARGETS,
+    {"soft": "narrows.targets.soft.lab:LabSoftTarget", TOFINO: "narrows.targets.tofino.target:TofinoTarget"},
+)
+LOCAL = tuple(_HERE)
+IN_A_LAB = tuple(_IN_A_LAB)
+NAMES = tuple(dict.fromkeys((*LOCAL, *IN_A_LAB)))
 
 
 def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> None:
@@ -43,14 +48,20 @@ def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> 
     if inventory is not None and name not in IN_A_LAB:
         allowed = " or ".join(IN_A_LAB)
         raise InputError(f"--inventory {inventory}: --target {name} has no testbed; allowed: with --target {allowed}")
-    if inventory is None and name == TOFINO:
-        raise InputError(f"--inventory: is needed for --target {TOFINO}; allowed: an inventory file")
+    if inventory is None and name not in LOCAL:
+        raise InputError(f"--inventory: is needed for --target {name}; allowed: an inventory file")
 
 
 def target_class(name: str, in_a_lab: bool = False) -> type[Target]:
-    """The class of one of `NAMES`, between the machines of a lab or on this machine."""
-    module, _, attribute = (IN_A_LAB if in_a_lab else CLASSES)[name].partition(":")
-    return cast("type[Target]", getattr(importlib.import_module(module), attribute))
+    """The class of one of `NAMES`, between the machines of a lab or on this machine.
+
+    Raises:
+        InputError: another distribution's cannot be loaded, or it is not the only one of that name.
+    """
+    try:
+        return cast("type[Target]", load((_IN_A_LAB if in_a_lab else _HERE)[name]))
+    except PluginError as error:
+        raise InputError(f"--target {error}") from error
 
 
 def target_factory(

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import narrows_formats
+from narrows_formats import plugins
 
 import narrows
 from narrows.virtual import guest_memory, guest_supervisor
@@ -36,8 +37,10 @@ def modules() -> str:
     """Where Python finds modules: in a guest finding that out takes longer than the start of Python itself.
 
     Only what is installed, and not all that this process finds: where it was started must not change a guest.
+    Targets of other distributions may be installed elsewhere.
     """
     places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    places += map(str, plugins.places(plugins.TARGETS))
     found = [each for place in map(Path, places) if place.is_dir() for each in (place, *_named_in(place))]
     return ":".join(dict.fromkeys(str(each) for each in (*(package.parent for package in OWN), *found)))
 
