@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,8 @@ def _command(name: str, command: Any) -> str:
     text = f"\n## {name}\n\n    {' '.join([*usage, *(['[OPTIONS]'] if options else [])])}\n\n{command.help}\n"
     rows = [(f"`{one.name.upper()}`", one.help or "", _default(one)) for one in arguments]
     rows += [(f"`{', '.join(one.opts)}`", one.help or "", _default(one)) for one in options]
-    return text + (f"\n{table(('', 'Meaning', 'Default'), rows)}" if rows else "")
+    text += f"\n{table(('', 'Meaning', 'Default'), rows)}" if rows else ""
+    return text + f"\n```sh\n{textwrap.dedent(command.epilog.partition('Examples:')[2]).strip()}\n```\n"
 
 
 def _default(parameter: Any) -> str:

@@ -12,7 +12,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 COMMAND = re.compile(r"(?:sudo )?(?:(?:\.venv/bin/)?narrows [a-z-]|make [a-z]|scripts/\S+)[^,#]*")
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|\.\.\.|\[|…")
 # Run to their ends as they are written: what takes neither root nor long, on files that test_documentation.py has.
-QUICK = ("new", "runs", "schema", "plan", "report", "analyze", "compare", "kernel list", "--version")
+QUICK = (
+    "new", "runs", "schema", "check", "plan", "report", "analyze", "compare", "export", "kernel list", "--version",
+)  # fmt: skip
 
 
 def commands() -> list[str]:

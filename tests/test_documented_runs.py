@@ -30,8 +30,12 @@ TAKE_HOURS = [words for words in WORDS if words[0] == "study"]
 # The sources of a kernel: make's dry run is in test_documentation.py, and continuous integration builds one.
 BUILDS = [words for words in WORDS if words[:2] == ["kernel", "build"]]
 HARDWARE = [words for words in WORDS if "--inventory" in words]
-# Of a terminal, of the world outside, of minutes, or of results made before: their own tests run them.
-ELSEWHERE = [words for words in WORDS if words[0] in ("shell", "benchmark") or "--add" in words]
+# Of a terminal, of the world outside, of minutes, without end, or of what was made before: their own tests run them.
+ELSEWHERE = [
+    words
+    for words in WORDS
+    if words[0] in ("shell", "benchmark", "collect", "test") or "--add" in words or words[:2] == ["kernel", "remove"]
+]
 VIRTUAL = [words for words in WORDS if "--virtual" in words and words not in ELSEWHERE]
 OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL, *ELSEWHERE]]
 README_RUN = ["run", "experiments/demo.yaml", "--virtual", "--out", "results/demo"]

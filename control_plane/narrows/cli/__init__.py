@@ -31,6 +31,7 @@ from narrows.cli import (
     study,
     test,
 )
+from narrows.cli.examples import examples
 from narrows.cli.streams import outlive_readers
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
 
@@ -66,8 +67,8 @@ for command in (
     clean.clean,
     schema.schema,
 ):
-    app.command()(command)
-app.command(context_settings=shell.CONTEXT)(shell.shell)
+    app.command(epilog=examples(command.__name__))(command)
+app.command(context_settings=shell.CONTEXT, epilog=examples("shell"))(shell.shell)
 app.add_typer(kernel.app, name="kernel")
 
 

@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from narrows.cli.examples import examples
+
 app = typer.Typer(help="Kernels for virtual time: build, list, remove.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog=examples("kernel build"))
 def build(
     source: Annotated[
         Path | None,
@@ -49,7 +51,7 @@ def build(
     say(str(kernel.path))
 
 
-@app.command("list")
+@app.command("list", epilog=examples("kernel list"))
 def list_kernels() -> None:
     """Show the kernels that have been built, and their congestion-control algorithms."""
     from rich.console import Console
@@ -67,7 +69,7 @@ def list_kernels() -> None:
         console.print("\n  ".join([f"{kernel.name}: {told}", *notes]), highlight=False, markup=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=examples("kernel remove"))
 def remove(name: Annotated[str, typer.Argument(help="Kernel.", show_default=False)]) -> None:
     """Remove a kernel that was built."""
     from narrows.virtual import kernels

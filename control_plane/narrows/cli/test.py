@@ -34,7 +34,7 @@ def test(
     junit: Annotated[Path | None, typer.Option(help="File for the verdicts as JUnit XML.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON on standard output.")] = False,
 ) -> None:
-    """Run experiments, and see whether they show what their files expect.
+    """Run experiments, and see if they show what is expected.
 
     A verdict a line on standard output; progress goes to standard error. Ends with 1 if an expectation is not met.
     """

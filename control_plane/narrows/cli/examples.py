@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every command's help ends with: commands as they are written, which the tests take from docs/commands.md."""
+
+from __future__ import annotations
+
+_EXAMPLES: dict[str, tuple[str, ...]] = {
+    "analyze": ("narrows analyze results/demo",),
+    "benchmark": ("narrows benchmark",),
+    "calibrate": ("narrows calibrate --inventory lab.yaml",),
+    "check": ("narrows check experiments/demo.yaml --virtual", "narrows check first.yaml --set bottleneck.rate=50Mbit"),
+    "clean": ("sudo .venv/bin/narrows clean",),
+    "collect": ("narrows collect --interface eth1 --out reports",),
+    "compare": (
+        "narrows compare results/demo results/tofino",
+        "narrows compare results/bbrv1 results/bbrv3 --out results/bbrv1-bbrv3 --format pdf",
+    ),
+    "doctor": ("narrows doctor", "narrows doctor --target tofino --inventory lab.yaml"),
+    "export": ("narrows export results/demo --csv tables", "narrows export results/demo --pcapng demo.pcapng"),
+    "kernel build": (
+        "narrows kernel build --source bbr --name bbr3",
+        "narrows kernel build --patch prague.patch --name prague",
+    ),
+    "kernel list": ("narrows kernel list",),
+    "kernel remove": ("narrows kernel remove bbr3",),
+    "new": ("narrows new first.yaml",),
+    "plan": (
+        "narrows plan experiments/demo.yaml --target tofino",
+        "narrows plan experiments/demo.yaml --inventory lab.yaml",
+    ),
+    "report": ("narrows report results/demo",),
+    "run": (
+        "sudo .venv/bin/narrows run first.yaml",
+        "narrows run experiments/demo.yaml --virtual",
+        "narrows run bbrv3.yaml --virtual --kernel bbr3 --out results/bbrv3",
+    ),
+    "runs": ("narrows runs",),
+    "schema": ("narrows schema",),
+    "shell": ("sudo .venv/bin/narrows shell --rate 10Mbit --rtt 80ms --nat -- curl -o /dev/null https://www.kernel.org/",),
+    "study": ("narrows study claypool2019 --quick", "narrows study claypool2019 --figure 7"),
+    "test": ("narrows test experiments/guard/cubic.yaml --virtual --junit junit.xml",),
+}  # fmt: skip
+
+
+def examples(command: str) -> str:
+    """The end of a command's help; its lines are left as they are (``\\b``)."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in _EXAMPLES[command])
