@@ -107,7 +107,7 @@ def test_settings_of_one_side_are_named(sides: tuple[Side, Side]) -> None:
     assert "buffer 2bdp: only in before" in lines
     assert "buffer 4bdp: only in after" in lines
     with pytest.raises(AnalysisError, match="allowed: two runs, or two sweeps"):
-        compare(sides[0], replace(sides[1], basis="parts of a run"))
+        compare(sides[0], replace(sides[1], basis="intervals within one run"))
 
 
 def test_repetitions_without_a_quantity_are_counted(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_run_is_compared_in_parts(run_directory: Path, tmp_path: Path) -> None
     flows["goodput_bps"] *= 0.9
     flows.to_parquet(tmp_path / "other" / "flows.parquet")
     one, other = read_side(run_directory), read_side(tmp_path / "other")
-    assert one.basis == "parts of a run"
+    assert one.basis == "intervals within one run"
     differences = compare(one, other)
     goodput = found(differences, "goodput_bps", "bbr")
     assert goodput.second.mean == pytest.approx(goodput.first.mean * 0.9)

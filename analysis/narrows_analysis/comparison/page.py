@@ -108,7 +108,7 @@ def _table(first: Side, second: Side, shown: Sequence[Difference], name: str, ti
         "Hedges' g: the difference in pooled standard deviations. p: how likely so large a difference is by chance, "
         "corrected for all that are compared here (Holm). Clear: p is below 5 %."
     )
-    if first.basis == "parts of a run":
+    if first.basis == "intervals within one run":
         note += " They tell how steady these two runs were, not how much others would differ: repeat them for that."
     return table(name, title, names, rows, note, {names[position] for position in texts})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compared: values of each quantity at each setting, from the repetitions of a sweep or from parts of a run.
+"""What is compared: values of each quantity at each setting, from the repetitions of a sweep or from intervals within one run.
 
 A single run has no repetitions. Its time in which all flows run is cut into parts of equal length, whose means are the
 values (batch means: Law, Kelton, "Simulation Modeling and Analysis"). They tell how steady this run was, not how much
@@ -44,7 +44,7 @@ class Place:
         return ", ".join([*parts, *([self.group] if self.group else [])]) or "all"
 
 
-Basis = Literal["repetitions", "parts of a run"]
+Basis = Literal["repetitions", "intervals within one run"]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _of_run(run: RunData) -> Side:
         series["loss_ratio", str(group)] = _loss(mine)
     known = {quantity.column: quantity for quantity in COMPARED}
     values = {Place((), group, known[name]): [float(value) for value in line] for (name, group), line in series.items()}
-    return Side(run.path.resolve().name, "parts of a run", values, settings_of(run.path))
+    return Side(run.path.resolve().name, "intervals within one run", values, settings_of(run.path))
 
 
 def _common_time(run: RunData) -> tuple[float, float]:

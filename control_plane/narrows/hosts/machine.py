@@ -40,8 +40,10 @@ def missing_cca(name: str) -> str:
     have = kernel_ccas()
     if name in have:
         return ""
-    fix = f"; fix: modprobe tcp_{name}" if name in cca_modules() else ""
-    return f"'{name}' is not in this kernel{suggestion(name, have)}{fix}"
+    fix = "--virtual, with a kernel that has it (narrows kernel list)"
+    if name in cca_modules():
+        fix = f"modprobe tcp_{name}"
+    return f"'{name}' is not in this kernel{suggestion(name, have)}; fix: {fix}"
 
 
 def missing_permissions() -> list[str]:
