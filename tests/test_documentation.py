@@ -128,6 +128,13 @@ def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
     assert (tmp_path / "tutorials" / "shallow-buffers" / "index.html").exists()
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_a_tutorial_has_a_picture(page: Path) -> None:
+    pictures = re.findall(r"^!\[.{20,}\]\((\S+)\)$", page.read_text(), re.MULTILINE)
+    assert pictures
+    assert all((page.parent / picture).stat().st_size < 100_000 for picture in pictures)
+
+
 def test_links_of_the_pages_outside_the_site() -> None:
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):

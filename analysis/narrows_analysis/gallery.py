@@ -61,10 +61,13 @@ def draw(chart: Chart) -> Figure:
     made, axes = _figure(chart.height / PIXELS_PER_INCH, WIDTH if chart.time else NARROW)
     for line in chart.series:
         color = _hex(line)
-        if line.lo is not None and line.hi is not None:
+        if line.lo is not None and line.hi is not None and line.points:
+            axes.vlines(line.at(), line.lo, line.hi, color=color, linewidth=1)
+        elif line.lo is not None and line.hi is not None:
             axes.fill_between(line.at(), line.lo, line.hi, color=color, alpha=0.22, linewidth=0)
         style = "steps-post" if line.step else "default"
-        axes.plot(line.at(), line.y, color=color, linewidth=0.7 * line.width, drawstyle=style, label=line.name)
+        dots = {"marker": "o", "markersize": 3.5} if line.points else {}
+        axes.plot(line.at(), line.y, color=color, linewidth=0.7 * line.width, drawstyle=style, label=line.name, **dots)
     for mark in chart.marks:
         axes.axvline(mark.x, color=SOFT, linewidth=0.6)
     most = [one.y for one in chart.references if one.fit]
@@ -74,6 +77,8 @@ def draw(chart: Chart) -> Figure:
     elif chart.y_max is not None:
         axes.set_ylim(top=chart.y_max)
     axes.set_xlim(chart.x_range)
+    if chart.x_ticks:
+        axes.set_xticks([tick.x for tick in chart.x_ticks], [tick.label for tick in chart.x_ticks])
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     for reference in chart.references:

@@ -354,7 +354,7 @@ def _sorted(sweep: Sweep) -> pd.DataFrame:
     )
 
 
-def _line_charts(sweep: Sweep) -> list[list[Chart]]:
+def line_charts_of(sweep: Sweep) -> list[list[Chart]]:
     """The page's charts, in rows of two."""
     groups = list(dict.fromkeys(sweep.frame["group"]))
     charts = []
@@ -384,7 +384,7 @@ def write_sweep_report(directory: Path | str) -> Path:
                 maps += _map_section(sweep, quantity, group)
         else:
             maps += _map_section(sweep, quantity, None)
-    lines = _line_charts(sweep)
+    lines = line_charts_of(sweep)
     page = render(
         "sweep.html.j2",
         title=sweep.name,

@@ -13,7 +13,7 @@ import synthetic
 from matplotlib.colors import to_hex
 from narrows_analysis import AnalysisError, analyze_run, load
 from narrows_analysis.gallery import NAMES, draw, figure, gallery
-from narrows_analysis.report.charts import Chart, ChartSeries, Mark, Reference
+from narrows_analysis.report.charts import Chart, ChartSeries, Mark, Reference, Tick
 from narrows_analysis.report.figures import RunFigures
 
 # What needs hosts/sockets.parquet, a link that varies, or marks.
@@ -67,6 +67,17 @@ def test_a_chart_is_drawn_as_it_says() -> None:
     assert sorted(float(np.asarray(line.get_ydata())[0]) for line in others) == [0.0, 5.0]
     assert axes.get_xlim() == (0.0, 6.0) and axes.get_ylim()[0] == 0.0 and 5.0 < axes.get_ylim()[1] < 10.0
     assert {text.get_text() for text in axes.texts} == {"stepped", "even", "buffer"}
+
+
+def test_points_have_whiskers_and_their_own_ticks() -> None:
+    mean = np.array([1.0, 2.0])
+    line = ChartSeries("bbr", mean, "c0", x=mean, lo=mean - 0.5, hi=mean + 0.5, points=True)
+    ticks = [Tick(1.0, "1bdp"), Tick(2.0, "2bdp")]
+    (axes,) = draw(Chart("id", "title", "", (0.9, 2.1), "Share", "share", "", [line], time=False, x_ticks=ticks)).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1bdp", "2bdp"]
+    assert [segment.tolist() for segment in axes.collections[0].get_segments()] == [
+        [[1.0, 0.5], [1.0, 1.5]], [[2.0, 1.5], [2.0, 2.5]],
+    ]  # fmt: skip
 
 
 def test_loss_over_a_long_window_is_the_loss_so_far(competition: Competition) -> None:

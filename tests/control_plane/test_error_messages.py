@@ -104,7 +104,8 @@ def test_unknown_cca_lists_what_the_kernel_has(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(machine, "cca_modules", lambda: ["bbr"])
     assert machine.missing_cca("cubic") == ""
     assert machine.missing_cca("bbr3") == (
-        "'bbr3' is not in this kernel; allowed: reno, cubic; fix: --virtual, with a kernel that has it (narrows kernel list)"
+        "'bbr3' is not in this kernel; allowed: reno, cubic; fix: --virtual, with a kernel that has it "
+        "(narrows kernel list)"
     )
     assert machine.missing_cca("bbr") == "'bbr' is not in this kernel; allowed: reno, cubic; fix: modprobe tcp_bbr"
 

@@ -13,7 +13,8 @@ OURS = {
     "narrows.targets.registry", "narrows_analysis", "narrows_analysis.studies", "narrows_analysis.studies.names",
     "narrows_formats", "narrows_formats.files", "narrows_formats.plugins", "narrows_formats.units",
     *(f"narrows.cli.{command}" for command in ("analyze", "benchmark", "calibrate", "check", "clean", "collect",
-                                               "collector_command", "compare", "doctor", "export", "kernel", "new",
+                                               "collector_command", "compare", "completion", "doctor", "examples",
+                                               "export", "kernel", "new",
                                                "options", "plan", "report", "run", "runs", "schema", "shell", "streams",
                                                "study", "test")),
 }  # fmt: skip

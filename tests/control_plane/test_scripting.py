@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from narrows.errors import InputError
 from narrows.experiment.sweep import load_series
 from narrows.run import series as series_module
 from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
+from narrows_analysis.studies.names import NAMES as STUDIES
 from typer.testing import CliRunner
 
 TEXT = """\
@@ -135,3 +139,31 @@ def test_units_of_tc_are_known_for_what_they_mean(file: Path, field: str, value:
 def test_help_is_short(command: list[str]) -> None:
     short, long = (CliRunner().invoke(app, [*command, option]) for option in ("-h", "--help"))
     assert (short.exit_code, short.output) == (0, long.output)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        (["study", ""], list(STUDIES)),
+        (["run", "file.yaml", "--target", "t"], ["tofino"]),
+        (["check", "file.yaml", "--kernel", "m"], ["mine"]),
+        (["kernel", "remove", ""], ["mine"]),
+        (["compare", ""], ["results/one", "results/sweep"]),
+        (["report", "results/sweep/"], ["results/sweep/0001"]),
+        (["export", "elsewhere/"], []),
+    ],
+    ids=" ".join,
+)
+def test_a_shell_completes_names_and_results(typed: list[str], completed: list[str], tmp_path: Path) -> None:
+    for record in ("one/run.json", "sweep/sweep.json", "sweep/0001/run.json", "no-run/notes.txt"):
+        path = tmp_path / "results" / record
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    kernel = tmp_path / "narrows" / "kernels" / "mine" / "linux"
+    kernel.parent.mkdir(parents=True)
+    kernel.touch(mode=0o755)
+    words = {"COMP_WORDS": " ".join(["narrows", *typed]), "COMP_CWORD": str(len(typed))}
+    environment = {**os.environ, "_NARROWS_COMPLETE": "complete_bash", "XDG_CACHE_HOME": str(tmp_path), **words}
+    program = Path(sys.executable).with_name("narrows")
+    said = subprocess.run([program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert said.stdout.split() == completed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compared: values of each quantity at each setting, from the repetitions of a sweep or from intervals within one run.
+"""What is compared: values of each quantity at each setting, from repetitions, or from intervals within one run.
 
 A single run has no repetitions. Its time in which all flows run is cut into parts of equal length, whose means are the
 values (batch means: Law, Kelton, "Simulation Modeling and Analysis"). They tell how steady this run was, not how much

@@ -12,6 +12,7 @@ import typer
 from narrows_formats import files
 from narrows_formats.units import FULL_FRAME_BYTES, NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 
+from narrows.cli import completion
 from narrows.cli.collector_command import options
 from narrows.errors import InputError
 
@@ -37,7 +38,11 @@ def run_directories(directory: Path) -> list[Path]:
 def analyze(
     source: Annotated[
         Path,
-        typer.Argument(help="A run, a sweep, a telemetry directory, or a pcap or pcapng file.", show_default=False),
+        typer.Argument(
+            help="A run, a sweep, a telemetry directory, or a pcap or pcapng file.",
+            show_default=False,
+            autocompletion=completion.results,
+        ),
     ],
     out: Annotated[
         Path | None,

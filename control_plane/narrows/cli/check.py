@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from narrows.cli import completion
 from narrows.cli.options import KernelName, Settings, way_of
 from narrows.errors import InputError
 from narrows.targets.registry import LOCAL, target_factory
@@ -15,7 +16,9 @@ from narrows.targets.registry import LOCAL, target_factory
 
 def check(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
-    target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.")] = "soft",
+    target: Annotated[
+        str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.", autocompletion=completion.of(LOCAL))
+    ] = "soft",
     virtual: Annotated[bool, typer.Option("--virtual", help="For a run in virtual time.")] = False,
     kernel: KernelName = None,
     settings: Settings = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from narrows.cli import completion
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,8 +20,11 @@ CLEAR_STYLE = {True: "bold", False: "", None: "dim"}
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="Directory of a run, of repetitions or of a sweep.")],
-    second: Annotated[Path, typer.Argument(help="Another one of the same kind.")],
+    first: Annotated[
+        Path,
+        typer.Argument(help="Directory of a run, of repetitions or of a sweep.", autocompletion=completion.results),
+    ],
+    second: Annotated[Path, typer.Argument(help="Another one of the same kind.", autocompletion=completion.results)],
     out: Annotated[
         Path | None,
         typer.Option(help="Directory for page, tables and figures.", show_default="only the table here"),

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from narrows.cli import completion
 from narrows.cli.options import Inventory
 from narrows.errors import EXIT_FAILED
-from narrows.targets.registry import LOCAL, TOFINO, check_options, target_class
+from narrows.targets.registry import LOCAL, NAMES, TOFINO, check_options, target_class
 
 if TYPE_CHECKING:
     from narrows.hosts.diagnosis import Diagnosis
@@ -68,7 +69,10 @@ def _virtual_time() -> list[Diagnosis]:
 def doctor(
     target: Annotated[
         str,
-        typer.Option(help=f"{', '.join(LOCAL)}, or tofino; with an inventory a testbed instead of this machine."),
+        typer.Option(
+            help=f"{', '.join(LOCAL)}, or tofino; with an inventory a testbed instead of this machine.",
+            autocompletion=completion.of(NAMES),
+        ),
     ] = "soft",
     inventory: Inventory = None,
     as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,

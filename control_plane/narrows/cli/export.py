@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from narrows.cli import completion
 from narrows.errors import InputError
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)],
+    run: Annotated[
+        Path, typer.Argument(help="A run's directory.", show_default=False, autocompletion=completion.results)
+    ],
     csv: Annotated[
         Path | None, typer.Option(help="A new directory for tables as CSV: flows, time series, every report.")
     ] = None,

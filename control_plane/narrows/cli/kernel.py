@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from narrows.cli import completion
 from narrows.cli.examples import examples
 
 app = typer.Typer(help="Kernels for virtual time: build, list, remove.", no_args_is_help=True)
@@ -70,7 +71,9 @@ def list_kernels() -> None:
 
 
 @app.command(epilog=examples("kernel remove"))
-def remove(name: Annotated[str, typer.Argument(help="Kernel.", show_default=False)]) -> None:
+def remove(
+    name: Annotated[str, typer.Argument(help="Kernel.", show_default=False, autocompletion=completion.kernels)],
+) -> None:
     """Remove a kernel that was built."""
     from narrows.virtual import kernels
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from narrows.cli import completion
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 Virtual = Annotated[bool, typer.Option("--virtual", help="In virtual time: exact at any rate, and without root.")]
 KernelName = Annotated[
-    str | None, typer.Option(help="Kernel for --virtual: a name, or the path of its image.", show_default="default")
+    str | None,
+    typer.Option(
+        help="Kernel for --virtual: a name, or the path of its image.",
+        show_default="default",
+        autocompletion=completion.kernels,
+    ),
 ]
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from narrows.cli import completion
 from narrows.errors import InputError
 from narrows.targets.registry import TOFINO
 
@@ -31,7 +32,9 @@ def plan(
     inventory: Annotated[
         Path | None, typer.Option(help="The testbed (YAML).", show_default="an example with two senders")
     ] = None,
-    target: Annotated[str, typer.Option(help=f"Switch to plan for: {', '.join(EXAMPLES)}.")] = TOFINO,
+    target: Annotated[
+        str, typer.Option(help=f"Switch to plan for: {', '.join(EXAMPLES)}.", autocompletion=completion.of(EXAMPLES))
+    ] = TOFINO,
     all_entries: Annotated[bool, typer.Option("--all", help="Show every entry, however many.")] = False,
 ) -> None:
     """Show every write that a run would make to a switch.

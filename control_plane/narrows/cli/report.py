@@ -8,11 +8,15 @@ from typing import Annotated
 
 import typer
 
+from narrows.cli import completion
 from narrows.errors import InputError
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(help="Directory of a run or of a sweep.", show_default=False)],
+    directory: Annotated[
+        Path,
+        typer.Argument(help="Directory of a run or of a sweep.", show_default=False, autocompletion=completion.results),
+    ],
     open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
 ) -> None:
     """Write report.html anew, and print its path.

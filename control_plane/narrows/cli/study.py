@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from narrows_analysis.studies.names import OFFERS as STUDIES
 
+from narrows.cli import completion
 from narrows.cli.options import Inventory, Mixed
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.studies.processors import CPUS_A_RUN, this_machine
@@ -27,7 +28,12 @@ STYLES = {"agrees": "green", "differs": "red", "undecided": "yellow", "not compa
 
 def study(
     name: Annotated[
-        str, typer.Argument(help=f"Study: {', '.join(STUDIES)}; or `new`, to begin one.", show_default=False)
+        str,
+        typer.Argument(
+            help=f"Study: {', '.join(STUDIES)}; or `new`, to begin one.",
+            show_default=False,
+            autocompletion=completion.of(STUDIES),
+        ),
     ],
     new_name: Annotated[
         str | None,
@@ -52,7 +58,9 @@ def study(
     repeat: Annotated[
         int | None, typer.Option(min=1, help="Repetitions of each point, at most.", show_default="all")
     ] = None,
-    target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.")] = "soft",
+    target: Annotated[
+        str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.", autocompletion=completion.of(NAMES))
+    ] = "soft",
     inventory: Inventory = None,
     out: Annotated[
         Path | None,
@@ -76,7 +84,11 @@ def study(
     ] = False,
     kernel: Annotated[
         list[str] | None,
-        typer.Option(help="Kernel of hosts; may be given several times.", show_default="all that are built"),
+        typer.Option(
+            help="Kernel of hosts; may be given several times.",
+            show_default="all that are built",
+            autocompletion=completion.kernels,
+        ),
     ] = None,
     formats: Annotated[
         str,
