@@ -79,7 +79,7 @@ def take(source: str, sha256: str) -> None:
             parts = {name: member.read() for name, member in members.items() if member is not None}
         told = json.loads(parts[LABEL])
     except (tarfile.TarError, OSError, KeyError, ValueError) as error:
-        raise Refused(f"{source}: is no archive of Narrows' programs: {error}", UNUSABLE) from error
+        raise Refused(f"{source}: is not an archive of Narrows' programs: {error}", UNUSABLE) from error
     for what, ours in label().items():
         if told.get(what) != ours:
             raise Refused(f"{source}: was built from other {what}" if what == "sources" else

@@ -30,7 +30,7 @@ def words() -> dict[str, str]:
 
 
 def unwanted(text: str) -> Iterator[tuple[int, str]]:
-    """Line and message of each word in a page that is not wanted; code is no prose."""
+    """Line and message of each word in a page that is not wanted; code is not prose."""
     # As many lines as before, so that numbers stay.
     prose = CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)
     for word, better in words().items():

@@ -224,7 +224,7 @@ def test_many_repetitions_make_a_difference_clear(run_directory: Path, tmp_path:
     before, after = (read_side(tmp_path / name) for name in ("before", "after"))
     assert differing(before.settings, after.settings) == []
     assert "bottleneck.rate" in before.settings and "seed" not in before.settings
-    # The swept one is no setting of its own.
+    # The swept one is not a setting of its own.
     (tmp_path / "after" / "1bdp-r1" / "experiment.yaml").write_text("bottleneck: {buffer: 50kB, rate: 10Mbit}")
     after = read_side(tmp_path / "after")
     assert differing(before.settings, after.settings) == [("bottleneck.rate", "20Mbit", "10Mbit")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flow has one name: what run.json calls it, everything else calls it; and what is no flow of ours is told."""
+"""A flow has one name: what run.json calls it, everything else calls it; and what is not a flow of ours is told."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_missing_program_or_directory_is_known_before_anything_is_made(tmp_pat
         {**WEB, "cwd": str(tmp_path / "none")}, {"client": ["no-such-program"]}, {"client": [f"{tmp_path}/text"]}
     )
     cwd, missing, text = missing_programs(plan)
-    assert cwd == f"flows.0.cwd: {tmp_path}/none is no directory"
+    assert cwd == f"flows.0.cwd: {tmp_path}/none is not a directory"
     assert missing.startswith("flows.1.client: 'no-such-program' is not there")
     assert text.startswith(f"flows.2.client: '{tmp_path}/text' is not there, or cannot be executed")
 

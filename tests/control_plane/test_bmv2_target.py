@@ -145,7 +145,7 @@ def test_doctor_wants_only_the_target_that_was_asked_for(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_both_directions_are_balanced_together(version: int) -> None:
-    """Two packets were lost on the way in, three on the way out. What an IPv6 receiver says of its own is no packet."""
+    """Two packets were lost on the way in, three on the way out. What an IPv6 receiver says of its own is none."""
     data = {
         "name": "test", "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}, "ip_version": version,
         "flows": [{"cca": "bbr", "duration": "1s"}], "telemetry": {"acks": True},

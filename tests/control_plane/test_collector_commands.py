@@ -119,7 +119,7 @@ def test_what_cannot_be_analysed_is_named(capture: Path, tmp_path: Path) -> None
         ([str(capture)], "--out: is needed"),
         ([str(capture), "--out", str(tmp_path / "run")], "exists already"),
         ([str(capture), "--out", str(tmp_path / "o"), "--interval", "3"], "--interval: '3' has no unit"),
-        ([str(capture), "--out", str(tmp_path / "o"), "--interval", "0s"], "--interval: '0s' is no length"),
+        ([str(capture), "--out", str(tmp_path / "o"), "--interval", "0s"], "--interval: '0s' is not a length"),
         ([str(tmp_path / "run"), "--out", str(tmp_path / "o")], "--out: "),
         ([str(tmp_path / "run"), "--port", "1"], "--port: "),
         ([str(tmp_path)], "run.json"),

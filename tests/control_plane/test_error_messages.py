@@ -90,7 +90,7 @@ def test_an_unknown_target_is_answered_with_the_nearest(tmp_path: Path, narrows:
 def test_a_switch_of_a_lab_has_no_virtual_time(tmp_path: Path, narrows: Narrows) -> None:
     result = narrows("run", "x.yaml", "--virtual", "--target", "tofino", "--inventory", "lab.yaml")
     assert result.returncode == EXIT_BAD_INPUT
-    said = "narrows: --virtual: --target tofino runs as time passes; allowed: with --target soft or bmv2"
+    said = "narrows: --virtual: --target tofino runs in real time only; allowed: with --target soft or bmv2"
     assert result.stderr.startswith(said)
 
 

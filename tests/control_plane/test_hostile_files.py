@@ -29,7 +29,7 @@ VALUES: list[Any] = [
     "../../etc/passwd", "\0", "\u202e", "\ud83d\ude00", "a" * 5000, [], {}, [[]], {"": None}, {1: 2}, [None] * 50,
     {"a": {"b": {"c": []}}},
 ]  # fmt: skip
-# YAML that is no plain mapping of plain values, put in place of some value.
+# YAML that is not a plain mapping of plain values, put in place of some value.
 TEXTS = [
     "2026-13-45", "!!int x", "!!float x", "!!timestamp x", "!!binary '*'", "!!python/object/apply:os.system [true]",
     "0x", "0b", "0b2", "1:99:99", "*nobody", "&a [*a]", "{? [a]: b}", "{? {a: b}: c}", "{a: 1, a: 2}", "{<<: 1}", "=",

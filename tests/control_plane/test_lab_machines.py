@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab's machines are checked and set up the same whatever switch is between them: here one that is no target."""
+"""A lab's machines are checked and set up the same whatever switch is between them: here one that is not a target."""
 
 from __future__ import annotations
 

@@ -44,13 +44,13 @@ def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Queue | None) -> No
 @pytest.mark.parametrize(
     ("queue", "says"),
     [
-        ("cake", "queue: 'cake' is no kind of queue; allowed: tail-drop, head-drop"),
-        ({"target": "5ms"}, "queue: is no kind of queue; allowed: tail-drop"),
+        ("cake", "queue: 'cake' is not a kind of queue; allowed: tail-drop, head-drop"),
+        ({"target": "5ms"}, "queue: is not a kind of queue; allowed: tail-drop"),
         ({"kind": "codel", "alpha": 1}, "queue.alpha: unknown field; allowed: ce_threshold, ecn, interval"),
         ({"kind": "codel", "interval": "10us"}, "interval"),
         ({"kind": "fq_codel", "interval": "10us"}, "interval"),
-        ({"kind": "fq", "flows": 100}, "is no power of two; allowed: 2, 4"),
-        ({"kind": "dualpi2", "classic_protection": 0.125}, "is no whole number of percents"),
+        ({"kind": "fq", "flows": 100}, "is not a power of two; allowed: 2, 4"),
+        ({"kind": "dualpi2", "classic_protection": 0.125}, "is not a whole number of percents"),
         ({"kind": "pie", "target": "5s"}, "target"),
     ],
 )

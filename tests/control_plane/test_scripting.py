@@ -52,7 +52,7 @@ def test_several_runs_can_be_set(file: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("bottleneck.rate", "--set bottleneck.rate: is no setting; allowed: FIELD=VALUE"),
+        ("bottleneck.rate", "--set bottleneck.rate: is not a setting; allowed: FIELD=VALUE"),
         ("bottleneck.rat=5Mbit", "--set bottleneck.rat: unknown field 'rat'"),
         ("flows.third.cca=bbr", "--set flows.third.cca: no flow group 'third'"),
         ("bottleneck.rate=fast", "x.yaml --set bottleneck.rate=fast: bottleneck.rate: "),

@@ -93,7 +93,7 @@ def test_a_distribution_may_be_in_percent_and_may_jump() -> None:
 
 
 def test_a_pair_that_is_wrong_is_named() -> None:
-    with pytest.raises(ValueError, match="is no cumulative distribution: pair 3 has a smaller value than the pair"):
+    with pytest.raises(ValueError, match="is not a cumulative distribution: pair 3 has a smaller value than the pair"):
         Sizes.model_validate({"cdf": [[1, 0.1], [20, 0.5], [3, 1]]})
 
 

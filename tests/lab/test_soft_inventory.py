@@ -67,7 +67,7 @@ def plan_of(flows: list[dict[str, Any]] | None = None, **bottleneck: Any) -> Pla
         ({"receiver": machine("carol", "middle", 3)}, "carol is on the unknown port 'middle'; allowed: left, right"),
         ({"collector": machine("dave", "right", 4)}, "carol shares the collector's port 'right'"),
         ({"switch": {"ports": [{"name": "left", "interface": "nic1", "speed": "3G"}]}}, "Input should be '1G'"),
-        ({"switch": {**lab_data()["switch"], "cores": "3-2"}}, "'3-2' is no list of processors"),
+        ({"switch": {**lab_data()["switch"], "cores": "3-2"}}, "'3-2' is not a list of processors"),
         ({"switch": {"ports": [{"name": "left", "interface": "nic1", "speed": "1G"}] * 2}}, "have the name 'left'"),
     ],
 )

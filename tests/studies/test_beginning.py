@@ -59,6 +59,6 @@ def test_a_name_that_is_none_or_taken_is_refused(checkout: Path, name: str) -> N
 
 
 def test_nothing_is_written_where_there_is_no_checkout(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no checkout of Narrows"):
+    with pytest.raises(InputError, match="is not a checkout of Narrows"):
         begin("cardwell2016", tmp_path)
     assert not list(tmp_path.iterdir())

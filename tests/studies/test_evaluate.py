@@ -391,7 +391,7 @@ def test_a_confidence_interval_needs_two_values() -> None:
         ([0.0, 0.0, 0.03], "loss_ratio", "1 % (0 % to 5.3 %, n=3)"),
         ([0.96, 0.98, 1.0], "jain", "0.98 (0.93 to 1, n=3)"),
         ([0.5, 0.52, 0.51], "share.bbr", "51 % (+-2.48 %, n=3)"),
-        # What is no ratio, or is one of something else, may be more.
+        # What is not a ratio, or is one of something else, may be more.
         ([0.96, 0.98, 1.0], "queue_bdp", "0.98 BDP (+-0.0497 BDP, n=3)"),
     ],
 )

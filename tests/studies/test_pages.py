@@ -255,5 +255,5 @@ def test_a_control_says_whether_a_difference_goes_away(
     page = pages(publish(LONGER, results(quick), tmp_path, tmp_path))
     value = f"buffer 0.5bdp, rate 80Mbit, count 4: {(longer or 0) * 100:g} % (+-0 %, n=3)"
     assert [line for line in page.splitlines() if line.startswith("- **Control**")] == [note.format(value)]
-    # What a control gives is no verdict of the study.
+    # What a control gives is not a verdict of the study.
     assert verdict_counts(LONGER, results(quick)) == verdict_counts(CLAYPOOL, results(quick))

@@ -82,7 +82,7 @@ def test_what_is_wrong_on_a_machine_is_told_with_its_cure(
 
 
 def test_links_are_down_until_the_switch_has_the_ports(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fresh switch is no problem: the first run adds the ports."""
+    """A fresh switch is not a problem: the first run adds the ports."""
     down = {"carrier": "0", "speed": "-1"}
     problems = examined(switch, monkeypatch, down, {})
     assert {subject: problem for subject, problem in problems.items() if problem} == {}
@@ -92,7 +92,7 @@ def test_links_are_down_until_the_switch_has_the_ports(switch: FakeSwitch, monke
 
 
 def test_without_a_session_ports_are_not_known(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link that is down then is no fault of the cable: perhaps the switch has no port yet."""
+    """A link that is down then is not a fault of the cable: perhaps the switch has no port yet."""
     testbed = Inventory.model_validate({**inventory_data("tofino", switch.address)})
     facts = {**GOOD, "carrier": "0", "speed": "-1"}
     monkeypatch.setattr(

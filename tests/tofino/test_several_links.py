@@ -239,7 +239,7 @@ def test_a_link_needs_the_port_of_its_host_for_itself() -> None:
 
 
 INVENTORIES: list[tuple[Any, str]] = [
-    (lambda d: d.update(loopback=["nowhere"]), "loopback: 'nowhere' is no port; allowed: p136"),
+    (lambda d: d.update(loopback=["nowhere"]), "loopback: 'nowhere' is not a port; allowed: p136"),
     (lambda d: d.update(loopback=["p152", "p152"]), "loopback: has port 'p152' twice"),
     (
         lambda d: d.update(loopback=["p128"]),

@@ -45,7 +45,7 @@ def test_a_kernel_without_virtual_time_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no User-Mode Linux kernel"):
         kernels.find(str(program(tmp_path / "linux", "hello")))
-    with pytest.raises(InputError, match="is no program"):
+    with pytest.raises(InputError, match="is not a program"):
         kernels.find(str(tmp_path / "missing"))
 
 
@@ -142,7 +142,7 @@ def test_random_numbers_are_not_this_machines(tmp_path: Path) -> None:
 
 def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
     quiet = lambda text: None  # noqa: E731
-    with pytest.raises(InputError, match="is no kernel tree: it has no Makefile"):
+    with pytest.raises(InputError, match="is not a kernel tree: it has no Makefile"):
         build.build("mine", tmp_path, [], 1, quiet)
     with pytest.raises(InputError, match="is not there; allowed: a Linux tree"):
         build.build("mine", tmp_path / "nothing", [], 1, quiet)
@@ -153,11 +153,11 @@ def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("NET_SCH_SFQ=y", "is no option of a kernel; allowed: CONFIG_NAME=y"),
-        ("CONFIG_NET_SCH_SFQ", "is no option of a kernel"),
+        ("NET_SCH_SFQ=y", "is not an option of a kernel; allowed: CONFIG_NAME=y"),
+        ("CONFIG_NET_SCH_SFQ", "is not an option of a kernel"),
         ("CONFIG_NET_SCH_SFQ=m", "a guest loads no modules"),
-        ("CONFIG_NET_SCH_SFQ=y\nCONFIG_NET=n", "is no option of a kernel"),
-        ('CONFIG_DEFAULT_TCP_CONG="a"b"', "is no option of a kernel"),
+        ("CONFIG_NET_SCH_SFQ=y\nCONFIG_NET=n", "is not an option of a kernel"),
+        ('CONFIG_DEFAULT_TCP_CONG="a"b"', "is not an option of a kernel"),
         ("CONFIG_VETH=n", "a guest needs CONFIG_VETH=y"),
     ],
 )
@@ -202,7 +202,7 @@ def test_an_option_that_a_source_lacks_is_refused(tmp_path: Path) -> None:
 
 def test_a_name_that_leads_out_of_the_cache_is_refused() -> None:
     for name in ("../x", ".x", ""):
-        with pytest.raises(InputError, match="is no name of a kernel"):
+        with pytest.raises(InputError, match="is not a name of a kernel"):
             kernels.directory(name)
 
 

@@ -156,7 +156,7 @@ class AckSpacing:
     def add(self, back: Columns) -> None:
         """Take packets of the direction of acknowledgements, in order of their arrival."""
         rows = {name: np.concatenate((self._before[name], back[name])) for name in _SPACING}
-        # A segment with data is no acknowledgement; a group that it interrupts is none.
+        # A segment with data is not an acknowledgement; a group that it interrupts is none.
         rows = {name: values[rows["payload_length"] == 0] for name, values in rows.items()}
         left = rows["departures"]
         successive = left[GROUP - 1 :] - left[: -(GROUP - 1)] == GROUP - 1

@@ -19,7 +19,7 @@ def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
     """The experiment of a run by the names that ``--set`` uses, without the swept ones, and what it ran on.
 
     Raises:
-        AnalysisError: the directory is no run.
+        AnalysisError: the directory is not a run.
     """
     run = read_run(directory)
     path = directory / files.EXPERIMENT

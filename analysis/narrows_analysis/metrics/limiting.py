@@ -16,7 +16,7 @@ def limiting_link(delays_s: FloatArray, frames_s: FloatArray) -> IntArray:
     """Position of the link that a flow's packets waited longest for, in each interval; `NONE` where none had a queue.
 
     A link whose queue holds a flow's packets serves it at that flow's rate; the one with the longest wait is where a
-    further packet would be delayed or dropped. A wait shorter than a full-size frame takes on the link is no queue.
+    further packet would be delayed or dropped. A wait shorter than a full-size frame takes on the link is not a queue.
 
     Args:
         delays_s: mean queue delay of the flow's packets in seconds, a row for each link of its path and a column for

@@ -13,7 +13,7 @@ from narrows_analysis.report import units
 from narrows_analysis.run_data import RunData
 
 MAX_BARS = 24
-# Of traffic that is not the experiment's: a grey that is no flow's.
+# Of traffic that is not the experiment's: a grey that is not a flow's.
 OTHER_STYLE, OTHER_HEX = "var(--axis)", "#8a8d91"
 
 

@@ -106,7 +106,7 @@ class _Judge:
 
     @singledispatchmethod
     def _of(self, check: checks.Check) -> tuple[Decision, str]:
-        raise TypeError(f"{check!r} is no check")
+        raise TypeError(f"{check!r} is not a check")
 
     # What checks are made of.
 

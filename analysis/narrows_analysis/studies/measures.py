@@ -72,7 +72,7 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
 
 
 def finite(measures: Measures) -> Measures:
-    """The same with None for what is no number."""
+    """The same with None for what is not a number."""
     return {name: None if value is None or not np.isfinite(value) else float(value) for name, value in measures.items()}
 
 

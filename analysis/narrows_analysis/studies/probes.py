@@ -27,7 +27,7 @@ def read_sockets(run: RunData) -> pd.DataFrame | None:
 
 
 def probe_times(sockets: pd.DataFrame) -> list[list[float]]:
-    """Starts (s) of the RTT probes of each BBR flow; what it does in its first second is no probe."""
+    """Starts (s) of the RTT probes of each BBR flow; what it does in its first second is not a probe."""
     probes = []
     for _, mine in sockets[sockets["bbr_bandwidth_bps"] > 0].groupby("flow"):
         time = mine["time_s"].to_numpy(dtype=np.float64)

@@ -209,7 +209,7 @@ def _nanoseconds(duration: Duration) -> int:
         except UnitError as error:
             raise InputError(f"{duration}: {error}; allowed: {error.allowed}") from None
     if not 0 <= duration < float("inf"):
-        raise InputError(f"{duration}: is no time; allowed: {format_time(0)} or more")
+        raise InputError(f"{duration}: is not a time; allowed: {format_time(0)} or more")
     return round(duration * NANOSECONDS)
 
 

@@ -147,7 +147,7 @@ def _interval(text: str | None) -> int | None:
     except UnitError as error:
         raise InputError(f"--interval: '{text}' {error}; allowed: {error.allowed}") from None
     if found == 0:
-        raise InputError(f"--interval: '{text}' is no length; allowed: more than 0, such as 10ms")
+        raise InputError(f"--interval: '{text}' is not a length; allowed: more than 0, such as 10ms")
     return found
 
 

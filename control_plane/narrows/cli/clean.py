@@ -26,4 +26,4 @@ def clean() -> None:
     if not removed:
         print("nothing to remove")
     for state in (state for root in roots for state in all_runs(root)):
-        print(f"left alone: run {state.run_id} of process {state.owner_pid}, which is alive")
+        print(f"skipped: run {state.run_id} is still running (pid {state.owner_pid})")

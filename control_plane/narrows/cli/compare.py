@@ -33,7 +33,7 @@ def compare(
         str,
         typer.Option("--format", help="Of tables (csv, tex) and figures (png, svg, pdf, pgf), with commas."),
     ] = "csv,svg",
-    every: Annotated[bool, typer.Option("--all", help="Show what is no clear difference as well.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show what is not a clear difference as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON, in base units.")] = False,
 ) -> None:
     """Compare two runs or two sweeps.

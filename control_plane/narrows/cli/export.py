@@ -39,7 +39,7 @@ def export(
         raise InputError("no format; allowed: --csv DIRECTORY, --pcapng FILE, --arrow FILE|HOST:PORT, --int HOST:PORT")
     monitor = None if postcards is None else receiver(postcards)
     if postcards is not None and monitor is None:
-        raise InputError(f"--int: '{postcards}' is no address; allowed: HOST:PORT, such as 127.0.0.1:9000")
+        raise InputError(f"--int: '{postcards}' is not an address; allowed: HOST:PORT, such as 127.0.0.1:9000")
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.interchange.arrow_stream import send_arrow, write_arrow
     from narrows_analysis.interchange.csv_tables import write_csv

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Columns of output that is no terminal: more than any table has.
+# Columns of output that is not a terminal: more than any table has.
 UNLIMITED = 10_000
 
 

@@ -92,7 +92,7 @@ def run(
     results.quiet = as_json
     check_options(target, bmv2_path, inventory)
     if virtual and target not in LOCAL:
-        raise InputError(f"--virtual: --target {target} runs as time passes; allowed: with --target soft or bmv2")
+        raise InputError(f"--virtual: --target {target} runs in real time only; allowed: with --target soft or bmv2")
     if virtual and inventory is not None:
         raise InputError(f"--virtual: the machines of {inventory} have a clock of their own; allowed: one of the two")
     if cluster is not None:

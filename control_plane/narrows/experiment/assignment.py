@@ -31,7 +31,7 @@ def override(data: dict[str, Any], settings: Sequence[str], origin: str) -> None
     for setting in settings:
         field, equals, text = setting.partition("=")
         if not field or not equals or not text.strip():
-            raise InputError(f"--set {setting}: is no setting; allowed: FIELD=VALUE, such as bottleneck.rate=50Mbit")
+            raise InputError(f"--set {setting}: is not a setting; allowed: FIELD=VALUE, such as bottleneck.rate=50Mbit")
         if _is_swept(field, data.get("sweep"), groups):
             raise InputError(f"--set {setting}: {origin} sweeps it; allowed: fields that are not in sweep")
         try:

@@ -54,7 +54,7 @@ def read_cdf(path: Path) -> list[tuple[float, float]]:
     """Read a file of lines ``value fraction``; empty lines and what follows a # are skipped.
 
     Raises:
-        ValueError: it cannot be read, or is no distribution; begins with the file, and the line that is wrong.
+        ValueError: it cannot be read, or is not a distribution; begins with the file, and the line that is wrong.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -123,7 +123,7 @@ def _inline_distributions(data: dict[str, Any], path: Path) -> None:
     """Put the contents of empirical distributions in place of their files' names, which are relative to ``path``.
 
     Raises:
-        InputError: a file cannot be read, or is no distribution.
+        InputError: a file cannot be read, or is not a distribution.
     """
     groups = data.get("flows")
     for number, group in enumerate(groups if isinstance(groups, list) else []):

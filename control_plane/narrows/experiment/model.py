@@ -351,7 +351,7 @@ def _read_date(value: object) -> object:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime) or not 1970 <= value.year < 2100:
-        raise refuse("is no date", "a date between 1970 and 2099, such as 2026-11-25 or 2026-11-25T12:00:00")
+        raise refuse("is not a date", "a date between 1970 and 2099, such as 2026-11-25 or 2026-11-25T12:00:00")
     return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
 
 
@@ -431,7 +431,7 @@ def _what_it_is(group: dict[str, Any]) -> str:
 
 
 def named_groups(groups: Sequence[Any]) -> list[Any]:
-    """Groups as a file has them, each with its name; what is no group is left for others to refuse."""
+    """Groups as a file has them, each with its name; what is not a group is left for others to refuse."""
     named = [dict(group) if isinstance(group, dict) else group for group in groups]
     taken = {str(group.get("name")) for group in named if isinstance(group, dict)}
     for group in named:

@@ -143,7 +143,7 @@ class DualPi2Settings(Pi2Fields):
     @classmethod
     def _whole_percents(cls, share: float) -> float:
         if abs(share * 100 - round(share * 100)) > 1e-9:
-            raise refuse("is no whole number of percents", "0%, 1%, ... 100%")
+            raise refuse("is not a whole number of percents", "0%, 1%, ... 100%")
         return share
 
     @property
@@ -168,7 +168,7 @@ class FairSettings(Model):
     @classmethod
     def _power_of_two(cls, flows: int) -> int:
         if flows & (flows - 1):
-            raise refuse("is no power of two", f"2, 4, ... {MAX_FLOWS}")
+            raise refuse("is not a power of two", f"2, 4, ... {MAX_FLOWS}")
         return flows
 
     @property
@@ -207,7 +207,7 @@ def _by_name(value: Any) -> Any:
     given = {"kind": value} if isinstance(value, str) else value
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise refuse("is no kind of queue", ", ".join(_KINDS))
+        raise refuse("is not a kind of queue", ", ".join(_KINDS))
     return given
 
 

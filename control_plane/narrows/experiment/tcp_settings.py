@@ -47,11 +47,11 @@ def _sysctls(value: object) -> object:
     for name, asked in value.items():
         short = str(name).removeprefix(SYSCTLS)
         if short == name or not short.replace("_", "").isalnum():
-            raise refuse(f"has '{name}', which is no kernel setting of TCP", f"names that begin with {SYSCTLS}")
+            raise refuse(f"has '{name}', which is not a kernel setting of TCP", f"names that begin with {SYSCTLS}")
         if short in TAKEN:
             raise refuse(f"has '{name}', which Narrows sets itself", f"in its place {TAKEN[short]}")
         if isinstance(asked, bool) or not isinstance(asked, int | str):
-            raise refuse(f"has '{name}', whose value is no number", "a whole number, or several in quotation marks")
+            raise refuse(f"has '{name}', whose value is not a number", "a whole number, or several in quotation marks")
     return {name: str(asked) for name, asked in value.items()}
 
 
@@ -147,7 +147,7 @@ class TcpFields(Model):
         if kind in ("udp", "probe") and given:
             raise refuse(f"has {given[0]}, and flows of {kind}", f"{given[0]} with a cca (TCP)")
         if self.rate is not None and self.rate % 8:
-            raise refuse("has a rate that is no whole number of bytes/s", "a multiple of 8 bit/s")
+            raise refuse("has a rate that is not a whole number of bytes/s", "a multiple of 8 bit/s")
         if kind == "application":
             given = [*given[: self.rate is not None], *([] if self.tcp is None else self.tcp.of_sockets)]
             if given:
@@ -157,7 +157,7 @@ class TcpFields(Model):
         if self.tcp.hystart is not None and cca != "cubic":
             raise refuse(f"has hystart, and flows of {cca or kind}", "hystart with cca: cubic")
         if self.tcp.rto_min is not None and self.tcp.rto_min % MILLISECOND:
-            raise refuse("has an rto_min that is no whole number of milliseconds", "whole milliseconds, such as 50ms")
+            raise refuse("has an rto_min that is not a whole number of milliseconds", "such as 50ms")
 
 
 def check(flows: Sequence[Flow], mtu: int, ip_version: int) -> None:

@@ -81,7 +81,7 @@ def make_topology(experiment: Experiment) -> Topology:
     """Work out the network of an experiment.
 
     Raises:
-        InputError: a group's path is no path, hosts cannot have the RTTs asked for, or a switch has too few ports.
+        InputError: a group's path is not a path, hosts cannot have the RTTs asked for, or a switch has too few ports.
     """
     unplaced = {link.name: link for link in _links(experiment)}
     routes = tuple(_route(experiment, group, number, unplaced) for number, group in enumerate(experiment.flows))

@@ -48,7 +48,7 @@ class Wave(Model):
         if self.low >= self.high:
             raise refuse("has a low that is not below its high", "low below high")
         if self.period == 0 or self.period % TIME_UNITS["ms"]:
-            raise refuse("has a period that is no whole number of milliseconds", "1ms or more")
+            raise refuse("has a period that is not a whole number of milliseconds", "1ms or more")
         return self
 
 

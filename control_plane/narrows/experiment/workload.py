@@ -94,7 +94,7 @@ class _Drawn(Model):
             return None
         if (wrong := fault(cdf)) is not None:
             number, why = wrong
-            raise refuse(f"is no cumulative distribution: pair {number + 1} {why}", ALLOWED_CDF)
+            raise refuse(f"is not a cumulative distribution: pair {number + 1} {why}", ALLOWED_CDF)
         return as_fractions(cdf)
 
     @model_validator(mode="after")

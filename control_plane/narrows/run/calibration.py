@@ -169,7 +169,7 @@ def shaper_bytes(points: Sequence[tuple[int, float]], compensation: int) -> int:
     """What the shaper counts of a packet beside frame and compensation, from packets a second at two frame sizes.
 
     Raises:
-        RunError: it is no whole number of bytes, or none that can be.
+        RunError: it is not a whole number of bytes, or none that can be.
     """
     (small, fast), (large, slow) = points
     found = (slow * large - fast * small) / (fast - slow) - compensation

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where runs are measured: on this machine as time passes, or somewhere else."""
+"""Where runs are measured: on this machine in real time, or somewhere else."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Environment(Protocol):
 
 
 class ThisMachine:
-    """Runs are measured in network namespaces, or with other machines, as time passes."""
+    """Runs are measured in network namespaces, or with other machines, in real time."""
 
     kernel, records = "", STATE_ROOT
 

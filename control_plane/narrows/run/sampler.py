@@ -123,7 +123,7 @@ class Sampler:
     def learn(self, record: dict[str, Any]) -> None:
         """Note who owns an index, of a record of the program's digest of new flows.
 
-        What is no flow of the plan (control connections, acknowledgements) is left out.
+        What is not a flow of the plan (control connections, acknowledgements) is left out.
         """
         number = self._number(record)
         if number is None:

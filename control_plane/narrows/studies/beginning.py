@@ -26,11 +26,11 @@ def begin(name: str, root: Path = REPOSITORY) -> list[Path]:
     """
     if NAME.match(name) is None:
         raise InputError(
-            f"new {name}: is no name of a study; allowed: small letters, digits and '_', up to 40 of them, beginning "
-            "with a letter, such as cardwell2016"
+            f"new {name}: is not a name of a study; allowed: small letters, digits and '_', up to 40 of them, "
+            "beginning with a letter, such as cardwell2016"
         )
     if not (root / NAMES).is_file():
-        raise InputError(f"new {name}: {root} is no checkout of Narrows; allowed: a clone of its repository")
+        raise InputError(f"new {name}: {root} is not a checkout of Narrows; allowed: a clone of its repository")
     new = {
         root / PACKAGE / f"{name}.py": "study.txt",
         root / "experiments" / name / "example.yaml": "example.txt",

@@ -34,7 +34,7 @@ class Senders:
 
 
 def this_machine() -> Senders:
-    """Hosts that are network namespaces of this machine, or machines of a testbed, as time passes."""
+    """Hosts that are network namespaces of this machine, or machines of a testbed, in real time."""
     return Senders("", machine.describe()["kernel"], THIS_MACHINE, ccas.of_this_machine())
 
 

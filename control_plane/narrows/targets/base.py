@@ -142,9 +142,9 @@ class Target(ABC):
         Called in a guest and before `testbed`, of a target that was pickled outside as it was made.
 
         Raises:
-            RunError: it runs as time passes.
+            RunError: it runs in real time only.
         """
-        raise RunError(f"{self.profile.name} runs as time passes")
+        raise RunError(f"{self.profile.name} runs in real time only")
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """The hosts of an adapted plan; nothing is made or changed before its `create`."""

@@ -66,7 +66,7 @@ def missing_programs(plan: Plan) -> list[str]:
                 found.append(f"{name}: user {invoking_user().uid}, as whom it would run, cannot execute {path}")
         application = flow.application
         if application is not None and application.cwd is not None and not Path(application.cwd).is_dir():
-            found.append(f"flows.{groups.index(flow.group)}.cwd: {application.cwd} is no directory")
+            found.append(f"flows.{groups.index(flow.group)}.cwd: {application.cwd} is not a directory")
     return found
 
 

@@ -356,7 +356,7 @@ class Exchanges(flow_host.Loop):
         self._opened[opened.fileno()] = opened
         served = Served(flow, opened, self._payload)
         self._watch(opened.fileno(), READY, partial(self._answer, served))
-        # What came with the connection is no change of it.
+        # What came with the connection is not a change of it.
         self._answer(served)
 
     def _answer(self, served: Served) -> None:

@@ -198,12 +198,12 @@ def _by_name(options: Sequence[str]) -> dict[str, str]:
     """Values of options by their names.
 
     Raises:
-        InputError: one is no line of a kernel's configuration.
+        InputError: one is not a line of a kernel's configuration.
     """
     for option in options:
         if not OPTION.fullmatch(option):
             raise InputError(
-                f'--config {option}: is no option of a kernel; allowed: CONFIG_NAME=y, =n, a number or a "string" '
+                f'--config {option}: is not an option of a kernel; allowed: CONFIG_NAME=y, =n, a number or a "string" '
                 "(a guest loads no modules)"
             )
     chosen = {name: value for name, _, value in (option.partition("=") for option in options)}

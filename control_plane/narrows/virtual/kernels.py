@@ -95,7 +95,7 @@ def directory(name: str) -> Path:
         InputError: no kernel can have that name.
     """
     if not name or name.startswith(".") or "/" in name:
-        raise InputError(f"--name {name}: is no name of a kernel; allowed: one without '/' that begins with no '.'")
+        raise InputError(f"--name {name}: is not a name of a kernel; allowed: one without '/' that begins with no '.'")
     return cache() / "kernels" / name
 
 
@@ -114,7 +114,7 @@ def find(name: str) -> Kernel:
     if "/" in name:
         kernel = Kernel(Path(name).name, Path(name).absolute())
         if not kernel.path.is_file() or not os.access(kernel.path, os.X_OK):
-            raise InputError(f"--kernel {name}: is no program; allowed: a kernel's name, or the path of a kernel")
+            raise InputError(f"--kernel {name}: is not a program; allowed: a kernel's name, or the path of a kernel")
     else:
         kernel = Kernel(name, directory(name) / IMAGE)
         if not kernel.path.exists():

@@ -53,7 +53,7 @@ def check(source: Path) -> None:
     if source.is_dir():
         lacks = [mark for mark in TREE_MARKS if not (source / mark).exists()]
         if lacks:
-            raise InputError(f"--source {source}: is no kernel tree: it has no {lacks[0]}; allowed: a Linux tree")
+            raise InputError(f"--source {source}: is not a kernel tree: it has no {lacks[0]}; allowed: a Linux tree")
     elif not source.is_file():
         raise InputError(f"--source {source}: is not there; allowed: a Linux tree, or a tar archive of one")
 

@@ -231,7 +231,7 @@ def test_clean_after_a_kill(tmp_path: Path) -> None:
         assert result.returncode == EXIT_OK, result.stderr
         assert f"removed namespace narrows-{killed.state.run_id}-switch" in result.stdout
         assert killed.left_over() == []
-        assert f"left alone: run {alive.state.run_id}" in result.stdout
+        assert f"skipped: run {alive.state.run_id} is still running" in result.stdout
         assert namespace_pids(alive.state.namespace("sender0"))
     finally:
         alive.process.send_signal(signal.SIGINT)

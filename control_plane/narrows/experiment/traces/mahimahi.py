@@ -50,7 +50,7 @@ def as_rate(at_ns: tuple[int, ...], bin_ns: int) -> RateSteps:
     """The rate of each bin: its opportunities, the one at its end counted and that at its start not.
 
     One at 0 counts in the last bin, since it comes with the last one of the round before. The last bin is shorter where
-    the period is no multiple of ``bin_ns``.
+    the period is not a multiple of ``bin_ns``.
     """
     period = at_ns[-1]
     counts = Counter(((at or period) - 1) // bin_ns for at in at_ns)

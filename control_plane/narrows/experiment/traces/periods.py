@@ -66,7 +66,7 @@ def _periods(entries: Any, duration: str, rate: str) -> Periods:
     for place, entry in enumerate(entries, 1):
         where = f"entry {place}"
         if not isinstance(entry, dict):
-            raise TraceError(f"{where} is no mapping", f"{duration} and {rate}")
+            raise TraceError(f"{where} is not a mapping", f"{duration} and {rate}")
         lasts = nanoseconds(number(entry.get(duration), f"{where} ({duration})") / MILLISECONDS)
         if lasts == 0:
             raise TraceError(f"{where} lasts no time", f"{duration} of more than 0")

@@ -157,11 +157,11 @@ class Lab(Model, ABC):
         return {} if line is None else {SWITCH: line}
 
     def nic_settings(self, host: str) -> Mapping[str, str]:
-        """What host.sh is to set on a NIC that is no end host's, beside its MTU, and what it is to read back as."""
+        """What host.sh is to set on a NIC that is not an end host's, beside its MTU, and what it is to read back as."""
         return {}
 
     def needs(self, host: str) -> tuple[str, ...]:
-        """What host.sh is to look for on the machine of a NIC that is no end host's."""
+        """What host.sh is to look for on the machine of a NIC that is not an end host's."""
         return ()
 
     @property

@@ -253,7 +253,7 @@ class Bmv2Target(P4RuntimeTarget):
         ]
         if plan.ip_version == 4:
             # An IPv6 receiver also says things of its own (multicast listener reports), which go nowhere.
-            found.append(Balance("on the way back from the receiver", receiver.rx_packets, back))
+            found.append(Balance("on the reverse path from the receiver", receiver.rx_packets, back))
         return found
 
     async def stop(self) -> None:

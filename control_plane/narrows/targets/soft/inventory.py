@@ -29,7 +29,7 @@ def _processors(value: str) -> str:
     for part in value.split(","):
         first, _, last = part.strip().partition("-")
         if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
-            raise refuse(f"'{value}' is no list of processors", "numbers and ranges, such as 2,4-7")
+            raise refuse(f"'{value}' is not a list of processors", "numbers and ranges, such as 2,4-7")
         numbers.update(range(int(first), int(last or first) + 1))
     runs: list[list[int]] = []
     for number in sorted(numbers):

@@ -295,7 +295,7 @@ class SoftTarget(P4RuntimeTarget):
         return AppliedSettings(applied, program=program_digests(self._program))
 
     async def _check_messages(self, link: Link, frame_bytes: int) -> None:
-        """What is no number of a queue's: how it is managed, and what varies."""
+        """What is not a number of a queue's: how it is managed, and what varies."""
         from narrows.switch.link_models import schedule_status, variation
         from narrows.switch.queue_laws import management_message
 

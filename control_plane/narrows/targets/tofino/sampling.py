@@ -132,7 +132,7 @@ def _held_s(load: Load, plan: Plan, inventory: Inventory) -> float:
 
 
 def _fitting_shift(plan: Plan, inventory: Inventory) -> int:
-    """The least shift of which the reports fit; the way back, which is not sampled, left out."""
+    """The least shift of which the reports fit; the reverse path, which is not sampled, left out."""
     load = report_load(plan)
     held = _held_s(load, plan, inventory)
     shift = 0

@@ -294,7 +294,7 @@ def _channel(endpoint: Endpoint) -> grpc.Channel:
         ("grpc.enable_http_proxy", 0),
     ]
     if endpoint.address.startswith("unix:"):
-        # gRPC would send the socket's path, which is no valid :authority.
+        # gRPC would send the socket's path, which is not a valid :authority.
         options.append(("grpc.default_authority", "localhost"))
     if endpoint.tls is None:
         return grpc.insecure_channel(endpoint.address, options=options)

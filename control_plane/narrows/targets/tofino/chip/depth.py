@@ -60,7 +60,7 @@ class Depth:
             return ()
         return (
             f"the queue is {self.cells} cells deep and drops until it has drained by {self.hysteresis_cells}: "
-            f"below {FAITHFUL_CELLS} cells this is no faithful tail drop",
+            f"below {FAITHFUL_CELLS} cells this is not a faithful tail drop",
         )
 
 

@@ -129,7 +129,7 @@ class Inventory(Lab):
         names = [port.name for port in self.ports]
         for name in self.loopback:
             if name not in names:
-                raise refuse(f"loopback: '{name}' is no port", ", ".join(names))
+                raise refuse(f"loopback: '{name}' is not a port", ", ".join(names))
             if self.loopback.count(name) > 1:
                 raise refuse(f"loopback: has port '{name}' twice", "each port once")
         for machine in self.machines:
