@@ -30,6 +30,7 @@ from third_party import (
     TERNARY,
     Answer,
     Client,
+    Driver,
     Prober,
     RefusedByTheSwitch,
     start_switch,
@@ -80,13 +81,30 @@ def kind(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.fixture(scope="module")
+def drivers(switch: Network) -> Iterator[dict[str, Driver]]:
+    """What has been started by kind, see `driver`."""
+    started: dict[str, Driver] = {}
+    yield started
+    for one in started.values():
+        one.close()
+
+
 @pytest.fixture
-def connect(switch: Network, kind: str) -> Iterator[Callable[..., Client]]:
+def driver(switch: Network, kind: str, drivers: dict[str, Driver], tmp_path: Path) -> Driver:
+    """What clients of a kind are forked from, started by the first test of the kind."""
+    if kind not in drivers:
+        drivers[kind] = Driver(kind, switch, tmp_path / "clients")
+    return drivers[kind]
+
+
+@pytest.fixture
+def connect(driver: Driver) -> Iterator[Callable[..., Client]]:
     """Starts clients of a kind; they end with the test."""
     clients: list[Client] = []
 
     def start(**arguments: Any) -> Client:
-        clients.append(Client(kind, switch))
+        clients.append(Client(driver))
         clients[-1].connect(**arguments)
         return clients[-1]
 
@@ -518,15 +536,12 @@ def test_everything_is_deleted(client: Client) -> None:
     assert len(client.read(entry={"table": table("constant")})) == 2
 
 
-def test_the_switch_survives_a_client_that_is_killed(
-    switch: Network, kind: str, connect: Callable[..., Client]
-) -> None:
+def test_the_switch_survives_a_client_that_is_killed(driver: Driver, connect: Callable[..., Client]) -> None:
     """A client that dies without a word leaves the primary's place to the next."""
     number = next(ELECTION)
-    dying = Client(kind, switch)
+    dying = Client(driver)
     dying.connect(election_id=number, program="conformance")
-    dying._process.kill()
-    dying._process.wait()
+    dying.kill()
     deadline = time.monotonic() + 5
     successor = connect(election_id=number)
     successor.adopt()

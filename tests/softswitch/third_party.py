@@ -7,6 +7,8 @@ The clients speak TCP: neither of them lets its user set the channel option that
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import struct
 import subprocess
@@ -48,27 +50,44 @@ class RefusedByTheSwitch(Exception):
         self.updates = [(index, code) for index, code, _ in answer["updates"]]
 
 
-class Client:
-    """One third-party client. Its methods are those of the drivers in ``clients/``."""
+class Driver:
+    """The process that third-party clients of a kind are forked from."""
 
-    def __init__(self, kind: str, network: Network) -> None:
-        """Start the driver; it does not connect yet."""
-        command = [str(PYTHON[kind]), str(CLIENTS / SCRIPT[kind]), ADDRESS]
+    def __init__(self, kind: str, network: Network, place: Path) -> None:
+        """Start it; ``place`` is the socket that it is to listen at, a path that does not exist."""
+        command = [str(PYTHON[kind]), str(CLIENTS / SCRIPT[kind]), str(place), ADDRESS]
         self._process = subprocess.Popen(
             ["ip", "netns", "exec", network.namespace("switch"), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n", f"{kind} does not start"
+        self.place = place
+
+    def close(self) -> None:
+        """End it; its clients have ended."""
+        self._process.communicate(timeout=10)
+
+
+class Client:
+    """One third-party client, a process. Its methods are those of the drivers in ``clients/``."""
+
+    def __init__(self, driver: Driver) -> None:
+        """Start the client; it does not connect to the switch yet."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(60)
+            connection.connect(str(driver.place))
+            self._lines = connection.makefile("rw", encoding="utf-8")
+        self._pid = int(self._lines.readline())
 
     def __getattr__(self, name: str) -> Any:
         """A request to the driver by its name; keyword arguments only."""
 
         def request(**arguments: Any) -> Any:
-            assert self._process.stdin is not None and self._process.stdout is not None
-            self._process.stdin.write(json.dumps({"do": name, **arguments}) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            print(json.dumps({"do": name, **arguments}), file=self._lines, flush=True)
+            line = self._lines.readline()
             assert line, f"the driver ended during {name}"
             answer = json.loads(line)
             if "code" in answer:
@@ -78,8 +97,22 @@ class Client:
         return request
 
     def close(self) -> None:
-        """End the driver, and with it the session."""
-        self._process.communicate(timeout=10)
+        """End the client, and with it the session."""
+        self._lines.close()
+        _wait_for_end(self._pid)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        os.kill(self._pid, signal.SIGKILL)
+        _wait_for_end(self._pid)
+
+
+def _wait_for_end(pid: int) -> None:
+    """Wait until a client's process, which is the driver's child, has ended."""
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline, f"process {pid} does not end"
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the drivers of the third-party clients share: requests in, answers out, P4Runtime messages as plain values.
 
-A driver is a process that reads one JSON object a line, does with its client what it says, and answers with one. It
-runs in whatever Python environment the client needs, so this module imports nothing but the standard library: protobuf
-messages are used by their fields only.
+A driver reads one JSON object a line from a socket, does with its client what it says, and answers with one. It runs in
+whatever Python environment the client needs, so this module imports nothing but the standard library: protobuf messages
+are used by their fields only.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import selectors
+import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,14 +35,45 @@ class Refused(Exception):
         self.code, self.updates = code, updates
 
 
-def serve(handle: Handler) -> None:
-    """Answer requests until standard input ends."""
-    for line in sys.stdin:
-        try:
-            answer: dict[str, Any] = {"answer": handle(json.loads(line))}
-        except Refused as refused:
-            answer = {"code": refused.code, "message": str(refused), "updates": refused.updates}
-        print(json.dumps(answer), flush=True)
+def serve(make: Callable[[str], Handler]) -> None:
+    """Make a client in a process of its own for each connection, until standard input ends.
+
+    What a client imports takes seconds, and this process has imported it for all of them. The command line has the
+    path of the socket to listen at, and the address of the switch.
+
+    Args:
+        make: a client's handler of requests, by the address of the switch.
+    """
+    place, address = sys.argv[1:]
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listening, selectors.DefaultSelector() as selector:
+        listening.bind(place)
+        listening.listen()
+        print("ready", flush=True)
+        selector.register(sys.stdin, selectors.EVENT_READ)
+        selector.register(listening, selectors.EVENT_READ)
+        while all(key.fileobj is not sys.stdin for key, _ in selector.select()):
+            connection, _ = listening.accept()
+            if os.fork() == 0:
+                # What was not caught is on standard error, and the connection has no answer.
+                try:
+                    _answer(connection, make(address))
+                finally:
+                    # Threads of clients never end when a session was refused.
+                    os._exit(0)
+            connection.close()
+
+
+def _answer(connection: socket.socket, handle: Handler) -> None:
+    """Say which process this is, then answer requests until there will be none."""
+    with connection.makefile("rw", encoding="utf-8") as lines:
+        print(os.getpid(), file=lines, flush=True)
+        for line in lines:
+            try:
+                answer: dict[str, Any] = {"answer": handle(json.loads(line))}
+            except Refused as refused:
+                answer = {"code": refused.code, "message": str(refused), "updates": refused.updates}
+            print(json.dumps(answer), file=lines, flush=True)
 
 
 def number(value: bytes) -> int:

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import threading
 from typing import Any
 
@@ -212,5 +210,4 @@ class Driver:
 
 
 if __name__ == "__main__":
-    client_common.serve(Driver(sys.argv[1]).handle)
-    os._exit(0)
+    client_common.serve(lambda address: Driver(address).handle)

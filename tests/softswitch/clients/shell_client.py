@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import queue
-import sys
 from typing import Any
 
 import client_common
@@ -239,6 +237,4 @@ class Driver:
 
 
 if __name__ == "__main__":
-    client_common.serve(Driver(sys.argv[1]).handle)
-    # The shell's threads never end when a session was refused.
-    os._exit(0)
+    client_common.serve(lambda address: Driver(address).handle)
