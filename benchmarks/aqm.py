@@ -23,8 +23,7 @@ from virtual import in_guests, made
 TITLE = "Queue management of Linux and of Narrows"
 # Of the time in which flows run: what comes before is their start.
 SETTLED = 0.25
-KINDS = ("codel", "pie", "fq_codel", "dualpi2")
-ALL_KINDS = (*KINDS, "red")
+KINDS = ("codel", "pie", "red", "fq_codel", "dualpi2")
 LINUX, NARROWS = "Linux", "Narrows"
 FIGURES = ("delay_median_ms", "delay_p99_ms", "utilization", "drops", "marks")
 
@@ -67,32 +66,20 @@ ALL_LOADS = tuple(
     for flows in (4, 50)
     for ecn in (False, True)
 )
-LOADS = tuple(load for load in ALL_LOADS if load.rate.endswith("Mbit") and load.flows == 4 and not load.ecn)
+LOADS = tuple(load for load in ALL_LOADS if not load.ecn)
 
 
-@in_guests(TITLE)
-def run(runs: int, kernel: Kernel) -> Outcome:
-    """The kinds that both have, at 10 and 100 Mbit/s."""
-    return _measure(KINDS, LOADS, runs, kernel)
-
-
-@in_guests(TITLE)
-def run_all(runs: int, kernel: Kernel) -> Outcome:
-    """Each kind at each load."""
-    return _measure(ALL_KINDS, ALL_LOADS, runs, kernel)
-
-
-def _measure(asked: Sequence[str], loads: Sequence[Load], runs: int, kernel: Kernel) -> Outcome:
+def _measure(loads: Sequence[Load], runs: int, kernel: Kernel) -> Outcome:
     """A seed a round, which all contestants of that round have."""
     built = configuration(kernel)
-    lacks = [kind for kind in asked if managed.NEEDS[kind] not in built]
-    kinds = [kind for kind in asked if kind not in lacks]
+    lacks = [kind for kind in KINDS if managed.NEEDS[kind] not in built]
+    kinds = [kind for kind in KINDS if kind not in lacks]
     # Of each contestant the number of its round.
     rounds: dict[str, int] = {}
     contestants: dict[str, Contestant] = {}
     for load in loads:
         for kind in kinds:
-            for who, measure in _of_both(kind).items():
+            for who, measure in OF.items():
                 name = _name(who, kind, load)
                 contestants[name] = partial(_next, rounds, name, partial(measure, kind, load, kernel=kernel))
     series = alternate(contestants, runs)
@@ -107,10 +94,6 @@ def _measure(asked: Sequence[str], loads: Sequence[Load], runs: int, kernel: Ker
     skipped = [f"{kind}: the kernel was built without {managed.NEEDS[kind]}" for kind in lacks]
     commands = ["tc qdisc add dev DEV parent 1:1 KIND", "narrows run FILE --virtual"]
     return Outcome(TITLE, conditions, tables, series.as_json(), commands, skipped)
-
-
-def _of_both(kind: str) -> dict[str, Callable[..., dict[str, float]]]:
-    return {LINUX: of_linux, NARROWS: of_narrows} if kind in KINDS else {LINUX: of_linux}
 
 
 def _name(who: str, kind: str, load: Load) -> str:
@@ -142,11 +125,18 @@ def of_narrows(kind: str, load: Load, seed: int, kernel: Kernel) -> dict[str, fl
     """
     experiment = load.experiment(kind, seed)
     # DualPI2 always marks what allows it, here as in Linux.
-    chosen = {} if kind == "dualpi2" else {"ecn": load.ecn}
+    chosen: dict[str, object] = {} if kind == "dualpi2" else {"ecn": load.ecn}
+    if kind == "red":
+        rate_bps = make_plan(Experiment.model_validate(experiment)).bottleneck.rate_bps
+        sizes = ("min", "max", "avpkt")
+        chosen |= {name: f"{value}B" if name in sizes else value for name, value in managed.red(rate_bps).items()}
     experiment["bottleneck"]["queue"] = {"kind": kind, **chosen}
     with made(experiment, "--virtual", "--kernel", kernel.name) as results:
         queue = managed_link.readings(results, load.seconds)
     return figures(queue, make_plan(Experiment.model_validate(experiment)).bottleneck.rate_bps, load.window)
+
+
+OF: dict[str, Callable[..., dict[str, float]]] = {LINUX: of_linux, NARROWS: of_narrows}
 
 
 def figures(queue: pd.DataFrame, rate_bps: int, window: tuple[float, float]) -> dict[str, float]:
@@ -174,6 +164,19 @@ def _table(load: Load, kinds: Sequence[str], series: Series) -> Table:
     columns = ("Management", "Of", "Delay, median, ms", "p99, ms", "Utilization", "Drops", "Marks")
     table = Table(columns, caption=load.name)
     for kind in kinds:
-        for who in _of_both(kind):
+        for who in OF:
             table.rows.append((kind, who, *series.texts(_name(who, kind, load), FIGURES)))
     return table
+
+
+def _benchmark(*loads: Load) -> Callable[[int], Outcome]:
+    return in_guests(TITLE)(lambda runs, kernel: _measure(loads, runs, kernel))
+
+
+BENCHMARKS = {
+    "aqm": _benchmark(*(load for load in LOADS if load.rate.endswith("Mbit") and load.flows == 4)),
+    "aqm-50": _benchmark(*(load for load in LOADS if load.rate.endswith("Mbit") and load.flows == 50)),
+    "aqm-1g": _benchmark(*(load for load in LOADS if load.rate == "1Gbit")),
+    "aqm-10g": _benchmark(*(load for load in LOADS if load.rate == "10Gbit")),
+    "aqm-all": _benchmark(*ALL_LOADS),
+}

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from types import SimpleNamespace
-from typing import Any
+from functools import partial
 
 import pandas as pd
 from bridged import bridged
 from narrows_formats.units import NANOSECONDS
 from passage import Place
-from pyroute2.netlink import nla
-from pyroute2.netlink.rtnl import tcmsg
-from pyroute2.netlink.rtnl.tcmsg import sched_template
 
 # Kernel options of the kinds, as `NEEDS` of other links.
 NEEDS = {
@@ -34,38 +30,17 @@ BURST_FRAMES = 2
 # Of RED, which has no defaults: Floyd's rules (tc-red(8)), from the link's rate.
 RED_MIN_S, RED_MAX_S, RED_PROBABILITY, RED_PACKET = 0.005, 0.015, 0.1, 1000
 PERCENT_BITS = 32
+# Where marks are in what a kind says of itself (struct tc_*_xstats of linux/pkt_sched.h), in words of 32 bits.
+MARKS_AT = {"codel": 6, "pie": 9, "red": 3, "fq_codel": 3, "dualpi2": 6}
+CLASS = 0x10001
 COLUMNS = ("marks", "delay_c_s", "delay_l_s", "probability")
 
 
-class RedStatistics(nla):  # type: ignore[misc]
-    """struct tc_red_xstats (linux/pkt_sched.h)."""
-
-    fields = (("early", "I"), ("pdrop", "I"), ("other", "I"), ("ecn_mark", "I"))
-
-
-class PieStatistics(nla):  # type: ignore[misc]
-    """struct tc_pie_xstats."""
-
-    fields = (
-        ("prob", "Q"), ("delay", "I"), ("avg_dq_rate", "I"), ("dq_rate_estimating", "I"), ("packets_in", "I"),
-        ("dropped", "I"), ("overlimit", "I"), ("maxq", "I"), ("ecn_mark", "I"),
-    )  # fmt: skip
-
-
-class DualPi2Statistics(nla):  # type: ignore[misc]
-    """struct tc_dualpi2_xstats; delays are microseconds."""
-
-    fields = (
-        ("prob", "I"), ("delay_c", "I"), ("delay_l", "I"), ("packets_in_c", "I"), ("packets_in_l", "I"),
-        ("maxq", "I"), ("ecn_mark", "I"), ("step_marks", "I"), ("credit", "i"),
-    )  # fmt: skip
-
-
-def add_to_netlink() -> None:
-    """Teach netlink's library the statistics of the kinds that it does not know."""
-    for kind, statistics in (("red", RedStatistics), ("pie", PieStatistics), ("dualpi2", DualPi2Statistics)):
-        names = {name: getattr(sched_template, name) for name in vars(sched_template) if not name.startswith("_")}
-        tcmsg.plugins[kind] = SimpleNamespace(**{**names, "stats": statistics})
+def red(rate_bps: int) -> dict[str, float]:
+    """RED's parameters on a link by their names in tc, sizes in bytes."""
+    low, high = (int(rate_bps / 8 * seconds) for seconds in (RED_MIN_S, RED_MAX_S))
+    burst = max((2 * low + high) // (3 * RED_PACKET), low // RED_PACKET + 1)
+    return {"min": low, "max": high, "burst": burst, "avpkt": RED_PACKET, "probability": RED_PROBABILITY}
 
 
 def words(kind: str, rate_bps: int, limit_bytes: int, ecn: bool) -> str:
@@ -73,10 +48,8 @@ def words(kind: str, rate_bps: int, limit_bytes: int, ecn: bool) -> str:
     if kind == "pfifo":
         return f"bfifo limit {limit_bytes}"
     if kind == "red":
-        low, high = (int(rate_bps / 8 * seconds) for seconds in (RED_MIN_S, RED_MAX_S))
-        burst = max((2 * low + high) // (3 * RED_PACKET), low // RED_PACKET + 1)
-        asked = f"min {low} max {high} burst {burst} avpkt {RED_PACKET} bandwidth {rate_bps}bit"
-        return f"red limit {limit_bytes} {asked} probability {RED_PROBABILITY}" + " ecn" * ecn
+        asked = " ".join(f"{name} {value}" for name, value in red(rate_bps).items())
+        return f"red limit {limit_bytes} {asked} bandwidth {rate_bps}bit" + " ecn" * ecn
     if kind == "dualpi2":
         # Older tc does not know it, but takes it without parameters. It always marks.
         return kind
@@ -89,7 +62,6 @@ def link(place: Place, kind: str, ecn: bool) -> AbstractAsyncContextManager[Call
     Raises:
         RunError: it cannot be made.
     """
-    add_to_netlink()
     bottleneck = place.plan.bottleneck
     rate, burst = f"{bottleneck.rate_bps}bit", BURST_FRAMES * place.plan.frame_bytes
     managed = words(kind, bottleneck.rate_bps, bottleneck.limit_bytes, ecn)
@@ -98,15 +70,12 @@ def link(place: Place, kind: str, ecn: bool) -> AbstractAsyncContextManager[Call
         f"class add DEV parent 1: classid 1:1 htb rate {rate} ceil {rate} burst {burst} cburst {burst} quantum 60000",
         f"qdisc add DEV parent 1:1 handle 10: {managed}",
     ]
-    return bridged(place, commands, managed.split()[0], READING_S, COLUMNS, _read)
+    return bridged(place, commands, CLASS, READING_S, COLUMNS, partial(_read, kind))
 
 
-def _read(qdisc: Any) -> Sequence[float]:
-    found = qdisc.get_attr("TCA_XSTATS")
-    if found is None:
-        return 0, 0.0, 0.0, 0.0
-    names = {name for name, *_ in found.fields}
+def _read(kind: str, more: Sequence[int]) -> Sequence[float]:
+    if kind != "dualpi2":
+        return more[MARKS_AT[kind]] if kind in MARKS_AT else 0, 0.0, 0.0, 0.0
+    probability, classic_us, low_us = more[:3]
     micro = NANOSECONDS // 1000
-    delays = [found[name] / micro if name in names else 0.0 for name in ("delay_c", "delay_l")]
-    probability = found["prob"] / (1 << PERCENT_BITS) if "delay_c" in names else 0.0
-    return found["ecn_mark"], *delays, probability
+    return more[MARKS_AT[kind]], classic_us / micro, low_us / micro, probability / (1 << PERCENT_BITS)

@@ -13,7 +13,7 @@ from narrows.paths import compiled_program
 from narrows.switch.queue_laws import laws, management_message
 
 MANAGED_PROGRAM = "v1model-managed"
-KINDS = ("step", "codel", "pie", "pi2", "dualpi2", "fq", "fq_codel")
+KINDS = ("step", "codel", "pie", "red", "pi2", "dualpi2", "fq", "fq_codel")
 CONTROLS = {
     "enqueue_law": "NarrowsIngress.manage",
     "dequeue_law": "NarrowsEgress.manage",

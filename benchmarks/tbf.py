@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pandas as pd
-from bridged import bridged
+from bridged import ROOT, bridged
 from passage import Place
 
 NEEDS = "CONFIG_BRIDGE=y"  # of a kernel
@@ -27,4 +27,4 @@ def link(place: Place) -> AbstractAsyncContextManager[Callable[[], pd.DataFrame]
     bottleneck = place.plan.bottleneck
     burst = BURST_FRAMES * place.plan.frame_bytes
     words = f"tbf rate {bottleneck.rate_bps}bit burst {burst} limit {bottleneck.limit_bytes}"
-    return bridged(place, [f"qdisc add DEV root {words}"], "tbf", READING_S)
+    return bridged(place, [f"qdisc add DEV root {words}"], ROOT, READING_S)
