@@ -42,6 +42,7 @@ from narrows.experiment.queue_settings import (
     PieSettings,
     StepSettings,
 )
+from narrows.experiment.red_settings import RedSettings
 from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.experiment.video import Video
@@ -191,6 +192,7 @@ QUEUES: dict[str, list[tuple[type[BaseModel], str]]] = {
     "step": [(StepSettings, "{}")],
     "codel": [(CodelSettings, "{}")],
     "pie": [(PieSettings, "{}")],
+    "red": [(RedSettings, "{}")],
     "pi2": [(Pi2Settings, "{}")],
     "dualpi2": [(DualPi2Settings, "{}")],
     "fq": [(FairSettings, "{}")],
@@ -223,7 +225,9 @@ def _settings(model: type[BaseModel], form: str) -> Iterator[tuple[str, str, str
 def _written_default(value: Any) -> str:
     if isinstance(value, dict) and value:
         return "see its fields"
-    return "none" if value in (None, "", {}) else f"`{json.dumps(value)}`".replace('"', "").replace("0.0", "0")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "none" if value in (None, "", {}) else f"`{json.dumps(value)}`".replace('"', "")
 
 
 def _kind(schema: dict[str, Any]) -> str:

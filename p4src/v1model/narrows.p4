@@ -23,8 +23,7 @@ const bit<2> LOSS_BY_PATTERN = 2;
 
 // v1model counts queues in packets and delays in 32 bits, which are 71 minutes of BMv2's microseconds. A traffic manager
 // that counts bytes and nanoseconds, the softswitch's, fills these by their alias and says so by an epoch other than 0;
-// on BMv2 they stay 0. p4c keeps aliases of headers only, and names the header by
-// its type.
+// on BMv2 they stay 0. p4c keeps aliases of headers only, and names the header by its type.
 @name("traffic_manager")
 header traffic_manager_t {
     @alias("narrows.enq_depth_bytes") bit<32> enqueue_depth_bytes;
@@ -52,6 +51,7 @@ header traffic_manager_t {
 #include "queue_management/state.p4"
 #include "queue_management/codel.p4"
 #include "queue_management/pie.p4"
+#include "queue_management/red.p4"
 #include "queue_management/dualpi2.p4"
 #include "queue_management/management.p4"
 #endif
@@ -108,7 +108,7 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             meta.seen.packet_length = (bit<16>)standard.packet_length;
 #ifdef MANAGED_QUEUES
             if (lost == 0) {
-                manage.apply(hdr, meta.flow, standard.packet_length, low_queue, lost);
+                manage.apply(hdr, meta.flow, standard, low_queue, lost);
                 standard.priority = meta.forwarding.queue + (bit<3>)low_queue;
             }
 #endif

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import expected
 import frames
@@ -30,6 +31,7 @@ NO_THRESHOLD = 0xFFFFFFFF
 PI2_CERTAIN = (1 << 32) - 1
 PIE_CERTAIN = (1 << 56) - 1
 PIE_BURST_NS = 150 * MS
+RED_AVERAGE = "red_enqueue.averages"
 ENQUEUE_DROPS, DEQUEUE_DROPS = "enqueue_drop_counter.flows", "dequeue_drop_counter.flows"
 
 
@@ -70,9 +72,9 @@ class ManagedTest(BottleneckTest):
         for flow in set(arrived):
             self.wait_for_arrivals(flow, arrived.count(flow))
 
-    def backlog(self, sent: list[bytes]) -> None:
+    def backlog(self, sent: list[bytes], before: Callable[[], None] = lambda: None) -> None:
         """Frame 0 occupies the link until all others have arrived; then they leave."""
-        self.arrive(sent)
+        self.arrive(sent, before)
         self.switch.shape(self.egress, 0, SIZE, RATE)
 
     def leave_at_once(self) -> list[bytes]:
@@ -87,8 +89,8 @@ class ManagedTest(BottleneckTest):
         self.expect(self.egress, [expected.congestion_marked(sent[n]) if n in marked else sent[n] for n in [0, *order]])
         reports = self.reports(len(order))
         self.expect_silence()
-        start = reports[0].timestamp
-        self.assertEqual([r.timestamp - start for r in reports], [SERVICE_NS * n for n in range(len(order))])
+        starts = [r.timestamp - reports[0].timestamp for r in reports]
+        self.assertEqual(starts, [SERVICE_NS * n for n in range(len(order))])
         flags = [expected.arrival_flags(sent[n]) | (expected.FLAG_CE_MARKED if n in marked else 0) for n in order]
         self.assertEqual([r.flags for r in reports], flags, "ECN field of the arrival, and whether it was marked")
         return reports
@@ -97,6 +99,19 @@ class ManagedTest(BottleneckTest):
         """CoDel of 5 ms and 90 ms: no multiple of a frame's time, so that no decision is a tie."""
         usual = {"target": 5 * MS, "interval": 90 * MS, "mtu": SIZE, "ecn_marks": 0, "shares_link": 0}
         self.law("dequeue_law", "codel", **{**usual, "threshold": NO_THRESHOLD, "low_latency_only": 0, **settings})
+
+    def red(self, **settings: int) -> None:
+        """RED that forgets nothing in idle times."""
+        usual = {"slope": 0, "halvings": 0, "forgotten": (1 << 47) - 1, "ecn_marks": 0, "harddrop": 0, "nodrop": 0}
+        self.law("enqueue_law", "red", **{**usual, **settings})
+
+    def passes(self) -> Report:
+        """One frame through an idle link; returns its report."""
+        sent = burst(1)
+        self.send(1, sent)
+        self.expect(self.egress, sent)
+        (report,) = self.reports(1)
+        return report
 
 
 def burst(count: int, ecn: int = NOT_ECT, src_port: int = 10000) -> list[bytes]:
@@ -235,6 +250,81 @@ class PieDraws(ManagedTest):
         drops, _ = self.counted(ENQUEUE_DROPS, self.flow_of(sent[0]))
         self.assertAlmostEqual(drops, DRAWN / 3, delta=6 * (2 * DRAWN / 27) ** 0.5)
         self.leave_at_once()
+
+
+class RedAtItsBounds(ManagedTest):
+    """Below `min` nothing is picked, from `max` on everything: dropped, or marked, by ecn, harddrop and nodrop.
+
+    A weight of 2^-20 leaves the average where it is set.
+    """
+
+    def runTest(self) -> None:
+        for average, flags, ecn, kept, marked in (
+            (9_999, {"ecn_marks": 0}, ECT_0, 3, False),
+            (30_001, {"ecn_marks": 0}, ECT_0, 0, False),
+            (30_001, {"ecn_marks": 1}, NOT_ECT, 0, False),
+            (30_001, {"ecn_marks": 1}, ECT_0, 3, True),
+            (30_001, {"ecn_marks": 1, "nodrop": 1}, NOT_ECT, 3, False),
+            (30_001, {"ecn_marks": 1, "harddrop": 1, "nodrop": 1}, ECT_0, 0, False),
+        ):
+            with self.subTest(average=average, flags=flags, ecn=ecn):
+                self.switch.reset()
+                self.manage()
+                self.red(weight=20, low=10_000 << 20, high=30_000 << 20, **flags)
+                sent = burst(4, ecn)
+                self.backlog(sent, partial(self.switch.write_register, RED_AVERAGE, 0, average << 20))
+                order = list(range(1, kept + 1))
+                self.leaves(sent, order, set(order) if marked else set())
+                self.assertEqual(self.counted(ENQUEUE_DROPS, self.flow_of(sent[0])), (3 - kept, (3 - kept) * SIZE))
+
+
+class RedSpreadsItsDrops(ManagedTest):
+    """Half way to `max` p is 1/4: the drops are 1, 2 or 3 frames apart, all alike, since p / (1 - n p) is 1 for n = 3.
+
+    That is 2 on average with a variance of 2/3: of N frames N / 2 with a variance of N / 12. Draws by p alone would
+    drop N / 4.
+    """
+
+    def runTest(self) -> None:
+        self.manage()
+        slope = (1 << 63) // (20_000 << 20)
+        self.red(weight=20, low=10_000 << 20, high=30_000 << 20, slope=slope, ecn_marks=0)
+        sent = burst(DRAWN + 1)
+        # A hair above half, so that roundings do not take from the certainty.
+        self.arrive(sent, lambda: self.switch.write_register(RED_AVERAGE, 0, 20_001 << 20))
+        drops, _ = self.counted(ENQUEUE_DROPS, self.flow_of(sent[0]))
+        self.assertAlmostEqual(drops, DRAWN / 2, delta=6 * (DRAWN / 12) ** 0.5)
+        self.leave_at_once()
+
+
+class RedAverages(ManagedTest):
+    """The average follows what a frame finds waiting, and of an idle link by how long it was."""
+
+    def runTest(self) -> None:
+        with self.subTest("busy"):
+            self.manage()
+            self.red(weight=1, low=1 << 60, high=1 << 61)
+            sent = burst(5)
+            self.arrive(sent)
+            # In halves of a byte, found by frames 1 to 4: 0, 0 + 500, 500 + 1000 - 250, 1250 + 1500 - 625.
+            self.assertEqual(self.switch.read_register(RED_AVERAGE, 0), 2125)
+            self.leave_at_once()
+        with self.subTest("idle"):
+            self.switch.reset()
+            self.manage()
+            self.red(weight=1, low=1 << 60, high=1 << 61, halvings=(1 << 56) // (10 * MS), forgotten=500 * MS)
+            self.switch.shape(self.egress, 0, SIZE, RATE)
+            first = self.passes()
+            self.switch.write_register(RED_AVERAGE, 0, 1 << 40)
+            time.sleep(0.06)
+            second = self.passes()
+            idle_ns = second.timestamp - first.timestamp - SERVICE_NS
+            self.assertGreater(idle_ns, 0)
+            halved = 2.0 ** (40 - idle_ns / (10 * MS))
+            self.assertAlmostEqual(self.switch.read_register(RED_AVERAGE, 0) / halved, 1, delta=1e-6)
+            time.sleep(0.6)
+            self.passes()
+            self.assertEqual(self.switch.read_register(RED_AVERAGE, 0), 0)
 
 
 class Pi2AtCertainty(ManagedTest):

@@ -184,8 +184,8 @@ def test_red_averages_what_waits_at_arrivals() -> None:
 
 
 def test_red_forgets_in_idle_times() -> None:
-    """3.5 ms are three packets of 1 ms: 1600 / 2^3; a second is more than are needed for nothing to be left."""
-    for idle_ns, left in ((7 * MS // 2, 200), (1000 * MS, 0)):
+    """3 ms are three packets of 1 ms: 1600 / 2^3; half a packet more is 1600 / 2^3.5; a second leaves nothing."""
+    for idle_ns, left in ((3 * MS, 200), (7 * MS // 2, 141), (1000 * MS, 0)):
         queue = red_queue(NEVER, 1600, weight_log=1)
         queue.enqueue(Waiting(0, Arrival(0, 0, SIZE)), idle_ns)
         assert queue.average == left
@@ -210,6 +210,32 @@ def test_red_spreads_its_drops(average: int, draw: int, picked: list[int]) -> No
     for number in range(1, 14):
         queue.enqueue(Waiting(number, Arrival(0, 0, SIZE)), 0)
     assert fates == picked
+
+
+@pytest.mark.parametrize(
+    ("average", "settings", "fates"),
+    [
+        # Not-ECT and ECT(0); the draw hits between the bounds, and above the upper one none is needed.
+        (20_000, {}, [Fate.AQM_DROP, Fate.AQM_DROP]),
+        (20_000, {"ecn": True}, [Fate.AQM_DROP, Fate.MARKED]),
+        (20_000, {"ecn": True, "harddrop": True}, [Fate.AQM_DROP, Fate.MARKED]),
+        (20_000, {"ecn": True, "nodrop": True}, [Fate.SENT, Fate.MARKED]),
+        (40_000, {"ecn": True}, [Fate.AQM_DROP, Fate.MARKED]),
+        (40_000, {"ecn": True, "harddrop": True, "nodrop": True}, [Fate.AQM_DROP, Fate.AQM_DROP]),
+    ],
+)
+def test_red_marks_drops_or_spares(average: int, settings: dict[str, bool], fates: list[Fate]) -> None:
+    """tc-red(8): ecn, harddrop and nodrop."""
+    queue = red.Red(lambda: ALWAYS, 10**6, 10_000, 30_000, 1 << 31, 32, SIZE, RATE, **settings)
+    queue._average, queue._idle_from = average << 32, None
+    found: list[Fate] = []
+    queue.drop = lambda packet, fate, now: found.append(fate)
+    for number, ecn in enumerate((NOT_ECT, ECT_0)):
+        packet = Waiting(number, Arrival(0, 0, SIZE, ecn))
+        queue.enqueue(packet, 0)
+        if len(found) == number:
+            found.append(Fate.MARKED if packet.marked else Fate.SENT)
+    assert found == fates
 
 
 def order(queue: fair.Fair, arrivals: Sequence[Arrival]) -> list[int]:

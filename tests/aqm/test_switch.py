@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from models.fair import Fair, fq_codel
 from models.head_drop import HeadDrop
 from models.link import CE, ECT_0, ECT_1, NOT_ECT, NS, Arrival, Discipline, Fate, Waiting, run
 from models.pie import Pie
+from models.red import Red
 from switch import Law, flow_index, program_draws, through_switch
 
 MS = 1_000_000
@@ -59,6 +62,19 @@ def pie(marks: bool, limit: int = 400) -> tuple[Law, Callable[[], Discipline]]:
         queue={"limit_packets": limit},
     )
     return law, lambda: Pie(program_draws(1), limit=limit, ecn=marks)
+
+
+def red(marks: bool, **flags: bool) -> tuple[Law, Callable[[], Discipline]]:
+    """Of a link that, idle, would send 1000 B in 0.8 ms, whatever its rate is."""
+    limit, low, high, probability, log, idle_bps = 60_000, 10_000, 40_000, PERCENT_32 // 20, 7, 10_000_000
+    halvings = -math.log2(1 - 2**-log) / 800_000
+    slope = (probability << 32) // (high - low << log)
+    settings = {"weight": log, "low": low << log, "high": high << log, "slope": slope,
+                "halvings": int(halvings * 2**56), "forgotten": int(50 / halvings), "ecn_marks": int(marks),
+                "harddrop": int(flags.get("harddrop", False)), "nodrop": int(flags.get("nodrop", False))}  # fmt: skip
+    model = partial(Red, limit=limit, low=low, high=high, probability=probability, weight_log=log, avpkt=1000)
+    law = Law(enqueue=("red", settings), queue={"limit_bytes": limit})
+    return law, lambda: model(program_draws(1), rate_bps=idle_bps, ecn=marks, **flags)
 
 
 def pi2(low_latency: bool) -> tuple[Law, Callable[[], Discipline]]:
@@ -113,6 +129,9 @@ CASES = {
     "codel, marks": (codel(True), (NOT_ECT, ECT_0, ECT_1)),
     "pie": (pie(False), (NOT_ECT,)),
     "pie, marks": (pie(True), (NOT_ECT, ECT_0)),
+    "red": (red(False), (NOT_ECT,)),
+    "red, marks": (red(True), (NOT_ECT, ECT_0)),
+    "red, harddrop, nodrop": (red(True, harddrop=True, nodrop=True), (NOT_ECT, ECT_0)),
     "pi2": (pi2(False), (NOT_ECT, ECT_0)),
     "fq": (fair(False), (NOT_ECT,)),
     "fq_codel": (fair(True), (NOT_ECT, ECT_0)),

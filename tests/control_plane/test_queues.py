@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
-from narrows.errors import InputError
+import yaml
+from narrows.cli import main
+from narrows.errors import EXIT_BAD_INPUT, InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.queues import CoDel, DualPi2, Fair, HeadDrop, Pie, Queue
-from narrows.switch.queue_laws import is_managed, laws
-from narrows.targets.bmv2 import packets
+from narrows.experiment.queue_settings import Kind
+from narrows.experiment.queues import CoDel, DualPi2, Fair, HeadDrop, Pie, Queue, Red
+from narrows.switch.queue_laws import NEEDS, is_managed, laws
 
 MS = 1_000_000
+INVENTORY = Path(__file__).parents[2] / "deploy" / "inventory.example.yaml"
 
 
 def planned(queue: Any) -> Plan:
@@ -31,6 +36,22 @@ def planned(queue: Any) -> Plan:
         ("codel", CoDel(5 * MS, 100 * MS, False)),
         ({"kind": "codel", "target": "2ms", "ecn": True}, CoDel(2 * MS, 100 * MS, True)),
         ("pie", Pie(15 * MS, 15 * MS, 2, 20, False)),
+        # 151,400 B: a quarter and a twelfth; a burst of (2 * 12616 + 37850) / 3000 = 21 packets. 21 + 1 - 12.6 = 9.38,
+        # and (1 - (1 - w)^21) / w is 7.5 with w = 1/8 and 11.9 with 1/16 (iproute2's tc_red_eval_ewma).
+        ("red", Red(12_616, 37_850, 0.02, 4, 1000, 10_000_000, False, False, False)),
+        # 50 + 1 - 5 = 46; (1 - (1 - w)^50) / w is 45.5 with w = 1/256 and 47.7 with 1/512.
+        (
+            {
+                "kind": "red",
+                "min": "5kB",
+                "max": "15kB",
+                "burst": 50,
+                "bandwidth": "1Mbit",
+                "ecn": True,
+                "nodrop": True,
+            },
+            Red(5000, 15_000, 0.02, 9, 1000, 1_000_000, True, False, True),
+        ),
         # tc's 0.16 and 3.2 Hz are 41 and 819 of 256.
         ("dualpi2", DualPi2(15 * MS, 16 * MS, 41, 819, MS, 2, 10)),
         ("fq_codel", Fair(1024, 1514, CoDel(5 * MS, 100 * MS, True), kind="fq_codel")),
@@ -52,6 +73,17 @@ def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Queue | None) -> No
         ({"kind": "fq", "flows": 100}, "is not a power of two; allowed: 2, 4"),
         ({"kind": "dualpi2", "classic_protection": 0.125}, "is not a whole number of percents"),
         ({"kind": "pie", "target": "5s"}, "target"),
+        ({"kind": "red", "max": "200packets"}, "queue.max: 302800 B is more than the buffer; allowed: up to 151400 B"),
+        (
+            {"kind": "red", "min": "30kB", "max": "20kB"},
+            "queue.min: 30000 B is not below `max`; allowed: 1 B to 19999 B",
+        ),
+        (
+            {"kind": "red", "min": "30kB", "burst": 20},
+            "queue.burst: 20 packets of 1000 B .*; allowed: 30 packets or more",
+        ),
+        ({"kind": "red", "nodrop": True}, "queue.nodrop: 'True' has a meaning with ecn only"),
+        ({"kind": "red", "adaptive": True}, "queue.adaptive: unknown field"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(queue: Any, says: str) -> None:
@@ -67,9 +99,25 @@ def test_tail_drop_has_the_program_that_it_had() -> None:
     assert is_managed(planned("codel"))
 
 
-def test_bmv2_refuses_what_it_has_not() -> None:
-    (refusal,) = packets.unsupported(planned("codel"))
-    assert refusal.startswith("bottleneck.queue: ") and "--target soft" in refusal
+@pytest.mark.parametrize("kind", sorted(set(get_args(Kind)) - {"tail-drop"}))
+@pytest.mark.parametrize("target", ["bmv2", "tofino"])
+def test_other_switches_refuse_a_kind_by_name(
+    target: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And say what they lack; nothing is created."""
+    queue = {"kind": kind, "threshold": "1ms"} if kind == "step" else kind
+    bottleneck = {"rate": "10Mbit", "buffer": "100packets", "rtt": "20ms", "queue": queue}
+    flows = [{"cca": "cubic", "duration": "1s"}]
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump({"name": "x", "bottleneck": bottleneck, "flows": flows}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("narrows.cli.signal.signal", lambda *_: None)
+    where = ["--inventory", str(INVENTORY)] if target == "tofino" else []
+    monkeypatch.setattr(sys, "argv", ["narrows", "run", "x.yaml", "--target", target, *where])
+    with pytest.raises(SystemExit) as refused:
+        main()
+    assert refused.value.code == EXIT_BAD_INPUT
+    assert f": bottleneck.queue: {kind} needs {NEEDS[kind]}, which " in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
 
 
 def test_gains_are_as_linux_rounds_them() -> None:

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Discriminator, Field, StrictInt, Tag, fiel
 
 from narrows.experiment import queues
 from narrows.experiment.quantities import Model, Probability, Size, Time
+from narrows.experiment.red_settings import RedSettings
 
 MS = TIME_UNITS["ms"]
 MAX_FLOWS = 1024
@@ -195,6 +196,7 @@ _KINDS: dict[str, type[Model]] = {
     "step": StepSettings,
     "codel": CodelSettings,
     "pie": PieSettings,
+    "red": RedSettings,
     "pi2": Pi2Settings,
     "dualpi2": DualPi2Settings,
     "fq": FairSettings,
@@ -216,20 +218,31 @@ def _tag(value: Any) -> str:
     return f"({_KINDS[kind].__name__})"
 
 
-def planned(queue: Any) -> queues.Queue | None:
-    """A link's `queue` as a plan has it; None: it drops what it has no room for."""
-    found: queues.Queue | None = queue.planned
+def planned(queue: Any, field: str, limit: int, at: tuple[int, int, int]) -> queues.Queue | None:
+    """A link's `queue` as a plan has it; None: it drops what it has no room for.
+
+    Args:
+        queue: as it is written.
+        field: where the link is.
+        limit: its buffer in bytes.
+        at: its rate, RTT and full-size frame, in base units.
+
+    Raises:
+        InputError: it does not go with the link.
+    """
+    found: queues.Queue | None = queue.on(field, limit, at) if isinstance(queue, RedSettings) else queue.planned
     return found
 
 
 # A kind alone becomes a mapping before it is looked at. The tags stand in no message: see `narrows_formats.validation`.
-Kind = Literal["tail-drop", "head-drop", "step", "codel", "pie", "pi2", "dualpi2", "fq", "fq_codel"]
+Kind = Literal["tail-drop", "head-drop", "step", "codel", "pie", "red", "pi2", "dualpi2", "fq", "fq_codel"]
 LinkQueue = Annotated[
     Annotated[Kind, Tag("(kind)")]
     | Annotated[Simple, Tag("(Simple)")]
     | Annotated[StepSettings, Tag("(StepSettings)")]
     | Annotated[CodelSettings, Tag("(CodelSettings)")]
     | Annotated[PieSettings, Tag("(PieSettings)")]
+    | Annotated[RedSettings, Tag("(RedSettings)")]
     | Annotated[Pi2Settings, Tag("(Pi2Settings)")]
     | Annotated[DualPi2Settings, Tag("(DualPi2Settings)")]
     | Annotated[FairSettings, Tag("(FairSettings)")]

@@ -49,6 +49,25 @@ class Pie:
 
 
 @dataclass(frozen=True)
+class Red:
+    """RED (RFC 7567) by an average of bytes, in which the newest arrival has the weight 2^-``weight``.
+
+    An idle time counts as the packets of ``avpkt_bytes`` that a link of ``bandwidth_bps`` would have sent in it.
+    """
+
+    min_bytes: int
+    max_bytes: int
+    probability: float
+    weight: int
+    avpkt_bytes: int
+    bandwidth_bps: int
+    ecn: bool
+    harddrop: bool
+    nodrop: bool
+    kind: str = "red"
+
+
+@dataclass(frozen=True)
 class Pi2:
     """PI2 of one queue (De Schepper et al. 2016); gains in 1/256 Hz, as Linux has them."""
 
@@ -87,7 +106,7 @@ class Fair:
     kind: str = "fq"
 
 
-Queue = HeadDrop | Step | CoDel | Pie | Pi2 | DualPi2 | Fair
+Queue = HeadDrop | Step | CoDel | Pie | Red | Pi2 | DualPi2 | Fair
 
 
 def marks(queue: Queue | None) -> bool:
@@ -95,4 +114,4 @@ def marks(queue: Queue | None) -> bool:
     law = queue.codel if isinstance(queue, Fair) else queue
     if isinstance(law, CoDel):
         return law.ecn or law.ce_threshold_ns is not None
-    return isinstance(law, Step | DualPi2) or (isinstance(law, Pie | Pi2) and law.ecn)
+    return isinstance(law, Step | DualPi2) or (isinstance(law, Pie | Red | Pi2) and law.ecn)

@@ -179,7 +179,7 @@ def _limited(
         sample_auto=isinstance(sample, str),
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
-        management=planned(settings.queue),
+        management=planned(settings.queue, field, limit, (rate, rtt_ns, frame)),
     )
 
 

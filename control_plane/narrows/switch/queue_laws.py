@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import ceil, log2
 from typing import TYPE_CHECKING
 
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import PI2_GAINS, PIE_GAINS, CoDel, DualPi2, Fair, HeadDrop, Pi2, Pie, Queue, Step
+from narrows.experiment.queues import PI2_GAINS, PIE_GAINS, CoDel, DualPi2, Fair, HeadDrop, Pi2, Pie, Queue, Red, Step
 
 if TYPE_CHECKING:
     from narrows.switch import traffic_manager_pb2 as pb
@@ -19,10 +20,32 @@ NO_THRESHOLD = (1 << 32) - 1
 # Probabilities are of 56 bits in PIE, of 32 in PI2 (p4src/v1model/queue_management).
 PIE_CERTAIN, PI2_CERTAIN = (1 << 56) - 1, (1 << 32) - 1
 PI2_UNIT_NS = 64
+# RED's probabilities are of 32 bits, what they add for each unit of the average of 64, its halvings in units of 2^-56.
+RED_CERTAIN, RED_SLOPE, RED_HALVING = (1 << 32) - 1, 1 << 32, 1 << 56
+# After so many halvings nothing is left of its average of 52 bits.
+RED_HALVINGS = 52
 # Packets that the longest queue of FQ-CoDel loses at once, at most (RFC 8290, section 4.1).
 FQ_CODEL_BATCH = 64
 
+# Times of 48 bits wrap: half of them are of the past.
+MOST_IDLE_NS = (1 << 47) - 1
+
 Call = tuple[str, Mapping[str, int]]
+
+# What each kind needs of a switch and of Narrows' program on it, beside dropping what there is no room for.
+_DEPTH_AT_INGRESS = "the depth of the queue before a packet is queued"
+_DROPS_FOR_FREE = "drops behind the queue that cost the link no time"
+NEEDS = {
+    "head-drop": "to drop what has waited longest",
+    "step": "marks by the time that a packet waited",
+    "codel": _DROPS_FOR_FREE,
+    "pie": _DEPTH_AT_INGRESS,
+    "red": _DEPTH_AT_INGRESS,
+    "pi2": _DROPS_FOR_FREE,
+    "dualpi2": f"two queues that share a link by the bytes that each has sent, and {_DROPS_FOR_FREE}",
+    "fq": "a queue of a link for each of its flows",
+    "fq_codel": f"a queue of a link for each of its flows, and {_DROPS_FOR_FREE}",
+}
 
 
 def laws(link: Link, frame_bytes: int) -> Iterator[tuple[str, Call]]:
@@ -40,11 +63,31 @@ def _enqueue_law(link: Link, mtu: int) -> Call | None:
         case Pie(target_ns=target, ecn=ecn):
             limits = {"limit_bytes": link.byte_limit, "limit_packets": link.limit_packets or 0}
             return "pie_at_enqueue", {"target": target, "mtu": mtu, **limits, "ecn_marks": int(ecn)}
+        case Red() as red:
+            return "red", _red(red)
         case DualPi2():
             return "two_queues", {}
         case Fair(flows=flows):
             return "fair_queues", {"mask": flows - 1}
     return None
+
+
+def _red(red: Red) -> dict[str, int]:
+    """The average is in units of 2^-weight of a byte."""
+    low, high = red.min_bytes << red.weight, red.max_bytes << red.weight
+    packet_ns = red.avpkt_bytes * 8 * NANOSECONDS / red.bandwidth_bps
+    halvings_each_ns = -log2(1 - 2**-red.weight) / packet_ns
+    return {
+        "weight": red.weight,
+        "low": low,
+        "high": high,
+        "slope": min(round(red.probability * (1 << 32)), RED_CERTAIN) * RED_SLOPE // (high - low),
+        "halvings": round(halvings_each_ns * RED_HALVING),
+        "forgotten": min(ceil(RED_HALVINGS / halvings_each_ns), MOST_IDLE_NS),
+        "ecn_marks": int(red.ecn),
+        "harddrop": int(red.harddrop),
+        "nodrop": int(red.nodrop),
+    }
 
 
 def _dequeue_law(queue: Queue | None, mtu: int, shares_link: bool = False) -> Call | None:

@@ -4,19 +4,21 @@
 #define NARROWS_MANAGEMENT_P4
 
 // Before the queue: which queue of the link a packet waits in, and laws that decide on arrival.
-control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in bit<32> length, out bit<1> low_queue,
-                      out bit<1> dropped) {
+control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_metadata_t standard,
+                      out bit<1> low_queue, out bit<1> dropped) {
     // Packets of a flow that a law dropped on arrival.
     RunningTotal() flow_enqueue_drops;
     // The same in packets and bytes for the control plane.
     FlowCounter(COUNTED_BEFORE_QUEUE) enqueue_drop_counter;
     EcnCapable() ecn;
     PieEnqueue() pie_enqueue;
+    RedEnqueue() red_enqueue;
     bit<1> capable;
     bit<1> low_latency;
-    bit<1> runs_pie;
+    bit<2> law;
     bit<2> verdict;
     pie_t pie_settings;
+    red_t red_settings;
 
     // One queue, whose law decides at departure, or none does.
     action one_queue() {
@@ -26,8 +28,16 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in bit<32> l
     // One queue, and PIE before it.
     action pie_at_enqueue(bit<32> target, bit<32> mtu, bit<32> limit_bytes, bit<32> limit_packets, bit<1> ecn_marks) {
         flow.queue = 0;
-        runs_pie = 1;
+        law = 1;
         pie_settings = {target, mtu, limit_bytes, limit_packets, ecn_marks};
+    }
+
+    // One queue, and RED before it.
+    action red(bit<8> weight, bit<64> low, bit<64> high, bit<64> slope, bit<64> halvings, bit<48> forgotten,
+               bit<1> ecn_marks, bit<1> harddrop, bit<1> nodrop) {
+        flow.queue = 0;
+        law = 2;
+        red_settings = {weight, low, high, slope, halvings, forgotten, ecn_marks, harddrop, nodrop};
     }
 
     // Low-latency packets (ECT(1) and CE) have a queue of their own.
@@ -49,6 +59,7 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in bit<32> l
         actions = {
             one_queue;
             pie_at_enqueue;
+            red;
             two_queues;
             fair_queues;
         }
@@ -57,15 +68,18 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in bit<32> l
     }
 
     apply {
-        runs_pie = 0;
+        law = 0;
         low_queue = 0;
         dropped = 0;
         pie_settings = {0, 0, 0, 0, 0};
+        red_settings = {0, 0, 0, 0, 0, 0, 0, 0, 0};
         ecn.apply(hdr, capable, low_latency);
         enqueue_law.apply();
         verdict = VERDICT_PASS;
-        if (runs_pie == 1) {
-            pie_enqueue.apply(flow.bottleneck, pie_settings, length, capable, verdict);
+        if (law == 1) {
+            pie_enqueue.apply(flow.bottleneck, pie_settings, standard.packet_length, capable, verdict);
+        } else if (law == 2) {
+            red_enqueue.apply(flow.bottleneck, red_settings, standard.ingress_global_timestamp, capable, verdict);
         }
         flow.mark = 0;
         if (verdict == VERDICT_MARK) {

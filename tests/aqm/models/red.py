@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RED as in Floyd and Jacobson 1993, section 4, with the parameters of tc, in whole numbers.
+"""RED as in Floyd and Jacobson 1993, section 4, with the parameters of tc.
 
 The average is of the bytes that wait, taken at each arrival before that is queued, and has Linux's fixed point: scaled
-by the inverse of its weight, a power of two. The paper is followed where Linux differs: an idle time decays it by whole
-packets of ``avpkt`` bytes without a table, and from one mark or drop to the next the n-th packet is picked with
-p / (1 - n p), where Linux draws once for each such interval.
+by the inverse of its weight, a power of two. The paper is followed where Linux differs: an idle time decays it by its
+length in packets of ``avpkt`` bytes, a linear function of it, without a table; and from one mark or drop to the next
+the n-th packet is picked with p / (1 - n p), where Linux draws once for each such interval. ``harddrop`` and ``nodrop``
+are tc's.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ class Red(Discipline):
         avpkt: int,
         rate_bps: int,
         ecn: bool = False,
+        harddrop: bool = False,
+        nodrop: bool = False,
     ) -> None:
         self._draw, self._limit, self._probability, self._log, self._ecn = draw, limit, probability, weight_log, ecn
+        self._harddrop, self._nodrop = harddrop, nodrop
         self._low, self._high = low << weight_log, high << weight_log
-        self._packet_ns = avpkt * 8 * NS // rate_bps
+        self._packet_ns = avpkt * 8 * NS / rate_bps
         self._queue = Fifo()
         self._average = 0
         # Packets since the last pick; before the first one of a time above ``low`` there is none.
@@ -50,12 +54,8 @@ class Red(Discipline):
         if self._idle_from is None:
             self._average += self._queue.bytes - (self._average >> self._log)
             return
-        packets = (now - self._idle_from) // self._packet_ns
-        # Nothing is left of it after as many halvings as it has bits; each takes less than 2^log packets.
-        if packets >= self._average.bit_length() << self._log:
-            self._average = 0
-        else:
-            self._average = self._average * ((1 << self._log) - 1) ** packets >> self._log * packets
+        packets = (now - self._idle_from) / self._packet_ns
+        self._average = int(self._average * (1 - 2**-self._log) ** packets)
         self._idle_from = None
 
     def _picked(self) -> bool:
@@ -73,9 +73,15 @@ class Red(Discipline):
         self._since = 0
         return True
 
+    def _spared(self, packet: Waiting) -> bool:
+        """Whether a picked packet is queued: marked, or because it cannot be."""
+        if not self._ecn or (self._harddrop and self._average >= self._high):
+            return False
+        return packet.mark() or self._nodrop
+
     def enqueue(self, packet: Waiting, now: int) -> None:
         self._take_average(now)
-        if self._picked() and not (self._ecn and packet.mark()):
+        if self._picked() and not self._spared(packet):
             self.drop(packet, Fate.AQM_DROP, now)
         elif self._queue.bytes + packet.arrival.size > self._limit:
             self.drop(packet, Fate.TAIL_DROP, now)

@@ -14,7 +14,7 @@ from narrows_formats.units import NANOSECONDS, format_rate, format_time
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import HeadDrop, Pie
+from narrows.experiment.queues import HeadDrop, Pie, Red
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NetnsTestbed
 from narrows.hosts.state import RunState
@@ -147,7 +147,7 @@ class SoftTarget(P4RuntimeTarget):
         self._loopbacks = plan.loopbacks
         self._frame_bytes = plan.frame_bytes
         self._program = MANAGED_PROGRAM if is_managed(plan) else PROGRAM
-        self._dropping = {link.index: link for link in plan.links if isinstance(link.management, Pie)}
+        self._dropping = {link.index: link for link in plan.links if isinstance(link.management, Pie | Red)}
 
     async def start(self, testbed: Testbed) -> None:
         """Start the switch on the testbed's ports and connect to it.

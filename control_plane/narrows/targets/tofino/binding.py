@@ -9,6 +9,7 @@ from narrows.errors import InputError
 from narrows.experiment.plan import Path, Plan, SwitchPort
 from narrows.hosts.lab.binding import Ports, place
 from narrows.hosts.lab.inventory import DELAY_LINE
+from narrows.switch.queue_laws import NEEDS
 from narrows.targets.tofino.rate_steps import refuse_unless_kept
 from narrows.targets.tofino.sampling import with_sample_that_fits
 from narrows.targets.tofino.testbed.inventory import Inventory
@@ -49,8 +50,8 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     for link in plan.links:
         if link.management is not None:
             raise InputError(
-                f"{link.field}.queue: Tofino's program has no {link.management.kind}; allowed: tail-drop, with or "
-                "without ecn_threshold, or --target soft"
+                f"{link.field}.queue: {link.management.kind} needs {NEEDS[link.management.kind]}, which the program on "
+                "Tofino does not have; allowed: tail-drop, with or without ecn_threshold, or --target soft"
             )
         if link.loss_model is not None:
             raise InputError(
