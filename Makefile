@@ -23,6 +23,11 @@ test: ## set up, then linters, unit tests, PTF suite and one end-to-end run (nee
 	@scripts/setup.sh test
 	@scripts/test.sh
 
+.PHONY: test-long
+test-long: ## the tests that `make test` leaves out because they take long
+	@scripts/setup.sh test
+	@scripts/test.sh long
+
 .PHONY: check
 check: ## linters, and the tests that need neither root nor network: a few minutes
 	@scripts/setup.sh test
