@@ -20,7 +20,7 @@ from narrows.experiment.planning import make_plan
 from narrows.hosts.base import SharedFiles, Testbed
 from narrows.hosts.links import run as call
 from narrows.hosts.process import Process, spawn
-from narrows.targets.tofino.delay_line import DelayLine
+from narrows.targets.tofino.delay_line import TofinoDelayLine
 from replaying import FAR, NEAR, highest_held, inside, replay, veth_link
 from results import Outcome, Table
 
@@ -84,7 +84,7 @@ def _measure(size: int) -> dict[str, float]:
 
 
 async def _attempt(namespace: str, directory: Path, plan: Plan, capture: Path, rate: int) -> tuple[dict[str, Any], int]:
-    line = DelayLine()
+    line = TofinoDelayLine()
     try:
         await line.start(cast(Testbed, Machine(namespace, directory)), FAR, plan)
         before = _received(namespace)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from documented import NARROWS, QUICK, ROOT, arguments
 from narrows.cli import app
-from narrows.run.schedule import Ended, Schedule, Task
+from narrows.run.schedule import Ended, Schedule, ScheduledRun
 from narrows.studies.senders import this_machine
 from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
@@ -124,16 +124,16 @@ def test_a_command_for_a_testbed(words: list[str], project: Path) -> None:
 @root
 @pytest.mark.parametrize("words", TAKE_HOURS, ids=" ".join)
 def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: list[Task] = []
+    planned: list[ScheduledRun] = []
 
-    def plan(_: Schedule, tasks: list[Task], *__: object) -> Generator[Ended, None, None]:
+    def plan(_: Schedule, tasks: list[ScheduledRun], *__: object) -> Generator[Ended, None, None]:
         planned.extend(tasks)
         yield from ()
 
     # This machine in place of a guest, whose cards cannot vary.
     monkeypatch.setattr("narrows.studies.senders.guests", lambda _: [this_machine()])
     monkeypatch.setattr("narrows.studies.nuisances.CARDS", ())
-    monkeypatch.setattr("narrows.cli.study.this_machine", lambda: 8)
+    monkeypatch.setattr("narrows.cli.study.runs_at_once", lambda: 8)
     monkeypatch.setattr(Schedule, "run", plan)
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output

@@ -66,8 +66,11 @@ def draw(chart: Chart) -> Figure:
         elif line.lo is not None and line.hi is not None:
             axes.fill_between(line.at(), line.lo, line.hi, color=color, alpha=0.22, linewidth=0)
         style = "steps-post" if line.step else "default"
-        dots = {"marker": "o", "markersize": 3.5} if line.points else {}
-        axes.plot(line.at(), line.y, color=color, linewidth=0.7 * line.width, drawstyle=style, label=line.name, **dots)
+        (drawn,) = axes.plot(
+            line.at(), line.y, color=color, linewidth=0.7 * line.width, drawstyle=style, label=line.name
+        )
+        if line.points:
+            drawn.set(marker="o", markersize=3.5)
     for mark in chart.marks:
         axes.axvline(mark.x, color=SOFT, linewidth=0.6)
     most = [one.y for one in chart.references if one.fit]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from narrows_analysis import AnalysisError, analyze_run, load
 from narrows_analysis.gallery import NAMES, draw, figure, gallery
@@ -75,7 +76,9 @@ def test_points_have_whiskers_and_their_own_ticks() -> None:
     ticks = [Tick(1.0, "1bdp"), Tick(2.0, "2bdp")]
     (axes,) = draw(Chart("id", "title", "", (0.9, 2.1), "Share", "share", "", [line], time=False, x_ticks=ticks)).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1bdp", "2bdp"]
-    assert [segment.tolist() for segment in axes.collections[0].get_segments()] == [
+    (whiskers,) = axes.collections
+    assert isinstance(whiskers, LineCollection)
+    assert [segment.tolist() for segment in whiskers.get_segments()] == [
         [[1.0, 0.5], [1.0, 1.5]], [[2.0, 1.5], [2.0, 2.5]],
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from narrows.experiment.plan import Link
 from narrows.experiment.planning import make_plan
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.switch.link_models import delay_message, rate_message, schedule_status, variation
-from narrows.targets.soft.virtual_time import VirtualTime, adapted, settings
+from narrows.targets.soft.virtual_time import VirtualTimeSettings, adapted, settings
 from narrows_formats.schedules import DelaySteps, Opportunities, RateSteps
 from narrows_formats.span import Span
 
@@ -62,7 +62,7 @@ def test_what_differs_from_packet_to_packet_is_a_message() -> None:
 def test_virtual_time_suits_the_least_and_the_most() -> None:
     """Windows and rings are those of the fastest rate and the shortest delay, batches those of the slowest rate."""
 
-    def settled(rate: object) -> tuple[VirtualTime, int]:
+    def settled(rate: object) -> tuple[VirtualTimeSettings, int]:
         data = {
             "name": "test",
             "bottleneck": {"rate": rate, "rtt": "40ms", "buffer": "500kB"},

@@ -24,7 +24,7 @@ from narrows.run.environment import ThisMachine
 from narrows.run.runner import CheckedRun, Outcome
 from narrows.run.series import Way, run_series
 from narrows.targets.soft.target import SoftTarget
-from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, VirtualTime
+from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Guests
 from narrows_formats.summary import FORMAT
 from rich.console import Console
 from test_cli import SUMMARY
@@ -319,6 +319,6 @@ def test_a_runs_time_is_reckoned_by_its_own_frames(tmp_path: Path) -> None:
         flows = [{"cca": "cubic", "duration": "10s"}]
         file.write_text(yaml.safe_dump({"name": "x", "bottleneck": bottleneck, "flows": flows, "mtu": mtu}))
         plan = make_plan(load_series(file).points[0].experiment)
-        expected[mtu] = VirtualTime.expected_s(VirtualTime.__new__(VirtualTime), plan) - BOOT_AND_ANALYSIS_S
+        expected[mtu] = Guests.expected_s(Guests.__new__(Guests), plan) - BOOT_AND_ANALYSIS_S
     packets = {mtu: round(seconds * PACKETS_PER_S) for mtu, seconds in expected.items()}
     assert packets == {9000: round(1.25e9 / 9014), 576: round(1.25e9 / 590)}

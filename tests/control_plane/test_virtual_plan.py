@@ -13,7 +13,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
 from narrows.experiment.planning import make_plan
 from narrows.run.environment import ThisMachine
-from narrows.targets.soft.virtual_time import VirtualTime, adapted, settings
+from narrows.targets.soft.virtual_time import VirtualTimeSettings, adapted, settings
 
 MS = 1_000_000
 # A slot of a receive ring: the kernel's headers, 192 bytes of a frame, and alignment.
@@ -49,7 +49,7 @@ def test_no_window_is_longer_than_a_delay(rate: str, rtt: str) -> None:
     assert found.window_ns == 0 or found.window_ns >= 20_000
 
 
-def held(found: VirtualTime, frame_bytes: int = 1514) -> int:
+def held(found: VirtualTimeSettings, frame_bytes: int = 1514) -> int:
     """Bytes of full-size frames that a ring takes, each in a slot of its own."""
     return found.ring_bytes // SLOT_BYTES * frame_bytes
 

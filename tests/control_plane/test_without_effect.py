@@ -23,7 +23,7 @@ from narrows.run.environment import THIS_MACHINE
 from narrows.run.measurement import Measurement
 from narrows.run.runner import CheckedRun, Outcome
 from narrows.targets.soft.target import CARRIED_PACKETS_S, SoftTarget
-from narrows.virtual.environment import VirtualTime
+from narrows.virtual.environment import Guests
 from rich.console import Console
 
 LINK: dict[str, Any] = {"rate": "100Mbit", "rtt": "40ms", "buffer": "20packets"}
@@ -128,7 +128,7 @@ def test_a_rate_beyond_the_machine_names_virtual_time() -> None:
     assert THIS_MACHINE.notes(slow, SoftTarget()) == []
     # The same rate in larger packets are fewer.
     assert THIS_MACHINE.notes(plan({"rate": "10Gbit"}, mtu=9000), SoftTarget()) == []
-    assert VirtualTime.notes(None, fast, SoftTarget()) == []  # type: ignore[arg-type]
+    assert Guests.notes(None, fast, SoftTarget()) == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("running", "named"), [(False, True), (True, False)])

@@ -24,7 +24,7 @@ from narrows.studies.catalogue import (
     study_points,
 )
 from narrows.studies.processors import most_at_once
-from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, VirtualTime
+from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Guests
 from narrows.virtual.kernels import Kernel
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.evaluate import evaluate
@@ -205,7 +205,7 @@ def test_the_time_left_follows_the_runs_so_far() -> None:
 
 def test_what_a_run_takes_follows_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("narrows.virtual.environment.about", lambda _: None)
-    guests = VirtualTime(Kernel("any", Path("linux")))
+    guests = Guests(Kernel("any", Path("linux")))
     slow, fast = (make_plan(make_series(change(BASE, {"bottleneck.rate": rate}, "here"), "here").points[0].experiment)
                   for rate in ("12112kbit", "12112Mbit"))  # fmt: skip
     traffic_s = traffic_time_s(slow)

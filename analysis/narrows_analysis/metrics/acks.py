@@ -49,4 +49,4 @@ def compressed_groups(arrival: npt.ArrayLike, departure: npt.ArrayLike, resoluti
 
 def _spans(times: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
     """From the first of each group to its last. Differences first: large times keep their last digits."""
-    return (times[GROUP - 1 :] - times[: -(GROUP - 1)]).astype(np.float64)  # type: ignore[operator,no-any-return]
+    return (times[GROUP - 1 :] - times[: -(GROUP - 1)]).astype(np.float64)  # type: ignore[operator]

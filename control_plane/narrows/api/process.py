@@ -70,9 +70,9 @@ def environment_of(virtual: bool, kernel: str | None, driver: Driver | None) -> 
             raise InputError(f"kernel {kernel}: senders have this machine's kernel; allowed: with virtual=True")
         return ThisMachine(driver=driver)
     from narrows.virtual import kernels
-    from narrows.virtual.environment import VirtualTime
+    from narrows.virtual.environment import Guests
 
-    return VirtualTime(kernels.find(kernel or kernels.DEFAULT), driver)
+    return Guests(kernels.find(kernel or kernels.DEFAULT), driver)
 
 
 def make(request: dict[str, Any], pipes: Pipes) -> None:

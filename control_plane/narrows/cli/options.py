@@ -55,6 +55,6 @@ def way_of(target: str, virtual: bool, kernel: str | None, jobs: int | None = No
     if not virtual:
         return Way(target, THIS_MACHINE)
     from narrows.virtual import kernels
-    from narrows.virtual.environment import VirtualTime
+    from narrows.virtual.environment import Guests
 
-    return Way(target, VirtualTime(kernels.find(kernel or kernels.DEFAULT)))
+    return Way(target, Guests(kernels.find(kernel or kernels.DEFAULT)))

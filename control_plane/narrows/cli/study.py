@@ -13,7 +13,7 @@ from narrows_analysis.studies.names import OFFERS as STUDIES
 from narrows.cli import completion
 from narrows.cli.options import Inventory, Mixed
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
-from narrows.studies.processors import CPUS_A_RUN, this_machine
+from narrows.studies.processors import CPUS_A_RUN, runs_at_once
 from narrows.targets.registry import LOCAL, NAMES, target_factory
 
 if TYPE_CHECKING:
@@ -209,8 +209,7 @@ def _senders(virtual: bool, target: str, kernels: list[str], jobs: int, cluster:
     Raises:
         InputError: options that do not go together, or that ask too much of this machine.
     """
-    from narrows.studies.senders import guests
-    from narrows.studies.senders import this_machine as running_kernel
+    from narrows.studies.senders import guests, this_machine
 
     if virtual:
         return guests(kernels)
@@ -219,9 +218,9 @@ def _senders(virtual: bool, target: str, kernels: list[str], jobs: int, cluster:
         raise InputError(f"--cluster: {why} needs machines of its own; allowed: in virtual time")
     if kernels:
         raise InputError(f"--kernel {kernels[0]}: {why} has the running kernel's hosts; allowed: in virtual time")
-    if jobs > (most := this_machine()):
+    if jobs > (most := runs_at_once()):
         raise InputError(f"--jobs {jobs}: with {why} runs disturb one another; allowed: 1 to {most} on this machine")
-    return [running_kernel()]
+    return [this_machine()]
 
 
 def _formats(text: str) -> tuple[str, ...]:

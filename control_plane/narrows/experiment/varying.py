@@ -16,7 +16,7 @@ from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
 
 from narrows.experiment.quantities import Model, Rate, RateOrNone, Time
 from narrows.experiment.traces import holding, mahimahi, pensieve, periods, table
-from narrows.experiment.traces.base import Point, TraceError
+from narrows.experiment.traces.base import RatePoint, TraceError
 from narrows.experiment.waves import STEPS, Kind, wave_steps
 
 # What the switch takes of steps or opportunities.
@@ -176,7 +176,7 @@ class Trace(Model):
             yield f"has {', '.join(self._periods.unused)} beside rates, which are not used"
 
     @cached_property
-    def _points(self) -> list[Point]:
+    def _points(self) -> list[RatePoint]:
         if self.format == "pensieve":
             return pensieve.read(self.text or "")
         assert self.columns is not None and self.unit is not None

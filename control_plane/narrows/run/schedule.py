@@ -32,7 +32,7 @@ from narrows.run.time_left import TimeLeft
 
 
 @dataclass(frozen=True)
-class Task:
+class ScheduledRun:
     """A run that is to be made.
 
     Attributes:
@@ -52,7 +52,7 @@ class Task:
 class Ended:
     """What became of a task, and how many seconds are left until all have ended."""
 
-    task: Task
+    task: ScheduledRun
     outcome: Outcome | RunError
     left_s: float
 
@@ -155,7 +155,7 @@ class Schedule:
             )
         return bool(wanted)
 
-    def run(self, tasks: Sequence[Task], at_once: int = 1) -> Generator[Ended, None, None]:
+    def run(self, tasks: Sequence[ScheduledRun], at_once: int = 1) -> Generator[Ended, None, None]:
         """Make runs, and give what became of each when it has ended; nothing follows one that was interrupted.
 
         Whoever takes them closes this in the end: an error there has to reach workers at once.
@@ -200,7 +200,7 @@ class Schedule:
         """How many runs are under way at once: ``here`` on this machine, and as many as a cluster has workers."""
         return here if self._cluster is None else self._cluster.workers
 
-    def _outcomes(self, tasks: Sequence[Task], attempts: Sequence[Attempt], at_once: int) -> Outcomes:
+    def _outcomes(self, tasks: Sequence[ScheduledRun], attempts: Sequence[Attempt], at_once: int) -> Outcomes:
         """Number, outcome and seconds of each task, as they end."""
         if self._cluster is not None:
             return _execute_elsewhere(self._cluster, tasks, attempts)
@@ -214,7 +214,7 @@ class Schedule:
             yield number, *attempt.make(self._console, page)
 
 
-def _execute_elsewhere(cluster: Cluster, tasks: Sequence[Task], attempts: Sequence[Attempt]) -> Outcomes:
+def _execute_elsewhere(cluster: Cluster, tasks: Sequence[ScheduledRun], attempts: Sequence[Attempt]) -> Outcomes:
     """Have a cluster make the runs, and put what comes back where it belongs."""
     from narrows_analysis import LoadedRun
 

@@ -29,7 +29,7 @@ from narrows.run.joining import difference, find_runs, made_by, made_here, read_
 from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
 from narrows.run.runner import Outcome, check
-from narrows.run.schedule import Ended, Schedule, Task
+from narrows.run.schedule import Ended, Schedule, ScheduledRun
 from narrows.run.time_left import TimeLeft
 from narrows.targets.base import Target
 
@@ -198,12 +198,12 @@ def cost(series: Series, make_target: Callable[[Experiment], Target], way: Way =
     )
 
 
-def _note(series: Series, tasks: Sequence[Task], console: Console) -> None:
+def _note(series: Series, tasks: Sequence[ScheduledRun], console: Console) -> None:
     for note in _notes(series, tasks):
         console.print(f"note: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
-def _notes(series: Series, tasks: Sequence[Task]) -> Iterator[str]:
+def _notes(series: Series, tasks: Sequence[ScheduledRun]) -> Iterator[str]:
     """What the user should know before runs are made, once each: the points of a sweep have much in common."""
     found = without_effect([point.experiment for point in series.points])
     fields = [f"{field}: {why}" for field, why in found.items()]
@@ -211,10 +211,10 @@ def _notes(series: Series, tasks: Sequence[Task]) -> Iterator[str]:
         yield with_line(f"{series.origin}: {note}")
 
 
-def _task(point: Point, make_target: Callable[[Experiment], Target], way: Way) -> Task:
+def _task(point: Point, make_target: Callable[[Experiment], Target], way: Way) -> ScheduledRun:
     run = check(point.experiment, make_target(point.experiment), point.origin, way.environment)
     expected_s = way.environment.expected_s(run.plan)
-    return Task(point.directory, run, expected_s, options_elsewhere(way.target, way.environment.kernel))
+    return ScheduledRun(point.directory, run, expected_s, options_elsewhere(way.target, way.environment.kernel))
 
 
 def _outcome(ended: Ended) -> Outcome:

@@ -19,6 +19,6 @@ def most_at_once(cpus: int, load: float) -> int:
     return max(1, int((cpus - load) // CPUS_A_RUN))
 
 
-def this_machine() -> int:
+def runs_at_once() -> int:
     """`most_at_once` of this machine, now."""
     return most_at_once(len(os.sched_getaffinity(0)), os.getloadavg()[0])

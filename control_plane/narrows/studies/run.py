@@ -27,7 +27,7 @@ from narrows.run.cluster import Cluster, options_elsewhere
 from narrows.run.joining import made_here, refuse_mixed
 from narrows.run.results import give_to_user
 from narrows.run.runner import Outcome, check
-from narrows.run.schedule import Ended, Schedule, Task
+from narrows.run.schedule import Ended, Schedule, ScheduledRun
 from narrows.run.time_left import TimeLeft, traffic_time_s
 from narrows.studies.catalogue import StudyPoint, published
 from narrows.studies.provenance import provenance
@@ -106,7 +106,7 @@ class StudyRun:
             for study_point in (*points, *others):
                 self._refuse_mixed(study_point)
         with Schedule(self._directory, self._console, cluster=cluster) as schedule:
-            tasks: dict[str, tuple[StudyPoint, Task]] = {}
+            tasks: dict[str, tuple[StudyPoint, ScheduledRun]] = {}
             for study_point in points:
                 if self._is_complete(schedule, study_point):
                     self._measure(study_point)
@@ -142,7 +142,7 @@ class StudyRun:
             environment = (runnable[0][1] if runnable else self._senders[0]).environment
             refuse_mixed([(f"--add: {study_point.directory}", known.provenance)], [made_here(environment)])
 
-    def _task(self, study_point: StudyPoint) -> Task | None:
+    def _task(self, study_point: StudyPoint) -> ScheduledRun | None:
         """What is to be run for a point; None, with the reason noted, if that cannot be here as written."""
         runnable = self._runnable(study_point)
         if not runnable:
@@ -157,7 +157,7 @@ class StudyRun:
             self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
             return None
         expected_s = senders.environment.expected_s(run.plan)
-        return Task(str(study_point.directory), run, expected_s, options_elsewhere(self._target, senders.name))
+        return ScheduledRun(str(study_point.directory), run, expected_s, options_elsewhere(self._target, senders.name))
 
     def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
         """The experiment with the names of its algorithms in each kernel that has all of them."""
@@ -176,7 +176,7 @@ class StudyRun:
         kernels = "this kernel does not have" if len(self._senders) == 1 else "no kernel here has, with the others,"
         return f"{kernels} {', '.join(lacking)}"
 
-    def _announce(self, wanted: int, tasks: list[Task], at_once: int) -> None:
+    def _announce(self, wanted: int, tasks: list[ScheduledRun], at_once: int) -> None:
         total = TimeLeft([task.expected_s for task in tasks], at_once).seconds
         kept = len(self._measured)
         parts = [f"{len(tasks)} of {wanted} points to run, about {duration_in_words(total)}"]

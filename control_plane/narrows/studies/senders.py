@@ -12,7 +12,7 @@ from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.studies import ccas
 from narrows.studies.ccas import Algorithms
 from narrows.virtual import kernels
-from narrows.virtual.environment import VirtualTime
+from narrows.virtual.environment import Guests
 from narrows.virtual.probing import about
 
 
@@ -52,5 +52,5 @@ def guests(names: Sequence[str]) -> list[Senders]:
     for name, kernel in zip(names or [kernel.name for kernel in chosen], chosen, strict=True):
         told = about(kernel)
         algorithms = ccas.of_release(told.release, told.ccas, told.versions.get("bbr"))
-        found.append(Senders(name, told.release, VirtualTime(kernel), algorithms))
+        found.append(Senders(name, told.release, Guests(kernel), algorithms))
     return found

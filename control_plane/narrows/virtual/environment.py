@@ -28,7 +28,7 @@ MIN_MODERATED_RTT_NS = 4 * MIN_WINDOW_NS
 BOOT_AND_ANALYSIS_S, PACKETS_PER_S = 3.0, 60_000
 
 
-class VirtualTime:
+class Guests:
     """Runs are measured in guests of one kernel, each on a processor of its own."""
 
     def __init__(self, kernel: Kernel, driver: Driver | None = None) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.virtual import init
 from narrows.virtual.driven import GuestDriver
 from narrows.virtual.standstill import Standstill
-from narrows.virtual.task import TASK_FILE, Task
+from narrows.virtual.task import TASK_FILE, GuestTask
 
 if TYPE_CHECKING:
     from narrows.targets.base import Target
@@ -69,7 +69,7 @@ class Channel(init.Channel):
         self.tell(note=text)
 
 
-def measure(task: Task, channel: Channel, driver: GuestDriver | None) -> None:
+def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None) -> None:
     """Make the run, and tell how it ended."""
     with init.memory_at_once():
         # Imported later by the target: then without memory at once.
@@ -112,7 +112,7 @@ def measure(task: Task, channel: Channel, driver: GuestDriver | None) -> None:
 def main() -> None:
     """The life of a guest."""
     try:
-        task: Task = pickle.loads(TASK.read_bytes())
+        task: GuestTask = pickle.loads(TASK.read_bytes())
         init.seed_random_numbers(task.seed)
         init.prepare(task.needed, (task.found.parent, task.results.path))
         init.set_date(task.date_s)

@@ -41,7 +41,7 @@ from narrows.virtual import guest_memory, guest_supervisor, inside
 from narrows.virtual.cores import core
 from narrows.virtual.guest import START_S, Guest, python
 from narrows.virtual.kernels import About, Kernel
-from narrows.virtual.task import TASK_FILE, Task
+from narrows.virtual.task import TASK_FILE, GuestTask
 from narrows.virtual.watch import Still, Watch, cpu_s
 
 PACE_EVERY_S = 0.5
@@ -275,8 +275,8 @@ class VirtualMeasurement:
         hosts = self._experiment.hosts
         return SYSCALL_NS if hosts is None or hosts.syscall is None else hosts.syscall
 
-    def _task(self) -> Task:
-        return Task(
+    def _task(self) -> GuestTask:
+        return GuestTask(
             plan=self._plan,
             target=pickle.dumps(self._target),
             results=self._results,

@@ -14,7 +14,7 @@ TASK_FILE = "task.pickle"
 
 
 @dataclass(frozen=True)
-class Task:
+class GuestTask:
     """One measurement.
 
     ``target`` is a pickled `narrows.targets.base.Target`: its modules are imported when it is read. ``found`` is the

@@ -20,7 +20,7 @@ class TraceError(ValueError):
 
 
 @dataclass(frozen=True)
-class Point:
+class RatePoint:
     """A rate in bit/s at a time in nanoseconds, and where the file has it (``line 3``)."""
 
     time_ns: int

@@ -11,14 +11,14 @@ from typing import Literal
 from narrows_formats.schedules import RateSteps
 from narrows_formats.units import format_time
 
-from narrows.experiment.traces.base import Point, TraceError, median_ns
+from narrows.experiment.traces.base import RatePoint, TraceError, median_ns
 
 Duplicates = Literal["first", "last", "mean"]
 # A time between two lines counts as a gap where it is more than so many times the usual one.
 GAP = 2
 
 
-def distinct(points: list[Point], duplicates: Duplicates | None) -> list[Point]:
+def distinct(points: list[RatePoint], duplicates: Duplicates | None) -> list[RatePoint]:
     """One rate a time: those that share one are refused, or told apart as it is asked for.
 
     Raises:
@@ -33,14 +33,14 @@ def distinct(points: list[Point], duplicates: Duplicates | None) -> list[Point]:
     return [_one(list(same), duplicates) for _, same in groupby(points, key=lambda point: point.time_ns)]
 
 
-def _one(same: list[Point], duplicates: Duplicates | None) -> Point:
+def _one(same: list[RatePoint], duplicates: Duplicates | None) -> RatePoint:
     if duplicates == "mean":
         mean = round(Fraction(sum(point.rate_bps for point in same), len(same)))
-        return Point(same[0].time_ns, mean, same[0].where)
+        return RatePoint(same[0].time_ns, mean, same[0].where)
     return same[-1] if duplicates == "last" else same[0]
 
 
-def steps(points: list[Point], holds: Literal["from", "until"], start_at_zero: bool, loop: bool) -> RateSteps:
+def steps(points: list[RatePoint], holds: Literal["from", "until"], start_at_zero: bool, loop: bool) -> RateSteps:
     """The schedule of rates at times.
 
     ``from``: each rate holds from its time on; looped, the last time is the period, and its rate is used by nothing.
@@ -87,7 +87,7 @@ def scaled(schedule: RateSteps, factor: Fraction) -> RateSteps:
     return RateSteps(tuple((start, round(rate * factor)) for start, rate in schedule.steps), schedule.period_ns)
 
 
-def notes(given: list[Point], points: list[Point]) -> Iterator[str]:
+def notes(given: list[RatePoint], points: list[RatePoint]) -> Iterator[str]:
     """What a reader of the file might not expect.
 
     Args:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from narrows.experiment.traces.base import Point, TraceError, nanoseconds, number
+from narrows.experiment.traces.base import RatePoint, TraceError, nanoseconds, number
 
 MILLISECONDS = 1000
 
@@ -16,7 +16,7 @@ MILLISECONDS = 1000
 class Periods:
     """Rates from their times on, how long all of them last, and what else the file has, which is not used."""
 
-    points: list[Point]
+    points: list[RatePoint]
     period_ns: int
     unused: tuple[str, ...]
 
@@ -70,7 +70,7 @@ def _periods(entries: Any, duration: str, rate: str) -> Periods:
         lasts = nanoseconds(number(entry.get(duration), f"{where} ({duration})") / MILLISECONDS)
         if lasts == 0:
             raise TraceError(f"{where} lasts no time", f"{duration} of more than 0")
-        points.append(Point(now, round(number(entry.get(rate), f"{where} ({rate})") * 1000), where))
+        points.append(RatePoint(now, round(number(entry.get(rate), f"{where} ({rate})") * 1000), where))
         unused |= entry.keys() - {duration, rate}
         now += lasts
     return Periods(points, now, tuple(sorted(unused)))

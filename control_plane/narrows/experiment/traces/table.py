@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from narrows.experiment.traces.base import Point, TraceError, nanoseconds, number
+from narrows.experiment.traces.base import RatePoint, TraceError, nanoseconds, number
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Columns:
     delimiter: str = ","
 
 
-def read(text: str, columns: Columns) -> list[Point]:
+def read(text: str, columns: Columns) -> list[RatePoint]:
     """Every row, in the file's order.
 
     Raises:
@@ -37,7 +37,7 @@ def read(text: str, columns: Columns) -> list[Point]:
     rows = csv.reader(io.StringIO(text), delimiter=columns.delimiter)
     header = None if isinstance(columns.time, int) and isinstance(columns.rate, int) else next(rows, [])
     time, rate = (_place(column, header) for column in (columns.time, columns.rate))
-    found: list[Point] = []
+    found: list[RatePoint] = []
     try:
         for row in rows:
             if not row:
@@ -46,7 +46,7 @@ def read(text: str, columns: Columns) -> list[Point]:
             if len(row) <= max(time, rate):
                 raise TraceError(f"{where} has {len(row)} columns", "as many as the line that names them")
             bps = round(number(row[rate], where) * columns.unit_bps)
-            found.append(Point(_time_ns(row[time], columns, where), bps, where))
+            found.append(RatePoint(_time_ns(row[time], columns, where), bps, where))
     except csv.Error as error:
         raise TraceError(f"line {rows.line_num} is no CSV: {error}", "rows of columns") from None
     return found

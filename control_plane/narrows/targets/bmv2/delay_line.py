@@ -17,17 +17,17 @@ from narrows.hosts.links import End, add_cable, links
 from narrows.switch.entries import passthrough_entries
 from narrows.switch.p4runtime_entries import table_entries
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
-from narrows.targets.soft.virtual_time import VirtualTime
+from narrows.targets.soft.virtual_time import VirtualTimeSettings
 
 # Port N towards a sender, port N + OFFSET towards BMv2; v1model's port numbers end at 510.
 OFFSET = 250
 MAX_PORTS = OFFSET - COLLECTOR_PORT
 
 
-class DelayLine:
+class Bmv2DelayLine:
     """One process for all senders, in the switch's namespace."""
 
-    def __init__(self, seed: int, virtual_time: VirtualTime | None = None) -> None:
+    def __init__(self, seed: int, virtual_time: VirtualTimeSettings | None = None) -> None:
         """Take the seed of what senders take for a frame, and how it runs if in virtual time."""
         self._seed = seed
         self._switch = Softswitch("delay line", virtual_time)

@@ -26,7 +26,7 @@ from narrows.switch.p4runtime_entries import entities, program_digests, read_pac
 from narrows.switch.readings import Balance, PortStats, QueueStats
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.bmv2 import packets, simple_switch
-from narrows.targets.bmv2.delay_line import DelayLine
+from narrows.targets.bmv2.delay_line import Bmv2DelayLine
 from narrows.targets.bmv2.simple_switch import Thrift
 from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.virtual_time import in_batches, settings
@@ -69,7 +69,7 @@ class Bmv2Target(P4RuntimeTarget):
         self._process: Process | None = None
         self._session: P4RuntimeSession | None = None
         self._thrift: Thrift | None = None
-        self._delay_line = DelayLine(seed)
+        self._delay_line = Bmv2DelayLine(seed)
         self._namespace = ""
         self._interfaces: dict[int, str] = {}
         self._before: dict[int, Link] = {}
@@ -108,7 +108,7 @@ class Bmv2Target(P4RuntimeTarget):
     def prepare_for_guest(self, plan: Plan) -> Plan:
         """BMv2 sees each frame at its instant: the delay line does not look ahead."""
         plan = in_batches(plan)
-        self._delay_line = DelayLine(self._seed, settings(plan))
+        self._delay_line = Bmv2DelayLine(self._seed, settings(plan))
         return plan
 
     async def start(self, testbed: Testbed) -> None:

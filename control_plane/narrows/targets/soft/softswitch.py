@@ -17,7 +17,7 @@ from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
 from narrows.switch.readings import PortStats
-from narrows.targets.soft.virtual_time import VirtualTime
+from narrows.targets.soft.virtual_time import VirtualTimeSettings
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def missing_parts() -> list[str]:
 class Softswitch:
     """A process in the switch namespace; its gRPC is a Unix socket in the run's own directory, out of others' reach."""
 
-    def __init__(self, name: str, virtual_time: VirtualTime | None = None) -> None:
+    def __init__(self, name: str, virtual_time: VirtualTimeSettings | None = None) -> None:
         """``name`` is what it is in error messages and the names of its files; ``virtual_time`` is for a guest."""
         self._name = name
         self._virtual_time = virtual_time

@@ -38,7 +38,7 @@ MIN_POOL = 262_144
 
 
 @dataclass(frozen=True)
-class VirtualTime:
+class VirtualTimeSettings:
     """Settings of a switch in virtual time.
 
     ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
@@ -92,7 +92,7 @@ def in_batches(plan: Plan) -> Plan:
     return replace(plan, in_guest=True, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
 
 
-def settings(plan: Plan) -> VirtualTime:
+def settings(plan: Plan) -> VirtualTimeSettings:
     """What suits a plan as `adapted` made it; the switch looks ahead where the plan has delays both ways."""
     # What has to be large enough suits the most, what must not be too large the least.
     rates = _rates_bps(plan)
@@ -123,7 +123,7 @@ def settings(plan: Plan) -> VirtualTime:
         and whole * len(plan.hosts) <= rates.least * plan.end_ns // (8 * NANOSECONDS) // WHOLE_SHARE
     ):
         ring = max(ring, whole)
-    return VirtualTime(
+    return VirtualTimeSettings(
         window_ns=window if window >= MIN_WINDOW_NS else 0,
         ring_bytes=min(ring, ALL_RINGS_BYTES // len(plan.hosts)),
         pool_frames=max(MIN_POOL, 8 * flight // plan.frame_bytes),

@@ -21,7 +21,7 @@ FIRST_WAITING = 2
 SEED = 1
 
 
-class DelayLine:
+class TofinoDelayLine:
     """One process for all senders."""
 
     def __init__(self) -> None:

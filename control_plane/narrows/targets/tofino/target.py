@@ -26,7 +26,7 @@ from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.bfrt.errors import BfrtError
 from narrows.targets.tofino.bfrt.values import DigestMessage
 from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.delay_line import DelayLine
+from narrows.targets.tofino.delay_line import TofinoDelayLine
 from narrows.targets.tofino.planner import SwitchPlan, cabled_ports, plan_switch, realised, used_ports
 from narrows.targets.tofino.programming.audit import AuditLog
 from narrows.targets.tofino.programming.programmer import Programmer, restore_all
@@ -54,7 +54,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
-class Crossing:
+class PortTransfer:
     """Frames that a port has sent, that were received at its other end and handed on, and those known to be lost there.
 
     ``place`` is what is between the two.
@@ -96,7 +96,7 @@ class TofinoTarget(Target):
         self._audit_path = audit_path
         self._session = SwitchSession(inventory, connect_to)
         self._preflight = preflight or Preflight(inventory)
-        self._delay_line = DelayLine()
+        self._delay_line = TofinoDelayLine()
         self._stepper = RateStepper(self._step)
         self._testbed: Testbed | None = None
         self._audit: AuditLog | None = None
@@ -107,7 +107,7 @@ class TofinoTarget(Target):
         self._digests: list[DigestMessage] = []
         self._told = 0
         self._departed: dict[int, int] = {}
-        self._crossed: dict[str, Crossing] = {}
+        self._crossed: dict[str, PortTransfer] = {}
         self._earlier_losses: list[str] = []
         self._lock = asyncio.Lock()
 
@@ -354,20 +354,20 @@ class TofinoTarget(Target):
         compensation = shaping.overhead.ifg_compensation
         return QueueFacts(shaping.shaper_bps, compensation, mark.limit_cells, mark.cells, self._guard.moved())
 
-    def _crossing(self, plan: Plan) -> dict[str, Crossing]:
+    def _crossing(self, plan: Plan) -> dict[str, PortTransfer]:
         """Both ends of each receiver's cable, where the hosts are machines, and both sides of each loopback port."""
-        client, found = self._ready().client, dict[str, Crossing]()
+        client, found = self._ready().client, dict[str, PortTransfer]()
         if isinstance(self._testbed, SshTestbed):
             machines = machines_of(plan, self._inventory)
             for receiver in plan.receivers:
                 name = machines[receiver.name].name
                 sent = port_stats(client, receiver.port).tx_packets
-                found[name] = Crossing(
+                found[name] = PortTransfer(
                     f"between the switch and {name}'s NIC", sent, *self._testbed.received(receiver.name)
                 )
         for loopback in plan.loopbacks:
             port, name = port_stats(client, loopback), f"port {self._inventory.port(loopback).name}"
-            found[name] = Crossing(f"in loopback {name}", port.tx_packets, port.rx_packets, {})
+            found[name] = PortTransfer(f"in loopback {name}", port.tx_packets, port.rx_packets, {})
         return found
 
     async def device(self) -> tuple[str, int]:
