@@ -15,6 +15,9 @@ import synthetic
 from narrows.live.server import LivePage
 from narrows_analysis import analyze_run, write_report
 from narrows_analysis.colors import PALETTE
+from narrows_analysis.comparison.differences import compare
+from narrows_analysis.comparison.page import write_comparison
+from narrows_analysis.comparison.sides import read_side
 from narrows_analysis.sweep import HOT, write_sweep_report
 from test_sweep import Swept, swept
 
@@ -79,6 +82,37 @@ def test_a_report_has_no_fault(browser: Any, report: Path, reader: str) -> None:
 @pytest.mark.parametrize("reader", READERS)
 def test_a_sweeps_page_has_no_fault(browser: Any, swept: Swept, reader: str) -> None:
     assert faults(browser, write_sweep_report(swept[0]).as_uri(), reader) == []
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two runs of flows with long names, which share otherwise."""
+    place = tmp_path_factory.mktemp("compared")
+    sides = []
+    for name, window in (("before", 20.0), ("after", 60.0)):
+        senders = [
+            synthetic.Sender("a-flow-with-a-name-of-more-than-forty-letters", "reno", window=20.0, aimd=False),
+            synthetic.Sender("cubic", "cubic", window=window, aimd=False),
+        ]
+        synthetic.write_run(place / name, synthetic.Scenario(buffer_bytes=500_000, senders=senders))
+        analyze_run(place / name)
+        sides.append(read_side(place / name))
+    first, second = sides
+    (page,) = write_comparison(first, second, compare(first, second), place / "out", ())
+    assert 'class="bars forest"' in page.read_text()
+    return page
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("reader", READERS)
+def test_a_comparison_has_no_fault(browser: Any, comparison: Path, reader: str) -> None:
+    assert faults(browser, comparison.as_uri(), reader) == []
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("reader", READERS)
+def test_long_names_fit_into_a_report(browser: Any, comparison: Path, reader: str) -> None:
+    assert faults(browser, write_report(comparison.parents[1] / "after").as_uri(), reader) == []
 
 
 @pytest.mark.needs("chromium")

@@ -4,6 +4,7 @@ there; all of it computed from results."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -312,10 +313,12 @@ def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Contr
 
 
 def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[str]:
-    """What was measured beside a difference, and what it says about where the difference comes from."""
+    """What was measured beside a difference, and what it says about where the difference comes from; to be opened."""
     statement = found.statement
     word = "differs" if found.verdict == "differs" else "seems to differ"
-    lines = [f"Where ours {word} ({results.variant}): *{statement.says}*. Measured there:", ""]
+    head = f"Where ours {word} ({results.variant}): <em>{html.escape(statement.says)}</em>. Measured there"
+    # Markdown inside: GitHub takes it behind an empty line, the site where it is said.
+    lines = ['<details markdown="1">', f"<summary>{head}</summary>", ""]
     measured = evidence(statement, points)
     if measured:
         lines += [
@@ -326,7 +329,7 @@ def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[st
         ]
     sentences = explain(statement, points, results.machine.get("bbr_ack_aggregation"))
     lines += [f"- {sentence}" for sentence in sentences] + ([""] if sentences else [])
-    return lines
+    return [*lines, "</details>", ""]
 
 
 def _controlled(
