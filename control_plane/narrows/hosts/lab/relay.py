@@ -29,7 +29,7 @@ def main(command: list[str]) -> int:
     # A session of its own: a Ctrl-C on the terminal reaches the program only through us.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
-    def forward(number: int, frame: FrameType | None) -> None:
+    def forward(number: int, _: FrameType | None) -> None:
         assert process.stdin is not None
         try:
             process.stdin.write(FORWARDED[signal.Signals(number)])

@@ -61,7 +61,7 @@ class Shaping:
 
 def max_rate_bps(chip: Chip, clock_hz: float) -> float:
     """The fastest rate the shaper can make, in its own bytes."""
-    return _rate(chip, (1 << chip.rate_mantissa_bits) - 1, 0, clock_hz)
+    return _rate((1 << chip.rate_mantissa_bits) - 1, 0, clock_hz)
 
 
 def quantise_rate(chip: Chip, kbps: int, clock_hz: float, burst_bytes: int) -> float:
@@ -88,8 +88,8 @@ def quantise_rate(chip: Chip, kbps: int, clock_hz: float, burst_bytes: int) -> f
     while burst_bytes and mantissa > burst_bytes and exponent > 0:
         mantissa >>= 1
         exponent -= 1
-    below = _rate(chip, mantissa, exponent, clock_hz)
-    above = _rate(chip, min(mantissa + 1, top), exponent, clock_hz)
+    below = _rate(mantissa, exponent, clock_hz)
+    above = _rate(min(mantissa + 1, top), exponent, clock_hz)
     if per_period.is_integer():
         return below
     return above if chip.shaper_rounds_up or above - bits < bits - below else below
@@ -192,7 +192,7 @@ def shape(
     return Shaping(rate_bps, kbps, burst, shaper, realised, overhead)
 
 
-def _rate(chip: Chip, mantissa: int, exponent: int, clock_hz: float) -> float:
+def _rate(mantissa: int, exponent: int, clock_hz: float) -> float:
     return mantissa * BITS * clock_hz / SHAPER_PERIOD_CLOCKS / (1 << exponent)
 
 
