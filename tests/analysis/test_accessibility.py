@@ -60,7 +60,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def live() -> Iterator[LivePage]:
     figures = {"rate_bps": 72e6, "drops": 60, "cca": "bbr", "color": "c0", "tint": 0, "group": "bbr"}
     link = {"name": "bottleneck", "link_bps": 10**8, "rate_bps": 96e6, "other_bps": 0.0, "queue_bytes": 250_000,
-            "limit_bytes": 500_000, "departed_packets": 9900, "drops": 100}  # fmt: skip
+            "limit_bytes": 500_000, "departed_packets": 9900, "drops": 100, "ce_marks": 7}  # fmt: skip
     with LivePage() as page:
         page.publish("run", {"title": "demo", "setting": "100 Mbit/s"})
         page.publish("phase", {"text": "traffic"})

@@ -95,6 +95,15 @@ def test_the_page_shows_the_numbers(live: LivePage, opened: Opened) -> None:
     assert {"bbr-1", "cubic-1", "all flows", "rate of the link"} <= set(names)
 
 
+def test_marks_are_shown_of_links_that_mark(live: LivePage, opened: Opened) -> None:
+    live.publish("snapshot", snapshot(1.0, {"ce_marks": None}))
+    opened.wait(1)
+    assert not opened.page.is_visible("#marked")
+    live.publish("snapshot", snapshot(2.0, {"ce_marks": 198}))
+    opened.wait(2)
+    assert (opened.text("#marks"), opened.text("#marked-ratio")) == ("198", "2 % of the packets that left")
+
+
 def test_the_page_follows(live: LivePage, opened: Opened) -> None:
     live.publish("snapshot", snapshot(1.0))
     opened.wait(1)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
@@ -17,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from narrows.errors import InputError
 from narrows.experiment.plan import Plan
 from narrows.live.serving import Served
+from narrows.run.collector_figures import figures_at
 from narrows.switch.readings import QueueStats
 
 DEFAULT_ADDRESS = "127.0.0.1:9464"
@@ -131,18 +131,6 @@ class _Families(CollectorRegistry):
 
     def collect(self) -> Iterable[Metric]:
         return self._found
-
-
-def figures_at(path: Path) -> str:
-    """The figures that a program serves at a Unix socket."""
-    connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
-    connection.sock = socket.socket(socket.AF_UNIX)
-    with connection.sock:
-        connection.sock.settimeout(PATIENCE_S)
-        connection.sock.connect(str(path))
-        connection.request("GET", "/metrics", headers={"Connection": "close"})
-        answer = connection.getresponse()
-        return answer.read().decode() if answer.status == HTTPStatus.OK else ""
 
 
 class _Server(ThreadingHTTPServer):

@@ -158,7 +158,8 @@ class ThisMachine:
         self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
     ) -> Measuring:
         """On a testbed of namespaces or machines."""
-        return Measurement(plan, target, state, results, experiment.telemetry.sockets, self._figures, self._driver)
+        interval_ns = experiment.telemetry.sockets
+        return Measurement(plan, target, state, results, interval_ns, self._figures, self._driver, counts_marks=True)
 
 
 THIS_MACHINE = ThisMachine()

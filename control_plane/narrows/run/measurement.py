@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from narrows_formats.target_profile import TargetProfile
@@ -28,6 +29,7 @@ from narrows.hosts.state import RunState
 from narrows.run import draining
 from narrows.run.changes import Changes, Made
 from narrows.run.collector import TelemetryCollector
+from narrows.run.collector_figures import ce_marks_at
 from narrows.run.conductor import Conductor, Driver
 from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.observer import Observer
@@ -132,10 +134,12 @@ class Measurement:
         socket_interval_ns: int,
         figures: Figures | None = None,
         driver: Driver | None = None,
+        counts_marks: bool = False,
     ) -> None:
         """Nothing is created before `run`; ``results`` is there. Sockets are read so often, or never if 0.
 
-        A ``driver`` changes links while traffic flows, and says when it ends.
+        A ``driver`` changes links while traffic flows, and says when it ends. ``counts_marks``: the collector is asked
+        for CE marks meanwhile, where links mark and every packet is reported.
         """
         mtu = plan.frame_bytes - ETHERNET_HEADER_BYTES
         plan = with_reports_of_its_own(plan)
@@ -148,6 +152,8 @@ class Measurement:
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
         self._figures = figures
+        self._counts_marks = counts_marks and plan.marks_ecn and not any(link.sample_shift for link in plan.links)
+        self._collected: Path | None = None
         self._changes = Changes(plan, target)
         self._conductor = None if driver is None else Conductor(plan, target, self._observer, driver)
         self._applied: AppliedSettings | None = None
@@ -197,12 +203,12 @@ class Measurement:
 
     async def _start_collector(self) -> None:
         # Another machine's socket is out of reach.
-        shows = self._figures is not None and not self._target.hosts_are_machines
-        metrics = self._testbed.state_dir / "metrics.sock" if shows else None
-        figures = None if metrics is None else (metrics, self._target.profile)
+        if (self._figures is not None or self._counts_marks) and not self._target.hosts_are_machines:
+            self._collected = self._testbed.state_dir / "metrics.sock"
+        figures = None if self._collected is None else (self._collected, self._target.profile)
         await self._collector.start(self._target.reports_pipe(), figures)
         if self._figures is not None:
-            self._figures.begin(self._plan, metrics)
+            self._figures.begin(self._plan, self._collected)
 
     async def _flow(self, progress: Progress) -> None:
         """Let all flows run; an interruption or a failure ends them early and is remembered, not raised."""
@@ -282,8 +288,16 @@ class Measurement:
             if self._figures is not None:
                 self._figures.queues(queues)
             elapsed_s = max(0.0, time.monotonic() - self._traffic.origin_s)
-            progress.show(await self._observer.sample(queues, elapsed_s, self._traffic.active))
+            snapshot = await self._observer.sample(queues, elapsed_s, self._traffic.active)
+            progress.show(snapshot.with_marks(await self._marks()))
             await asyncio.sleep(POLL_S)
+
+    async def _marks(self) -> dict[str, int]:
+        """Packets that links have marked CE so far, by the link's name; none where that is not counted."""
+        if not self._counts_marks or self._collected is None:
+            return {}
+        marks = await asyncio.to_thread(ce_marks_at, self._collected)
+        return {} if marks is None else {link.name: marks.get(link.index, 0) for link in self._plan.links}
 
     async def _link_queues(self) -> dict[str, QueueStats]:
         by_place = {(queue.port, queue.queue): queue for queue in await self._target.queues()}

@@ -67,7 +67,8 @@ class FlowRate:
 class LinkState:
     """A link at a moment: its rate, and the L2 rate of everything that left its queue; its queue; drops so far.
 
-    ``other_bps`` is what of it is not the plan's flows'. None is what cannot be told (yet).
+    ``other_bps`` is what of it is not the plan's flows'; ``ce_marks`` are packets, by the collector. None is what
+    cannot be told (yet).
     """
 
     name: str
@@ -78,6 +79,7 @@ class LinkState:
     limit_bytes: int
     departed_packets: int
     drops: int | None
+    ce_marks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,10 @@ class Snapshot:
     links: tuple[LinkState, ...]
     flows: tuple[FlowRate, ...]
     groups: tuple[FlowRate, ...]
+
+    def with_marks(self, marks: Mapping[str, int]) -> Snapshot:
+        """The same with the packets that links have marked CE, by the link's name."""
+        return replace(self, links=tuple(replace(link, ce_marks=marks.get(link.name)) for link in self.links))
 
     def as_json(self) -> dict[str, Any]:
         """Plain data for the page: what is here, and of each flow and group the colour that it has in the report."""

@@ -73,6 +73,21 @@ def test_the_page_follows_a_run(tmp_path: Path, version: int) -> None:
     assert re.search(r"\b[5-7] s: .*\bcubic-1\b.* s left", printed), printed
 
 
+def test_marks_are_those_of_the_reports_so_far(tmp_path: Path) -> None:
+    port = free_port()
+    link = {"rate": "10Mbit", "buffer": "4bdp", "rtt": "20ms", "ecn_threshold": "8packets"}
+    flows = [{"cca": "cubic", "duration": "5s"}]
+    running = Running(write(tmp_path, bottleneck=link, flows=flows), tmp_path / "result", "--live-port", str(port))
+    found = events(port)
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_OK, printed
+    shown = [event["links"][0]["ce_marks"] for event in found if event["kind"] == "snapshot"]
+    marks = [count for count in shown if count is not None]
+    total = json.loads((tmp_path / "result" / "summary.json").read_text())["bottleneck"]["ce_marks"]
+    # Slow start alone passes the threshold, long before the last reading.
+    assert marks == sorted(marks) and 0 < marks[-1] <= total
+
+
 def test_an_interrupted_run_takes_the_page_with_it(tmp_path: Path) -> None:
     port = free_port()
     flows = [{"cca": "cubic", "duration": "60s"}]
