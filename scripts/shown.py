@@ -26,13 +26,13 @@ TRANSCRIPT = "transcript"
 # Lines that a slow or loaded machine adds: how far the guest's clock is.
 PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 
-TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, FIRST = (
+TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, FIRST, TASKS = (
     f"{name}.json"
     for name in (
         "2026-11-21-2cpu-x86_64-timing", "2026-11-23-2cpu-x86_64-virtual-accuracy",
         "2026-11-23-2cpu-x86_64-virtual-ns3", "2026-11-24-2cpu-x86_64-virtual",
         "2026-11-24-2cpu-x86_64-virtual-growth",
-        "2026-11-24-2cpu-x86_64-first-minutes",
+        "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
     )
 )  # fmt: skip
 TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahimahi mm-link"
@@ -96,6 +96,23 @@ def costs() -> str:
     )
 
 
+def tasks() -> str:
+    """What a new user does, the page that says how, and what its commands take."""
+    first = {row["name"]: row["value"] for row in benchmark(FIRST, "first-minutes")["figures"]}
+    rows = [("install, and a first run in real time", "docs/install.md", first["make demo, from nothing"])]
+    rows += [(row["task"], row["page"], row["seconds"]) for row in benchmark(TASKS, "ten-tasks")["figures"]]
+    lines = ["| task | page | seconds |", "| --- | --- | ---: |"]
+    for name, page, seconds in rows:
+        path = page.removeprefix("docs/") if page.startswith("docs/") else f"../{page}"
+        lines.append(f"| {name} | [{Path(page).name}]({path}) | {seconds:.0f} |")
+    load = json.loads((RESULTS / TASKS).read_text())["host"]["load average at start"].partition(",")[0]
+    conditions = (
+        f"Two cores, for which {float(load):.0f} programs were waiting when it began (load average); the first row is "
+        "of an idle machine."
+    )
+    return "\n".join(lines) + f"\n\n{conditions}\n"
+
+
 def transcript() -> str:
     """What the terminal says of the demo in virtual time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "narrows" / "kernels"
@@ -114,7 +131,9 @@ def transcript() -> str:
     return "```text\n" + "".join(f"{line.rstrip()}\n" for line in said.splitlines() if not PACE.match(line)) + "```\n"
 
 
-MADE: dict[str, Callable[[], str]] = {"measured": measured, "costs": costs, TRANSCRIPT: transcript}
+MADE: dict[str, Callable[[], str]] = {
+    "measured": measured, "costs": costs, "tasks": tasks, TRANSCRIPT: transcript,
+}  # fmt: skip
 
 
 def outdated(names: set[str]) -> Iterator[tuple[Path, str]]:
