@@ -96,6 +96,14 @@ def costs() -> str:
     )
 
 
+def pace() -> str:
+    """What virtual time takes."""
+    part = benchmark(VIRTUAL, "virtual")
+    fast, fastest = (median(part, load, "wall_ratio") for load in ("10 Gbit/s, 2 flows", "100 Gbit/s, 4 flows"))
+    times = f"a second at 10 Gbit/s takes {fast:.0f} s, one at 100 Gbit/s {fastest:.0f} s"
+    return f"What it takes goes by the packet: {times}.\n"
+
+
 def tasks() -> str:
     """What a new user does, the page that says how, and what its commands take."""
     first = {row["name"]: row["value"] for row in benchmark(FIRST, "first-minutes")["figures"]}
@@ -132,7 +140,7 @@ def transcript() -> str:
 
 
 MADE: dict[str, Callable[[], str]] = {
-    "measured": measured, "costs": costs, "tasks": tasks, TRANSCRIPT: transcript,
+    "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, TRANSCRIPT: transcript,
 }  # fmt: skip
 
 

@@ -28,6 +28,20 @@ def test_tables_are_those_of_the_results(shown: ModuleType, capsys: pytest.Captu
     assert names == set(shown.MADE)
 
 
+def test_how_much_longer_ns_3_takes_is_what_was_measured(shown: ModuleType) -> None:
+    part = shown.benchmark(shown.NS3, "virtual-ns3")
+    times = [
+        shown.median(part, f"ns-3, {load}", "wall_ratio") / shown.median(part, f"Narrows, {load}", "wall_ratio")
+        for load in ("100 Mbit/s, 2 flows, 10 s", "1 Gbit/s, 2 flows, 2 s")
+    ]
+    pages = [" ".join((shown.ROOT / "docs" / name).read_text().split()) for name in ("virtual-time.md", "faq.md")]
+    assert (
+        f"takes {times[0]:.1f} times as long as a guest at 100 Mbit/s and {times[1]:.0f} times at 1 Gbit/s" in pages[0]
+    )
+    said = f"took it {times[0]:.1f} times as long as a guest in virtual time, at 1 Gbit/s {times[1]:.0f} times"
+    assert said in pages[1]
+
+
 def test_another_number_is_noticed_and_mended(
     shown: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
