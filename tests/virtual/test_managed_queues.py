@@ -17,9 +17,9 @@ CUBIC = "{cca: cubic, count: 2, duration: 10s}"
 MS = 1e-3
 
 
-def run(tmp_path: Path, queue: str, flows: str = CUBIC) -> dict[str, Any]:
+def run(tmp_path: Path, queue: str, flows: str = CUBIC, form: str = RUN) -> dict[str, Any]:
     """The link's summary of a complete run, in which all drops are accounted for."""
-    assert start(tmp_path, RUN % (queue, flows)).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    assert start(tmp_path, form % (queue, flows)).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["status"] == "complete", record["reason"]
     assert record["drop_cross_check"]["bottleneck"]["holds"]
@@ -66,3 +66,21 @@ def test_a_head_drop_queue_is_no_longer_than_its_buffer(tmp_path: Path) -> None:
     link = run(tmp_path, "head-drop")
     assert link["drops"] > 0 == link["aqm_drops"]
     assert link["queue_bytes"]["max"] <= 500 * 1514
+
+
+@pytest.mark.needs("stress")
+def test_drops_at_departure_cost_the_link_nothing(tmp_path: Path) -> None:
+    """100 Mbit/s, 40 ms, four CUBIC flows: CoDel's standing delay is its target, and it uses the link like tail drop.
+
+    Tail drop has ten times the BDP, so that its link is never idle once the flows have begun.
+    """
+    form = "name: x\nbottleneck: {rate: 100Mbit, buffer: 10bdp, rtt: 40ms, queue: %s}\nflows: [%s]\n"
+    flows = "{cca: cubic, count: 4, duration: 20s}"
+    found = {}
+    for queue in ("codel", "tail-drop"):
+        (tmp_path / queue).mkdir()
+        found[queue] = run(tmp_path / queue, queue, flows, form)
+    codel, tail = found.values()
+    assert codel["queue_delay_s"]["p50"] / MS == pytest.approx(5, abs=1)
+    assert codel["aqm_drops"] > 0 == tail["aqm_drops"]
+    assert codel["utilization"] == pytest.approx(tail["utilization"], abs=0.005)
