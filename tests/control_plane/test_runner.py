@@ -84,7 +84,7 @@ def test_an_interrupt_inside_the_models_keeps_its_name() -> None:
 class Measured:
     """A measurement that has something to keep."""
 
-    def __init__(self, _plan: Any, _target: Any, _state: RunState, results: RunDirectory, *_: Any) -> None:
+    def __init__(self, _plan: Any, _target: Any, _state: RunState, results: RunDirectory, *_: Any, **__: Any) -> None:
         self._results = results
 
     async def run(self, _progress: Any) -> None:
