@@ -126,17 +126,28 @@ impl Pipeline {
         }
         // Of a pool for another program the packet has no room where this one puts its headers.
         let ours = packet.is_new() && packet.start as usize == program.headroom;
-        let native = program.native.as_ref().ok();
-        let decided = match native.filter(|_| ours && !self.interpreted) {
-            // SAFETY: code and machine are this program's, which does not change; the packet is new, with its headroom.
-            Some(native) => unsafe { native.ingress(&program.data, &mut self.machine, packet, port, timestamp) },
-            None => {
-                let machine = self.machine.change();
-                machine.ingress(&program.data, packet, port, timestamp, ours)
+        match program.native.as_ref().ok().filter(|_| ours && !self.interpreted) {
+            Some(native) => {
+                // SAFETY: code and machine are this program's, which does not change; the packet is new, with its headroom.
+                let decided = unsafe { native.ingress(&program.data, &mut self.machine, packet, port, timestamp) };
+                self.leave_ingress(packet, &decided)
             }
-        };
+            None => self.interpret_ingress(packet, port, timestamp, ours),
+        }
+    }
+
+    /// Apart from native code's way, so that what that decided stays in registers.
+    #[inline(never)]
+    fn interpret_ingress(&mut self, packet: &mut Inner, port: u16, timestamp: u64, ours: bool) -> IngressVerdict {
+        let machine = self.machine.change();
+        let decided = machine.ingress(&self.program.data, packet, port, timestamp, ours);
+        self.leave_ingress(packet, &decided)
+    }
+
+    #[inline(always)]
+    fn leave_ingress(&mut self, packet: &mut Inner, decided: &Decisions) -> IngressVerdict {
         if let Some((_, list)) = decided.clone {
-            self.machine.keep_for_clones(program, packet, list);
+            self.machine.keep_for_clones(&self.program, packet, list);
         }
         if let Some(index) = decided.digest {
             self.learn(packet, index);

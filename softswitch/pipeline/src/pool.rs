@@ -39,7 +39,7 @@ impl PacketPool {
 
     /// The same for a frame of which only the first `held` bytes matter, as many as the program may parse at least
     /// ([`crate::Program::parsed_bytes`]): the packet has no room for the others.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn take_beginning(&mut self, length: usize, held: usize) -> Box<Packet> {
         let mut packet = self.blank(held.min(length));
@@ -53,8 +53,15 @@ impl PacketPool {
     #[must_use]
     pub fn blank(&mut self, length: usize) -> Box<Packet> {
         let size = usize::from(length > SIZES[0]) + usize::from(length > SIZES[1]);
-        let recycled = self.free[size].pop();
-        recycled.unwrap_or_else(|| Box::new(Packet(Inner::new(self.headroom + SIZES[size] + TAIL))))
+        match self.free[size].pop() {
+            Some(packet) => packet,
+            None => self.make(size),
+        }
+    }
+
+    #[cold]
+    fn make(&self, size: usize) -> Box<Packet> {
+        Box::new(Packet(Inner::new(self.headroom + SIZES[size] + TAIL)))
     }
 
     /// A packet that holds a copy of `frame`.

@@ -1,6 +1,6 @@
 //! The path of a packet: ingress, queue, egress, and on; and that of its copies.
 // SPDX-License-Identifier: Apache-2.0
-use narrows_pipeline::{Forward, Packet};
+use narrows_pipeline::{EgressMeta, Forward, Packet};
 
 use super::{Looped, Output, PortKind, Switch, MAX_INSTANT_LOOPS};
 use crate::forwarding::CloneSession;
@@ -69,11 +69,10 @@ impl Switch {
     /// A packet that has waited starts on its link.
     #[inline(always)]
     pub(super) fn start(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
-        let start_ns = dequeued.meta.timestamp;
+        let EgressMeta { port, priority, timestamp: start_ns, .. } = *self.tm.meta();
         self.now_ns = self.now_ns.max(start_ns);
         self.prefetch(dequeued.queue);
-        let (port, priority) = (dequeued.meta.port, dequeued.meta.priority);
-        self.depart(dequeued, output);
+        self.depart::<false>(dequeued, output);
         self.tell(port, priority);
         self.pass_copies(start_ns, output);
     }
@@ -175,6 +174,23 @@ impl Switch {
         if self.kind(port) == PortKind::Absent {
             return self.discard_lost(packet);
         }
+        let length = packet.length();
+        match self.tm.start_idle(now_ns, (port, priority), route.rid(), length, packet) {
+            Ok(dequeued) => {
+                let managed = dequeued.managed;
+                self.depart::<true>(dequeued, output);
+                if managed {
+                    self.tell_managed(port, priority);
+                }
+            }
+            Err(packet) => self.enqueue_any(now_ns, packet, route, output),
+        }
+    }
+
+    /// A packet that has to wait, is dropped, or is of several queues or one whose delay varies.
+    #[inline(never)]
+    fn enqueue_any(&mut self, now_ns: u64, packet: Box<Packet>, route: Route, output: &mut impl Output) {
+        let (port, priority) = (route.port(), route.priority());
         if self.tm.held() >= self.tm.pool_limit() {
             // What has left already takes up no room.
             self.send_due(now_ns, output);
@@ -184,14 +200,21 @@ impl Switch {
             Admission::Queued => self.count_pushed_out(),
             Admission::Dropped(packet) => self.pool.give(packet),
             Admission::NoQueue(packet) => self.discard_lost(packet),
-            Admission::Started(dequeued) => self.depart(dequeued, output),
+            Admission::Started(dequeued) => self.depart::<false>(dequeued, output),
         }
         self.tell(port, priority);
     }
 
     /// Writes what is so now of a managed queue to the program's registers.
-    #[inline]
+    #[inline(always)]
     fn tell(&mut self, port: u16, priority: u8) {
+        if self.tm.manages() {
+            self.tell_managed(port, priority);
+        }
+    }
+
+    #[inline(never)]
+    fn tell_managed(&mut self, port: u16, priority: u8) {
         if let (Some(state), Some(forwarding)) = (self.tm.managed(port, priority), &mut self.forwarding) {
             forwarding.tell(&state);
         }
@@ -226,25 +249,26 @@ impl Switch {
         self.pool.give(packet);
     }
 
-    /// Egress, and on to the delay line. Copies are left in `clones`.
+    /// Egress, and on to the delay line. Copies are left in `clones`. `PLAIN`: of a queue whose delay does not vary.
     #[inline(always)]
-    fn depart(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
-        let Dequeued { mut packet, queue, mut exit_ns, managed, ref meta } = dequeued;
+    fn depart<const PLAIN: bool>(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
+        let Dequeued { mut packet, queue, mut exit_ns, managed } = dequeued;
+        let EgressMeta { port, timestamp: start_ns, .. } = *self.tm.meta();
         let (length, flow) = if managed { (packet.length(), flow_of(&packet)) } else { (0, None) };
         let Some(forwarding) = &mut self.forwarding else {
             self.discards.no_pipeline += 1;
             self.pool.give(packet);
             return;
         };
-        let verdict = forwarding.pipeline.egress(&mut packet, meta);
+        let verdict = forwarding.pipeline.egress(&mut packet, self.tm.meta());
         if let Some(number) = verdict.clone {
             self.clone_at_egress(number, &packet);
         }
         if verdict.transmit {
             if managed {
-                exit_ns = self.tm.spend(queue, meta.timestamp, length);
+                exit_ns = self.tm.spend(queue, start_ns, length);
             }
-            self.transmit(queue, meta.port, meta.timestamp, exit_ns, packet, output);
+            self.transmit::<PLAIN>(queue, port, start_ns, exit_ns, packet, output);
         } else {
             if managed {
                 self.tm.count_managed_drop(queue, length, flow);
@@ -276,7 +300,7 @@ impl Switch {
 
     /// Puts a packet together and on its way.
     #[inline(always)]
-    fn transmit(
+    fn transmit<const PLAIN: bool>(
         &mut self,
         queue: QueueNumber,
         port: u16,
@@ -288,7 +312,7 @@ impl Switch {
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.pipeline.deparse(&mut packet);
         }
-        if self.tm.doubles(queue) {
+        if !PLAIN && self.tm.doubles(queue) {
             self.put_twice(queue, port, start_ns, exit_ns, packet, output);
         } else {
             self.put_on_its_way(queue, port, start_ns, exit_ns, packet, output);

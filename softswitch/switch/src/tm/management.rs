@@ -63,18 +63,30 @@ pub struct QueueState {
 }
 
 impl<P> TrafficManager<P> {
-    /// What is so now of the queue that this port and priority belong to, if the program manages it.
+    /// The program manages some queue.
     #[inline]
+    pub fn manages(&self) -> bool {
+        self.manages
+    }
+
+    /// What is so now of the queue that this port and priority belong to, if the program manages it.
     pub fn managed(&self, port: u16, priority: u8) -> Option<QueueState> {
-        if !self.manages {
-            return None;
-        }
         let slot = Self::slot(port, priority)?;
         self.queues.get(usize::from(self.index[slot]))?.state()
     }
 
     /// The bottleneck whose timer's frame is due first at or before `now_ns`, and when; the next one follows its period later.
+    #[inline(always)]
     pub fn take_tick(&mut self, now_ns: u64) -> Option<(u32, u64)> {
+        if self.manages {
+            self.take_tick_of_managed(now_ns)
+        } else {
+            None
+        }
+    }
+
+    #[inline(never)]
+    fn take_tick_of_managed(&mut self, now_ns: u64) -> Option<(u32, u64)> {
         let (tick_ns, number) = self.ticks.until(now_ns)?;
         let Management { index, period_ns, .. } = self.queues.get(number)?.management?;
         self.ticks.set(number, Some(tick_ns + period_ns));

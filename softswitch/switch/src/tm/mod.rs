@@ -50,7 +50,7 @@ const WAITING_AHEAD: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueNumber(u16);
 
-/// A packet that started on its link: run egress on it, then hand it to [`TrafficManager::delay`].
+/// A packet that started on its link: run egress on it with [`TrafficManager::meta`], then hand it to [`TrafficManager::delay`].
 #[derive(Debug)]
 pub struct Dequeued<P> {
     /// The packet.
@@ -61,8 +61,6 @@ pub struct Dequeued<P> {
     pub exit_ns: u64,
     /// The program manages the queue: if egress lets it pass, [`TrafficManager::spend`] says when it leaves.
     pub managed: bool,
-    /// What egress is told of it. The timestamp is its start on the link, by the byte clock.
-    pub meta: EgressMeta,
 }
 
 /// What became of an arriving packet.
@@ -107,6 +105,7 @@ pub struct TrafficManager<P> {
     manages: bool,
     /// Packets that were dropped to make room, and are to be counted.
     pushed_out: Vec<(QueueNumber, P)>,
+    meta: EgressMeta,
     /// What follows from the heads of the lines of queues whose packets leave the switch.
     exits: Exits,
     loopbacks: Box<[bool; PORTS]>,
@@ -126,6 +125,7 @@ impl<P> TrafficManager<P> {
             ticks: Earliest::default(),
             manages: false,
             pushed_out: Vec::new(),
+            meta: EgressMeta::default(),
             exits: Exits::new(),
             loopbacks: Box::new([false; PORTS]),
             delays: Vec::new(),
@@ -141,6 +141,7 @@ impl<P> TrafficManager<P> {
         }
     }
 
+    #[inline(always)]
     fn slot(port: u16, priority: u8) -> Option<usize> {
         let (port, priority) = (usize::from(port), usize::from(priority));
         (port < PORTS && priority < PRIORITIES).then_some(port * PRIORITIES + priority)
@@ -167,6 +168,13 @@ impl<P> TrafficManager<P> {
         self.queues.push(Queue::new(port, priority, exit_port, &self.delays[exit_port], DEFAULT_LIMIT_PACKETS));
         self.starts.reserve(number + 1);
         number
+    }
+
+    /// What egress is told of the packet that started last; the timestamp is its start on the link, by the byte clock. It is
+    /// written where egress reads it: as a part of [`Dequeued`] it would be copied twice on its way there.
+    #[inline]
+    pub fn meta(&self) -> &EgressMeta {
+        &self.meta
     }
 
     /// Packets held: waiting, in service or delayed.
@@ -203,6 +211,30 @@ impl<P> TrafficManager<P> {
         Some(self.exits.next()).filter(|next| *next != NEVER)
     }
 
+    /// The short way of most packets: one of `length` bytes that arrives at `now_ns` (as for [`TrafficManager::enqueue`]) starts at
+    /// once, at one queue whose link is idle and whose delay does not vary. Error: the packet, which has to be enqueued; nothing
+    /// has happened.
+    #[inline(always)]
+    pub fn start_idle(
+        &mut self,
+        now_ns: u64,
+        (port, priority): (u16, u8),
+        rid: u16,
+        length: u32,
+        packet: P,
+    ) -> Result<Dequeued<P>, P> {
+        let number = Self::slot(port, priority).map_or(NO_QUEUE, |slot| self.index[slot]);
+        let room = self.held < self.pool_limit;
+        let Some(queue) = self.queues.get_mut(usize::from(number)).filter(|_| room) else {
+            return Err(packet);
+        };
+        let Some(exit_ns) = queue.start_idle(now_ns, length) else {
+            return Err(packet);
+        };
+        self.meta = queue.arriving(now_ns, rid);
+        Ok(Dequeued { packet, queue: QueueNumber(number), exit_ns, managed: queue.management.is_some() })
+    }
+
     /// A packet of `length` bytes arrives at `now_ns` (every event up to `now_ns` must have been polled). `rid` is its replica
     /// id, `flow` is what its drop would be accounted to.
     #[inline(always)]
@@ -236,11 +268,11 @@ impl<P> TrafficManager<P> {
             let start_ns = queue.shaper.ready_ns(now_ns);
             if start_ns <= now_ns {
                 let packet = queue.pass_idle(packet, arrival);
-                let meta = queue.arriving(now_ns, rid);
+                self.meta = queue.arriving(now_ns, rid);
                 let managed = queue.management.is_some();
                 let exit_ns = if managed { NEVER } else { queue.start_link(now_ns, length, &mut self.delays) };
                 let queue = QueueNumber(number as u16);
-                return Admission::Started(Dequeued { packet, queue, exit_ns, managed, meta });
+                return Admission::Started(Dequeued { packet, queue, exit_ns, managed });
             }
             self.starts.set(number, ever(start_ns));
         }
@@ -250,11 +282,15 @@ impl<P> TrafficManager<P> {
     }
 
     /// Spends the link's time on a packet of a managed queue that egress has let pass. Returns when it leaves the delay line.
+    #[inline(always)]
     pub fn spend(&mut self, queue: QueueNumber, start_ns: u64, length: u32) -> u64 {
         let number = usize::from(queue.0);
         let queue = &mut self.queues[number];
         let exit_ns = queue.start_link(start_ns, length, &mut self.delays);
-        self.starts.set(number, queue.next_start());
+        // Where nothing waits, nothing starts: that was known when the packet was taken.
+        if !queue.is_empty() {
+            self.starts.set(number, queue.next_start());
+        }
         exit_ns
     }
 
@@ -369,11 +405,11 @@ impl<P> TrafficManager<P> {
         // the next one at the same instant.
         let waited = queue.pop_waiting()?;
         self.held -= 1;
-        let meta = queue.waited(&waited);
-        let managed = queue.management.is_some();
-        let exit_ns = if managed { NEVER } else { queue.start_link(meta.timestamp, waited.length, &mut self.delays) };
+        self.meta = queue.waited(&waited);
+        let (managed, start_ns) = (queue.management.is_some(), self.meta.timestamp);
+        let exit_ns = if managed { NEVER } else { queue.start_link(start_ns, waited.length, &mut self.delays) };
         self.starts.set(number, queue.next_start());
-        Some(Dequeued { packet: waited.packet, queue: QueueNumber(number as u16), exit_ns, managed, meta })
+        Some(Dequeued { packet: waited.packet, queue: QueueNumber(number as u16), exit_ns, managed })
     }
 
     /// Takes all packets that leave their delay lines until `now_ns`: port, exit time and packet, of each port in order of

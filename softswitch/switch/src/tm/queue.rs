@@ -138,6 +138,8 @@ pub(super) struct Queue<P> {
     pub delay_ns: u64,
     /// It varies, or did when packets came into the line that leave after the next one: see [`Delay`].
     pub varies: bool,
+    /// It is one queue, and its delay does not vary.
+    plain: bool,
     /// 0: no limit.
     pub limit_bytes: u64,
     /// 0: no limit.
@@ -193,6 +195,7 @@ impl<P> Queue<P> {
             exit_port,
             delay_ns: delay.delay_ns,
             varies: delay.varies(),
+            plain: !delay.varies(),
             limit_bytes: 0,
             limit_packets,
             epoch: 1,
@@ -372,8 +375,41 @@ impl<P> Queue<P> {
         if self.varies {
             return self.place_varying(&mut delays[self.exit_port]);
         }
+        self.place(finish_ns)
+    }
+
+    /// When a packet leaves a delay line that does not vary.
+    #[inline(always)]
+    fn place(&mut self, finish_ns: u64) -> u64 {
         self.last.exit_ns = finish_ns.saturating_add(self.delay_ns).max(self.last.exit_ns);
         self.last.exit_ns
+    }
+
+    /// The short way of most packets, all of what [`super::TrafficManager::enqueue`] does for one that finds nothing waiting and
+    /// the link idle: returns when it leaves the delay line, [`NEVER`] of a managed queue. `None`: it has to go the long way, and
+    /// nothing has happened.
+    #[inline(always)]
+    pub fn start_idle(&mut self, now_ns: u64, length: u32) -> Option<u64> {
+        let fits = self.limit_bytes == 0 || u64::from(length) <= self.limit_bytes;
+        if !self.plain || !self.waiting.is_empty() || !fits {
+            return None;
+        }
+        if self.management.is_some() {
+            if !self.shaper.is_idle(now_ns) {
+                return None;
+            }
+            self.count_enqueue(length);
+            return Some(NEVER);
+        }
+        self.finish_ns = self.shaper.serve_idle(now_ns, length)?;
+        self.count_enqueue(length);
+        self.last.there = false;
+        Some(self.place(self.finish_ns))
+    }
+
+    /// The delay or the scheduling has changed.
+    fn judge(&mut self) {
+        self.plain = !self.varies && self.scheduler.is_none();
     }
 
     #[cold]
@@ -384,6 +420,7 @@ impl<P> Queue<P> {
         // Packets that leave later may be there from a time when the line reordered.
         let overtakes = self.line.back().is_some_and(|(last_ns, _)| *last_ns > self.last.exit_ns);
         self.varies = delay.varies() || overtakes;
+        self.judge();
         self.last.exit_ns
     }
 
@@ -422,6 +459,7 @@ impl<P> Queue<P> {
         self.delay_ns = delay.delay_ns;
         // Where it does no more, the next packet to start is the last to be treated so, or a later one.
         self.varies |= delay.varies();
+        self.judge();
         if self.finish_ns > now_ns {
             self.move_service(self.finish_ns, delay);
         }
@@ -452,6 +490,7 @@ impl<P> Queue<P> {
             self.scheduler = Scheduler::new(scheduling_of(management)).map(Box::new);
         }
         self.management = management;
+        self.judge();
     }
 
     /// What the program is told of a managed queue.
@@ -493,10 +532,16 @@ impl<P> Queue<P> {
     }
 
     /// A packet that found nothing waiting and the link idle is the next one of any order.
+    #[inline(always)]
     pub fn pass_idle(&mut self, packet: P, arrival: Arrival) -> P {
-        if self.scheduler.is_none() {
-            return packet;
+        match self.scheduler {
+            None => packet,
+            Some(_) => self.pass_scheduler(packet, arrival),
         }
+    }
+
+    #[cold]
+    fn pass_scheduler(&mut self, packet: P, arrival: Arrival) -> P {
         let waiting = self.waiting_from_now(packet, arrival);
         match &mut self.scheduler {
             None => waiting.packet,

@@ -50,6 +50,28 @@ impl Shaper {
         self.free_ns()
     }
 
+    /// Whether a packet starts that arrives now and finds nothing waiting; false also where the rate that held last does no more.
+    #[inline(always)]
+    pub fn is_idle(&self, now_ns: u64) -> bool {
+        self.clock.finish_ns() <= now_ns && now_ns < self.segment_end_ns
+    }
+
+    /// Starts a packet of `length` bytes that arrives now and finds nothing waiting, if the link is idle and its rate stays as it is
+    /// until that has passed: when it has, as [`Shaper::ready_ns`] and [`Shaper::serve`] would say. Else nothing has happened.
+    #[inline(always)]
+    pub fn serve_idle(&mut self, now_ns: u64, length: u32) -> Option<u64> {
+        let mut clock = self.clock;
+        if clock.finish_ns() > now_ns {
+            return None;
+        }
+        clock.start(now_ns, length);
+        if clock.finish_ns() >= self.segment_end_ns {
+            return None;
+        }
+        self.clock = clock;
+        Some(clock.finish_ns())
+    }
+
     /// Starts a packet of `length` bytes at `start_ns`, which is [`Shaper::free_ns`] or what [`Shaper::ready_ns`] said. Returns
     /// when its last bit has passed, in whole nanoseconds.
     #[inline(always)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::line::{Jitter, Variation};
 
 const PORT: (u16, u8) = (3, 0);
 
@@ -51,7 +52,7 @@ struct Run {
 }
 
 fn record(run: &mut Run, now_ns: u64, dequeued: Dequeued<usize>) {
-    let meta = dequeued.meta;
+    let meta = *run.tm.meta();
     run.fates.push(Fate {
         id: dequeued.packet,
         start_ns: meta.timestamp,
@@ -71,7 +72,7 @@ fn drain(run: &mut Run, until_ns: u64) {
     while let Some(due) = run.tm.next_due().filter(|due| *due <= until_ns) {
         match run.tm.poll_inside(until_ns) {
             Some(Event::Start(dequeued)) => {
-                assert_eq!(dequeued.meta.timestamp, due);
+                assert_eq!(run.tm.meta().timestamp, due);
                 record(run, due, dequeued);
             }
             Some(Event::Exit { port, exit_ns, packet }) => {
@@ -477,7 +478,8 @@ proptest! {
                 now += gap;
                 while let Some(event) = tm.poll_inside(now) {
                     if let Event::Start(d) = event {
-                        starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
+                        let EgressMeta { port, priority, timestamp, .. } = *tm.meta();
+                        starts.push((port, priority, d.packet, timestamp));
                     }
                 }
                 if only.is_none_or(|queue| queue == (*port, *priority)) {
@@ -485,12 +487,14 @@ proptest! {
                         tm.configure((*port, *priority), 0, changes.clone()).expect("in range");
                     }
                     if let Admission::Started(d) = tm.enqueue(now, (*port, *priority), 0, *length, None, id) {
-                        starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
+                        let EgressMeta { port, priority, timestamp, .. } = *tm.meta();
+                        starts.push((port, priority, d.packet, timestamp));
                     }
                 }
             }
             while let Some(Event::Start(d)) = tm.poll_inside(u64::MAX) {
-                starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
+                let EgressMeta { port, priority, timestamp, .. } = *tm.meta();
+                starts.push((port, priority, d.packet, timestamp));
             }
             starts
         };
@@ -531,8 +535,8 @@ impl Driver {
     }
 
     fn start(&mut self, dequeued: Dequeued<usize>) {
-        let Dequeued { packet, queue, exit_ns, meta, .. } = dequeued;
-        let (port, start_ns) = (meta.port, meta.timestamp);
+        let Dequeued { packet, queue, exit_ns, .. } = dequeued;
+        let EgressMeta { port, timestamp: start_ns, .. } = *self.tm.meta();
         self.starts.push((start_ns, packet));
         if self.batch > 0 && exit_ns <= start_ns && self.tm.has_exit(start_ns, queue) {
             self.take(start_ns);
@@ -732,7 +736,7 @@ fn a_new_queue_has_the_delay_of_its_port() {
     let mut tm = TrafficManager::new(10);
     tm.configure((1, 0), 0, Changes { delay_ns: Some(5), ..Changes::default() }).expect("in range");
     let Admission::Started(started) = tm.enqueue(100, (1, 3), 7, 60, None, ()) else { panic!("idle link") };
-    assert_eq!((started.exit_ns, started.meta.rid), (105, 7));
+    assert_eq!((started.exit_ns, tm.meta().rid), (105, 7));
     assert!(tm.status().iter().all(|queue| queue.delay_ns == 5));
 }
 
@@ -743,12 +747,12 @@ fn what_waited_is_told_to_egress() {
     let changes = Changes { rate: Some(Rate::Bps(1_000_000_000)), limit_packets: Some(0), ..Changes::default() };
     (0..0x1_0000).for_each(|_| assert!(tm.configure(PORT, 0, changes.clone()).is_ok()));
     let long = 0x8000_0000;
-    let Admission::Started(first) = tm.enqueue(0, PORT, 7, long, None, 0) else { panic!("idle link") };
-    assert_eq!((first.meta.rid, first.meta.epoch), (7, 2), "the 65,537th");
+    assert!(matches!(tm.enqueue(0, PORT, 7, long, None, 0), Admission::Started(_)));
+    assert_eq!((tm.meta().rid, tm.meta().epoch), (7, 2), "the 65,537th");
     for (rid, length) in [(8, long), (9, long), (10, 1)] {
         assert!(matches!(tm.enqueue(5, PORT, rid, length, None, 0), Admission::Queued));
     }
-    let left: Vec<EgressMeta> = std::iter::from_fn(|| Some(tm.poll_start(u64::MAX)?.meta)).collect();
+    let left: Vec<EgressMeta> = std::iter::from_fn(|| tm.poll_start(u64::MAX).map(|_| *tm.meta())).collect();
     let of = |field: fn(&EgressMeta) -> u32| left.iter().map(field).collect::<Vec<_>>();
     assert_eq!(of(|meta| meta.rid.into()), [8, 9, 10]);
     assert_eq!(of(|meta| meta.enq_qdepth), [0, 1, 2]);
@@ -851,6 +855,74 @@ fn mahimahi(stamps_ms: &[u64], looped: bool, arrivals: &[(u64, u64)], rounds: u6
 }
 
 proptest! {
+    /// A packet that starts at once goes the short way, and what becomes of it is what becomes of one that goes the long way;
+    /// one for which there is no short way has changed nothing when it turns out.
+    #[test]
+    fn the_short_way_leads_where_the_long_one_does(
+        rate in prop_oneof![Just(Rate::Unlimited), Just(Rate::Bps(0)), (1_000_000u64..=MAX_RATE_BPS).prop_map(Rate::Bps)],
+        steps in prop::option::of((1u64..2_000, 0u64..=MAX_RATE_BPS)),
+        delay_ns in prop_oneof![Just(0u64), 1u64..5_000],
+        limit_bytes in prop_oneof![Just(0u64), 500u64..9_000],
+        limit_packets in 0u64..4,
+        varies: bool,
+        managed: bool,
+        arrivals in prop::collection::vec((0u64..3_000, 1u32..3_000), 1..100),
+    ) {
+        let configured = || {
+            let mut tm = TrafficManager::new(6);
+            let schedule = steps.map(|(after_ns, next)| {
+                let made = Steps::new(vec![0, after_ns], vec![rate.bps().unwrap_or(1_000), next], Some(3_000));
+                RateSchedule { schedule: Schedule::Steps(Arc::new(made.expect("in order"))), epoch_ns: Some(0) }
+            });
+            let variation = varies.then(|| Variation::new(Jitter::Uniform { most_ns: 50 }, false, 0.2, 3).expect("in range"));
+            let management = managed.then(|| Some(Management::new(0, 0, Scheduling::Fifo).expect("in range")));
+            let changes = Changes {
+                rate: Some(rate),
+                schedule,
+                limit_bytes: Some(limit_bytes),
+                limit_packets: Some(limit_packets),
+                delay_ns: Some(delay_ns),
+                delay: DelayChange { steps: None, variation },
+                management,
+                ..Changes::default()
+            };
+            tm.configure(PORT, 0, changes).expect("in range");
+            tm
+        };
+        let (mut short, mut long) = (configured(), configured());
+        let mut now = 0;
+        for (id, (gap, length)) in arrivals.into_iter().enumerate() {
+            now += gap;
+            for tm in [&mut short, &mut long] {
+                while let Some(started) = tm.poll_start(now) {
+                    let (start_ns, length) = (tm.meta().timestamp, 1 + started.packet as u32);
+                    let exit_ns = if managed { tm.spend(started.queue, start_ns, length) } else { started.exit_ns };
+                    tm.delay(started.queue, exit_ns, started.packet);
+                }
+                tm.take_exits(now, |_, _, _| {});
+            }
+            let taken = short.start_idle(now, PORT, 7, length, id);
+            let admission = long.enqueue(now, PORT, 7, length, None, id);
+            let Ok(taken) = taken else {
+                let plain = steps.is_none() && !varies;
+                prop_assert!(!(plain && matches!(admission, Admission::Started(_))), "there is a short way");
+                let again = short.enqueue(now, PORT, 7, length, None, id);
+                prop_assert_eq!(format!("{again:?}"), format!("{admission:?}"));
+                continue;
+            };
+            let Admission::Started(started) = admission else {
+                return Err(TestCaseError::fail("it does not start at once"));
+            };
+            prop_assert_eq!(format!("{taken:?}"), format!("{started:?}"));
+            prop_assert_eq!(short.meta(), long.meta());
+            for tm in [&mut short, &mut long] {
+                let exit_ns = if managed { tm.spend(taken.queue, now, length) } else { taken.exit_ns };
+                tm.delay(taken.queue, exit_ns, id);
+            }
+        }
+        prop_assert_eq!(short.status(), long.status());
+    }
+
     /// Opportunities are Mahimahi's, with several at one time, packets that need several, and arrivals at their instants.
     #[test]
     fn opportunities_are_those_of_mahimahi(
@@ -869,10 +941,12 @@ proptest! {
         let schedule = Some(RateSchedule { schedule, epoch_ns: Some(0) });
         tm.configure(PORT, 0, Changes { schedule, limit_packets: Some(0), ..Changes::default() }).expect("in range");
         let mut found = vec![None; arrivals.len()];
-        let mut take = |d: Dequeued<usize>| found[d.packet] = Some((d.meta.timestamp, d.exit_ns)).filter(|t| t.1 != NEVER);
+        let mut take = |tm: &TrafficManager<usize>, d: Dequeued<usize>| {
+            found[d.packet] = Some((tm.meta().timestamp, d.exit_ns)).filter(|t| t.1 != NEVER);
+        };
         for (id, (at, length)) in arrivals.iter().enumerate() {
             while let Some(dequeued) = tm.poll_start(*at) {
-                take(dequeued);
+                take(&tm, dequeued);
             }
             match tm.enqueue(*at, PORT, 0, *length as u32, None, id) {
                 Admission::Started(_) => prop_assert!(false, "a packet does not start when it arrives"),
@@ -881,7 +955,7 @@ proptest! {
             }
         }
         while let Some(dequeued) = tm.poll_start(u64::MAX - 1) {
-            take(dequeued);
+            take(&tm, dequeued);
         }
         prop_assert_eq!(found, expected);
     }
@@ -894,8 +968,8 @@ proptest! {
         reorder: bool,
         duplicate in prop::sample::select(vec![0.0, 0.3, 1.0]),
     ) {
-        let jitter = crate::line::Jitter::Uniform { most_ns: 40_000 };
-        let variation = Some(crate::line::Variation::new(jitter, reorder, duplicate, 9).expect("in range"));
+        let jitter = Jitter::Uniform { most_ns: 40_000 };
+        let variation = Some(Variation::new(jitter, reorder, duplicate, 9).expect("in range"));
         let delay = DelayChange { steps: None, variation };
         let rate = Some(Rate::Bps(8_000_000_000));
         let changes = Changes { rate, delay_ns: Some(50_000), delay, limit_packets: Some(0), ..Changes::default() };
