@@ -35,6 +35,24 @@ impl Bank {
     }
 }
 
+/// A register's cells, as [`Cells::place`] found them: for whoever writes them once a packet.
+#[derive(Debug, Clone, Copy)]
+pub struct RegisterPlace {
+    bank: usize,
+    rows: u64,
+    stride: usize,
+    word: usize,
+    shift: u32,
+    mask: u64,
+}
+
+impl RegisterPlace {
+    /// Length of the array.
+    pub fn cells(&self) -> u64 {
+        self.rows
+    }
+}
+
 /// All registers and indirect counters of a program.
 #[derive(Debug, Clone, Default)]
 pub struct Cells {
@@ -69,6 +87,25 @@ impl Cells {
         let column = self.registers.get(register)?;
         let word = self.banks.get(column.bank)?.read(index, column.word)?;
         Some(word >> column.shift & column.mask)
+    }
+
+    /// Where a register's cells are, which does not change.
+    pub fn place(&self, register: usize) -> Option<RegisterPlace> {
+        let Column { bank, word, shift, mask, .. } = *self.registers.get(register)?;
+        let Bank { rows, stride, .. } = self.banks.get(bank)?;
+        Some(RegisterPlace { bank, rows: *rows, stride: *stride, word, shift, mask })
+    }
+
+    /// Writes a cell, cut to its width; nothing beyond the array.
+    #[inline(always)]
+    pub fn put(&mut self, place: &RegisterPlace, index: u64, value: u64) {
+        let RegisterPlace { bank, rows, stride, word, shift, mask } = *place;
+        let at = index as usize * stride + word;
+        let line = self.banks.get_mut(bank).and_then(|bank| bank.lines.get_mut(at / LINE));
+        if let (true, Some(line)) = (index < rows, line) {
+            let cell = &mut line.0[at % LINE];
+            *cell = *cell & !(mask << shift) | (value & mask) << shift;
+        }
     }
 
     /// Replaces the cell's value by what `change` makes of it, and returns that; `None` beyond the array.
@@ -146,6 +183,12 @@ mod tests {
             assert_eq!(cells.counter(1, i), Some(CounterValue { packets: 1, bytes: 100 + i }));
             assert_eq!(cells.counter(0, i), Some(CounterValue { packets: i, bytes: u64::MAX }));
         }
+        for r in 0..widths.len() {
+            let place = cells.place(r).expect("a register");
+            (0..6).for_each(|i| cells.put(&place, i, value(r, i + 9)));
+            (0..5).for_each(|i| assert_eq!(cells.register(r, i), Some(value(r, i + 9) & place.mask)));
+        }
+        assert!(cells.place(widths.len()).is_none());
         assert_eq!((cells.register(0, 5), cells.counter(0, 5)), (None, None));
         assert_eq!(cells.change(0, 5, |v| v + 1), None);
     }

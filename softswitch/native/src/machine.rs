@@ -6,6 +6,7 @@
 
 use std::ops::Deref;
 
+use narrows_interpreter::cells::RegisterPlace;
 use narrows_interpreter::machine::Machine;
 use narrows_interpreter::packet::Packet;
 use narrows_interpreter::stages::Decisions;
@@ -62,9 +63,9 @@ impl NativeMachine {
     }
 
     /// Writes a cell of a register, which code reads anew each time.
-    #[inline]
-    pub fn put(&mut self, register: u16, index: u64, value: u64) {
-        self.machine.cells.change(register, index, |_| value);
+    #[inline(always)]
+    pub fn put(&mut self, place: &RegisterPlace, index: u64, value: u64) {
+        self.machine.cells.put(place, index, value);
     }
 
     /// [`Machine::keep_for_clones`], which changes neither.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control plane does to a pipeline's state.
 
+use narrows_interpreter::cells::RegisterPlace;
 use narrows_interpreter::table::TableState;
 use narrows_interpreter::ControlError;
 use narrows_program::bits::wide_ones;
@@ -159,10 +160,17 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Writes a cell of a register that exists, cut to its width, as the program itself does; nothing beyond the array.
-    #[inline]
-    pub fn put(&mut self, register: RegisterId, index: u64, value: u64) {
-        self.machine.put(register.0 as u16, index, value);
+    /// Where the cells of the register with this name are, for [`Pipeline::put`].
+    #[must_use]
+    pub fn register_place(&self, name: &str) -> Option<RegisterPlace> {
+        let register = self.program.registers.iter().position(|register| register.name == name)?;
+        self.machine.cells.place(register)
+    }
+
+    /// Writes a cell of a register, cut to its width, as the program itself does; nothing beyond the array.
+    #[inline(always)]
+    pub fn put(&mut self, place: &RegisterPlace, index: u64, value: u64) {
+        self.machine.put(place, index, value);
     }
 
     fn register(&self, register: RegisterId) -> Result<(usize, &str, u64)> {

@@ -29,6 +29,7 @@ mod pool;
 mod program;
 
 pub use narrows_frontend::LoadError;
+pub use narrows_interpreter::cells::RegisterPlace;
 pub use narrows_interpreter::packet::Instance;
 pub use narrows_interpreter::prefetch::prefetch_value as prefetch;
 pub use narrows_interpreter::stages::EgressMeta;

@@ -1,6 +1,6 @@
 //! What a pipeline configuration gives the data path: the program with its state, and its clone sessions.
 // SPDX-License-Identifier: Apache-2.0
-use narrows_pipeline::{Pipeline, RegisterId};
+use narrows_pipeline::{Pipeline, RegisterPlace};
 
 use crate::tm::QueueState;
 
@@ -66,7 +66,9 @@ pub struct Forwarding {
     /// Where its clones go.
     pub sessions: Sessions,
     /// Registers of the program that hold what a managed queue is like, in the order of [`STATE_REGISTERS`].
-    state: [Option<RegisterId>; STATE_REGISTERS.len()],
+    state: [Option<RegisterPlace>; STATE_REGISTERS.len()],
+    /// By bottleneck, what they were told to hold, in the order of [`Forwarding::tell`].
+    told: Vec<[u64; 5]>,
 }
 
 /// Names of the registers that the traffic manager writes: bytes and packets that wait, when the link has sent what has started,
@@ -76,25 +78,33 @@ const STATE_REGISTERS: [&str; 4] = ["tm_depth_bytes", "tm_depth_packets", "tm_li
 impl Forwarding {
     /// A program without clone sessions.
     pub fn new(pipeline: Pipeline) -> Self {
-        let registers = &pipeline.program().registers;
-        let find = |name| registers.iter().find(|register| register.name == name).map(|register| register.id);
-        Forwarding { state: STATE_REGISTERS.map(find), pipeline, sessions: Sessions::default() }
+        let state = STATE_REGISTERS.map(|name| pipeline.register_place(name));
+        let longest = state.iter().flatten().map(RegisterPlace::cells).max();
+        let told = vec![[0; 5]; longest.unwrap_or(0) as usize];
+        Forwarding { state, told, pipeline, sessions: Sessions::default() }
     }
 
-    /// Writes what a managed queue is like to the registers that the program has for it.
+    /// Writes what a managed queue is like to the registers that the program has for it. What has not changed is not written
+    /// again: they are the traffic manager's, and neither the program nor the control plane writes them.
     #[inline]
     pub fn tell(&mut self, state: &QueueState) {
-        let [bytes, packets, free, heads] = self.state;
+        let [bytes, packets, free, heads] = &self.state;
+        let Some(told) = self.told.get_mut(state.index as usize) else {
+            return;
+        };
         let index = u64::from(state.index);
-        let mut put = |register: Option<RegisterId>, index, value| {
-            if let Some(register) = register {
-                self.pipeline.put(register, index, value);
+        let mut put = |value: u64, told: &mut u64, register: &Option<RegisterPlace>, index| {
+            if value != *told {
+                *told = value;
+                if let Some(register) = register {
+                    self.pipeline.put(register, index, value);
+                }
             }
         };
-        put(bytes, index, state.depth_bytes);
-        put(packets, index, state.depth_packets);
-        put(free, index, state.link_free_ns);
-        put(heads, 2 * index, state.heads_ns[0]);
-        put(heads, 2 * index + 1, state.heads_ns[1]);
+        put(state.depth_bytes, &mut told[0], bytes, index);
+        put(state.depth_packets, &mut told[1], packets, index);
+        put(state.link_free_ns, &mut told[2], free, index);
+        put(state.heads_ns[0], &mut told[3], heads, 2 * index);
+        put(state.heads_ns[1], &mut told[4], heads, 2 * index + 1);
     }
 }
