@@ -50,12 +50,12 @@ def run(runs: int) -> Outcome:
     shapes += [(BASE[0], BASE[1], frame) for frame in FRAMES if frame != BASE[2]]
     with host.large_pages() as (directory, memory):
         startup_s, managed_startup_s = (_startup(directory, program) for program in (PROGRAM, MANAGED_PROGRAM))
-        configs = {shape: _prepare(directory, shape) for shape in shapes}
+        configs = {shape: prepare(directory, shape) for shape in shapes}
         managed = {kind: pipeline_laws.managed(configs[BASE], kind) for kind in pipeline_laws.KINDS}
         contestants: dict[str, Contestant] = {
-            _name(shape): partial(_replay, directory, config, startup_s) for shape, config in configs.items()
+            name_of(shape): partial(_replay, directory, config, startup_s) for shape, config in configs.items()
         }
-        contestants[SCHEDULED] = partial(_replay, directory, _scheduled(configs[BASE]), startup_s)
+        contestants[SCHEDULED] = partial(_replay, directory, scheduled(configs[BASE]), startup_s)
         laws: dict[str, Contestant] = {
             kind: partial(_replay, directory, config, managed_startup_s) for kind, config in managed.items()
         }
@@ -66,7 +66,7 @@ def run(runs: int) -> Outcome:
             for contestant in (*contestants.values(), *laws.values(), *seconds.values()):
                 contestant()
             series = alternate(contestants, runs)
-            of_laws = alternate({_name(BASE): contestants[_name(BASE)], **laws}, runs)
+            of_laws = alternate({name_of(BASE): contestants[name_of(BASE)], **laws}, runs)
             second = alternate(seconds, runs)
         several: dict[str, Contestant] = {
             str(number): partial(_side_by_side, directory, configs[BASE], number) for number in _at_once()
@@ -92,9 +92,9 @@ def run(runs: int) -> Outcome:
         ("Queue management of the first row's case", "Million packets/s of one core", "Cost against tail drop"),
         [
             (
-                "tail-drop" if name == _name(BASE) else name,
+                "tail-drop" if name == name_of(BASE) else name,
                 of_laws.spread(name, RATE).text(1e-6),
-                of_laws.ratio(_name(BASE), name, RATE).text(),
+                of_laws.ratio(name_of(BASE), name, RATE).text(),
             )
             for name in of_laws.runs
         ],
@@ -107,8 +107,8 @@ def run(runs: int) -> Outcome:
         ("Replays at once", "Million packets/s of all", "Against one"),
         [(name, scaling.spread(name, RATE).text(1e-6), scaling.ratio(name, "1", RATE).text()) for name in scaling.runs],
     )
-    data: dict[str, Any] = {"packets": PACKETS, "startup_s": startup_s, "base": _name(BASE), **series.as_json()}
-    data["cost_over_base"] = {name: series.ratio(_name(BASE), name, RATE).__dict__ for name in contestants}
+    data: dict[str, Any] = {"packets": PACKETS, "startup_s": startup_s, "base": name_of(BASE), **series.as_json()}
+    data["cost_over_base"] = {name: series.ratio(name_of(BASE), name, RATE).__dict__ for name in contestants}
     data["queue_management"] = of_laws.as_json()
     data["one_second_at_100_gbps"] = second.as_json()
     data["replays_at_once"] = scaling.as_json()
@@ -121,14 +121,15 @@ def run(runs: int) -> Outcome:
     )
 
 
-def _name(shape: Shape) -> str:
+def name_of(shape: Shape) -> str:
+    """What a case is called in tables."""
     bottlenecks, flows, frame = shape
     return f"{bottlenecks}, {flows:,}, {frame} B"
 
 
 def _row(series: Series, name: str) -> tuple[str, ...]:
     rate = series.spread(name, RATE).text(1e-6)
-    return (name, rate, series.ratio(_name(BASE), name, RATE).text())
+    return (name, rate, series.ratio(name_of(BASE), name, RATE).text())
 
 
 def _command(config: Path, out: Path, program: str | None = None, processor: int = 0) -> list[str]:
@@ -141,13 +142,12 @@ def _command(config: Path, out: Path, program: str | None = None, processor: int
     ]
 
 
-def _prepare(directory: Path, shape: Shape) -> Path:
+def prepare(directory: Path, shape: Shape, packets: int = PACKETS) -> Path:
     """Make the input captures of a case by a generator, and its configuration."""
     bottlenecks, flows, frame = shape
     stem = f"{bottlenecks}-{flows}-{frame}"
     ports = list(range(1, bottlenecks + 1))
     rate = RATE_BPS // bottlenecks
-    packets = PACKETS // bottlenecks
     generate = _config(
         ports,
         [
@@ -158,7 +158,7 @@ def _prepare(directory: Path, shape: Shape) -> Path:
                     "rate_bps": rate,
                     "frame_bytes": frame,
                     "flows": max(flows // bottlenecks, 1),
-                    "stop_ns": packets * frame * 8 * 10**9 // rate,
+                    "stop_ns": packets // bottlenecks * frame * 8 * 10**9 // rate,
                     "src_ip": str(ipaddress.ip_address("10.1.0.0") + (port << 8)),
                 },
             }
@@ -203,7 +203,7 @@ def _prepare(directory: Path, shape: Shape) -> Path:
     return path
 
 
-def _scheduled(config: Path) -> Path:
+def scheduled(config: Path) -> Path:
     """The same configuration with a schedule: two rates in turn, 1 bit/s apart, so that queues do the same."""
     data = json.loads(config.read_text())
     for queue in data["queues"]:

@@ -17,6 +17,7 @@ import delay_line
 import emulators
 import forwarding
 import host
+import instructions
 import l4s
 import loss_free
 import pipeline
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "delay": delay.run,
     "delay-line": delay_line.run,
     "pipeline": pipeline.run,
+    "instructions": instructions.run,
     "analyzer": analyzer.run,
     "collecting": collecting.run,
     "emulators": emulators.run,
