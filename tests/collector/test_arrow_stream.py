@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -69,6 +70,28 @@ def test_the_stream_is_the_file(capture: Path, tmp_path: Path) -> None:
     assert {field.name: field.metadata[b"unit"].decode() for field in streamed.schema} == {
         name: described[name]["unit"] for name in streamed.schema.names
     }
+
+
+def test_the_file_is_complete_when_asked_for(capture: Path, tmp_path: Path) -> None:
+    """While the collector goes on: what a line says of the file is a stream of all that came, and no more than that."""
+    file = tmp_path / "reports.arrows"
+    arguments = ("--pipe", str(tmp_path / "pipe"), "--out", str(tmp_path / "out"), "--arrow-file", str(file))
+    with subprocess.Popen([str(BINARY), "collect", *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline().startswith("0 reports in ")
+        (tmp_path / "pipe").write_bytes(capture.read_bytes())
+        process.send_signal(signal.SIGUSR1)
+        said = process.stdout.readline().split()
+        assert said[:3] == [str(REPORTS), "reports", "in"] and file.stat().st_size == int(said[3])
+        streamed = pa.ipc.open_stream(file.read_bytes()).read_all()
+        process.terminate()
+        assert process.wait(60) == 0
+    stored = pq.read_table(tmp_path / "out" / "reports-00000.parquet")
+    assert streamed.num_rows == REPORTS and streamed.schema.names == stored.schema.names
+    assert all(streamed[name].to_pylist() == stored[name].to_pylist() for name in stored.schema.names)
+    again = collector("collect", *arguments[:3], tmp_path / "other", *arguments[4:])
+    assert again.returncode == 2 and "File exists" in again.stderr
 
 
 def test_a_receiver_that_goes_away_costs_no_report(capture: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
         def opened(_: str, family: int, type_: int, kind: type[socket.socket] = kind) -> socket.socket:
             return kind(family, type_)
 
-        datagrams = Datagrams(opened, lambda _: None)
+        datagrams = Datagrams(opened, lambda _: None, driven=False)
         if kind is Ignoring:
             with pytest.raises(OSError, match=f"the ECN field of {address} is 0, not 1"):
                 datagrams.listen("here", [flow])

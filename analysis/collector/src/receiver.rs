@@ -127,6 +127,11 @@ impl Store {
         self.sink.flush()
     }
 
+    /// Hands over what has been collected, and has who shows it say so; false as in [`Self::push`].
+    pub fn show(&mut self) -> bool {
+        self.flush() && self.sink.mark()
+    }
+
     /// Stores the rest, the flow keys and the account of all intakes.
     ///
     /// # Errors
@@ -211,6 +216,11 @@ impl Receiver {
     /// See [`Store::flush`].
     pub fn flush(&mut self) -> bool {
         self.store.flush()
+    }
+
+    /// See [`Store::show`].
+    pub fn show(&mut self) -> bool {
+        self.store.show()
     }
 
     /// See [`Store::finish`].

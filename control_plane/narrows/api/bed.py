@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is driven from Python: it goes on for as long as it is told to, and its links change in between."""
+"""A run that is driven from Python: it goes on as long as it is told to, and links and flows change in between."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +20,20 @@ from narrows_formats.units import (
 )
 
 from narrows.api.child import Child
+from narrows.api.reports import LiveReports
 from narrows.api.runs import Source, directory_of, experiment, single
 from narrows.api.state import State, state_of
 from narrows.errors import InputError, RunError
+from narrows.experiment.driving import driven
 from narrows.experiment.event_checks import unchangeable
+from narrows.experiment.plan import Link
 from narrows.experiment.planning import make_plan
+from narrows.experiment.topology import check_change
+from narrows.switch.entries import DELAY_BITS
+from narrows.switch.widths import unreported_depths, unreported_waits
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from narrows_analysis import RunData
 
 # Seconds, or a time with its unit.
@@ -40,10 +47,20 @@ class Bed:
         state: what it was like when it last stood still, or was last looked at.
     """
 
-    def __init__(self, source: Source, virtual: bool, kernel: str | None, out: Path | str | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        virtual: bool,
+        kernel: str | None,
+        out: Path | str | None,
+        held: Collection[str],
+        reports: bool,
+    ) -> None:
         """See `testbed`."""
         self._experiment = single(experiment(source))
-        self._plan = make_plan(self._experiment)
+        self._driven: dict[str, Any] = {"held": list(held), "shows_reports": reports}
+        self._plan = driven(make_plan(self._experiment), self._experiment, **self._driven)
+        self._reports = LiveReports({link.index: link.name for link in self._plan.reported})
         self._virtual, self._kernel = virtual, kernel
         self._directory = directory_of(self._experiment, out)
         self._child: Child | None = None
@@ -52,7 +69,7 @@ class Bed:
 
     def __enter__(self) -> Self:
         """Make the testbed; returns when the experiment begins."""
-        self._child = Child(self._experiment, self._virtual, self._kernel, self._directory, driven=True)
+        self._child = Child(self._experiment, self._virtual, self._kernel, self._directory, self._driven)
         try:
             self._state = state_of(self._child.answer()["state"])
         except BaseException:
@@ -71,6 +88,7 @@ class Bed:
                     self._child.tell({"end": True})
                 self._result = self._child.result()
         finally:
+            self._state = replace(self.state, over=True)
             self._child.end()
 
     @property
@@ -154,28 +172,29 @@ class Bed:
             When it was done, in nanoseconds since the experiment's start.
 
         Raises:
-            InputError: there is no such link, a value is not valid, or the run is over.
+            InputError: there is no such link, a value is not valid, as it would not be in the experiment's file, or the
+                run is over.
             RunError: the switch refuses.
         """
         links = {one.name: one for one in self._plan.links}
         name = next(iter(links)) if link is None and len(links) == 1 else link
         if name not in links:
             raise InputError(f"link '{link}': there is none; allowed: {', '.join(links)}")
-        if self.over:
-            raise InputError("the run is over; allowed: while not bed.over")
-        one = links[name]
+        one = replace(links[name], field=f"link {name}")
+        settings = self._experiment.directions[name]
         asked: dict[str, Any] = {}
         try:
             if rate is not None:
                 asked["rate_bps"] = parse_rate_or_none(f"{rate}bit" if isinstance(rate, int) else rate)
             if buffer is not None:
                 depth = QueueDepth.parse(f"{buffer}B" if isinstance(buffer, int) else buffer)
-                limit = depth.in_bytes(one.rate_bps, one.rtt_ns, self._plan.frame_bytes)
-                if limit < self._plan.frame_bytes:
-                    raise UnitError(f"{buffer} holds no full-size frame", f"{self._plan.frame_bytes} B or more")
+                limit = check_change(settings, one, self._plan.frame_bytes, depth, None)
+                assert limit is not None
                 asked["limit"] = [limit, int(depth.value) if depth.unit == "packets" else None]
+                self._check_reported(replace(one, later_limits_bytes=(limit,)))
             if loss is not None:
                 asked["loss"] = parse_ratio(loss)
+                check_change(settings, one, self._plan.frame_bytes, None, asked["loss"])
             if delay is not None:
                 asked["delay_ns"] = _nanoseconds(delay)
         except UnitError as error:
@@ -184,15 +203,69 @@ class Bed:
             raise InputError(f"link {name}: nothing is changed; allowed: rate, buffer, loss, delay")
         given = {"rate": rate, "buffer": buffer, "loss": loss, "delay": delay}
         changed = [setting for setting, value in given.items() if value is not None]
-        for setting, why in unchangeable(self._experiment.directions[name], changed, asked.get("delay_ns")):
+        for setting, why in unchangeable(settings, changed, asked.get("delay_ns")):
             raise InputError(f"link {name}: {setting}: {why}")
-        answer = self._ask({"link": name, **asked})
+        return int(self._have({"link": name, **asked})["made_ns"])
+
+    def start(self, name: str, at_ns: int | None = None) -> int:
+        """Have flows begin that were held back (`held` of `testbed`), while others run.
+
+        In virtual time a flow begins at that very nanosecond, as one that the experiment's file starts then.
+
+        Args:
+            name: of a group, whose flows begin as its `stagger` says, or of one flow of it, such as ``cubic-2``.
+            at_ns: when, in nanoseconds since the experiment's start; without it as soon as the flow's host can. Hosts
+                may be ahead of a run that stands still, by a part of the shortest RTT: what is too soon is refused.
+
+        Returns:
+            When it begins.
+
+        Raises:
+            InputError: there is none of that name, it has been started or is not held, that time is past or too soon,
+                or the run is over.
+        """
+        return int(self._have({"start": name, "at_ns": at_ns})["made_ns"])
+
+    def stop(self, name: str, at_ns: int | None = None) -> int:
+        """Have flows stop before their `duration` is over; parameters and errors are those of `start`.
+
+        Bulk flows, UDP and probes can be stopped, once they have begun or been started; others end by themselves.
+
+        Returns:
+            When they stop.
+        """
+        return int(self._have({"stop": name, "at_ns": at_ns})["made_ns"])
+
+    def reports(self) -> pa.Table:
+        """The reports that have come since the last call, a row for each packet that left a queue.
+
+        In virtual time those of all packets up to `time_ns`, and no others; in real time some tens of milliseconds
+        late. In front of the columns of [the telemetry files](telemetry-schema.md) are ``time_ns`` (departure, since
+        the experiment's start), ``link`` and ``flow_name``, which is null for acknowledgements and as long as the
+        switch has not reported the flow (see `FlowState`). `.to_pandas()` of it is a frame.
+
+        Raises:
+            InputError: the run is over, or was made without ``reports=True``.
+        """
+        return self._reports.take(self._have({"reports": True})["reports"])
+
+    def _check_reported(self, link: Link) -> None:
+        """See that reports can say what a link may hold."""
+        plan = replace(self._plan, links=(link,))
+        if problems := [*unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]:
+            raise InputError("\n".join(problems))
+
+    def _have(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The answer to what only a run that is not over can do."""
+        answer = None if self.over else self._ask(command)
         if answer is None:
             self._state = replace(self.state, over=True)
             raise InputError("the run is over; allowed: while not bed.over")
+        if "invalid" in answer:
+            raise InputError(answer["invalid"])
         if "refused" in answer:
             raise RunError(answer["refused"])
-        return int(answer["made_ns"])
+        return answer
 
     def _ask(self, command: dict[str, Any]) -> dict[str, Any] | None:
         """The answer to a command; None: the traffic has ended before it."""
@@ -213,7 +286,15 @@ def _nanoseconds(duration: Duration) -> int:
     return round(duration * NANOSECONDS)
 
 
-def testbed(source: Source, *, virtual: bool = False, kernel: str | None = None, out: Path | str | None = None) -> Bed:
+def testbed(
+    source: Source,
+    *,
+    virtual: bool = False,
+    kernel: str | None = None,
+    out: Path | str | None = None,
+    held: Collection[str] = (),
+    reports: bool = False,
+) -> Bed:
     """A run to be driven, on the softswitch: ``with api.testbed(experiment, virtual=True) as bed:``.
 
     Args:
@@ -221,8 +302,11 @@ def testbed(source: Source, *, virtual: bool = False, kernel: str | None = None,
         virtual: in virtual time, where the run stands still between two steps, however long that takes.
         kernel: of virtual time: a name of ``narrows kernel list``, or a path.
         out: directory of the results, which must not exist; `results/NAME-TIME` by default.
+        held: groups whose flows do not begin before `Bed.start` is called; the run goes on until they have ended, or
+            until the block is left.
+        reports: each packet's report can be read while the run is under way, see `Bed.reports`.
 
     Raises:
-        InputError: the experiment is not valid.
+        InputError: the experiment is not valid, or there is no such group.
     """
-    return Bed(source, virtual, kernel, out)
+    return Bed(source, virtual, kernel, out, held, reports)

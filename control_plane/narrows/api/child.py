@@ -29,9 +29,14 @@ class Child:
     """The process of one run, and what it answers."""
 
     def __init__(
-        self, experiment: Experiment, virtual: bool, kernel: str | None, directory: Path, driven: bool
+        self,
+        experiment: Experiment,
+        virtual: bool,
+        kernel: str | None,
+        directory: Path,
+        driven: dict[str, Any] | None = None,
     ) -> None:
-        """Start it."""
+        """Start it; ``driven`` is what `narrows.experiment.driving.driven` takes, None: nobody drives the run."""
         # Open for as long as the process: where it says what a terminal would show.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(

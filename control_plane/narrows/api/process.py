@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from narrows.api.runs import ORIGIN, experiment
 from narrows.errors import InputError, NarrowsError
+from narrows.experiment.driving import driven
 from narrows.run.conductor import Driver
 from narrows.run.environment import Environment, ThisMachine
 from narrows.run.runner import check, execute
@@ -82,13 +84,17 @@ def make(request: dict[str, Any], pipes: Pipes) -> None:
         NarrowsError: it cannot be made, or failed before any traffic flowed.
     """
     one, directory = experiment(request["experiment"]), Path(request["directory"])
-    if request["driven"] and any(event.buffer is not None or event.loss is not None for event in one.events):
+    if request["driven"] is not None and any(
+        event.buffer is not None or event.loss is not None for event in one.events
+    ):
         raise InputError("events: change buffer or loss of a run that is driven; allowed: change them there")
     if directory.exists():
         raise InputError(f"{directory}: exists already; allowed: a directory that does not")
-    environment = environment_of(request["virtual"], request["kernel"], pipes if request["driven"] else None)
+    environment = environment_of(request["virtual"], request["kernel"], None if request["driven"] is None else pipes)
     target = target_factory(TARGET, results=directory, virtual=request["virtual"])(one)
     checked = check(one, target, ORIGIN, environment)
+    if request["driven"] is not None:
+        checked = replace(checked, plan=driven(checked.plan, one, **request["driven"]))
     outcome = execute(checked, directory, Console(stderr=True), one.name)
     ending = {"status": outcome.status, "reason": outcome.reason, "directory": str(outcome.directory)}
     if outcome.status == "complete" and outcome.summary is None:

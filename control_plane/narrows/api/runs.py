@@ -53,7 +53,7 @@ def run(source: Source, *, virtual: bool = False, kernel: str | None = None, out
         RunError: the run is not complete; the message says why, and where its results are.
     """
     one = single(experiment(source))
-    child = Child(one, virtual, kernel, directory_of(one, out), driven=False)
+    child = Child(one, virtual, kernel, directory_of(one, out))
     return child.result()
 
 

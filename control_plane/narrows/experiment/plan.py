@@ -325,7 +325,8 @@ class Flow:
     ``until``, no connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload:
     its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other. One with
     ``sending`` is UDP, and has no ``cca``. One with an ``application`` is all packets between its two addresses,
-    whatever their protocol and ports, and so is one with an ``exchange``.
+    whatever their protocol and ports, and so is one with an ``exchange``. Times of one that is ``held`` count from when
+    it is started, by who drives the run.
     """
 
     name: str
@@ -352,6 +353,7 @@ class Flow:
     application: Application | None = None
     tcp: Tcp = Tcp()
     exchange: Exchange | None = None
+    held: bool = False
 
     @property
     def by_addresses(self) -> bool:
@@ -397,8 +399,9 @@ class Plan:
     ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
     those that hosts have on (``gro``, or ``lro``, which is their cards'). ``changes`` are made while traffic flows, in
     order of time. ``seed`` is that of the run. ``in_guest``: processors take no time there, and processes take long to
-    start. ``sysctls`` are kernel settings of all end hosts. Its peers reach this
-    machine's network through the host ``gateway``, None: hosts reach each other only.
+    start. ``sysctls`` are kernel settings of all end hosts. Its peers reach this machine's network through the host
+    ``gateway``, None: hosts reach each other only. Who drives a ``driven`` run starts and stops flows, and with
+    ``shows_reports`` sees every report meanwhile.
     """
 
     end_hosts: tuple[Host, ...]
@@ -423,6 +426,8 @@ class Plan:
     seed: int = 1
     sysctls: tuple[tuple[str, str], ...] = ()
     gateway: str | None = None
+    driven: bool = False
+    shows_reports: bool = False
 
     @property
     def hosts(self) -> tuple[Host, ...]:

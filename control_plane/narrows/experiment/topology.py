@@ -183,6 +183,33 @@ def _limited(
     )
 
 
+def check_change(
+    settings: DirectionSettings, link: Link, frame: int, buffer: QueueDepth | None, loss: float | None
+) -> int | None:
+    """See that a link may have another buffer or loss, as the experiment's file and its events may give it one.
+
+    Args:
+        settings: of the link in the experiment.
+        link: as it was at the start, whose ``field`` messages name.
+        frame: a full-size one, in bytes.
+        buffer: the new one.
+        loss: the new ratio.
+
+    Returns:
+        The new buffer in bytes.
+
+    Raises:
+        InputError: it may not.
+    """
+    _check_loss(loss or 0.0, link.field)
+    if buffer is None:
+        return None
+    limit = _limit(buffer, link.field, (link.rate_bps, link.rtt_ns, frame))
+    settings = settings.model_copy(update={"buffer": buffer})
+    _ecn_threshold(settings, link.field, (link.rate_bps, link.rtt_ns, limit, frame))
+    return limit
+
+
 def _limit(buffer: QueueDepth, field: str, at: tuple[int, int, int]) -> int:
     """What may wait in a queue, in bytes.
 

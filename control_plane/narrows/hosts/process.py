@@ -143,6 +143,27 @@ class Process:
         code = await self.wait()
         raise RunError(f"{self.name} ended with exit code {code} before it was '{line}'{self.stderr_tail()}")
 
+    async def next_line(self, timeout: float) -> str:
+        """The next line that it prints on stdout.
+
+        Raises:
+            RunError: it ends first, or ``timeout`` seconds pass.
+        """
+        assert self._stdout is not None
+        try:
+            async with asyncio.timeout(timeout):
+                read = await self._stdout.readline()
+        except TimeoutError:
+            raise RunError(f"{self.name} says nothing for {timeout:g} s{self.stderr_tail()}") from None
+        if not read:
+            raise RunError(f"{self.name} ended with exit code {await self.wait()}{self.stderr_tail()}")
+        return read.decode(errors="replace").strip()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it has not ended."""
+        if self._process.returncode is None:
+            self._process.send_signal(number)
+
     async def lines(self) -> AsyncIterator[str]:
         """What it prints on stdout, line by line, until it ends."""
         assert self._stdout is not None

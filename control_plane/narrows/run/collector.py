@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from pathlib import Path
 
 from narrows_formats.programs import COLLECTOR
@@ -17,6 +19,7 @@ from narrows.paths import binary
 READY_S = 20.0
 FLUSH_S = 120.0
 HOST = "collector"
+SHOWN = re.compile(r"\d+ reports in (?P<bytes>\d+) bytes")
 
 
 class TelemetryCollector:
@@ -29,12 +32,18 @@ class TelemetryCollector:
         self._directory = directory
         self._process: Process | None = None
 
-    async def start(self, pipe: Path | None = None, figures: tuple[Path, TargetProfile] | None = None) -> None:
+    async def start(
+        self,
+        pipe: Path | None = None,
+        figures: tuple[Path, TargetProfile] | None = None,
+        stream: Path | None = None,
+    ) -> None:
         """Start it and wait until it captures.
 
         Args:
             pipe: what the switch writes its reports into; None if it sends them.
             figures: a new socket at which it shows figures for Prometheus, and their units; None if nobody reads them.
+            stream: a new file that takes all reports as an Arrow stream; None if nobody reads it.
 
         Raises:
             RunError: it does not come up.
@@ -55,9 +64,24 @@ class TelemetryCollector:
             command += ["--empty-queue-delay", str(profile.empty_queue_delay)]
             if profile.depth_unit_bytes is not None:
                 command += ["--depth-unit-bytes", str(profile.depth_unit_bytes)]
+        if stream is not None:
+            command += ["--arrow-file", str(stream)]
         errors = self._testbed.state_dir / "collector.err"
         self._process = await self._testbed.spawn(HOST, command, stderr=errors)
         await self._process.wait_for_line("ready", READY_S)
+
+    async def show(self) -> int:
+        """Have the stream's file complete with all that was received; returns how many bytes of it that is.
+
+        Raises:
+            RunError: it cannot be written, or the collector has ended.
+        """
+        assert self._process is not None
+        self._process.send_signal(signal.SIGUSR1)
+        said = await self._process.next_line(READY_S)
+        if (found := SHOWN.fullmatch(said)) is None:
+            raise RunError(f"the collector's reports cannot be read while they come: {said}")
+        return int(found["bytes"])
 
     @property
     def pid(self) -> int:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is driven while its traffic flows: whoever drives it says until when it goes on, and changes links then.
+"""A run that is driven while its traffic flows: whoever drives it says until when it goes on, changes links then,
+starts and stops flows, and sees the reports.
 
 In virtual time the run stands still in between. Commands and answers are mappings of plain data, so that the driver may
 be anywhere; `narrows.api` is one.
@@ -7,17 +8,21 @@ be anywhere; `narrows.api` is one.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from narrows_formats.units import NANOSECONDS
 
-from narrows.errors import RunError
+from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Link, Plan
 from narrows.run.changes import sleep_until
 from narrows.run.observer import Observer
+from narrows.run.sampler import Key
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import Target
+from narrows.traffic.traffic import Traffic
 
 
 class Driver(Protocol):
@@ -28,25 +33,41 @@ class Driver(Protocol):
 
         ``{"until_ns": ...}``: go on until that time since the experiment's start. ``{"link": ..., "rate_bps",
         "limit", "loss", "delay_ns"}``: give a link other settings now, those that are there; ``limit`` is in bytes and,
-        for a depth in packets, in packets. ``{"end": true}``: that was all.
+        for a depth in packets, in packets. ``{"start": ..., "at_ns": ...}``, ``{"stop": ..., "at_ns": ...}``: a group's
+        flows, or one, at that time, or for None as soon as can be. ``{"reports": true}``: all that have come.
+        ``{"end": true}``: that was all.
         """
 
     def tell(self, answer: dict[str, Any]) -> None:
-        """An answer: ``{"state": ...}`` to the first kind and once before all, ``{"made_ns": ...}`` to the second.
+        """An answer: ``{"state": ...}`` to the first kind and once before all, ``{"made_ns": ...}`` to the next three.
 
-        ``{"refused": ...}`` says why a command cannot be followed, and ``{"over": true}`` that the traffic has ended.
+        To the last one ``{"reports": ...}``: the ``file`` with an Arrow stream of all reports until now and how many
+        ``bytes`` of it that is, ``start_ns``, the switch's time at the experiment's start, and the ``owners`` that were
+        not told before: link, flow index, name of the flow. ``{"refused": ...}`` says why a command cannot be followed,
+        ``{"invalid": ...}`` what is wrong with it, and ``{"over": true}`` that the traffic has ended.
         """
 
 
 class Conductor:
     """Does what the driver of one run says."""
 
-    def __init__(self, plan: Plan, target: Target, observer: Observer, driver: Driver) -> None:
-        """Nothing is done before `run`."""
+    def __init__(
+        self,
+        plan: Plan,
+        target: Target,
+        observer: Observer,
+        traffic: Traffic,
+        show_reports: Callable[[], Awaitable[tuple[Path, int] | None]],
+        driver: Driver,
+    ) -> None:
+        """Nothing is done before `run`; ``show_reports`` gives the file of reports, and how far it is complete."""
         self._target = target
         self._observer = observer
+        self._traffic = traffic
+        self._show_reports = show_reports
         self._driver = driver
         self._links = {link.name: link for link in plan.links}
+        self._owners: dict[Key, str] = {}
         self._origin_ns = 0
         self._offset_ns = 0
 
@@ -68,15 +89,39 @@ class Conductor:
             while (command := await self._driver.receive()) is not None:
                 if "end" in command:
                     return
-                if "until_ns" in command:
-                    await self._go_on(command["until_ns"])
-                else:
-                    await self._change(command)
+                try:
+                    await self._follow(command)
+                except InputError as error:
+                    self._driver.tell({"invalid": str(error)})
             raise RunError("whoever drove the run has gone")
         finally:
             if self._target.stands_still:
                 await self._target.hold(None)
             self._driver.tell({"over": True})
+
+    async def _follow(self, command: dict[str, Any]) -> None:
+        if "until_ns" in command:
+            await self._go_on(command["until_ns"])
+        elif "start" in command:
+            self._driver.tell({"made_ns": await self._traffic.start_flows(command["start"], command["at_ns"])})
+        elif "stop" in command:
+            self._driver.tell({"made_ns": await self._traffic.stop_flows(command["stop"], command["at_ns"])})
+        elif "reports" in command:
+            await self._tell_reports()
+        else:
+            await self._change(command)
+
+    async def _tell_reports(self) -> None:
+        shown = await self._show_reports()
+        if shown is None:
+            raise InputError("reports: are not shown while they come; allowed: with reports=True")
+        await self._observer.learn()
+        owners = self._observer.owners()
+        new = [(*key, name) for key, name in owners.items() if self._owners.get(key) != name]
+        self._owners = owners
+        file, size = shown
+        start_ns = self._origin_ns + self._offset_ns
+        self._driver.tell({"reports": {"file": str(file), "bytes": size, "start_ns": start_ns, "owners": new}})
 
     async def _go_on(self, until_ns: int) -> None:
         at_ns = self._origin_ns + until_ns

@@ -138,8 +138,8 @@ class Measurement:
     ) -> None:
         """Nothing is created before `run`; ``results`` is there. Sockets are read so often, or never if 0.
 
-        A ``driver`` changes links while traffic flows, and says when it ends. ``counts_marks``: the collector is asked
-        for CE marks meanwhile, where links mark and every packet is reported.
+        A ``driver`` changes links while traffic flows, starts and stops flows, and says when it ends. ``counts_marks``:
+        the collector is asked for CE marks meanwhile, where links mark and every packet is reported.
         """
         mtu = plan.frame_bytes - ETHERNET_HEADER_BYTES
         plan = with_reports_of_its_own(plan)
@@ -155,7 +155,12 @@ class Measurement:
         self._counts_marks = counts_marks and plan.marks_ecn and not any(link.sample_shift for link in plan.links)
         self._collected: Path | None = None
         self._changes = Changes(plan, target)
-        self._conductor = None if driver is None else Conductor(plan, target, self._observer, driver)
+        self._stream = results.reports_stream if plan.shows_reports else None
+        self._conductor = (
+            None
+            if driver is None
+            else Conductor(plan, target, self._observer, self._traffic, self._show_reports, driver)
+        )
         self._applied: AppliedSettings | None = None
         self._clock_offset_ns: int | None = None
         self._counters: Counters | None = None
@@ -206,7 +211,7 @@ class Measurement:
         if (self._figures is not None or self._counts_marks) and not self._target.hosts_are_machines:
             self._collected = self._testbed.state_dir / "metrics.sock"
         figures = None if self._collected is None else (self._collected, self._target.profile)
-        await self._collector.start(self._target.reports_pipe(), figures)
+        await self._collector.start(self._target.reports_pipe(), figures, self._stream)
         if self._figures is not None:
             self._figures.begin(self._plan, self._collected)
 
@@ -234,6 +239,10 @@ class Measurement:
     async def _change(self, begun: asyncio.Future[float]) -> None:
         """Make the changes of links that no schedule has, counted from the experiment's start, or those of a driver."""
         await (self._conductor or self._changes).run(await begun, self._clock_offset_ns)
+
+    async def _show_reports(self) -> tuple[Path, int] | None:
+        """The file with all reports until now, and how many bytes of it are complete; None: nobody wanted them."""
+        return None if self._stream is None else (self._stream, await self._collector.show())
 
     async def _begin(self, begun: asyncio.Future[float], origin_s: float) -> None:
         """Links that vary do so from the experiment's start on."""
@@ -272,6 +281,8 @@ class Measurement:
         for stop in (self._collector.stop, self._traffic.stop, self._traffic.finish, self._target.stop):
             with self._remembering_failure():
                 await stop()
+        if self._stream is not None:
+            self._stream.unlink(missing_ok=True)
         for remove in (self._testbed.remove, self._state.release):
             with self._remembering_failure():
                 remove()

@@ -73,6 +73,10 @@ class Observer:
             await self._target.departed_bytes(self._sampler.indices), await self._drops() if self._counts_drops else {}
         )
 
+    def owners(self) -> dict[Key, str]:
+        """Whose each flow index of a link is, of flows that are known: the flow's name by link and flow index."""
+        return self._sampler.owners
+
     async def learn(self) -> None:
         """Take what the switch has told of new flows; `learned` has all of it.
 

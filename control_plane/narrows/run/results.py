@@ -70,6 +70,11 @@ class RunDirectory:
         """Where the traffic tools' own results go."""
         return self.path / files.HOSTS
 
+    @property
+    def reports_stream(self) -> Path:
+        """Where reports are read from while they come in, until the end of the measurement."""
+        return self.path / "reports.arrows"
+
     def write_run(self, data: dict[str, Any]) -> None:
         """Write run.json."""
         storage.write_json(self.path / files.RUN, data)

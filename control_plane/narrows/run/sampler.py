@@ -143,6 +143,11 @@ class Sampler:
         self._moved_at[index] = self._readings[-1].time_s if self._readings else 0.0
         self._read_at[index] = -1.0
 
+    @property
+    def owners(self) -> dict[Key, str]:
+        """The name of the flow that each index is of."""
+        return {key: self._plan.flows[number].name for key, number in self._owner.items()}
+
     def _number(self, record: dict[str, Any]) -> int | None:
         """Which flow of the plan a record is of."""
         src, dst = address(record, "src"), address(record, "dst")

@@ -148,7 +148,6 @@ class Applications(Generator):
         """What a supervisor is to do (`narrows.traffic.application_host.Supervisor`)."""
         application = flow.application
         assert application is not None
-        host = self._host(flow, role)
         values = self._placeholders(flow)
         directory = str(self._directory(flow))
         own = {"PATH": SEARCH_PATH, "HOME": directory, "TMPDIR": directory, "LC_ALL": "C.UTF-8"}
@@ -160,7 +159,7 @@ class Applications(Generator):
             "user": self._user,
             "mapped": in_user_namespace(),
             "groups": [APPLICATION_ID] if self._plan.in_guest else [],
-            "origin": None if role == "server" else str(self._origin_file(host)),
+            "origin": None if role == "server" else str(self._origin_file(flow)),
             "start_s": flow.start_ns / NANOSECONDS,
             "duration_s": duration_s,
             "ready": _ready(flow) if role == "server" else None,
@@ -182,8 +181,8 @@ class Applications(Generator):
             "dir": str(self._directory(flow)),
         }
 
-    def _origin_file(self, host: str) -> Path:
-        return self._testbed.state_dir / f"{host}.application-origin"
+    def _origin_file(self, flow: Flow) -> Path:
+        return self._testbed.state_dir / f"{flow.name}.application-origin"
 
     def _output(self, flow: Flow, role: str, name: str) -> Path:
         return self._results / flow.name / f"{role}.{name}"
@@ -259,8 +258,12 @@ class Applications(Generator):
         return ""
 
     async def _start(self) -> None:
-        for path in {self._origin_file(flow.receiver if _server_sends(flow) else flow.sender) for flow in self.flows}:
-            path.write_text(f"{self._origin_s!r}\n")
+        for flow in self.flows:
+            if not flow.held:
+                self._origin_file(flow).write_text(f"{self._origin_s!r}\n")
+
+    async def _release(self, name: str, at_s: float) -> None:
+        self._origin_file(self._flows[name]).write_text(f"{self._origin_s + at_s!r}\n")
 
     async def group_ended(self, group: str) -> None:
         """No program lasts until a group ends."""
@@ -283,10 +286,6 @@ class Applications(Generator):
         lasts_ns = flow.application.timeout_ns if flow.duration_ns is None else flow.duration_ns
         grace_s = 0.0 if flow.duration_ns is None else GRACE_S
         return (flow.start_ns + lasts_ns) / NANOSECONDS + grace_s
-
-
-def _server_sends(flow: Flow) -> bool:
-    return flow.application is not None and flow.application.sends == "server"
 
 
 def _ready(flow: Flow) -> dict[str, Any]:

@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from array import array
+from collections import deque
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 # Number of the datagram, and when it was sent (the sender's monotonic clock).
 STAMP = struct.Struct("!Qd")
 POLL_S = 0.005
-# The longest that a stop waits for.
-STEP_S = 0.1
+# The last part of a wait, in which nothing is done that others ask for: this sleep is exact, that of an event is not.
+LAST_S = 0.001
 # What a socket may hold until it is read: a second of 1 Gbit/s, as far as the kernel allows it.
 BUFFER_BYTES = 1 << 27
 MAX_DATAGRAM = 65_535
@@ -112,6 +113,8 @@ class Sender:
         self.started_s: float | None = None
         self._data = bytearray(flow["payload"])
         self._target = (flow["dst"], flow["dst_port"])
+        self.is_over = False
+        self._ends_s = float("inf")
         # Position in the bursts, and which datagram of the burst comes next.
         self._burst, self._next = 0, 0
 
@@ -121,10 +124,18 @@ class Sender:
         while self._burst < len(bursts):
             begin_s, end_s = bursts[self._burst]
             at_s = begin_s + self._next * self.flow["gap_s"]
-            if at_s < end_s:
+            if at_s < min(end_s, self._ends_s):
                 return float(at_s)
             self._burst, self._next = self._burst + 1, 0
         return None
+
+    def release(self, at_s: float) -> None:
+        """Have all times count from that one."""
+        self.flow["bursts"] = [[begin_s + at_s, end_s + at_s] for begin_s, end_s in self.flow["bursts"]]
+
+    def finish(self, at_s: float) -> None:
+        """Send nothing at that time or later."""
+        self._ends_s = at_s
 
     def record(self, ended_s: float, ending: str) -> dict[str, Any]:
         """What there is to say at its end: `narrows_formats.connection_record`."""
@@ -184,17 +195,26 @@ class Receiver:
 class Datagrams:
     """The datagrams of some flows: one thread sends them, and one takes in what arrives."""
 
-    def __init__(self, open_socket: OpenSocket, tell: Tell) -> None:
-        """No port is opened before `listen` and `prepare`; ``tell`` takes each event, from either thread."""
+    def __init__(self, open_socket: OpenSocket, tell: Tell, driven: bool) -> None:
+        """No port is opened before `listen` and `prepare`; ``tell`` takes each event, from either thread.
+
+        Of a ``driven`` run there may be more to send until `stop`.
+        """
+        self._driven = driven
+        # What another thread has asked for, and that there is something.
+        self._asked: deque[Callable[[], None]] = deque()
+        self._woken = threading.Event()
         self._open_socket = open_socket
         self._tell = tell
         self._senders: list[Sender] = []
+        # When each sender is to send next, and which it is.
+        self._due: list[tuple[float, int]] = []
         self._receivers: dict[int, Receiver] = {}
         self._poll = select.epoll()
-        self._stopped = threading.Event()
+        self._stopped = False
         self._closing = False
-        self._woken, self._wake = socket.socketpair()
-        self._poll.register(self._woken.fileno(), select.EPOLLIN)
+        self._closed, self._close = socket.socketpair()
+        self._poll.register(self._closed.fileno(), select.EPOLLIN)
         self._receiving: threading.Thread | None = None
 
     def listen(self, host: str, flows: Sequence[Flow]) -> None:
@@ -230,32 +250,87 @@ class Datagrams:
         Raises:
             OSError: the kernel refuses a datagram, as one that is too long.
         """
-        due = [(at_s, place) for place, one in enumerate(self._senders) if (at_s := one.next_s()) is not None]
-        heapq.heapify(due)
-        while due and not self._stopped.is_set():
+        due = self._due
+        for place, sender in enumerate(self._senders):
+            if not sender.flow["held"]:
+                self._note(place)
+        while (due or self._driven) and not self._stopped:
+            self._do_asked()
+            if not due:
+                self._woken.wait()
+                continue
             at_s, place = due[0]
             wait_s = origin_s + at_s - time.monotonic()
+            if wait_s > LAST_S:
+                self._woken.wait(wait_s - LAST_S)
+                continue
             if wait_s > 0:
-                # In steps: a stop does not wait for the end of a pause.
-                time.sleep(min(wait_s, STEP_S))
+                time.sleep(wait_s)
                 continue
             heapq.heappop(due)
             sender = self._senders[place]
+            if sender.is_over:
+                continue
+            if sender.next_s() is None:
+                # It was told to end now.
+                self._end(sender, origin_s, "time_over")
+                continue
+            began = sender.started_s is None
             if sender.started_s is None:
                 sender.started_s = time.monotonic() - origin_s
-                self._tell({"flow": sender.flow["name"], "number": 0, "started_s": sender.started_s})
             sender.send()
-            following = sender.next_s()
-            if following is None:
+            if began:
+                # Whoever takes it may take the time of a datagram.
+                self._tell({"flow": sender.flow["name"], "number": 0, "started_s": sender.started_s})
+            if not self._note(place):
                 self._end(sender, origin_s, "time_over")
-            else:
-                heapq.heappush(due, (following, place))
         for _, place in due:
-            self._end(self._senders[place], origin_s, "interrupted")
+            if not self._senders[place].is_over:
+                self._end(self._senders[place], origin_s, "interrupted")
+
+    def _note(self, place: int) -> bool:
+        """Note when a sender is to send again; False if it is not."""
+        if (at_s := self._senders[place].next_s()) is None:
+            return False
+        heapq.heappush(self._due, (at_s, place))
+        return True
+
+    def release(self, name: str, at_s: float) -> None:
+        """Have a flow that was held back begin, its times counting from that one; safe to call from another thread."""
+        place = self._place(name)
+
+        def release() -> None:
+            self._senders[place].release(at_s)
+            self._note(place)
+
+        self._ask(release)
+
+    def finish(self, name: str, at_s: float) -> None:
+        """Have a flow end at a time before its own; safe to call from another thread."""
+        place = self._place(name)
+
+        def finish() -> None:
+            self._senders[place].finish(at_s)
+            heapq.heappush(self._due, (at_s, place))
+
+        self._ask(finish)
+
+    def _place(self, name: str) -> int:
+        return next(place for place, one in enumerate(self._senders) if one.flow["name"] == name)
+
+    def _ask(self, action: Callable[[], None]) -> None:
+        self._asked.append(action)
+        self._woken.set()
+
+    def _do_asked(self) -> None:
+        self._woken.clear()
+        while self._asked:
+            self._asked.popleft()()
 
     def stop(self) -> None:
         """Have `send` end; what is under way is still taken in."""
-        self._stopped.set()
+        self._stopped = True
+        self._woken.set()
 
     def close(self) -> None:
         """End the receiving side too, and tell what it has counted; safe to call twice."""
@@ -263,7 +338,7 @@ class Datagrams:
         if self._closing:
             return
         self._closing = True
-        self._wake.send(b"\0")
+        self._close.send(b"\0")
         if self._receiving is not None:
             self._receiving.join()
         for receiver in self._receivers.values():
@@ -275,6 +350,7 @@ class Datagrams:
         self._poll.close()
 
     def _end(self, sender: Sender, origin_s: float, ending: str) -> None:
+        sender.is_over = True
         name, ended_s = sender.flow["name"], time.monotonic() - origin_s
         if sender.started_s is not None:
             record = sender.record(ended_s, ending)
@@ -316,6 +392,15 @@ class Datagrams:
                 return
 
 
+def obey(datagrams: Datagrams, commands: str) -> None:
+    """Do what comes out of a pipe: what is to become of a flow (``release`` or ``finish``), a JSON object a line."""
+    with open(commands, encoding="utf-8") as lines:  # noqa: PTH123
+        for line in lines:
+            told = json.loads(line)
+            do = datagrams.release if "release" in told else datagrams.finish
+            do(told.get("release") or told["finish"], told["at_s"])
+
+
 def serve(specification: Path) -> None:
     """Send or receive a host's flows as a specification says; prints ``ready``, and an event a line.
 
@@ -329,7 +414,7 @@ def serve(specification: Path) -> None:
             print(json.dumps(event), flush=True)
 
     ended = threading.Event()
-    datagrams = Datagrams(lambda _, *kind: socket.socket(*kind), tell)
+    datagrams = Datagrams(lambda _, *kind: socket.socket(*kind), tell, spec["commands"] is not None)
 
     def end(*_: object) -> None:
         datagrams.stop()
@@ -340,6 +425,8 @@ def serve(specification: Path) -> None:
     datagrams.listen(spec["host"], spec["receive"])
     datagrams.prepare(spec["send"])
     datagrams.receive()
+    if spec["commands"] is not None:
+        threading.Thread(target=obey, args=(datagrams, spec["commands"]), daemon=True).start()
     print("ready", flush=True)
     origin_file, origin = specification.parent / spec["origin"], ""
     # Who only receives need not know when the experiment begins.

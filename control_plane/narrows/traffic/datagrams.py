@@ -26,6 +26,7 @@ def specify(flow: Flow) -> dict[str, Any]:
     assert sending is not None
     return {
         "name": flow.name,
+        "held": flow.held,
         "host": flow.sender,
         "src": flow.src,
         "src_port": flow.src_port,
@@ -58,7 +59,7 @@ class ThreadDatagrams(HostGenerator):
 
     async def _prepare(self) -> None:
         tell = partial(self._hand_over, asyncio.get_running_loop())
-        self._datagrams = datagram_host.Datagrams(self._testbed.open_socket, tell)
+        self._datagrams = datagram_host.Datagrams(self._testbed.open_socket, tell, self._plan.driven)
         try:
             for host, specifications in self._by_host("listens").items():
                 self._datagrams.listen(host, specifications)
@@ -85,6 +86,14 @@ class ThreadDatagrams(HostGenerator):
 
     async def group_ended(self, group: str) -> None:
         """Nothing lasts until a group ends."""
+
+    async def _release(self, name: str, at_s: float) -> None:
+        assert self._datagrams is not None
+        self._datagrams.release(name, at_s)
+
+    async def _end_at(self, name: str, at_s: float) -> None:
+        assert self._datagrams is not None
+        self._datagrams.finish(name, at_s)
 
     async def _stop(self) -> None:
         if self._sending is not None and self._datagrams is not None:

@@ -311,7 +311,18 @@ class Exchanges(flow_host.Loop):
             self._users[flow["name"]] = [kind(flow, number, asks) for number, asks in enumerate(flow["users"])]
             self._rows[flow["name"]] = []
             self._ports[flow["name"]] = flow["client_port"]
-            self._at(flow["start_s"], partial(self._begin, flow))
+            if not flow["held"]:
+                self._at(flow["start_s"], partial(self._begin, flow))
+
+    def _release(self, name: str, at_s: float) -> None:
+        users = self._users[name]
+        flow = users[0].flow
+        for edge in ("start_s", "end_s"):
+            flow[edge] += at_s
+        for user in users:
+            if not flow["closed"]:
+                user.asks = [(ask_s + at_s, size) for ask_s, size in user.asks]
+        self._at(flow["start_s"], partial(self._begin, flow))
 
     def run(self, origin_s: float) -> None:
         """Serve all sockets until `stop`, times being counted from this monotonic time."""

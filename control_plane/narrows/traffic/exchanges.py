@@ -26,6 +26,7 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
     assert exchange is not None and flow.duration_ns is not None
     return {
         "name": flow.name,
+        "held": flow.held,
         "server": flow.src,
         "server_port": flow.dst_port,
         "client": flow.dst,

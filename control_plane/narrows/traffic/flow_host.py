@@ -24,6 +24,7 @@ import socket
 import struct
 import sys
 import time
+from collections import deque
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
@@ -278,8 +279,10 @@ class Loop:
         self._armed_s = -1.0
         self._origin_s = 0.0
         self._stopped = False
+        # What other threads have asked for.
+        self._calls: deque[Callable[[], None]] = deque()
         self._woken, self._wake = socket.socketpair()
-        self._watch(self._woken.fileno(), select.EPOLLIN, lambda: None)
+        self._watch(self._woken.fileno(), select.EPOLLIN, self._do_calls)
         # epoll waits in whole milliseconds.
         self._timer = LIBRARY.timerfd_create(time.CLOCK_MONOTONIC, TFD_NONBLOCK)
         if self._timer < 0:
@@ -292,6 +295,38 @@ class Loop:
         """Have `run` end what still runs, and close everything; safe to call from another thread, and twice."""
         self._stopped = True
         self._wake.send(b"\0")
+
+    def release(self, name: str, at_s: float) -> None:
+        """Have a flow that was held back begin, its times counting from that one; safe to call from another thread."""
+        self._call(partial(self._release, name, at_s))
+
+    def finish(self, name: str, at_s: float) -> None:
+        """Have a flow that lasts for a time end at that one; safe to call from another thread."""
+        self._call(partial(self._finish_at, name, at_s))
+
+    def obey(self, commands: int) -> None:
+        """Do what comes out of a pipe: a JSON object a line."""
+        self._watch(commands, select.EPOLLIN, partial(self._take_commands, commands))
+
+    def _take_commands(self, commands: int) -> None:
+        # Shorter than what a pipe takes at once: lines are whole.
+        for line in os.read(commands, CHUNK).splitlines():
+            command(self, json.loads(line))
+
+    def _release(self, name: str, at_s: float) -> None:
+        raise NotImplementedError
+
+    def _finish_at(self, name: str, at_s: float) -> None:
+        raise NotImplementedError
+
+    def _call(self, action: Callable[[], None]) -> None:
+        self._calls.append(action)
+        self._wake.send(b"\0")
+
+    def _do_calls(self) -> None:
+        self._woken.recv(CHUNK)
+        while self._calls:
+            self._calls.popleft()()
 
     @property
     def stopped(self) -> bool:
@@ -391,11 +426,27 @@ class FlowSockets(Loop):
             connections = [Connection(flow, part, self._payload) for part in flow["connections"]]
             self._connections[flow["name"]] = connections
             self._left[flow["name"]] = len(connections)
-            if self._opened(connections[0]):
-                # Of a sequence the next one starts when the one before has ended.
-                first = connections[:1] if flow["sequence"] else connections
-                for connection in first:
-                    self._at(connection.start_s, partial(self._begin, connection))
+            if self._opened(connections[0]) and not flow["held"]:
+                self._schedule(flow)
+
+    def _schedule(self, flow: Flow) -> None:
+        connections = self._connections[flow["name"]]
+        # Of a sequence the next one starts when the one before has ended.
+        for connection in connections[:1] if flow["sequence"] else connections:
+            self._at(connection.start_s, partial(self._begin, connection))
+
+    def _release(self, name: str, at_s: float) -> None:
+        connections = self._connections[name]
+        flow = connections[0].flow
+        if flow["last_start_s"] is not None:
+            flow["last_start_s"] += at_s
+        for connection in connections:
+            connection.start_s += at_s
+        self._schedule(flow)
+
+    def _finish_at(self, name: str, at_s: float) -> None:
+        for connection in self._connections[name]:
+            self._at(at_s, partial(self._finish, connection))
 
     def run(self, origin_s: float) -> None:
         """Serve all sockets until `stop`, times being counted from this monotonic time."""
@@ -549,6 +600,14 @@ def open_here(_: str, *kind: int) -> socket.socket:
     return socket.socket(*kind)
 
 
+def command(flows: Any, told: dict[str, Any]) -> None:
+    """Have what makes flows do what it is told of one: ``release`` or ``finish`` names it, ``at_s`` is when."""
+    if "release" in told:
+        flows.release(told["release"], told["at_s"])
+    else:
+        flows.finish(told["finish"], told["at_s"])
+
+
 def print_event(event: dict[str, Any]) -> None:
     """Tell an event on a line."""
     print(json.dumps(event), flush=True)
@@ -567,6 +626,8 @@ def serve(specification: Path, make: Callable[[dict[str, Any], Path], Any] = flo
         signal.signal(number, lambda *_: sockets.stop())
     sockets.listen(spec["host"], spec["receive"])
     sockets.prepare(spec["send"])
+    if spec["commands"] is not None:
+        sockets.obey(os.open(spec["commands"], os.O_RDONLY))
     print("ready", flush=True)
     origin = ""
     # Who only receives need not know when the experiment begins.

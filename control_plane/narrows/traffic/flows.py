@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import threading
 from abc import abstractmethod
@@ -45,6 +46,7 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
     return {
         "name": flow.name,
         "host": flow.sender,
+        "held": flow.held,
         **socket_settings(flow, ecn),
         "src": flow.src,
         "dst": flow.dst,
@@ -134,6 +136,14 @@ class HostLoop(Protocol):
         """Have `run` end; safe to call from another thread."""
         ...
 
+    def release(self, name: str, at_s: float) -> None:
+        """Have a flow that was held back begin at a time; safe to call from another thread."""
+        ...
+
+    def finish(self, name: str, at_s: float) -> None:
+        """Have a flow that lasts for a time end before; safe to call from another thread."""
+        ...
+
 
 class ThreadGenerator(HostGenerator):
     """One thread of this process for all hosts: in virtual time it takes none, and a process takes long to start."""
@@ -178,6 +188,14 @@ class ThreadGenerator(HostGenerator):
         """Called by the thread."""
         loop.call_soon_threadsafe(self._take, event)
 
+    async def _release(self, name: str, at_s: float) -> None:
+        assert self._loop is not None
+        self._loop.release(name, at_s)
+
+    async def _end_at(self, name: str, at_s: float) -> None:
+        assert self._loop is not None
+        self._loop.finish(name, at_s)
+
     async def _stop(self) -> None:
         if self._thread is not None and self._loop is not None:
             self._loop.stop()
@@ -217,6 +235,8 @@ class ProcessFlows(HostGenerator):
         # Of each host one that sends and one that receives, if it does both.
         self._senders: dict[str, Process] = {}
         self._receivers: dict[str, Process] = {}
+        # Of each host with flows that begin there, while somebody drives them: what its process is told by.
+        self._commands: dict[str, int] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._offsets_s: dict[str, float] = {}
         self._stopping = False
@@ -244,6 +264,7 @@ class ProcessFlows(HostGenerator):
             "receive": receive,
             "send": send,
             "origin": _origin_file(host),
+            "commands": self._open_commands(host, file) if send and self._plan.driven else None,
         }
         path = await self._testbed.put(host, f"{host}-{file}.json", json.dumps(specification))
         script = await self._testbed.python(host, self._script)
@@ -253,6 +274,25 @@ class ProcessFlows(HostGenerator):
         names = [flow["name"] for flow in send or receive]
         self._readers.append(asyncio.create_task(self._read(process, names)))
         return process
+
+    def _open_commands(self, host: str, file: str) -> str:
+        """A pipe by which a process of a host is told what becomes of its flows."""
+        path = self._testbed.state_dir / f"{host}-{file}.commands"
+        os.mkfifo(path)
+        # Its reader does not run as we do.
+        path.chmod(0o644)
+        self._commands[host] = os.open(path, os.O_RDWR)
+        return str(path)
+
+    async def _release(self, name: str, at_s: float) -> None:
+        self._tell(name, {"release": name, "at_s": at_s})
+
+    async def _end_at(self, name: str, at_s: float) -> None:
+        self._tell(name, {"finish": name, "at_s": at_s})
+
+    def _tell(self, name: str, command: dict[str, Any]) -> None:
+        host = self._host(self._flows[name], "begins")
+        os.write(self._commands[host], json.dumps(command).encode() + b"\n")
 
     async def _read(self, process: Process, names: Sequence[str]) -> None:
         """Take in what a process says, until its end."""
@@ -282,6 +322,8 @@ class ProcessFlows(HostGenerator):
             await self._end(processes)
         await asyncio.gather(*self._readers)
         self._readers.clear()
+        while self._commands:
+            os.close(self._commands.popitem()[1])
 
     async def _end(self, processes: dict[str, Process]) -> None:
         """Stop processes, which say what they still have to say."""

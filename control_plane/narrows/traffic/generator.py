@@ -14,13 +14,14 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from narrows_formats.storage import write_json
 from narrows_formats.units import NANOSECONDS
 
-from narrows.errors import RunError
+from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.traffic.base import is_finite, size_of
@@ -46,6 +47,7 @@ class Generator(ABC):
         self._flows = {flow.name: flow for flow in flows}
         self._found: dict[str, dict[int, Connection]] = {flow.name: {} for flow in flows}
         self._ends: dict[str, asyncio.Future[None]] = {}
+        self._released: dict[str, asyncio.Event] = {flow.name: asyncio.Event() for flow in flows if flow.held}
         self._records: dict[str, dict[str, Any]] = {}
         self._origin_s = 0.0
 
@@ -99,12 +101,47 @@ class Generator(ABC):
     async def _start(self) -> None:
         """Let each flow begin at its own time after ``_origin_s``, on each host's clock."""
 
+    async def release(self, name: str, at_ns: int) -> None:
+        """Have a flow that was held back begin at a time since the experiment's start, which is to come.
+
+        Raises:
+            InputError: flows of its kind cannot be held back.
+            RunError: its host cannot be told.
+        """
+        await self._release(name, at_ns / NANOSECONDS)
+        flow = self._flows[name]
+        self._flows[name] = replace(flow, start_ns=flow.start_ns + at_ns, held=False)
+        self._released[name].set()
+
+    async def _release(self, name: str, at_s: float) -> None:
+        """Have the times of a flow count from that time."""
+        raise InputError(f"flow {name}: is of a kind that cannot be held back")
+
+    async def end(self, name: str, at_ns: int) -> None:
+        """Have a flow that sends for a time stop before that is over, at a time to come.
+
+        Raises:
+            InputError: flows of its kind cannot.
+            RunError: its host cannot be told.
+        """
+        await self._end_at(name, at_ns / NANOSECONDS)
+        flow = self._flows[name]
+        self._flows[name] = replace(flow, duration_ns=at_ns - flow.start_ns)
+        for connection in self._found[name].values():
+            connection.flow = self._flows[name]
+
+    async def _end_at(self, name: str, at_s: float) -> None:
+        """Do what `end` says."""
+        raise InputError(f"flow {name}: is of a kind that cannot be stopped")
+
     async def follow(self, name: str) -> None:
         """Wait for the end of a flow.
 
         Raises:
             RunError: it fails.
         """
+        if name in self._released:
+            await self._released[name].wait()
         limit_s = self._time_limit_s(self._flows[name])
         try:
             # Whoever cancels this does not cancel the flow: `stop` ends it.

@@ -9,7 +9,10 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from narrows.errors import RunError
+from narrows_formats.units import NANOSECONDS, format_time
+
+from narrows.errors import InputError, RunError
+from narrows.experiment.event_checks import LASTING
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.traffic.connection import Connection
@@ -97,6 +100,71 @@ class Traffic:
                     following += [group.create_task(follow(generator, flow)) for flow in generator.flows]
         except* RunError as errors:
             raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
+
+    async def start_flows(self, name: str, at_ns: int | None) -> int:
+        """Have flows that were held back begin, those of a group or one, while others run.
+
+        Args:
+            name: of the group or the flow.
+            at_ns: since the experiment's start; None: as soon as their hosts can.
+
+        Returns:
+            When it will be: of several with a stagger, the first one's time.
+
+        Raises:
+            InputError: there are none, they are not held back any more, or that time is past.
+            RunError: a host cannot be told.
+        """
+        chosen = self._named(name)
+        for _, flow in chosen:
+            if not flow.held:
+                raise InputError(
+                    f"flow {flow.name}: starts at {format_time(flow.start_ns)} already; allowed: once, of those held"
+                )
+        at_ns = self._to_come(chosen, at_ns)
+        for generator, flow in chosen:
+            await generator.release(flow.name, at_ns)
+        return at_ns
+
+    async def stop_flows(self, name: str, at_ns: int | None) -> int:
+        """Have flows stop that send for a time; parameters and errors are those of `start_flows`."""
+        chosen = self._named(name)
+        at_ns = self._to_come(chosen, at_ns)
+        for _, flow in chosen:
+            if flow.kind not in LASTING:
+                raise InputError(f"flow {flow.name}: ends by itself; allowed: of the kinds {', '.join(LASTING)}")
+            if flow.held:
+                raise InputError(f"flow {flow.name}: has not been started; allowed: start it before")
+            assert flow.duration_ns is not None
+            end_ns = flow.start_ns + flow.duration_ns
+            if not flow.start_ns < at_ns < end_ns:
+                raise InputError(
+                    f"flow {flow.name}: cannot stop at {format_time(at_ns)}; allowed: after "
+                    f"{format_time(flow.start_ns)}, when it starts, and before {format_time(end_ns)}, when it ends"
+                )
+        for generator, flow in chosen:
+            await generator.end(flow.name, at_ns)
+        return at_ns
+
+    def _named(self, name: str) -> list[tuple[Generator, Flow]]:
+        """The flows of a group, or the one of that name, each with what makes it."""
+        flows = [(generator, flow) for generator in self._generators for flow in generator.flows]
+        for found in ([one for one in flows if one[1].group == name], [one for one in flows if one[1].name == name]):
+            if found:
+                return found
+        groups = dict.fromkeys(flow.group for flow in self._plan.flows)
+        raise InputError(f"flow '{name}': there is none; allowed: {', '.join(groups)}")
+
+    def _to_come(self, chosen: list[tuple[Generator, Flow]], at_ns: int | None) -> int:
+        """A time that the hosts of some flows can be told of before it comes."""
+        lead_s = max(generator.lead_s for generator, _ in chosen)
+        # Hosts may be ahead of a switch that stands still.
+        first_ns = time.monotonic_ns() + round((lead_s - self._origin) * NANOSECONDS)
+        if at_ns is not None and at_ns < first_ns:
+            raise InputError(
+                f"{format_time(at_ns)}: is past, or too soon for the hosts; allowed: {format_time(first_ns)} or later"
+            )
+        return first_ns if at_ns is None else at_ns
 
     async def stop(self) -> None:
         """Interrupt what still runs, so that its partial result is written.

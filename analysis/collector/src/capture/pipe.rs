@@ -11,7 +11,7 @@ use narrows_captures::Reader;
 
 use crate::capture::file::failed;
 use crate::capture::ring::Wake;
-use crate::capture::signals::{poll, StopSignal};
+use crate::capture::signals::{poll, Signals};
 use crate::error::{Error, Result};
 
 /// A pipe, and what has been read of the capture in it.
@@ -52,15 +52,17 @@ impl Pipe {
         Ok(Pipe { descriptor: file.as_raw_fd(), input: Some(Input(file)), reader: None, path: path.to_path_buf() })
     }
 
-    /// Waits for frames, for the signal once there are none, or for `timeout_ms`.
+    /// Waits for frames, for a signal once there are none, or for `timeout_ms`.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn wait(&self, stop: &StopSignal, timeout_ms: i32) -> Result<Option<Wake>> {
-        let ready = poll([self.descriptor, stop.as_raw_fd()], timeout_ms);
+    pub fn wait(&self, signals: &Signals, timeout_ms: i32) -> Result<Option<Wake>> {
+        let waiting = [self.descriptor, signals.stop.as_raw_fd(), signals.demand.as_raw_fd()];
+        let ready = poll(waiting, timeout_ms);
         match ready.map_err(|error| Error::io(&self.path, "wait for", error))? {
-            [0, 0] => Ok(None),
-            [0, _] => Ok(Some(Wake::Stop)),
+            [0, 0, 0] => Ok(None),
+            [0, 0, _] => Ok(Some(Wake::Demand)),
+            [0, ..] => Ok(Some(Wake::Stop)),
             _ => Ok(Some(Wake::Packets)),
         }
     }

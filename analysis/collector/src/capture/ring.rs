@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use narrows_packet_sockets::{be_promiscuous, bind, get, open, set, Mapping};
 
 use super::interface_index;
-use super::signals::{poll, StopSignal};
+use super::signals::{poll, Signals};
 
 /// A frame as the ring holds it, and when the kernel took it (nanoseconds since 1970).
 pub struct Captured<'a> {
@@ -32,6 +32,8 @@ pub enum Wake {
     Packets,
     /// The process was asked to stop.
     Stop,
+    /// Somebody waits for what was received until now.
+    Demand,
 }
 
 /// A receive ring bound to one interface.
@@ -108,15 +110,19 @@ impl Ring {
     ///
     /// # Errors
     /// If the system refuses to wait.
-    pub fn wait(&self, stop: Option<&StopSignal>, timeout_ms: i32) -> io::Result<Wake> {
-        let stop = stop.map_or(-1, AsRawFd::as_raw_fd);
-        let [packets, stop] = poll([self.socket.as_raw_fd(), stop], timeout_ms)?;
+    pub fn wait(&self, signals: Option<&Signals>, timeout_ms: i32) -> io::Result<Wake> {
+        let (stop, demand) = signals.map_or((-1, -1), |one| (one.stop.as_raw_fd(), one.demand.as_raw_fd()));
+        let [packets, stop, demand] = poll([self.socket.as_raw_fd(), stop, demand], timeout_ms)?;
         if packets & libc::POLLERR != 0 {
             // The interface went down; reading the error clears it, and frames come again once it is up.
             // SAFETY: any bytes are a valid integer.
             unsafe { get::<libc::c_int>(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR) }?;
         }
-        Ok(if stop != 0 { Wake::Stop } else { Wake::Packets })
+        Ok(match (stop, demand) {
+            (0, 0) => Wake::Packets,
+            (0, _) => Wake::Demand,
+            _ => Wake::Stop,
+        })
     }
 
     /// Hands every frame of every ready block to `take`; false if no block was ready.

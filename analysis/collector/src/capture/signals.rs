@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SIGINT and SIGTERM as a readable descriptor, so that one `poll` waits for packets and for the end.
+//! Signals as readable descriptors, so that one `poll` waits for packets, for the end, and for who wants reports at once.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -21,45 +21,74 @@ pub(super) fn poll<const N: usize>(descriptors: [RawFd; N], timeout_ms: i32) -> 
     }
 }
 
-/// Becomes readable when the process is asked to stop.
-pub struct StopSignal {
+/// Becomes readable when a signal comes, and stays so until it is taken.
+pub struct Signal {
     descriptor: OwnedFd,
 }
 
-impl StopSignal {
-    /// Blocks the two signals for this thread and every thread started later, and collects them here.
+/// What the process may be asked for while it receives.
+pub struct Signals {
+    /// To end.
+    pub stop: Signal,
+    /// To show what was received until now.
+    pub demand: Signal,
+}
+
+impl Signals {
+    /// Collects SIGINT and SIGTERM, and SIGUSR1.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn install() -> io::Result<Self> {
+        let stop = Signal::collect(&[libc::SIGINT, libc::SIGTERM])?;
+        Ok(Signals { stop, demand: Signal::collect(&[libc::SIGUSR1])? })
+    }
+}
+
+impl Signal {
+    /// Blocks some signals for this thread and every thread started later, and collects them here.
+    fn collect(signals: &[libc::c_int]) -> io::Result<Self> {
         // SAFETY: `set` is a plain value that sigemptyset initialises before use; all pointers are to live locals;
         // what signalfd opens is new.
         let descriptor = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            libc::sigaddset(&mut set, libc::SIGINT);
-            libc::sigaddset(&mut set, libc::SIGTERM);
+            for signal in signals {
+                libc::sigaddset(&mut set, *signal);
+            }
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut());
             if error != 0 {
                 return Err(io::Error::from_raw_os_error(error));
             }
             owned(libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?
         };
-        Ok(StopSignal { descriptor })
+        Ok(Signal { descriptor })
     }
-}
 
-impl StopSignal {
-    /// Whether the process was asked to stop.
+    /// Whether one has come.
     ///
     /// # Errors
     /// If the system refuses to tell.
     pub fn is_raised(&self) -> io::Result<bool> {
         Ok(poll([self.as_raw_fd()], 0)? != [0])
     }
+
+    /// Whether one had come; it has not any more.
+    ///
+    /// # Errors
+    /// If the system refuses to tell.
+    pub fn take(&self) -> io::Result<bool> {
+        if !self.is_raised()? {
+            return Ok(false);
+        }
+        let mut told = [0_u8; std::mem::size_of::<libc::signalfd_siginfo>()];
+        // SAFETY: as many writable bytes as are passed.
+        check(unsafe { libc::read(self.as_raw_fd(), told.as_mut_ptr().cast(), told.len()) })?;
+        Ok(true)
+    }
 }
 
-impl AsRawFd for StopSignal {
+impl AsRawFd for Signal {
     fn as_raw_fd(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }

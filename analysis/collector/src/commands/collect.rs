@@ -16,7 +16,7 @@ use super::convert::StorageArgs;
 use super::watch::{Watch, WatchArgs};
 use crate::capture::pipe::Pipe;
 use crate::capture::ring::{Ring, Wake, RETIRE_MS};
-use crate::capture::signals::StopSignal;
+use crate::capture::signals::Signals;
 use crate::fan_in::{FanIn, Merged, RingThread, DRAIN};
 use crate::receiver::{Intake, Receiver, Settings, Store};
 use crate::telemetry::account::Account;
@@ -69,7 +69,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
         Some(pipe) => pipe.display().to_string(),
         None => args.interface.unwrap_or_default(),
     };
-    let stop = StopSignal::install().map_err(|error| wait_error(&source, error))?;
+    let signals = Signals::install().map_err(|error| wait_error(&source, error))?;
     let settings = Settings {
         directory: args.out,
         source,
@@ -81,9 +81,9 @@ pub fn run(args: CollectArgs) -> Result<()> {
     let watch = args.watch.open()?;
     let mebibytes = usize::from(args.ring_mib);
     let account = match (args.pipe, usize::from(args.rings)) {
-        (Some(pipe), _) => collect_piped(settings, watch, &pipe, &stop)?,
-        (None, 1) => collect(settings, watch, mebibytes, &stop)?,
-        (None, rings) => collect_shared(settings, watch, (mebibytes / rings).max(2), rings, &stop)?,
+        (Some(pipe), _) => collect_piped(settings, watch, &pipe, &signals)?,
+        (None, 1) => collect(settings, watch, mebibytes, &signals)?,
+        (None, rings) => collect_shared(settings, watch, (mebibytes / rings).max(2), rings, &signals)?,
     };
     super::convert::print_summary(&account);
     Ok(())
@@ -113,13 +113,13 @@ fn ready(settings: Settings, watch: Watch) -> Result<Receiver> {
 }
 
 /// A pipe; what was written before the signal is stored.
-fn collect_piped(settings: Settings, watch: Watch, path: &Path, stop: &StopSignal) -> Result<Account> {
+fn collect_piped(settings: Settings, watch: Watch, path: &Path, signals: &Signals) -> Result<Account> {
     let mut pipe = Pipe::open(path)?;
     let mut receiver = ready(settings, watch)?;
     let (mut stored, mut flushing) = (true, Flushing(Instant::now()));
     let mut error = None;
     while stored && error.is_none() {
-        match pipe.wait(stop, FLUSH_EVERY.as_millis() as i32) {
+        match pipe.wait(signals, FLUSH_EVERY.as_millis() as i32) {
             Ok(Some(Wake::Packets)) => {
                 let drained = pipe.drain(|frame| {
                     stored &= receiver.take(frame);
@@ -128,6 +128,10 @@ fn collect_piped(settings: Settings, watch: Watch, path: &Path, stop: &StopSigna
                 error = drained.err();
             }
             Ok(Some(Wake::Stop)) => break,
+            Ok(Some(Wake::Demand)) => match signals.demand.take() {
+                Ok(_) => stored &= receiver.show(),
+                Err(source) => error = Some(Error::io(path, "wait for reports on", source)),
+            },
             Ok(None) => {}
             Err(source) => error = Some(source),
         }
@@ -137,7 +141,7 @@ fn collect_piped(settings: Settings, watch: Watch, path: &Path, stop: &StopSigna
 }
 
 /// One ring, read by this thread.
-fn collect(settings: Settings, watch: Watch, mebibytes: usize, stop: &StopSignal) -> Result<Account> {
+fn collect(settings: Settings, watch: Watch, mebibytes: usize, signals: &Signals) -> Result<Account> {
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
     let mut ring = Ring::open(&interface, mebibytes).map_err(Error::Input)?;
@@ -147,8 +151,12 @@ fn collect(settings: Settings, watch: Watch, mebibytes: usize, stop: &StopSignal
     let mut draining: Option<Instant> = None;
     while stored && draining.is_none_or(|since| since.elapsed() < DRAIN) {
         let timeout = if draining.is_some() { RETIRE_MS } else { FLUSH_EVERY.as_millis() as u32 };
-        match ring.wait(Some(stop), timeout as i32) {
-            Ok(Wake::Packets) => {}
+        let mut demanded = false;
+        match ring.wait(Some(signals), timeout as i32).and_then(|wake| {
+            demanded = wake == Wake::Demand && signals.demand.take()?;
+            Ok(wake)
+        }) {
+            Ok(Wake::Packets | Wake::Demand) => {}
             Ok(Wake::Stop) => {
                 draining.get_or_insert_with(Instant::now);
                 // The signal stays pending: wait for the open block without watching it.
@@ -160,6 +168,7 @@ fn collect(settings: Settings, watch: Watch, mebibytes: usize, stop: &StopSignal
             }
         }
         ring.drain(|captured| stored &= receiver.take(captured.frame));
+        stored &= !demanded || receiver.show();
         stored &= flushing.if_due(|| receiver.flush());
     }
     let dropped = ring.dropped().map_err(wait_error)?;
@@ -174,7 +183,7 @@ fn collect_shared(
     watch: Watch,
     mebibytes: usize,
     rings: usize,
-    stop: &StopSignal,
+    signals: &Signals,
 ) -> Result<Account> {
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
@@ -203,7 +212,11 @@ fn collect_shared(
             break;
         }
         stored &= flushing.if_due(|| store.flush());
-        match stop.is_raised() {
+        let asked = signals.demand.take().and_then(|demanded| {
+            stored &= !demanded || store.show();
+            signals.stop.is_raised()
+        });
+        match asked {
             Ok(false) => {}
             Ok(true) => stopping.store(true, Ordering::Relaxed),
             Err(source) => {

@@ -3,12 +3,13 @@
 
 use std::fmt::Display;
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
 use clap::Args;
 use narrows_metrics::{Address, Endpoint, DEFAULT_ADDRESS};
 
-use crate::live::{serve, Figures, Listener, Live, Postcards, Shared, Units};
+use crate::live::{serve, ArrowFile, Figures, Listener, Live, Postcards, Shared, Units};
 use crate::{Error, Result};
 
 #[derive(Args)]
@@ -28,6 +29,9 @@ pub struct WatchArgs {
     /// Send all rows as an Arrow IPC stream over TCP to a program that listens at host:port.
     #[arg(long, value_name = "ADDRESS")]
     arrow: Option<String>,
+    /// Write all rows into a new file as an Arrow IPC stream; after SIGUSR1 a line says how far it is complete.
+    #[arg(long, value_name = "FILE")]
+    arrow_file: Option<PathBuf>,
     /// Seconds in a time unit of the switch, for what is shown live.
     #[arg(long, default_value_t = 1e-9, value_name = "S")]
     time_unit_s: f64,
@@ -43,6 +47,7 @@ pub struct WatchArgs {
 pub struct Watch {
     endpoint: Option<Endpoint>,
     listener: Option<Listener>,
+    arrow_file: Option<ArrowFile>,
     postcards: Option<Postcards>,
     figures: Figures,
     most_flows: usize,
@@ -64,10 +69,13 @@ impl WatchArgs {
         };
         let endpoint = self.metrics.as_ref().map(|address| named("metrics", address, Endpoint::open(address)));
         let listener = self.arrow.as_ref().map(|address| named("arrow", address, Listener::connect(address)));
+        let arrow_file =
+            self.arrow_file.as_ref().map(|file| named("arrow-file", &file.display(), ArrowFile::create(file)));
         let postcards = self.postcards.as_ref().map(|to| named("int", to, Postcards::open(to, self.node_id, units)));
         Ok(Watch {
             endpoint: endpoint.transpose()?,
             listener: listener.transpose()?,
+            arrow_file: arrow_file.transpose()?,
             postcards: postcards.transpose()?,
             figures: Figures::new(units),
             most_flows: self.metrics_flows as usize,
@@ -90,6 +98,9 @@ impl Watch {
             live.announce = Some(announce);
             live.observers.push(Box::new(shared.clone()));
             live.metrics = Some(shared);
+        }
+        if let Some(file) = self.arrow_file {
+            live.observers.push(Box::new(file));
         }
         if let Some(listener) = self.listener {
             live.observers.push(Box::new(listener.start().map_err(failed)?));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows as an Arrow IPC stream over TCP while they come in, for a program that analyses them live.
+//! Rows as an Arrow IPC stream while they come in, over TCP or into a file, for a program that analyses them live.
 
 use std::collections::HashMap;
-use std::io::{self, BufWriter};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Seek, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -65,6 +67,9 @@ impl Listener {
 
 impl Observer for ArrowStream {
     fn observe(&mut self, rows: &Columns) {
+        if rows.is_empty() {
+            return;
+        }
         let taken = self.batches.as_ref().is_some_and(|batches| batches.try_send(rows.clone()).is_ok());
         self.left_out += if taken { 0 } else { rows.len() as u64 };
     }
@@ -92,12 +97,63 @@ fn send(stream: TcpStream, waiting: &Receiver<Columns>) -> Result<u64, ArrowErro
     let mut rows = 0;
     for batch in waiting {
         rows += batch.len() as u64;
-        let arrays = batch.into_values().into_iter().map(array).collect::<Result<_, _>>()?;
-        writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
+        writer.write(&record_batch(&schema, batch)?)?;
         writer.flush()?;
     }
     writer.finish()?;
     Ok(rows)
+}
+
+fn record_batch(schema: &SchemaRef, rows: Columns) -> Result<RecordBatch, ArrowError> {
+    let arrays = rows.into_values().into_iter().map(array).collect::<Result<_, _>>()?;
+    RecordBatch::try_new(Arc::clone(schema), arrays)
+}
+
+/// A file that takes the stream as far as it goes: nothing is left out of it, and who reads it is told how far it is good.
+pub struct ArrowFile {
+    schema: SchemaRef,
+    writer: StreamWriter<BufWriter<File>>,
+    rows: u64,
+}
+
+impl ArrowFile {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// If there is one, or it cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let schema = schema().map_err(io::Error::other)?;
+        let writer = StreamWriter::try_new(BufWriter::new(file), &schema).map_err(io::Error::other)?;
+        Ok(ArrowFile { schema, writer, rows: 0 })
+    }
+
+    fn write(&mut self, rows: &Columns) -> Result<(), ArrowError> {
+        self.rows += rows.len() as u64;
+        self.writer.write(&record_batch(&self.schema, rows.clone())?)
+    }
+
+    /// Has all of it in the file itself, for readers outside of this machine as well; answers how long it is.
+    fn complete(&mut self) -> Result<u64, ArrowError> {
+        self.writer.flush()?;
+        let file = self.writer.get_mut().get_mut();
+        file.sync_data()?;
+        Ok(file.stream_position()?)
+    }
+}
+
+impl Observer for ArrowFile {
+    /// A batch without rows is somebody who waits for what came before.
+    fn observe(&mut self, rows: &Columns) {
+        let result = if rows.is_empty() { self.complete().map(Some) } else { self.write(rows).map(|()| None) };
+        let mut out = io::stdout().lock();
+        // A closed stdout only means that nobody waits for the line.
+        let _ = match result {
+            Ok(None) => Ok(()),
+            Ok(Some(bytes)) => writeln!(out, "{} reports in {bytes} bytes", self.rows).and_then(|()| out.flush()),
+            Err(error) => writeln!(out, "failed: {error}").and_then(|()| out.flush()),
+        };
+    }
 }
 
 /// Names and types of the columns, each with its unit.

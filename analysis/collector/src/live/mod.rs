@@ -10,7 +10,7 @@ mod postcards;
 
 use std::sync::mpsc::Sender;
 
-pub use arrow::Listener;
+pub use arrow::{ArrowFile, Listener};
 pub use figures::{Figures, Units};
 pub use page::{serve, Shared};
 pub use postcards::Postcards;

@@ -86,6 +86,11 @@ impl TelemetrySink {
         false
     }
 
+    /// Passes a batch without rows on: observers have seen all that was flushed before it. False as [`Self::flush`].
+    pub fn mark(&mut self) -> bool {
+        self.sender.as_ref().is_some_and(|sender| sender.send(Columns::default()).is_ok())
+    }
+
     /// Stores the rest and waits for the writer.
     pub fn finish(mut self) -> Stored {
         self.flush();

@@ -62,6 +62,9 @@ impl TelemetryWriter {
     /// # Errors
     /// [`Error::DiskFull`] after closing the current file, so that all it holds is readable.
     pub fn write(&mut self, columns: Columns) -> Result<()> {
+        if columns.is_empty() {
+            return Ok(());
+        }
         if self.current.is_none() {
             self.current = Some((self.open()?, Instant::now()));
         }

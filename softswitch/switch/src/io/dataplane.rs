@@ -189,6 +189,8 @@ impl DataPath {
             *taken.get_or_insert(0) += self.take_in(at_ns, offset, usize::MAX);
             self.switch.advance(at_ns, &mut self.ports);
             self.pass_digests();
+            // Whoever holds it may want the reports of what has left until now.
+            self.ports.record();
             self.hold.reached();
             while self.hold.stands() && !self.stop {
                 match commands.recv() {

@@ -236,6 +236,13 @@ impl Port {
         }
     }
 
+    /// Writes what was added, if this port sends into a pipe.
+    pub fn record(&mut self) {
+        if let Outlet::Piped(recorder) = &mut self.outlet {
+            recorder.flush();
+        }
+    }
+
     /// From now on what leaves goes into a pipe; the interface only receives.
     pub fn divert(&mut self, pipe: Recorder) {
         self.outlet = Outlet::Piped(pipe);

@@ -51,6 +51,11 @@ impl Ports {
         self.list.iter_mut().for_each(|port| port.launch(now_ns, horizon_ns, pool));
     }
 
+    /// Writes what was added to pipes.
+    pub fn record(&mut self) {
+        self.list.iter_mut().for_each(Port::record);
+    }
+
     /// When the next frames are delivered of those that hosts' cards hold.
     pub fn held_until(&self) -> Option<u64> {
         self.list.iter().filter_map(Port::held_until).min()

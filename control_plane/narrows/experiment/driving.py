@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a plan is left to who drives the run: flows that are held back until they are started, and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from narrows.errors import InputError
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import Plan
+
+
+def driven(plan: Plan, experiment: Experiment, held: Collection[str], shows_reports: bool) -> Plan:
+    """The plan of an experiment with the flows of some groups held back.
+
+    Raises:
+        InputError: there is no such group, or the experiment says itself when its flows start or stop.
+    """
+    groups = {group.name: group for group in experiment.flows}
+    for name in held:
+        if name not in groups:
+            raise InputError(f"held: unknown group '{name}'; allowed: {', '.join(groups)}")
+        own = ["a start"] if groups[name].start else []
+        own += ["events"] if any(name in (event.start, event.stop) for event in experiment.events) else []
+        if own:
+            raise InputError(f"held: '{name}' has {own[0]} of its own; allowed: groups without start and events")
+    return replace(
+        plan,
+        flows=tuple(replace(flow, held=flow.group in held) for flow in plan.flows),
+        end_ns=None if held else plan.end_ns,
+        driven=True,
+        shows_reports=shows_reports,
+    )
