@@ -124,7 +124,7 @@ def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) ->
             ({"link": "cell", "rate": 1}, "link 'cell': there is none; allowed: access, core"),
             ({"rate": 1}, "link 'None': there is none; allowed: access, core"),
             ({"link": "core", "rate": "fast"}, "link core: .*allowed"),
-            ({"link": "core", "buffer": 100}, "holds no full-size frame"),
+            ({"link": "core", "buffer": 100}, "no full-size frame of 1514 B"),
             ({"link": "core"}, "nothing is changed"),
         ):
             with pytest.raises(InputError, match=said):

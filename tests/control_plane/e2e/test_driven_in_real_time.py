@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is driven while time passes: flows come and go, reports are read, and nothing is left."""
+"""A run that is driven in real time: flows come and go, reports are read, and nothing is left."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def namespaces() -> set[str]:
     return set(subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout.split())
 
 
-def test_flows_and_reports_while_time_passes(tmp_path: Path) -> None:
+def test_flows_and_reports_in_real_time(tmp_path: Path) -> None:
     before, out, shown = namespaces(), tmp_path / "out", []
     with api.testbed(EXPERIMENT, out=out, held=("late", "guest", "asks"), reports=True) as driven:
         driven.step("300ms")
