@@ -12,7 +12,7 @@
 //! | `shape.rs` | what is known of a packet: code is made for each case |
 //! | `lower/` | instructions to Cranelift's intermediate code |
 //! | `context.rs` | what generated code is given: addresses and inputs, and room for its decisions |
-//! | `ahead.rs` | packets whose ingress has begun |
+//! | `prepared.rs` | packets whose ingress has begun |
 //! | `machine.rs` | the interpreter's machine, and the addresses in it |
 //! | `native.rs` | calls into generated code, and why they are sound |
 //! | `callbacks.rs` | the functions that generated code calls |
@@ -23,13 +23,13 @@
 
 #![deny(unsafe_code)]
 
-mod ahead;
 mod callbacks;
 mod clmul;
 mod context;
 mod lower;
 mod machine;
 mod native;
+mod prepared;
 mod shape;
 mod validity;
 

@@ -12,10 +12,10 @@ use narrows_interpreter::packet::Packet;
 use narrows_interpreter::stages::Decisions;
 use narrows_program::Program;
 
-use crate::ahead::Ahead;
 use crate::context::{Address, Context, Descriptor};
 use crate::lower::kept_words;
 use crate::native::Entry;
+use crate::prepared::PreparedPackets;
 
 /// An interpreter's machine that native code can run on.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct NativeMachine {
     banks: Vec<Address>,
     /// The argument of generated code.
     pub(crate) context: Box<Context>,
-    pub(crate) ahead: Ahead,
+    pub(crate) prepared: PreparedPackets,
 }
 
 impl Deref for NativeMachine {
@@ -51,7 +51,7 @@ impl NativeMachine {
             descriptors: Vec::new(),
             banks: Vec::new(),
             context: Box::default(),
-            ahead: Ahead::new(kept_words(program)),
+            prepared: PreparedPackets::new(kept_words(program)),
         }
     }
 
@@ -106,7 +106,7 @@ impl NativeMachine {
     fn describe(&mut self, program: &Program) {
         let machine = &mut self.machine;
         self.changed = false;
-        self.ahead.forget();
+        self.prepared.forget();
         self.banks.clear();
         self.banks.extend(machine.cells.addresses().map(Address));
         self.descriptors.clear();

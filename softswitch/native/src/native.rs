@@ -109,11 +109,11 @@ impl Native {
         if packet.live.len() != program.live.len() {
             packet.live.resize(program.live.len(), 0);
         }
-        if !machine.ahead.is_prepared(packet.owner, port, timestamp) {
+        if !machine.prepared.is_prepared(packet.owner, port, timestamp) {
             packet.forget();
             self.begin(machine, packet, port, timestamp);
         }
-        let prepared = machine.ahead.place(packet.owner);
+        let prepared = machine.prepared.place(packet.owner);
         prepared.forget();
         machine.context.prepared = prepared.words.as_mut_ptr();
         packet.owner = program.id;
@@ -135,8 +135,8 @@ impl Native {
 
     #[inline]
     fn begin(&self, machine: &mut NativeMachine, packet: &mut Packet, port: u16, timestamp: u64) {
-        packet.owner = machine.ahead.ticket(port, timestamp);
-        let prepared = machine.ahead.place(packet.owner);
+        packet.owner = machine.prepared.ticket(port, timestamp);
+        let prepared = machine.prepared.place(packet.owner);
         machine.context.prepared = prepared.words.as_mut_ptr();
         (machine.context.port, machine.context.timestamp) = (u64::from(port), timestamp);
         machine.run(self.prepare, packet);

@@ -105,7 +105,7 @@ impl Pipeline {
     /// already, and the cells that it uses are fetched from memory meanwhile. This changes nothing but the time that
     /// ingress takes, whatever happens before; if it is not as was said, ingress starts over.
     #[inline]
-    pub fn anticipate(&mut self, packet: &mut Packet, port: u16, timestamp: u64) {
+    pub fn prepare(&mut self, packet: &mut Packet, port: u16, timestamp: u64) {
         let program = &*self.program;
         let packet = &mut packet.0;
         let ours = packet.owner == FRESH && packet.start as usize == program.headroom;

@@ -78,7 +78,7 @@ fn pass(
     meta: &EgressMeta,
 ) -> (Forward, Option<Vec<u8>>, Option<Vec<u8>>) {
     let mut packet = pool.packet(frame);
-    pipeline.anticipate(&mut packet, 1, 0);
+    pipeline.prepare(&mut packet, 1, 0);
     let verdict = pipeline.ingress(&mut packet, 1, 1_000);
     if verdict.clone.is_some() {
         let mut copy = pool.take(0);

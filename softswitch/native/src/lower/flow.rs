@@ -144,7 +144,7 @@ impl Lowering<'_, '_> {
             self.b.switch_to_block(block);
             (self.at, self.shape) = (at, shape);
             if leads == Leads::General {
-                self.settle_all();
+                self.flush_all_pending_stores();
                 let block = self.general_block(at);
                 self.jump(block);
                 continue;

@@ -127,11 +127,11 @@ impl Lowering<'_, '_> {
             Op::Store8 { s, header, byte } => self.store(s, header, byte, 8),
             Op::StoreBytes { s, header, byte, count } => self.store(s, header, byte, u32::from(count)),
             Op::StoreBits { s, at, count } => {
-                self.settle(at.header);
+                self.flush_pending_stores(at.header);
                 self.if_valid(at.header, |l| l.store_bits(s, at, u32::from(count)))
             }
             Op::StoreWide { s, at } => {
-                self.settle(at.header);
+                self.flush_pending_stores(at.header);
                 self.if_valid(at.header, |l| l.store_wide(s, at));
             }
             Op::AddHeader { header } => match self.shape.headers.of(header) {
@@ -143,7 +143,7 @@ impl Lowering<'_, '_> {
                     self.branch(valid, next, add);
                     self.b.switch_to_block(add);
                     self.add_header(header);
-                    self.settle(header);
+                    self.flush_pending_stores(header);
                     self.jump(next);
                     self.b.switch_to_block(next);
                     self.shape.set(header, Some(true), self.home(header));
@@ -183,7 +183,7 @@ impl Lowering<'_, '_> {
         let value = match self.input_not_stored(header, byte, count) {
             Some(value) => value,
             None => {
-                self.settle_some(header, byte, count);
+                self.flush_some_pending_stores(header, byte, count);
                 let address = self.header_address(header);
                 self.load_bytes(address, i32::from(byte), count)
             }
@@ -197,7 +197,7 @@ impl Lowering<'_, '_> {
 
     /// 16 bytes of a header, shifted right and cut to `bits`: low and high word.
     pub(super) fn wide_window(&mut self, header: u8, byte: u16, shift: u32, bits: u32) -> (Value, Value) {
-        self.settle_some(header, byte, 16);
+        self.flush_some_pending_stores(header, byte, 16);
         let address = self.header_address(header);
         let high = self.load_bytes(address, i32::from(byte), 8);
         let low = self.load_bytes(address, i32::from(byte) + 8, 8);
@@ -278,7 +278,7 @@ impl Lowering<'_, '_> {
 
     /// Writes what is still to be written of a header. Before anything reads it, and not in code that only some
     /// packets come to.
-    pub(super) fn settle(&mut self, header: u8) {
+    pub(super) fn flush_pending_stores(&mut self, header: u8) {
         if self.shape.given >> (header & 63) & 1 == 1 {
             self.shape.given &= !(1 << (header & 63));
             self.store_inputs(header);
@@ -293,22 +293,22 @@ impl Lowering<'_, '_> {
         }
     }
 
-    pub(super) fn settle_all(&mut self) {
-        self.shape.unfinished().for_each(|h| self.settle(h));
+    pub(super) fn flush_all_pending_stores(&mut self) {
+        self.shape.unfinished().for_each(|h| self.flush_pending_stores(h));
     }
 
     /// The same if `count` bytes from `byte` on are concerned.
-    fn settle_some(&mut self, header: u8, byte: u16, count: u32) {
+    fn flush_some_pending_stores(&mut self, header: u8, byte: u16, count: u32) {
         let given = self.shape.given >> (header & 63) & 1 == 1;
         if given || self.shape.zeros(header) & bytes_of(u32::from(byte), count) != 0 {
-            self.settle(header);
+            self.flush_pending_stores(header);
         }
     }
 
     /// Writes `count` bytes of a valid header.
     pub(super) fn write(&mut self, header: u8, byte: u16, count: u32, value: Value) {
         if self.shape.given >> (header & 63) & 1 == 1 {
-            self.settle(header);
+            self.flush_pending_stores(header);
         }
         let address = self.header_address(header);
         self.store_bytes(address, i32::from(byte), count, value);
@@ -318,8 +318,8 @@ impl Lowering<'_, '_> {
 
     fn copy_header(&mut self, to: u8, from: u8) {
         let (bytes, home) = (self.program.headers[usize::from(from)], self.program.homes[usize::from(to)]);
-        self.settle(from);
-        self.settle(to);
+        self.flush_pending_stores(from);
+        self.flush_pending_stores(to);
         let before = self.shape;
         let valid = self.is_valid(from);
         let (then, otherwise, next) = (self.b.create_block(), self.b.create_block(), self.b.create_block());

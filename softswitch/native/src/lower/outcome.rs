@@ -17,7 +17,7 @@ impl Lowering<'_, '_> {
     /// Behind ingress.
     pub(super) fn leave_ingress(&mut self) {
         let (program, fields) = (self.program, &self.program.intrinsics);
-        self.settle_all();
+        self.flush_all_pending_stores();
         self.give_headers();
         let payload = self.payload();
         self.set_field(self.packet, I32, offset_of!(Packet, payload), payload);
@@ -60,7 +60,7 @@ impl Lowering<'_, '_> {
             return self.go(program.code.update);
         };
         self.deparse_if_idle();
-        self.settle_all();
+        self.flush_all_pending_stores();
         self.give_headers();
         for slot in program.left_for_update.clone() {
             self.spill(slot);
@@ -136,7 +136,7 @@ impl Lowering<'_, '_> {
     /// Behind the updates of checksums: headers in a row are sent from where they lie.
     pub(super) fn leave_deparse(&mut self) {
         let program = self.program;
-        self.settle_all();
+        self.flush_all_pending_stores();
         self.give_headers();
         let scattered = self.b.create_block();
         // Where the headers behind start, from the last one to the first. Parsed ones need not be looked at if they are

@@ -25,7 +25,7 @@ impl Lowering<'_, '_> {
     /// Compares constant entries one by one.
     pub(super) fn compare_entries(&mut self, index: usize, rules: &[Rule]) {
         let code = &self.program.tables[index];
-        self.settle_keys(code);
+        self.flush_pending_stores_of_keys(code);
         let miss = self.b.create_block();
         // What all entries ask for is looked at once.
         let shared: Vec<bool> = (0..code.parts.len())

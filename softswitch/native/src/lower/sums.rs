@@ -35,7 +35,7 @@ impl Lowering<'_, '_> {
                 self.spill(*slot);
             }
         }
-        self.settle_all();
+        self.flush_all_pending_stores();
         self.give_headers();
         let payload = self.payload();
         self.set_field(self.packet, I32, offset_of!(Packet, payload), payload);
@@ -194,7 +194,7 @@ impl Lowering<'_, '_> {
         let mut sum = self.constant(0);
         for (header, byte, count) in fields {
             let kind = if count == 4 { I32 } else { I16 };
-            self.settle(header);
+            self.flush_pending_stores(header);
             let address = self.header_address(header);
             let word = self.load_as_it_is(kind, address, byte as i32);
             sum = self.b.ins().iadd(sum, word);

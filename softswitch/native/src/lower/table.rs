@@ -102,7 +102,7 @@ impl Lowering<'_, '_> {
     /// The same for keys of several fields. Often entries look at one of them only, with few bits: then it is the only one
     /// that is read.
     fn find_among(&mut self, code: &TableCode, descriptor: Value) -> Value {
-        self.settle_keys(code);
+        self.flush_pending_stores_of_keys(code);
         let mut from = |offset: usize| self.b.ins().load(I64, entries(), descriptor, offset as i32);
         let handles = from(offset_of!(Descriptor, direct));
         let (word, mask) = (from(offset_of!(Descriptor, word)), from(offset_of!(Descriptor, mask)));
@@ -157,10 +157,10 @@ impl Lowering<'_, '_> {
     }
 
     /// Headers with key fields are complete: these may be read where not all packets come.
-    pub(super) fn settle_keys(&mut self, code: &TableCode) {
+    pub(super) fn flush_pending_stores_of_keys(&mut self, code: &TableCode) {
         for part in &code.parts {
             if let Source::Header { header, .. } | Source::HeaderWide { header, .. } = part.source {
-                self.settle(header);
+                self.flush_pending_stores(header);
             }
         }
     }

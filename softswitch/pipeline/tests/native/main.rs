@@ -252,7 +252,7 @@ fn packets_of_another_pool() {
         for announced in [false, true] {
             let mut packet = PacketPool::new(&twins.program).packet(&frame);
             if announced {
-                pipeline.anticipate(&mut packet, 1, 0);
+                pipeline.prepare(&mut packet, 1, 0);
             }
             let _ = pipeline.egress(&mut packet, &EgressMeta::default());
             assert_eq!(pipeline.deparse(&mut packet), frame);

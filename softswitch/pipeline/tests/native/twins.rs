@@ -88,14 +88,14 @@ fn pass(
     let mut taken = Vec::new();
     match ahead {
         Ahead::Nothing => {}
-        Ahead::OtherPort => pipeline.anticipate(&mut packet, port ^ 1, time),
-        Ahead::OtherTime => pipeline.anticipate(&mut packet, port, time ^ 1),
+        Ahead::OtherPort => pipeline.prepare(&mut packet, port ^ 1, time),
+        Ahead::OtherTime => pipeline.prepare(&mut packet, port, time ^ 1),
         Ahead::OtherBytes => {
             packet.bytes_mut().reverse();
-            pipeline.anticipate(&mut packet, port, time);
+            pipeline.prepare(&mut packet, port, time);
             packet.bytes_mut().copy_from_slice(frame);
         }
-        _ => pipeline.anticipate(&mut packet, port, time),
+        _ => pipeline.prepare(&mut packet, port, time),
     }
     match ahead {
         Ahead::TableChange => taken = take_entries(pipeline),
@@ -109,7 +109,7 @@ fn pass(
             let other = |i: u8| &frame[..frame.len() - frame.len() * usize::from(i) / 9];
             let mut others: Vec<_> = (0..count).map(|i| pool.packet(other(i))).collect();
             for (i, other) in others.iter_mut().enumerate() {
-                pipeline.anticipate(other, port, time);
+                pipeline.prepare(other, port, time);
                 if i % 2 == 1 {
                     let _ = pipeline.ingress(other, port, time);
                 }

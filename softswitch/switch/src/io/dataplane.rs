@@ -176,7 +176,7 @@ impl DataPath {
 
     /// Runs a command if one has come in; returns whether there was one. The next one has its turn after the packets that
     /// arrived meanwhile.
-    pub(super) fn obey(&mut self, commands: &Receiver<Command>) -> bool {
+    pub(super) fn run_one_command(&mut self, commands: &Receiver<Command>) -> bool {
         let command = commands.try_recv();
         command.map(|command| command(self)).is_ok()
     }

@@ -1,6 +1,7 @@
 //! Linux interfaces as ports: AF_PACKET sockets, and the thread that moves frames between them and the switch.
 // SPDX-License-Identifier: Apache-2.0
 mod access;
+mod af_packet;
 mod background;
 mod checksum;
 mod clock;
@@ -11,7 +12,6 @@ mod hold;
 mod launch;
 mod lookahead;
 mod moderation;
-mod plain;
 mod port;
 mod ports;
 mod priority;

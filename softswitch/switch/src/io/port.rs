@@ -121,7 +121,7 @@ struct Wanted {
     ring: bool,
     sender: bool,
     /// By AF_XDP, for frames of that length.
-    express: Option<usize>,
+    af_xdp: Option<usize>,
 }
 
 /// Those that could be opened.
@@ -130,7 +130,7 @@ struct Opened {
     ring: Option<(ReceiveRing, usize)>,
     sender: Option<PacketSocket>,
     /// `Some(None)`: by AF_PACKET from now on.
-    express: Option<Option<XdpSender>>,
+    af_xdp: Option<Option<XdpSender>>,
 }
 
 impl Opened {
@@ -140,7 +140,7 @@ impl Opened {
         Opened {
             ring,
             sender: wanted.sender.then(|| PacketSocket::sender(wanted.index).ok()).flatten(),
-            express: wanted.express.map(|bytes| XdpSender::open(wanted.index, bytes.max(frame_limit)).ok()),
+            af_xdp: wanted.af_xdp.map(|bytes| XdpSender::open(wanted.index, bytes.max(frame_limit)).ok()),
         }
     }
 }
@@ -183,9 +183,9 @@ impl Port {
             express_attempts,
             received: PortCounters::default(),
         };
-        let express = port.wants_express();
+        let af_xdp = port.wants_af_xdp();
         port.adopt(
-            Opened::open(name, ring_settings, Wanted { index, ring: false, sender: false, express }),
+            Opened::open(name, ring_settings, Wanted { index, ring: false, sender: false, af_xdp }),
             &Background::default(),
         );
         Ok(port)
@@ -343,15 +343,15 @@ impl Port {
         };
         let outgrown = mtu(&self.name).is_ok_and(|mtu| frame_limit(mtu) > self.frame_limit);
         let ring = index != self.ring.socket().index() || outgrown;
-        let express = self.wants_express();
+        let af_xdp = self.wants_af_xdp();
         let sender = match &mut self.outlet {
             Outlet::Now(transmitter) => index != transmitter.socket().index(),
             Outlet::Timed(_) | Outlet::Piped(_) => false,
         };
-        if ring || sender || express.is_some() {
+        if ring || sender || af_xdp.is_some() {
             let (give, take) = mpsc::sync_channel(1);
             let (name, settings) = (self.name.clone(), self.ring_settings);
-            let wanted = Wanted { index, ring, sender, express };
+            let wanted = Wanted { index, ring, sender, af_xdp };
             background.run(move || {
                 // If nobody wants it any more, it is closed here.
                 let _ = give.send(Opened::open(&name, settings, wanted));
@@ -377,14 +377,14 @@ impl Port {
         if let Some(socket) = opened.sender {
             transmitter.replace_socket(socket);
         }
-        if let Some(express) = opened.express {
-            transmitter.replace_express(express);
+        if let Some(af_xdp) = opened.af_xdp {
+            transmitter.replace_af_xdp(af_xdp);
         }
     }
 
     /// The frames for which an AF_XDP socket is to be opened, unless there is one or it was tried often enough. Without one
     /// (frames longer than a page, a kernel that has none, a queue that belongs to somebody else) AF_PACKET does.
-    fn wants_express(&mut self) -> Option<usize> {
+    fn wants_af_xdp(&mut self) -> Option<usize> {
         let limit = self.transmitter()?.express_limit();
         if limit.is_some_and(|limit| limit >= self.frame_limit) {
             if self.express_attempts > 0 {

@@ -73,16 +73,19 @@ impl Ports {
 
     /// Leaves the sending on all ports but the one with most to send to the helper, or takes it back.
     #[inline]
-    pub fn relieve(&mut self, busy: bool, now_ns: u64) {
+    pub fn send_by_helper(&mut self, busy: bool, now_ns: u64) {
         if busy && now_ns >= self.relieved_at.unwrap_or(0) + RELIEF_NS {
             let loads = self.list.iter_mut().filter_map(Port::transmitter).map(Transmitter::take_load);
             let busiest = loads.enumerate().max_by_key(|(_, load)| *load).map(|(position, _)| position);
             for (position, transmitter) in self.list.iter_mut().filter_map(Port::transmitter).enumerate() {
-                transmitter.relieve(Some(position) != busiest);
+                transmitter.send_by_helper(Some(position) != busiest);
             }
             self.relieved_at = Some(now_ns);
         } else if !busy && self.relieved_at.take().is_some() {
-            self.list.iter_mut().filter_map(Port::transmitter).for_each(|transmitter| transmitter.relieve(false));
+            self.list
+                .iter_mut()
+                .filter_map(Port::transmitter)
+                .for_each(|transmitter| transmitter.send_by_helper(false));
         }
     }
 

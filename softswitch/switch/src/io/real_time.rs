@@ -16,7 +16,7 @@ const MAINTENANCE_NS: u64 = 250_000_000;
 /// The same while an interface is being opened again.
 const OPENING_NS: u64 = 10_000_000;
 /// A data path that had something to do all this time leaves part of the sending to the helper.
-const BUSY_NS: u64 = 1_000_000;
+const BUSY_AFTER_NS: u64 = 1_000_000;
 
 /// How the loop waits.
 #[derive(Debug, Clone, Copy)]
@@ -40,18 +40,18 @@ pub(super) fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &
     while !data_path.stopped() {
         let now = now_ns();
         let mut worked = forward(&mut data_path, now);
-        worked |= data_path.obey(commands);
+        worked |= data_path.run_one_command(commands);
         if worked {
             last_work = now;
             wakeups.worked(now);
         } else {
             idle_at = now;
         }
-        if real_time != (settings.real_time && wakeups.urgent()) {
+        if real_time != (settings.real_time && wakeups.prompt()) {
             real_time = !real_time;
             set_real_time(real_time);
         }
-        data_path.ports.relieve(now > idle_at + BUSY_NS, now);
+        data_path.ports.send_by_helper(now > idle_at + BUSY_AFTER_NS, now);
         if now >= next_maintenance {
             next_maintenance = now + if data_path.ports.maintain() { OPENING_NS } else { MAINTENANCE_NS };
         }

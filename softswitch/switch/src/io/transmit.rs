@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use narrows_pipeline::{Instance, Packet, PacketPool};
 
+use super::af_packet::AfPacketSender;
 use super::helper::Helper;
-use super::plain::PlainSender;
 use super::socket::PacketSocket;
 use super::xdp::{Sent, XdpSender, PLACES};
 
@@ -45,11 +45,11 @@ pub type Retired = Box<dyn Any + Send>;
 /// Packets on their way into one interface.
 #[derive(Debug)]
 pub struct Transmitter {
-    plain: PlainSender,
-    express: Option<XdpSender>,
+    af_packet: AfPacketSender,
+    af_xdp: Option<XdpSender>,
     /// Not used any more; closing takes the kernel long.
     retired: Vec<Retired>,
-    /// Of both; what was written for `express` counts as sent.
+    /// Of both; what was written for `af_xdp` counts as sent.
     counters: TransmitCounters,
     /// Something else than copies waits.
     urgent: bool,
@@ -67,8 +67,8 @@ impl Transmitter {
     /// Sends on `socket`.
     pub fn new(socket: PacketSocket) -> Self {
         Transmitter {
-            plain: PlainSender::new(socket),
-            express: None,
+            af_packet: AfPacketSender::new(socket),
+            af_xdp: None,
             retired: vec![],
             counters: TransmitCounters::default(),
             urgent: false,
@@ -85,23 +85,23 @@ impl Transmitter {
     }
 
     /// Leaves all sending to the helper, or not.
-    pub fn relieve(&mut self, relieved: bool) {
+    pub fn send_by_helper(&mut self, relieved: bool) {
         self.relieved = relieved;
     }
 
     /// Sends on another socket from now on, as after the interface was made anew.
     pub fn replace_socket(&mut self, socket: PacketSocket) {
-        let old = self.plain.replace_socket(socket);
+        let old = self.af_packet.replace_socket(socket);
         self.retired.push(Box::new(old));
-        self.replace_express(None);
+        self.replace_af_xdp(None);
     }
 
     /// Sends by this AF_XDP socket from now on, if there is one. What the old one did not send is counted as refused.
-    pub fn replace_express(&mut self, express: Option<XdpSender>) {
-        let unsent = self.express.as_ref().map_or(0, |express| express.outlet().waiting().0);
+    pub fn replace_af_xdp(&mut self, af_xdp: Option<XdpSender>) {
+        let unsent = self.af_xdp.as_ref().map_or(0, |af_xdp| af_xdp.outlet().waiting().0);
         self.counters = self.counters();
         self.counters.errors += unsent;
-        if let Some(old) = std::mem::replace(&mut self.express, express) {
+        if let Some(old) = std::mem::replace(&mut self.af_xdp, af_xdp) {
             self.retired.push(Box::new(old));
         }
         (self.urgent, self.blocked, self.waiting_since) = (false, false, None);
@@ -114,19 +114,19 @@ impl Transmitter {
 
     /// The AF_PACKET socket.
     pub fn socket(&self) -> &PacketSocket {
-        self.plain.socket()
+        self.af_packet.socket()
     }
 
     /// Longest frame that can be sent by AF_XDP, if that is in use.
     pub fn express_limit(&self) -> Option<usize> {
-        self.express.as_ref().map(XdpSender::frame_limit)
+        self.af_xdp.as_ref().map(XdpSender::frame_limit)
     }
 
     /// Counters so far.
     pub fn counters(&self) -> TransmitCounters {
         let mut counters = self.counters;
-        if let Some(express) = &self.express {
-            let (refused, waiting) = (express.outlet().refused(), express.outlet().waiting());
+        if let Some(af_xdp) = &self.af_xdp {
+            let (refused, waiting) = (af_xdp.outlet().refused(), af_xdp.outlet().waiting());
             counters.packets -= refused.0 + waiting.0;
             counters.bytes -= refused.1 + waiting.1;
             counters.drops += refused.0;
@@ -137,7 +137,7 @@ impl Transmitter {
     /// When to call [`Transmitter::flush`] at the latest; `None` if nothing waits.
     #[inline]
     pub fn due(&self, now_ns: u64) -> Option<u64> {
-        let waits = self.plain.is_pending() || self.urgent;
+        let waits = self.af_packet.is_pending() || self.urgent;
         let copies = self.waiting_since.map(|since| since + PATIENCE_NS);
         waits.then_some(now_ns + RETRY_NS).or(copies)
     }
@@ -145,8 +145,8 @@ impl Transmitter {
     /// Adds a packet; sends when a batch is full.
     #[inline]
     pub fn push(&mut self, packet: Box<Packet>, pool: &mut PacketPool, helper: &Helper) {
-        if self.express.is_none() {
-            self.plain.push(packet, pool, &mut self.counters);
+        if self.af_xdp.is_none() {
+            self.af_packet.push(packet, pool, &mut self.counters);
             return;
         }
         if self.write(packet.bytes()) {
@@ -155,7 +155,7 @@ impl Transmitter {
             self.load += u64::from(!copy);
         }
         pool.give(packet);
-        if self.express.as_ref().is_some_and(|express| express.unpublished() as usize >= BATCH) {
+        if self.af_xdp.as_ref().is_some_and(|af_xdp| af_xdp.unpublished() as usize >= BATCH) {
             self.dispatch(helper);
         }
     }
@@ -164,14 +164,14 @@ impl Transmitter {
     /// Returns whether it has taken time for the latter.
     #[inline]
     pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool, helper: &Helper) -> bool {
-        if self.plain.is_pending() {
-            self.plain.flush(pool, &mut self.counters);
+        if self.af_packet.is_pending() {
+            self.af_packet.flush(pool, &mut self.counters);
         }
-        let Some(express) = &mut self.express else {
+        let Some(af_xdp) = &mut self.af_xdp else {
             return false;
         };
-        if express.unpublished() > 0 {
-            express.publish();
+        if af_xdp.unpublished() > 0 {
+            af_xdp.publish();
         } else if !self.urgent && self.waiting_since.is_none() {
             return false;
         }
@@ -184,14 +184,14 @@ impl Transmitter {
             self.send();
             return false;
         }
-        express.reclaim();
-        let pending = express.outlet().pending();
+        af_xdp.reclaim();
+        let pending = af_xdp.outlet().pending();
         if pending == 0 {
             self.waiting_since = None;
             return false;
         }
         let since = *self.waiting_since.get_or_insert(now_ns);
-        let delegated = express.outlet().delegated.load(Ordering::Acquire);
+        let delegated = af_xdp.outlet().delegated.load(Ordering::Acquire);
         if !delegated && u64::from(pending) * SENDING_NS < idle_ns {
             self.waiting_since = Some(now_ns);
             self.send();
@@ -204,17 +204,17 @@ impl Transmitter {
         false
     }
 
-    /// Writes a frame for `express`; sends what is before it if there is no room.
+    /// Writes a frame for `af_xdp`; sends what is before it if there is no room.
     #[inline]
     fn write(&mut self, frame: &[u8]) -> bool {
-        let Some(express) = &mut self.express else {
+        let Some(af_xdp) = &mut self.af_xdp else {
             return false;
         };
-        if frame.len() < MIN_FRAME || frame.len() > express.frame_limit() {
+        if frame.len() < MIN_FRAME || frame.len() > af_xdp.frame_limit() {
             self.counters.errors += 1;
             return false;
         }
-        if express.push(frame) || self.make_room() && self.express.as_mut().is_some_and(|express| express.push(frame)) {
+        if af_xdp.push(frame) || self.make_room() && self.af_xdp.as_mut().is_some_and(|af_xdp| af_xdp.push(frame)) {
             self.counters.packets += 1;
             self.counters.bytes += frame.len() as u64;
             return true;
@@ -226,41 +226,41 @@ impl Transmitter {
     /// All places are used: takes back what was sent, and sends. False: the interface is full.
     #[cold]
     fn make_room(&mut self) -> bool {
-        if let Some(express) = &mut self.express {
-            express.reclaim();
-            if express.is_full() && !self.blocked {
-                express.publish();
+        if let Some(af_xdp) = &mut self.af_xdp {
+            af_xdp.reclaim();
+            if af_xdp.is_full() && !self.blocked {
+                af_xdp.publish();
                 self.send();
             }
         }
-        self.express.as_ref().is_some_and(|express| !express.is_full())
+        self.af_xdp.as_ref().is_some_and(|af_xdp| !af_xdp.is_full())
     }
 
     /// Shows the kernel what was written, and sends it or has it sent.
     fn dispatch(&mut self, helper: &Helper) {
-        let Some(express) = &mut self.express else {
+        let Some(af_xdp) = &mut self.af_xdp else {
             return;
         };
-        express.publish();
-        if self.urgent && !self.relieved || !helper.delegate(express.outlet()) {
+        af_xdp.publish();
+        if self.urgent && !self.relieved || !helper.delegate(af_xdp.outlet()) {
             self.send();
             return;
         }
-        express.reclaim();
-        self.urgent &= express.outlet().pending() > 0;
+        af_xdp.reclaim();
+        self.urgent &= af_xdp.outlet().pending() > 0;
     }
 
     /// Sends what was published.
     fn send(&mut self) {
-        let Some(express) = &mut self.express else {
+        let Some(af_xdp) = &mut self.af_xdp else {
             return;
         };
-        match express.outlet().send(CALLS) {
+        match af_xdp.outlet().send(CALLS) {
             Sent::All => (self.urgent, self.waiting_since) = (false, None),
             Sent::Part | Sent::Blocked => self.blocked = true,
-            // Down or gone: the plain socket counts errors until the port opens another one.
-            Sent::Failed => return self.replace_express(None),
+            // Down or gone: the AF_PACKET socket counts errors until the port opens another one.
+            Sent::Failed => return self.replace_af_xdp(None),
         }
-        express.reclaim();
+        af_xdp.reclaim();
     }
 }

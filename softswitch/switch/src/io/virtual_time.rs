@@ -51,7 +51,7 @@ pub(super) fn run(
         data_path.pass_digests();
         data_path.ports.launch(clock, horizon, data_path.switch.pool());
         // Nobody has to wait: time stands still.
-        while data_path.obey(commands) {}
+        while data_path.run_one_command(commands) {}
         if data_path.stopped() {
             return;
         }

@@ -9,7 +9,7 @@ const SPIN_NS: u64 = WINDOW_NS / 5;
 const MIN_SPIN_NS: u64 = 5_000;
 /// A thread that is awake for more than this much of each window is no longer put before all others: the kernel takes the
 /// processor from a real-time thread for milliseconds when others have waited for long...
-const BUSY_NS: u64 = WINDOW_NS / 5 * 2;
+const BUSY_OF_WINDOW_NS: u64 = WINDOW_NS / 5 * 2;
 /// ...until it is awake for less than this.
 const CALM_NS: u64 = WINDOW_NS / 10 * 3;
 /// Windows in a row that decide about that.
@@ -27,7 +27,7 @@ pub struct Wakeups {
     asleep_ns: u64,
     spun_ns: u64,
     last_idle: Option<u64>,
-    urgent: bool,
+    prompt: bool,
     windows: u32,
 }
 
@@ -41,7 +41,7 @@ impl Wakeups {
             asleep_ns: 0,
             spun_ns: 0,
             last_idle: None,
-            urgent: true,
+            prompt: true,
             windows: 0,
         }
     }
@@ -50,7 +50,7 @@ impl Wakeups {
     #[inline]
     pub fn margin_ns(&self) -> u64 {
         // A thread among others is woken up the sooner the more it has slept.
-        if self.spun_ns > SPIN_NS || !self.urgent {
+        if self.spun_ns > SPIN_NS || !self.prompt {
             self.margin_ns.min(MIN_SPIN_NS)
         } else {
             self.margin_ns
@@ -59,8 +59,8 @@ impl Wakeups {
 
     /// True if the thread should run before all others.
     #[inline]
-    pub fn urgent(&self) -> bool {
-        self.urgent
+    pub fn prompt(&self) -> bool {
+        self.prompt
     }
 
     /// The thread has found something to do.
@@ -103,10 +103,10 @@ impl Wakeups {
         // A sleep may have lasted longer than the window.
         let length = now_ns - self.window_start;
         let awake_ns = (length - self.asleep_ns.min(length)) * WINDOW_NS / length;
-        let changes = if self.urgent { awake_ns > BUSY_NS } else { awake_ns < CALM_NS };
+        let changes = if self.prompt { awake_ns > BUSY_OF_WINDOW_NS } else { awake_ns < CALM_NS };
         self.windows = if changes { self.windows + 1 } else { 0 };
         if self.windows >= WINDOWS {
-            self.urgent = !self.urgent;
+            self.prompt = !self.prompt;
             self.windows = 0;
         }
         (self.window_start, self.asleep_ns, self.spun_ns) = (now_ns, 0, 0);
@@ -168,11 +168,11 @@ mod tests {
         work(&mut wakeups, &mut now, 5);
         sleep(&mut wakeups, &mut now, 200, |_| 0);
         work(&mut wakeups, &mut now, 9);
-        assert!(wakeups.urgent(), "two short bursts");
+        assert!(wakeups.prompt(), "two short bursts");
         work(&mut wakeups, &mut now, 2);
-        assert!(!wakeups.urgent(), "always busy");
+        assert!(!wakeups.prompt(), "always busy");
         assert!(wakeups.margin_ns() <= MIN_SPIN_NS);
         sleep(&mut wakeups, &mut now, 1_500, |_| 0);
-        assert!(wakeups.urgent(), "mostly asleep again");
+        assert!(wakeups.prompt(), "mostly asleep again");
     }
 }

@@ -186,7 +186,7 @@ impl Run {
 
     /// Makes the frame ready that comes next of all inputs, and has the switch ask for what it will need.
     #[inline(always)]
-    fn anticipate(&mut self) {
+    fn prepare(&mut self) {
         let Some((time_ns, position)) = self.heads.first() else {
             return;
         };
@@ -196,7 +196,7 @@ impl Run {
         let port = source.port;
         let following = source.prepare(self.switch.pool(), self.view);
         if let (Some(following), Some(forwarding)) = (following, self.switch.forwarding()) {
-            forwarding.pipeline.anticipate(following, port, time_ns);
+            forwarding.pipeline.prepare(following, port, time_ns);
         }
     }
 
@@ -211,7 +211,7 @@ impl Run {
             let port = source.port;
             let packet = source.take(self.switch.pool(), self.view)?;
             self.heads.set(position, source.next_time());
-            self.anticipate();
+            self.prepare();
             if let Some(packet) = packet {
                 self.switch.receive(port, time_ns, packet, &mut self.sinks);
             }

@@ -190,7 +190,7 @@ impl Switch {
     /// earlier `now_ns` counts as the switch's time. Some of what leaves is given to `output` by a later call only.
     #[inline]
     pub fn receive(&mut self, port: u16, now_ns: u64, packet: Box<Packet>, output: &mut impl Output) {
-        self.happen(now_ns, output);
+        self.process_until(now_ns, output);
         self.admit(port, self.now_ns, packet, output);
         self.received += 1;
         if self.received >= EXIT_BATCH {
@@ -201,25 +201,25 @@ impl Switch {
     /// Lets everything happen that is due until `now_ns`.
     #[inline]
     pub fn advance(&mut self, now_ns: u64, output: &mut impl Output) {
-        self.happen(now_ns, output);
+        self.process_until(now_ns, output);
         self.send_due(self.now_ns, output);
     }
 
     /// Lets everything happen until `now_ns` but the sending, on which nothing depends.
     #[inline(always)]
-    fn happen(&mut self, now_ns: u64, output: &mut impl Output) {
+    fn process_until(&mut self, now_ns: u64, output: &mut impl Output) {
         // Nothing but packets asks for what the timer's frames change, so that they need not be waited for.
         while let Some((index, tick_ns)) = self.tm.take_tick(now_ns) {
-            self.process_until(tick_ns, output);
+            self.process_between_ticks(tick_ns, output);
             self.tick(index, tick_ns);
         }
-        self.process_until(now_ns, output);
+        self.process_between_ticks(now_ns, output);
     }
 
     #[inline(always)]
-    fn process_until(&mut self, now_ns: u64, output: &mut impl Output) {
+    fn process_between_ticks(&mut self, now_ns: u64, output: &mut impl Output) {
         if self.loops {
-            self.happen_with_loops(now_ns, output);
+            self.process_with_loops(now_ns, output);
         } else if self.tm.has_start(now_ns) {
             self.start_all(now_ns, output);
         }
@@ -233,7 +233,7 @@ impl Switch {
         }
     }
 
-    fn happen_with_loops(&mut self, now_ns: u64, output: &mut impl Output) {
+    fn process_with_loops(&mut self, now_ns: u64, output: &mut impl Output) {
         // A frame that loops without delay would keep this instant for ever: it continues at the next call.
         let mut loops_left = self.looped.len() + 64;
         loop {

@@ -84,7 +84,7 @@ impl Switch {
         let Some(forwarding) = &self.forwarding else {
             return;
         };
-        if let [Some(near), far] = self.tm.waiting(queue, [1, 3]) {
+        if let [Some(near), far] = self.tm.peek(queue, [1, 3]) {
             forwarding.pipeline.prefetch(near);
             if let Some(far) = far {
                 far.prefetch();

@@ -4,8 +4,8 @@
 /// Highest rate of a link, in bit/s; keeps every product below within 64 bits.
 pub const MAX_RATE_BPS: u64 = 10_000_000_000_000;
 
-/// Bit-nanoseconds per byte: `length * BYTE / rate` is the serialization time in nanoseconds.
-pub(super) const BYTE: u64 = 8 * 1_000_000_000;
+/// Bit-nanoseconds per byte: `length * BIT_NS_PER_BYTE / rate` is the serialization time in nanoseconds.
+pub(super) const BIT_NS_PER_BYTE: u64 = 8 * 1_000_000_000;
 
 /// Finish time of the last packet on the link as an exact fraction: `finish_ns + remainder / rate` nanoseconds.
 ///
@@ -53,7 +53,7 @@ impl ByteClock {
             self.remainder = 0;
         }
         let start_ns = self.finish_ns;
-        let numerator = u64::from(length) * BYTE + self.remainder;
+        let numerator = u64::from(length) * BIT_NS_PER_BYTE + self.remainder;
         if let Some(whole_ns) = numerator.checked_div(self.rate_bps) {
             self.finish_ns = start_ns.saturating_add(whole_ns);
             self.remainder = numerator % self.rate_bps;
@@ -74,9 +74,9 @@ mod tests {
             let mut clock = ByteClock::new(rate);
             let mut bytes = 0u128;
             for length in lengths {
-                prop_assert_eq!(u128::from(clock.start(0, length)), bytes * u128::from(BYTE) / u128::from(rate));
+                prop_assert_eq!(u128::from(clock.start(0, length)), bytes * u128::from(BIT_NS_PER_BYTE) / u128::from(rate));
                 bytes += u128::from(length);
-                prop_assert_eq!(u128::from(clock.finish_ns()), bytes * u128::from(BYTE) / u128::from(rate));
+                prop_assert_eq!(u128::from(clock.finish_ns()), bytes * u128::from(BIT_NS_PER_BYTE) / u128::from(rate));
             }
         }
     }
@@ -92,7 +92,11 @@ mod tests {
                 clock.start(0, length);
                 bytes += u128::from(length);
             }
-            assert_eq!(u128::from(clock.finish_ns()), bytes * u128::from(BYTE) / u128::from(rate), "rate {rate}");
+            assert_eq!(
+                u128::from(clock.finish_ns()),
+                bytes * u128::from(BIT_NS_PER_BYTE) / u128::from(rate),
+                "rate {rate}"
+            );
         }
     }
 

@@ -203,10 +203,10 @@ impl<P> TrafficManager<P> {
         let mut flushed = Vec::new();
         for (number, queue) in self.queues.iter_mut().enumerate() {
             self.starts.set(number, None);
-            while let Some(waiting) = queue.pop_waiting() {
-                queue.count_flushed(waiting.length);
+            while let Some(queued) = queue.pop() {
+                queue.count_flushed(queued.length);
                 self.held -= 1;
-                flushed.push(waiting.packet);
+                flushed.push(queued.packet);
             }
         }
         flushed

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::sync::Arc;
 
-use super::clock::{BYTE, MAX_RATE_BPS};
+use super::clock::{BIT_NS_PER_BYTE, MAX_RATE_BPS};
 use crate::timeline::{Timeline, MAX_STEPS};
 
 /// Bit-nanoseconds per second.
@@ -134,7 +134,7 @@ pub struct Opportunities {
     looped: bool,
 }
 
-const OPPORTUNITY: Work = OPPORTUNITY_BYTES as Work * BYTE as Work;
+const OPPORTUNITY: Work = OPPORTUNITY_BYTES as Work * BIT_NS_PER_BYTE as Work;
 
 impl Opportunities {
     /// Offsets in nanoseconds from the schedule's epoch; the last one is the period of a looped schedule.
@@ -292,7 +292,7 @@ impl Curve {
             Some(Schedule::Opportunities(_)) => (u64::from(length) + TUN_BYTES).saturating_sub(ETHERNET_BYTES),
             _ => length.into(),
         };
-        Work::from(bytes) * Work::from(BYTE)
+        Work::from(bytes) * Work::from(BIT_NS_PER_BYTE)
     }
 
     /// What is offered at the constant rate until then. (An unlimited one counts for nothing: no work is left over from it.)

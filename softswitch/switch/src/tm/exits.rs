@@ -96,7 +96,7 @@ impl Exits {
     /// Takes the next packet of a queue's line.
     pub fn pop<P>(&mut self, queues: &mut [Queue<P>], queue: usize) -> Option<(u64, P)> {
         let position = queues[queue].exit_port;
-        let taken = queues[queue].line.pop_front();
+        let taken = queues[queue].delay_line.pop_front();
         self.refresh(position, queues);
         taken
     }
@@ -114,7 +114,7 @@ impl Exits {
 #[inline]
 fn first<P>(port: &Port, queues: &[Queue<P>]) -> Option<(u64, usize)> {
     let numbers = port.queues.iter().map(|number| usize::from(*number));
-    numbers.filter_map(|number| Some((queues[number].line.front()?.0, number))).min()
+    numbers.filter_map(|number| Some((queues[number].delay_line.front()?.0, number))).min()
 }
 
 /// Takes what is due; returns when the next packet leaves the port.
@@ -122,7 +122,7 @@ fn first<P>(port: &Port, queues: &[Queue<P>]) -> Option<(u64, usize)> {
 fn drain<P>(port: &Port, queues: &mut [Queue<P>], now_ns: u64, take: &mut impl FnMut(u16, u64, P)) -> u64 {
     loop {
         let next = match port.queues[..] {
-            [only] => queues[usize::from(only)].line.front().map(|(exit_ns, _)| (*exit_ns, usize::from(only))),
+            [only] => queues[usize::from(only)].delay_line.front().map(|(exit_ns, _)| (*exit_ns, usize::from(only))),
             _ => first(port, queues),
         };
         let Some((exit_ns, queue)) = next else {
@@ -131,7 +131,7 @@ fn drain<P>(port: &Port, queues: &mut [Queue<P>], now_ns: u64, take: &mut impl F
         if exit_ns > now_ns {
             return exit_ns;
         }
-        if let Some((exit_ns, packet)) = queues[queue].line.pop_front() {
+        if let Some((exit_ns, packet)) = queues[queue].delay_line.pop_front() {
             take(port.number, exit_ns, packet);
         }
     }

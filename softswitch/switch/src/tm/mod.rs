@@ -97,7 +97,7 @@ pub struct TrafficManager<P> {
     queues: Vec<Queue<P>>,
     /// Queue number of (port, priority), or `NO_QUEUE`.
     index: Box<[u16; PORTS * PRIORITIES]>,
-    /// By queue number, when the head of `waiting` starts. Once known that changes only with the link's rate.
+    /// By queue number, when the head of `fifo` starts. Once known that changes only with the link's rate.
     starts: Earliest,
     /// By queue number, when the next frame of its timer is due.
     ticks: Earliest,
@@ -403,7 +403,7 @@ impl<P> TrafficManager<P> {
         let queue = self.queues.get_mut(number)?;
         // What is taken from a queue here, and not started, has cost its link no time: a queue that drops its head goes on with
         // the next one at the same instant.
-        let waited = queue.pop_waiting()?;
+        let waited = queue.pop()?;
         self.held -= 1;
         self.meta = queue.waited(&waited);
         let (managed, start_ns) = (queue.management.is_some(), self.meta.timestamp);
@@ -425,12 +425,12 @@ impl<P> TrafficManager<P> {
 
     /// Packets that wait in a queue, at positions counted from the one to start next. It asks for those behind them meanwhile.
     #[inline]
-    pub fn waiting<const N: usize>(&self, queue: QueueNumber, positions: [usize; N]) -> [Option<&P>; N] {
+    pub fn peek<const N: usize>(&self, queue: QueueNumber, positions: [usize; N]) -> [Option<&P>; N] {
         let queue = self.queues.get(usize::from(queue.0));
-        if let Some(later) = queue.and_then(|queue| queue.waiting(WAITING_AHEAD)) {
+        if let Some(later) = queue.and_then(|queue| queue.peek(WAITING_AHEAD)) {
             narrows_pipeline::prefetch(later);
         }
-        positions.map(|position| Some(&queue?.waiting(position)?.packet))
+        positions.map(|position| Some(&queue?.peek(position)?.packet))
     }
 }
 

@@ -102,7 +102,7 @@ pub enum FlowCause {
 
 /// A packet that waits, and what it found on arrival, as telemetry will carry it. As small as can be: a long queue has left the
 /// processor's caches.
-pub(super) struct Waiting<P> {
+pub(super) struct Queued<P> {
     pub packet: P,
     pub enqueue_ns: u64,
     pub length: u32,
@@ -146,18 +146,18 @@ pub(super) struct Queue<P> {
     pub limit_packets: u64,
     epoch: u64,
     /// The epoch as telemetry carries it.
-    stamp: u16,
+    telemetry_epoch: u16,
     pub shaper: Shaper,
     /// A full queue drops its oldest packets, not the newest.
     pub head_drop: bool,
     /// The program manages it.
     pub management: Option<Management>,
-    waiting: VecDeque<Waiting<P>>,
+    fifo: VecDeque<Queued<P>>,
     /// Holds what waits in its place, where several queues share the link.
     scheduler: Option<Box<Scheduler<P>>>,
     pub depth_bytes: u64,
     /// In service or delayed: exit time (ascending) and packet.
-    pub line: VecDeque<(u64, P)>,
+    pub delay_line: VecDeque<(u64, P)>,
     /// The packet that started last, and when its last bit has passed the link.
     last: Placed,
     finish_ns: u64,
@@ -181,9 +181,9 @@ struct Placed {
 }
 
 #[cfg(test)]
-impl<P> Waiting<P> {
+impl<P> Queued<P> {
     pub fn of(packet: P, length: u32) -> Self {
-        Waiting { packet, enqueue_ns: 0, length, depth_bytes: 0, depth_packets: 0, epoch: 0, rid: 0 }
+        Queued { packet, enqueue_ns: 0, length, depth_bytes: 0, depth_packets: 0, epoch: 0, rid: 0 }
     }
 }
 
@@ -199,14 +199,14 @@ impl<P> Queue<P> {
             limit_bytes: 0,
             limit_packets,
             epoch: 1,
-            stamp: telemetry_epoch(1),
+            telemetry_epoch: telemetry_epoch(1),
             shaper: Shaper::default(),
             head_drop: false,
             management: None,
-            waiting: VecDeque::new(),
+            fifo: VecDeque::new(),
             scheduler: None,
             depth_bytes: 0,
-            line: VecDeque::new(),
+            delay_line: VecDeque::new(),
             last: Placed::default(),
             finish_ns: 0,
             copy: None,
@@ -220,7 +220,7 @@ impl<P> Queue<P> {
     #[inline]
     pub fn depth_packets(&self) -> u64 {
         match &self.scheduler {
-            None => self.waiting.len() as u64,
+            None => self.fifo.len() as u64,
             Some(scheduler) => scheduler.len() as u64,
         }
     }
@@ -241,7 +241,7 @@ impl<P> Queue<P> {
     /// Settings have changed.
     pub fn start_epoch(&mut self) -> u64 {
         self.epoch += 1;
-        self.stamp = telemetry_epoch(self.epoch);
+        self.telemetry_epoch = telemetry_epoch(self.epoch);
         self.epoch
     }
 
@@ -338,14 +338,14 @@ impl<P> Queue<P> {
             rid,
             timestamp: now_ns,
             enq_timestamp: now_ns as u32,
-            epoch: self.stamp,
+            epoch: self.telemetry_epoch,
             ..EgressMeta::default()
         }
     }
 
     /// The same of a packet that has waited, and is to start now.
     #[inline(always)]
-    pub fn waited(&self, waited: &Waiting<P>) -> EgressMeta {
+    pub fn waited(&self, waited: &Queued<P>) -> EgressMeta {
         let start_ns = self.shaper.free_ns();
         EgressMeta {
             port: self.port,
@@ -391,7 +391,7 @@ impl<P> Queue<P> {
     #[inline(always)]
     pub fn start_idle(&mut self, now_ns: u64, length: u32) -> Option<u64> {
         let fits = self.limit_bytes == 0 || u64::from(length) <= self.limit_bytes;
-        if !self.plain || !self.waiting.is_empty() || !fits {
+        if !self.plain || !self.fifo.is_empty() || !fits {
             return None;
         }
         if self.management.is_some() {
@@ -418,7 +418,7 @@ impl<P> Queue<P> {
         self.last.jitter_ns = delay.jitter_ns();
         self.last.exit_ns = exit_ns(delay, self.finish_ns, self.last.jitter_ns, before_ns);
         // Packets that leave later may be there from a time when the line reordered.
-        let overtakes = self.line.back().is_some_and(|(last_ns, _)| *last_ns > self.last.exit_ns);
+        let overtakes = self.delay_line.back().is_some_and(|(last_ns, _)| *last_ns > self.last.exit_ns);
         self.varies = delay.varies() || overtakes;
         self.judge();
         self.last.exit_ns
@@ -441,7 +441,7 @@ impl<P> Queue<P> {
             return self.put_varying(exit_ns, packet);
         }
         self.last.there = true;
-        self.line.push_back((exit_ns, packet));
+        self.delay_line.push_back((exit_ns, packet));
     }
 
     #[cold]
@@ -451,7 +451,7 @@ impl<P> Queue<P> {
             Some(copy) => copy.there = true,
             None => self.last.there = true,
         }
-        insert(&mut self.line, exit_ns, packet);
+        insert(&mut self.delay_line, exit_ns, packet);
     }
 
     /// The delay has changed, of which the packet in service has seen nothing yet.
@@ -468,18 +468,18 @@ impl<P> Queue<P> {
     /// The packet in service passes the link at another time: it moves in the delay line, and its copy with it.
     pub fn move_service(&mut self, finish_ns: u64, delay: &Delay) {
         self.finish_ns = finish_ns;
-        let copy = self.copy.as_mut().map(|copy| (take_out(&mut self.line, copy), copy));
-        let packet = take_out(&mut self.line, &self.last);
-        let mut before_ns = self.line.back().map_or(0, |(exit_ns, _)| *exit_ns);
+        let copy = self.copy.as_mut().map(|copy| (take_out(&mut self.delay_line, copy), copy));
+        let packet = take_out(&mut self.delay_line, &self.last);
+        let mut before_ns = self.delay_line.back().map_or(0, |(exit_ns, _)| *exit_ns);
         self.last.exit_ns = exit_ns(delay, finish_ns, self.last.jitter_ns, before_ns);
         before_ns = before_ns.max(self.last.exit_ns);
         if let Some(packet) = packet {
-            insert(&mut self.line, self.last.exit_ns, packet);
+            insert(&mut self.delay_line, self.last.exit_ns, packet);
         }
         if let Some((packet, copy)) = copy {
             copy.exit_ns = exit_ns(delay, finish_ns, copy.jitter_ns, before_ns);
             if let Some(packet) = packet {
-                insert(&mut self.line, copy.exit_ns, packet);
+                insert(&mut self.delay_line, copy.exit_ns, packet);
             }
         }
     }
@@ -497,7 +497,7 @@ impl<P> Queue<P> {
     pub fn state(&self) -> Option<QueueState> {
         let Management { index, .. } = self.management?;
         let heads = match &self.scheduler {
-            None => [self.waiting.front().map(|waiting| waiting.enqueue_ns), None],
+            None => [self.fifo.front().map(|queued| queued.enqueue_ns), None],
             Some(scheduler) => [scheduler.head_ns(0), scheduler.head_ns(1)],
         };
         Some(QueueState {
@@ -520,10 +520,10 @@ impl<P> Queue<P> {
     #[inline(always)]
     pub fn push_waiting(&mut self, packet: P, arrival: Arrival) {
         let depth_packets = self.depth_packets();
-        let waiting = self.waiting_from_now(packet, arrival);
+        let queued = self.queued_from_now(packet, arrival);
         match &mut self.scheduler {
-            None => self.waiting.push_back(waiting),
-            Some(scheduler) => scheduler.push(arrival.priority - self.priority, arrival.flow, waiting),
+            None => self.fifo.push_back(queued),
+            Some(scheduler) => scheduler.push(arrival.priority - self.priority, arrival.flow, queued),
         }
         let length = arrival.length;
         self.depth_bytes += u64::from(length);
@@ -542,22 +542,22 @@ impl<P> Queue<P> {
 
     #[cold]
     fn pass_scheduler(&mut self, packet: P, arrival: Arrival) -> P {
-        let waiting = self.waiting_from_now(packet, arrival);
+        let queued = self.queued_from_now(packet, arrival);
         match &mut self.scheduler {
-            None => waiting.packet,
-            Some(scheduler) => scheduler.pass(arrival.priority - self.priority, arrival.flow, waiting),
+            None => queued.packet,
+            Some(scheduler) => scheduler.pass(arrival.priority - self.priority, arrival.flow, queued),
         }
     }
 
     #[inline(always)]
-    fn waiting_from_now(&self, packet: P, Arrival { now_ns, length, rid, .. }: Arrival) -> Waiting<P> {
-        Waiting {
+    fn queued_from_now(&self, packet: P, Arrival { now_ns, length, rid, .. }: Arrival) -> Queued<P> {
+        Queued {
             packet,
             enqueue_ns: now_ns,
             length,
             depth_bytes: saturated(self.depth_bytes),
             depth_packets: telemetry_qdepth(self.depth_packets()),
-            epoch: self.stamp,
+            epoch: self.telemetry_epoch,
             rid,
         }
     }
@@ -575,32 +575,32 @@ impl<P> Queue<P> {
                 _ => (0, 1),
             };
             for _ in 0..count {
-                let waiting = match &mut self.scheduler {
-                    None => self.waiting.pop_front(),
+                let queued = match &mut self.scheduler {
+                    None => self.fifo.pop_front(),
                     Some(scheduler) => scheduler.pop_from(from),
                 };
-                if let Some(waiting) = waiting {
-                    self.depth_bytes -= u64::from(waiting.length);
-                    dropped(waiting.packet);
+                if let Some(queued) = queued {
+                    self.depth_bytes -= u64::from(queued.length);
+                    dropped(queued.packet);
                 }
             }
         }
     }
 
     #[inline(always)]
-    pub fn pop_waiting(&mut self) -> Option<Waiting<P>> {
-        let waiting = match &mut self.scheduler {
-            None => self.waiting.pop_front(),
+    pub fn pop(&mut self) -> Option<Queued<P>> {
+        let queued = match &mut self.scheduler {
+            None => self.fifo.pop_front(),
             Some(scheduler) => scheduler.pop(),
         }?;
-        self.depth_bytes -= u64::from(waiting.length);
-        Some(waiting)
+        self.depth_bytes -= u64::from(queued.length);
+        Some(queued)
     }
 
     /// A packet that waits, by its position counted from the one to start next; not told of several queues.
     #[inline]
-    pub fn waiting(&self, position: usize) -> Option<&Waiting<P>> {
-        self.waiting.get(position)
+    pub fn peek(&self, position: usize) -> Option<&Queued<P>> {
+        self.fifo.get(position)
     }
 }
 

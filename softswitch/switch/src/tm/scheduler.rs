@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 
-use super::queue::{telemetry_qdepth, Waiting};
+use super::queue::{telemetry_qdepth, Queued};
 
 /// Queues of one link, at most.
 pub const MAX_LINK_QUEUES: u32 = 1_024;
@@ -36,7 +36,7 @@ pub enum Scheduling {
 
 /// Packets of several queues, in the order in which they start.
 pub(super) struct Scheduler<P> {
-    queues: Vec<VecDeque<Waiting<P>>>,
+    queues: Vec<VecDeque<Queued<P>>>,
     /// Bytes in each.
     bytes: Vec<u64>,
     /// It was to send, and had nothing, since its last packet came.
@@ -90,7 +90,7 @@ impl<P> Scheduler<P> {
 
     /// When the head of a queue arrived.
     pub fn head_ns(&self, queue: usize) -> Option<u64> {
-        self.queues.get(queue)?.front().map(|waiting| waiting.enqueue_ns)
+        self.queues.get(queue)?.front().map(|queued| queued.enqueue_ns)
     }
 
     /// The queue of a packet: `above` is its priority above that of the link's first queue.
@@ -103,7 +103,7 @@ impl<P> Scheduler<P> {
 
     /// The only packet passes its queue. The link was idle when it came: it had asked for a packet in vain, so that what queues
     /// owe each other is forgotten.
-    pub fn pass(&mut self, above: u8, flow: Option<u32>, waiting: Waiting<P>) -> P {
+    pub fn pass(&mut self, above: u8, flow: Option<u32>, queued: Queued<P>) -> P {
         match &mut self.order {
             Order::Coupled { credit, first_credit, .. } => *credit = *first_credit,
             Order::Fair { listed, new, old, .. } => {
@@ -112,9 +112,9 @@ impl<P> Scheduler<P> {
                 }
             }
         }
-        self.push(above, flow, waiting);
+        self.push(above, flow, queued);
         match self.pop() {
-            Some(waiting) => waiting.packet,
+            Some(queued) => queued.packet,
             None => unreachable!("it was pushed"),
         }
     }
@@ -129,12 +129,12 @@ impl<P> Scheduler<P> {
         }
     }
 
-    pub fn push(&mut self, above: u8, flow: Option<u32>, mut waiting: Waiting<P>) {
+    pub fn push(&mut self, above: u8, flow: Option<u32>, mut queued: Queued<P>) {
         let queue = self.queue_of(above, flow);
-        waiting.depth_packets = telemetry_qdepth(self.found_packets(queue));
+        queued.depth_packets = telemetry_qdepth(self.found_packets(queue));
         self.asked_in_vain[queue] = false;
-        self.bytes[queue] += u64::from(waiting.length);
-        self.queues[queue].push_back(waiting);
+        self.bytes[queue] += u64::from(queued.length);
+        self.queues[queue].push_back(queued);
         self.length += 1;
         if let Order::Fair { quantum, deficits, listed, new, .. } = &mut self.order {
             if !listed[queue] {
@@ -145,7 +145,7 @@ impl<P> Scheduler<P> {
     }
 
     /// The packet to start next. It costs its queue nothing before [`Scheduler::charge`].
-    pub fn pop(&mut self) -> Option<Waiting<P>> {
+    pub fn pop(&mut self) -> Option<Queued<P>> {
         let queue = self.next_queue()?;
         self.pop_from(queue)
     }
@@ -215,11 +215,11 @@ impl<P> Scheduler<P> {
     }
 
     /// The oldest packet of a queue.
-    pub fn pop_from(&mut self, queue: usize) -> Option<Waiting<P>> {
-        let waiting = self.queues[queue].pop_front()?;
-        self.bytes[queue] -= u64::from(waiting.length);
+    pub fn pop_from(&mut self, queue: usize) -> Option<Queued<P>> {
+        let queued = self.queues[queue].pop_front()?;
+        self.bytes[queue] -= u64::from(queued.length);
         self.length -= 1;
-        Some(waiting)
+        Some(queued)
     }
 }
 
@@ -233,9 +233,9 @@ mod tests {
 
     fn served(scheduler: &mut Scheduler<usize>, count: usize) -> Vec<usize> {
         let next = |_| {
-            let waiting = scheduler.pop().expect("something waits");
-            scheduler.charge(waiting.length);
-            waiting.packet
+            let queued = scheduler.pop().expect("something waits");
+            scheduler.charge(queued.length);
+            queued.packet
         };
         (0..count).map(next).collect()
     }
@@ -244,16 +244,16 @@ mod tests {
     fn a_new_queue_goes_before_old_ones_and_shares_are_by_bytes() {
         let mut fair = scheduler(Scheduling::Fair { queues: 4, quantum: 1_000, batch: 1 });
         for _ in 0..8 {
-            fair.push(0, Some(0), Waiting::of(0, 1_000));
-            fair.push(0, Some(1), Waiting::of(1, 500));
+            fair.push(0, Some(0), Queued::of(0, 1_000));
+            fair.push(0, Some(1), Queued::of(1, 500));
         }
         // Both are new: each sends until its quantum is spent, and is old then.
         assert_eq!(served(&mut fair, 6), [0, 1, 1, 0, 1, 1]);
-        fair.push(0, Some(2), Waiting::of(2, 100));
+        fair.push(0, Some(2), Queued::of(2, 100));
         assert_eq!(served(&mut fair, 2), [2, 0]);
         // What is longest loses its oldest: 5,000 bytes of queue 0 against 2,000.
         assert_eq!(fair.longest().0, 0);
-        assert_eq!(fair.pop_from(0).map(|waiting| waiting.packet), Some(0));
+        assert_eq!(fair.pop_from(0).map(|queued| queued.packet), Some(0));
         assert_eq!(fair.len(), 4 + 4);
     }
 
@@ -261,8 +261,8 @@ mod tests {
     fn coupled_queues_share_by_their_weight_while_both_have_packets() {
         let mut coupled = scheduler(Scheduling::Coupled { classic_percent: 10, mtu: 1_500 });
         for _ in 0..1_000 {
-            coupled.push(0, None, Waiting::of(0, 1_500));
-            coupled.push(1, None, Waiting::of(1, 1_500));
+            coupled.push(0, None, Queued::of(0, 1_500));
+            coupled.push(1, None, Queued::of(1, 1_500));
         }
         let classic = served(&mut coupled, 1_000).iter().filter(|queue| **queue == 0).count();
         // The first credit, -1.2 MTU x 100, is worth eight of ten packets to the second queue.

@@ -27,12 +27,12 @@ pub(crate) struct Prepared {
 
 /// The last packets that were prepared.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct PreparedPackets {
     next: u64,
     places: [Prepared; PLACES],
 }
 
-impl Ahead {
+impl PreparedPackets {
     /// `words` are kept of a packet.
     pub(crate) fn new(words: usize) -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);

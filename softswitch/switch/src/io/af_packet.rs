@@ -15,17 +15,17 @@ const SEND_BUFFER: libc::c_int = 32 << 20;
 
 /// Packets on their way into one interface.
 #[derive(Debug)]
-pub struct PlainSender {
+pub struct AfPacketSender {
     socket: PacketSocket,
     // Boxed: packets move between queues and pools by pointer.
     #[allow(clippy::vec_box)]
     pending: Vec<Box<Packet>>,
 }
 
-impl PlainSender {
+impl AfPacketSender {
     /// Sends on `socket`.
     pub fn new(socket: PacketSocket) -> Self {
-        let mut sender = PlainSender { socket, pending: Vec::new() };
+        let mut sender = AfPacketSender { socket, pending: Vec::new() };
         sender.enlarge_buffer();
         sender
     }
