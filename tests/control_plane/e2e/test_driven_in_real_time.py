@@ -61,7 +61,8 @@ def test_flows_and_reports_in_real_time(tmp_path: Path) -> None:
         assert flows[f"{name}-1"].start_s == at / 1e9
     for name, at in stopped.items():
         ended_s = flows[f"{name}-1"].ended_s
-        assert ended_s is not None and 0 <= ended_s - at / 1e9 < LATE_S
+        # A sender of datagrams ends with the last of them, of which there is one a millisecond.
+        assert ended_s is not None and -0.001 <= ended_s - at / 1e9 < LATE_S
 
 
 def test_nothing_is_left_of_a_driver_that_fails(tmp_path: Path) -> None:
