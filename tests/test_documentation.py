@@ -120,6 +120,7 @@ def test_pages_made_from_the_program_are_up_to_date() -> None:
     assert check.returncode == 0, check.stdout
 
 
+@pytest.mark.long
 def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

@@ -97,6 +97,7 @@ def test_a_command_for_root(words: list[str], project: Path) -> None:
         assert list((project / "results").glob("*/report.html"))
 
 
+@pytest.mark.long
 @pytest.mark.needs("guest-kernel", SOFTSWITCH, COLLECTOR)
 @pytest.mark.parametrize("words", VIRTUAL, ids=" ".join)
 def test_a_run_in_virtual_time(words: list[str], project: Path) -> None:

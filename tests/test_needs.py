@@ -53,6 +53,7 @@ def line(said: str, name: str) -> str:
     return str(found[0]) if found else ""
 
 
+@pytest.mark.long
 def test_a_missing_packaged_command_is_a_failure(said: str) -> None:
     assert "iperf3 is not installed; fix: scripts/setup.sh test (Debian's package iperf3)" in said
     assert re.match("FAILED|ERROR", line(said, "command"))

@@ -62,6 +62,7 @@ def test_the_repository_is_named_alike() -> None:
     assert all(url.startswith(site) for url in urls.values())
 
 
+@pytest.mark.long
 def test_a_wheel_has_what_the_package_reads(checkout: Path) -> None:
     built = wheel(checkout, None)
     assert Path(str(built.filename)).name == f"narrows-{__version__}-py3-none-any.whl"
@@ -72,6 +73,7 @@ def test_a_wheel_has_what_the_package_reads(checkout: Path) -> None:
         assert f"narrows/data/p4/v1model/{path.name}" in names
 
 
+@pytest.mark.long
 def test_a_wheel_with_programs_is_of_one_kind_of_machine(checkout: Path) -> None:
     """pip installs it where they start, and as programs."""
     for name in PROGRAMS:

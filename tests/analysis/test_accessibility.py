@@ -72,12 +72,14 @@ def live() -> Iterator[LivePage]:
         yield page
 
 
+@pytest.mark.long
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("reader", READERS)
 def test_a_report_has_no_fault(browser: Any, report: Path, reader: str) -> None:
     assert faults(browser, report.as_uri(), reader) == []
 
 
+@pytest.mark.long
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("reader", READERS)
 def test_a_sweeps_page_has_no_fault(browser: Any, swept: Swept, reader: str) -> None:
@@ -103,12 +105,14 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
+@pytest.mark.long
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("reader", READERS)
 def test_a_comparison_has_no_fault(browser: Any, comparison: Path, reader: str) -> None:
     assert faults(browser, comparison.as_uri(), reader) == []
 
 
+@pytest.mark.long
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("reader", READERS)
 def test_long_names_fit_into_a_report(browser: Any, comparison: Path, reader: str) -> None:

@@ -195,6 +195,7 @@ def test_a_run_that_was_cut_short_is_refused(run_directory: Path, tmp_path: Path
         read_side(tmp_path / "cut")
 
 
+@pytest.mark.long
 def test_page_tables_and_figures(sides: tuple[Side, Side], tmp_path: Path) -> None:
     differences = compare(*sides)
     written = write_comparison(*sides, differences, tmp_path / "out", ("csv", "tex", "svg", "pdf"))

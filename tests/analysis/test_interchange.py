@@ -57,6 +57,7 @@ def packets(competition: Competition, tmp_path_factory: pytest.TempPathFactory) 
     return _packets(path)
 
 
+@pytest.mark.long
 def test_every_packet_stands_in_front_of_the_queue_and_behind_it(competition: Competition, packets: Any) -> None:
     _, truth, summary = competition
     rows = truth.rows

@@ -63,6 +63,7 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Trace(rate_bps, departures, dropped, directory / "out", summary, order)
 
 
+@pytest.mark.long
 def test_no_report_is_missing_and_nothing_is_doubted(trace: Trace) -> None:
     assert trace.summary["telemetry"]["reports"] == len(trace.departures) > 20_000
     assert trace.summary["telemetry"]["lost"] == 0

@@ -101,6 +101,7 @@ def _received(run_dir: Path, expected: int) -> tuple[list[bytes], str]:
     return received, result.output
 
 
+@pytest.mark.long
 def test_every_field_of_every_postcard(tmp_path: Path) -> None:
     truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
     rows, count = truth.rows, sum(truth.departures)
@@ -158,6 +159,7 @@ def _portions(capture: bytes, records: int) -> Iterator[bytes]:
             begin = position
 
 
+@pytest.mark.long
 def test_the_collector_sends_one_for_every_report_as_it_comes(tmp_path: Path) -> None:
     binary = find_binary(COLLECTOR)
     assert binary is not None

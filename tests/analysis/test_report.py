@@ -57,6 +57,7 @@ def opened(browser: Any, competition: Competition) -> Iterator[Opened]:
     page.page.close()
 
 
+@pytest.mark.long
 @needs_browser
 def test_numbers_equal_the_summary(opened: Opened, competition: Competition) -> None:
     summary = json.loads((competition[0] / "summary.json").read_text())

@@ -104,6 +104,7 @@ def test_a_heat_map_has_a_cell_a_setting(swept: Swept) -> None:
     assert len(figure.axes[0].texts) == 5
 
 
+@pytest.mark.long
 @needs_browser
 def test_the_page_shows_what_the_summaries_say(swept: Swept, browser: Any) -> None:
     directory, summaries = swept

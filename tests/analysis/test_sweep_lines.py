@@ -104,6 +104,7 @@ def test_rows_are_in_the_order_of_the_values(tmp_path: Path) -> None:
     assert page.index(">1bdp<") < page.index(">2bdp<") < page.index(">4bdp<")
 
 
+@pytest.mark.long
 @needs_browser
 def test_the_page_draws_them(tmp_path: Path, browser: Any) -> None:
     opened = Opened(browser, write_sweep_report(_sweep(tmp_path / "sweep")))

@@ -59,8 +59,8 @@ def test_its_exit_code_becomes_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert [signal.getsignal(number) for number in FORWARDED] == before
 
 
-# What only a run in virtual time needs, whose switch is on the same machine.
-OF_RUNS = {"--pipe"}
+# What only a run gives it: in virtual time, whose switch is on the same machine, and driven from Python.
+OF_RUNS = {"--pipe", "--arrow-file"}
 
 
 def test_collect_offers_every_option_of_the_collector() -> None:
@@ -87,6 +87,7 @@ def test_collect_passes_every_option_on(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert pairs == {*zip(fixed[::2], fixed[1::2], strict=True), *zip(wanted[::2], wanted[1::2], strict=True)}
 
 
+@pytest.mark.long
 def test_a_capture_becomes_series_and_summary(capture: Path, tmp_path: Path) -> None:
     done = narrows("analyze", capture, "--out", tmp_path / "out", "--interval", "250us")
     assert done.returncode == EXIT_OK, done.stderr
@@ -103,6 +104,7 @@ def test_a_capture_becomes_series_and_summary(capture: Path, tmp_path: Path) -> 
     assert sum(flow["drops"] for flow in summary["flows"]) == sum(flow["drops"] for flow in truth["flows"])
 
 
+@pytest.mark.long
 def test_telemetry_gives_what_its_capture_gives(capture: Path, tmp_path: Path) -> None:
     collector("convert", capture, "--out", tmp_path / "telemetry")
     for source, out in ((capture, "a"), (tmp_path / "telemetry", "b")):
@@ -111,6 +113,7 @@ def test_telemetry_gives_what_its_capture_gives(capture: Path, tmp_path: Path) -
     assert first["bottlenecks"] == second["bottlenecks"]
 
 
+@pytest.mark.long
 def test_what_cannot_be_analysed_is_named(capture: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")

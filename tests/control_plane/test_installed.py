@@ -58,6 +58,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_the_wheel_holds_our_packages_and_nothing_else(environment: Path) -> None:
     (wheel,) = (environment / "wheels").iterdir()
     names = zipfile.ZipFile(wheel).namelist()
@@ -89,6 +90,7 @@ def test_an_installed_narrows_runs_an_experiment(environment: Path) -> None:
     assert (environment / "out" / "report.html").is_file()
 
 
+@pytest.mark.long
 @pytest.mark.needs("guest-kernel", SOFTSWITCH, COLLECTOR)
 def test_an_installed_narrows_runs_one_in_virtual_time(environment: Path) -> None:
     """The guest, too, has the installed package and no checkout."""

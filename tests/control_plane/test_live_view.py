@@ -278,6 +278,7 @@ def test_only_this_machine_and_only_by_its_name(live: LivePage) -> None:
         assert connection.getsockname()[0] == connection.getpeername()[0] == "127.0.0.1"
 
 
+@pytest.mark.long
 def test_nothing_stays_when_it_is_over() -> None:
     before = set(threading.enumerate())
     with LivePage() as page:

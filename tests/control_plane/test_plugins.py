@@ -55,6 +55,7 @@ def experiment(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.long
 @pytest.mark.needs("guest-kernel", SOFTSWITCH, COLLECTOR, "ip")
 def test_an_experiment_runs_on_anothers_target(tmp_path: Path, experiment: str) -> None:
     install(tmp_path, "others", TARGET, "[narrows.targets]\nother = others:Other\n")
@@ -67,6 +68,7 @@ def test_an_experiment_runs_on_anothers_target(tmp_path: Path, experiment: str) 
     )
 
 
+@pytest.mark.long
 def test_a_target_that_cannot_be_loaded_is_named_with_whose_it_is(tmp_path: Path, experiment: str) -> None:
     install(tmp_path, "others", "import no_such_module\n", "[narrows.targets]\nother = others:Other\n")
     said = refusal(tmp_path, "check", experiment, "--target", "other")
@@ -88,12 +90,14 @@ def test_a_target_of_a_lab_needs_an_inventory(tmp_path: Path, experiment: str) -
     assert "--inventory: is needed for --target other" in refusal(tmp_path, "run", experiment, "--target", "other")
 
 
+@pytest.mark.long
 def test_a_study_that_cannot_be_loaded_is_named_with_whose_it_is(tmp_path: Path) -> None:
     install(tmp_path, "others", "", "[narrows.studies]\ntiny = others:STUDY\n")
     assert "study tiny: others cannot load others:STUDY: AttributeError" in refusal(tmp_path, "study", "tiny")
     assert "tniy: no such study, did you mean 'tiny'?" in refusal(tmp_path, "study", "tniy")
 
 
+@pytest.mark.long
 def test_experiments_of_anothers_study_are_beside_its_module(tmp_path: Path) -> None:
     """It is found, and so is its experiment, which is not valid here."""
     install(tmp_path, "others", STUDY, "[narrows.studies]\ntiny = others:STUDY\n")

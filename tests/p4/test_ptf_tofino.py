@@ -95,6 +95,7 @@ def case_classes() -> dict[str, ast.ClassDef]:
 SOFT_ONLY = ("ManagedTest", "MemoryTest", "LineTest")
 
 
+@pytest.mark.long
 @pytest.mark.needs("root")
 @pytest.mark.parallel_safe
 def test_the_control_plane_of_every_case_is_accepted() -> None:

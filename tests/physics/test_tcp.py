@@ -57,6 +57,7 @@ def test_the_model_of_reno_has_the_constants_of_theory() -> None:
     assert seen.constant(0.5) == pytest.approx(1.31, rel=SIGMAS * 0.5 / math.sqrt(seen.losses) + 0.01)
 
 
+@pytest.mark.long
 def test_renos_window_follows_the_square_root_of_loss(tmp_path: Path) -> None:
     """Mathis: window = constant / sqrt(p). The tolerance is what chance does to a run of so many rounds."""
     rtt_s, loss, after_s, until_s = 0.1, 0.005, 10, 120
@@ -82,6 +83,7 @@ def test_cubics_window_follows_loss_and_rtt(tmp_path: Path) -> None:
     assert measured == pytest.approx(theory, abs=SIGMAS * deviation)
 
 
+@pytest.mark.long
 def test_short_flows_take_the_rounds_of_slow_start(tmp_path: Path) -> None:
     """Ten segments at first (RFC 6928), twice as many each round: 10 (2^r - 1) segments take r rounds.
 
@@ -101,6 +103,7 @@ def test_short_flows_take_the_rounds_of_slow_start(tmp_path: Path) -> None:
         assert least <= flow["fct_s"] < most, flow["name"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("layer", "overhead"), [("l2", 0), ("l1", 24)])
 def test_goodput_is_the_rate_without_headers(tmp_path: Path, layer: str, overhead: int) -> None:
     """A full link carries rate x payload / (frame + what the layer counts beside it) of payload.

@@ -154,6 +154,7 @@ def test_the_compiled_programs_belong_to_the_sources(tmp_path: Path) -> None:
     assert programs.stale() == []
 
 
+@pytest.mark.long
 def test_pipeline_configuration(connect: Callable[..., Client], probe: Prober) -> None:
     """Each action of SetForwardingPipelineConfig does what the specification says, and no more."""
     client = connect(election_id=next(ELECTION), program="conformance")

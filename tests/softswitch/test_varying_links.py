@@ -52,6 +52,7 @@ def passed(steps: list[tuple[int, int]], period: int, arrived: list[int]) -> lis
     return times
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lengths=st.lists(st.integers(1_000, 300_000), min_size=1, max_size=6),

@@ -66,6 +66,7 @@ def started(log: Path, name: str) -> list[int]:
     return [int(path.name.rpartition("-")[2]) for path in log.glob(f"{name}-*")]
 
 
+@pytest.mark.long
 def test_what_a_killed_worker_had_is_run_again(scheduler: Any, program: Path, tmp_path: Path) -> None:
     log, names = tmp_path / "log", [f"p{number}" for number in range(6)]
     cluster = Cluster(scheduler.scheduler_address)
@@ -109,6 +110,7 @@ def test_a_worker_of_another_version_is_refused() -> None:
     assert "allowed: 0.0.1" in done.problem
 
 
+@pytest.mark.long
 def test_nobody_at_the_address() -> None:
     with pytest.raises(InputError, match=r"--cluster 127\.0\.0\.1:1: .*allowed: HOST:PORT"):
         Cluster("127.0.0.1:1")

@@ -186,6 +186,7 @@ def test_results_of_points_that_are_no_more_are_dropped(script: Any, tmp_path: P
     assert found.machine["kernel"] == "6.1, 7.3.4"
 
 
+@pytest.mark.long
 def test_a_run_that_is_ended_early_loses_nothing(script: Any, tmp_path: Path) -> None:
     """Each point is written at once, beside those of others at work; one that was there stays until then."""
     study, sender = script.find_study("hurtig2018"), replace(this_machine(), release="7.3.4")
@@ -200,6 +201,7 @@ def test_a_run_that_is_ended_early_loses_nothing(script: Any, tmp_path: Path) ->
     assert read_results(path).points == (second, again)
 
 
+@pytest.mark.long
 def test_a_control_of_the_full_variant_has_its_points(script: Any) -> None:
     study = script.find_study("zeynali2024")
     (full,) = script._controls(study, "tbf", "staggered", "full")
@@ -251,6 +253,7 @@ def test_a_trace_has_the_rate(script: Any) -> None:
     assert len(lines) == module.TRACE_MS // 3
 
 
+@pytest.mark.long
 @pytest.mark.needs("bridge-kernel")
 def test_real_flows_through_tbf(script: Any) -> None:
     check_real_flows(script, "tbf")

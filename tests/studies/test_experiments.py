@@ -42,6 +42,7 @@ def test_every_file_belongs_to_a_figure(study: Study) -> None:
     assert set(quick) == files
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
 @pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
 def test_every_point_can_be_planned(study: Study, quick: bool) -> None:
@@ -107,6 +108,7 @@ def test_a_control_s_points_are_those_of_its_statements(study: Study) -> None:
                 assert evaluate(known[statement], points).verdict != "not run here", f"{control.id}: {statement}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
 def test_the_full_variant_has_every_point_that_a_statement_needs(study: Study) -> None:
     """With all measures there, no statement is left without a verdict."""

@@ -26,6 +26,7 @@ DATA: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_no_two_runs_have_a_seed_in_common(study: Any) -> None:
     """Two buffers that never fill would be one run, counted twice."""

@@ -35,6 +35,7 @@ def pages(first: Path) -> str:
     return "".join(page.read_text(encoding="utf-8") for page in (first, *figures))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_the_committed_pages_are_the_code_s(study: Study) -> None:
     made = render(study, DOCS)
@@ -211,6 +212,7 @@ def test_every_claim_has_its_place_and_is_no_quotation(study: Study) -> None:
     assert study.account
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_the_committed_results_are_of_experiments_that_there_are(study: Study) -> None:
     """A point of settings that no longer exist is judged by nobody's rule."""

@@ -64,6 +64,7 @@ def script() -> Any:
     return module
 
 
+@pytest.mark.long
 @pytest.mark.needs("repeatable-kernel")
 def test_a_point_is_made_again_to_the_bit(script: Any, tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()

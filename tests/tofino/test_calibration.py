@@ -91,6 +91,7 @@ def found_on(switch: FakeSwitch, inventory: Inventory, log: Path) -> Findings:
     return asyncio.run(measure(bench, RATES, lambda _: None))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("counted", "overshoot", "latency", "moving"),
     [
@@ -120,6 +121,7 @@ def test_each_answer_of_a_chip_is_found(
     assert switch.state() == before
 
 
+@pytest.mark.long
 def test_a_shaper_with_another_clock_is_told(
     switch: FakeSwitch, inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +157,7 @@ def measured(chip: str, **more: object) -> Calibration:
     return Calibration.model_validate({**data, "latency_ns": 900, **more})
 
 
+@pytest.mark.long
 def test_runs_use_the_calibration_beside_the_inventory(switch: FakeSwitch, tmp_path: Path) -> None:
     """The rate is made up for, the overshoot expected, counters that move anyway are not held against a run."""
     path = tmp_path / "lab.yaml"

@@ -95,6 +95,7 @@ def test_arrays_names_and_flags(client: Client) -> None:
     assert pool.data["size_cells"] == 12_288
 
 
+@pytest.mark.long
 def test_a_register_has_a_number_for_each_pipe(client: Client, switch: FakeSwitch) -> None:
     table = client.schema.part("flow_arrivals", "Register")
     for pipe in (0, 3):

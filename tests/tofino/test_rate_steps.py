@@ -170,6 +170,7 @@ def test_a_step_that_is_refused_ends_the_run(switch: FakeSwitch, inventory: Inve
         run(switch, calibrated(inventory), tmp_path / "audit.jsonl", refused)
 
 
+@pytest.mark.long
 def test_a_calibration_has_the_slowest_of_its_steps(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     async def go() -> int:
         target = TofinoTarget(inventory, tmp_path / "audit.jsonl")

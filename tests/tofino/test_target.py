@@ -253,6 +253,7 @@ def test_a_pool_that_was_full_is_told(switch: FakeSwitch, target: TofinoTarget) 
     do(run())
 
 
+@pytest.mark.long
 def test_an_interrupted_set_up_ends_before_the_switch_is_given_back(switch: FakeSwitch, target: TofinoTarget) -> None:
     """A thread cannot be stopped: what it still writes must not come after the restoration."""
 
@@ -296,6 +297,7 @@ def test_a_tunnel_that_is_not_there_is_a_connection_lost(tmp_path: Path, monkeyp
     session.close()
 
 
+@pytest.mark.long
 def test_per_pipe_values_are_added(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> None:
         async with configured(target):
@@ -309,6 +311,7 @@ def test_per_pipe_values_are_added(switch: FakeSwitch, target: TofinoTarget) -> 
     do(run())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("switch", ["tofino"], indirect=True)
 def test_ten_minutes_at_100_gbit_with_counters_that_wrap(switch: FakeSwitch, target: TofinoTarget) -> None:
     """One flow offers half as much again as the link carries: 2^31 drops are passed, and 2^32 departures."""
@@ -392,6 +395,7 @@ def test_what_is_lost_between_the_switch_and_the_receiver_is_told(
     do(run())
 
 
+@pytest.mark.long
 def test_ports_that_were_added_stay_unless_they_are_not_to(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     """A sweep would train its links again with every run."""
 
@@ -429,6 +433,7 @@ def test_ports_that_were_added_stay_unless_they_are_not_to(switch: FakeSwitch, k
         do(run(TofinoTarget(other, log)))
 
 
+@pytest.mark.long
 def test_readings_with_many_flows_stay_short_and_the_last_one_is_complete(
     switch: FakeSwitch, target: TofinoTarget
 ) -> None:

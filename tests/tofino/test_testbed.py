@@ -116,6 +116,7 @@ def test_machines_are_set_up_read_back_and_put_back(testbed: SshTestbed, machine
     assert {name: facts(machines, name) for name in NAMES} == before
 
 
+@pytest.mark.long
 def test_a_second_run_on_the_same_machines_is_refused(
     testbed: SshTestbed, plan: Plan, inventory: Inventory, machines: Machines, tmp_path: Path
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_killed_run_s_machines_put_themselves_back(testbed: SshTestbed, machin
     assert facts(machines, "alice") == before["alice"]
 
 
+@pytest.mark.long
 def test_a_machine_that_a_run_elsewhere_has_is_not_touched(
     testbed: SshTestbed, plan: Plan, inventory: Inventory, machines: Machines, tmp_path: Path
 ) -> None:
@@ -235,6 +237,7 @@ def test_a_machine_that_ignores_a_setting_fails_the_set_up(
     assert facts(machines, "alice") == before
 
 
+@pytest.mark.long
 def test_processes_run_there_and_heed_signals(testbed: SshTestbed, machines: Machines, tmp_path: Path) -> None:
     testbed.create()
     out = tmp_path / "out"
@@ -331,6 +334,7 @@ def test_a_switch_that_is_off_is_named(inventory: Inventory) -> None:
     assert "systemctl status narrows-switchd" in found["switch: BF Runtime"].problem
 
 
+@pytest.mark.long
 def test_the_switch_is_reached_through_a_tunnel(machines: Machines, tmp_path: Path) -> None:
     """The fake runs behind an sshd; only its loopback has it."""
     serve = (

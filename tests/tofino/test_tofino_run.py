@@ -172,6 +172,7 @@ def lab(machines: Machines, chip: str, tmp_path: Path) -> Iterator[Lab]:
         switch.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chip", ["tofino", "tofino2"])
 def test_a_run_without_telemetry_fails_clearly_and_leaves_everything_as_it_was(lab: Lab, chip: str) -> None:
     code, printed = lab.run()
@@ -205,6 +206,7 @@ WORKLOAD = {
 }
 
 
+@pytest.mark.long
 def test_trains_and_workloads_run_on_the_machines_at_their_times(lab: Lab) -> None:
     train = {"name": "train", "cca": "cubic", "size": "200kB", "repeat": 3, "gap": "100ms", "start": "3s"}
     code, printed = lab.run(flows=[train, {"name": "web", "cca": "reno", "workload": WORKLOAD, "start": "3s"}])
@@ -218,6 +220,7 @@ def test_trains_and_workloads_run_on_the_machines_at_their_times(lab: Lab) -> No
     assert all(0 <= flow["started_s"] - flow["start_s"] < 1 for flow in (flows[0], *flows[3:]))
 
 
+@pytest.mark.long
 def test_a_rate_that_varies_is_recorded_as_it_was_made(lab: Lab) -> None:
     calibration = measured("tofino", rate_step_ns=100_000_000)
     calibration.write(calibration_path(lab.directory / "lab.yaml"))
@@ -236,6 +239,7 @@ def test_a_rate_that_varies_is_recorded_as_it_was_made(lab: Lab) -> None:
     assert applied["rate_bps"] == pytest.approx([5e9, 8e9], rel=5e-3)
 
 
+@pytest.mark.long
 def test_the_delay_line_lives_as_long_as_the_run(lab: Lab) -> None:
     """The cables' bridge does not lead anything through it; `test_delay_line.py` does."""
     mac = "02:00:00:00:00:05"
@@ -254,6 +258,7 @@ def test_the_delay_line_lives_as_long_as_the_run(lab: Lab) -> None:
         lab.machines.remove_nic("dave", "ens2f0")
 
 
+@pytest.mark.long
 @pytest.mark.needs("no-netem")
 def test_a_receiver_without_netem_is_told_before_anything_is_changed(lab: Lab) -> None:
     lab.data["delay"] = {"at": "receiver"}
@@ -263,6 +268,7 @@ def test_a_receiver_without_netem_is_told_before_anything_is_changed(lab: Lab) -
     lab.assert_nothing_was_made()
 
 
+@pytest.mark.long
 def test_a_train_ends_with_the_group_that_it_lasts_until(lab: Lab) -> None:
     train = {"name": "train", "cca": "cubic", "size": "100kB", "repeat": 1000, "gap": "50ms", "until": "bulk"}
     code, printed = lab.run(flows=[{"name": "bulk", "cca": "reno", "duration": "2s"}, train])
@@ -273,6 +279,7 @@ def test_a_train_ends_with_the_group_that_it_lasts_until(lab: Lab) -> None:
     assert bulk["ended_s"] < trains[-1]["ended_s"] < bulk["ended_s"] + 2
 
 
+@pytest.mark.long
 def test_a_switch_that_cannot_be_reached_is_noticed_before_any_machine_is_touched(lab: Lab) -> None:
     lab.data["switch"]["address"] = "127.0.0.1:9"
     visits = [lab.machines.visits(name) for name in HOSTS[:3]]
@@ -283,6 +290,7 @@ def test_a_switch_that_cannot_be_reached_is_noticed_before_any_machine_is_touche
     lab.assert_nothing_was_made()
 
 
+@pytest.mark.long
 def test_an_interrupted_run_is_partial_and_leaves_everything_as_it_was(lab: Lab) -> None:
     process = lab.start(flows=[{"cca": "cubic", "duration": "60s"}])
     wait_until(lambda: "python3" in lab.machines.inside("alice", "ss", "-Htnp"))
@@ -294,6 +302,7 @@ def test_an_interrupted_run_is_partial_and_leaves_everything_as_it_was(lab: Lab)
     lab.assert_restored()
 
 
+@pytest.mark.long
 def test_an_interruption_while_the_switch_is_set_up_leaves_nothing(lab: Lab) -> None:
     process = lab.start()
     wait_until(lab.audit.exists)
@@ -304,6 +313,7 @@ def test_an_interruption_while_the_switch_is_set_up_leaves_nothing(lab: Lab) -> 
     lab.assert_restored()
 
 
+@pytest.mark.long
 def test_a_switch_that_refuses_fails_the_run_and_nothing_is_left(lab: Lab) -> None:
     lab.switch.ask("fail cross_connect")
     code, printed = lab.run()
@@ -323,6 +333,7 @@ def test_machines_are_asked_before_anything_is_changed(lab: Lab) -> None:
     lab.assert_nothing_was_made()
 
 
+@pytest.mark.long
 def test_a_congestion_control_is_looked_for_where_it_is_used(lab: Lab) -> None:
     code, printed = lab.run(flows=[{"cca": "cubic", "duration": "1s"}, {"cca": "nosuch", "duration": "1s"}])
     assert code == EXIT_BAD_INPUT, printed
@@ -330,6 +341,7 @@ def test_a_congestion_control_is_looked_for_where_it_is_used(lab: Lab) -> None:
     lab.assert_nothing_was_made()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("experiment", "says"),
     [

@@ -52,6 +52,7 @@ def packets(path: Path) -> list[tuple[str, int, int, str]]:
     return found
 
 
+@pytest.mark.long
 def test_json_is_all_of_standard_output_and_a_captured_link_is_a_file(tmp_path: Path) -> None:
     made = run(tmp_path, "--json", "--out", "out")
     assert made.returncode == 0, made.stderr

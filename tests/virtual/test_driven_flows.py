@@ -70,6 +70,7 @@ def refused(driven: api.Bed) -> None:
             getattr(driven, verb)(name, at_ns)
 
 
+@pytest.mark.long
 def test_flows_and_reports_of_a_driven_run(tmp_path: Path) -> None:
     """Every packet is where the times that were asked for put it, and was shown when it had left."""
     out = tmp_path / "out"
@@ -167,6 +168,7 @@ def test_what_cannot_be_held_is_refused(tmp_path: Path) -> None:
             bed(tmp_path / "out", experiment, held=held)
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_a_driver_that_fails(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), bed(tmp_path / "out", held=("guest",), reports=True) as driven:
         driven.step("100ms")
@@ -178,6 +180,7 @@ def test_nothing_is_left_of_a_driver_that_fails(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.arrows")) and (tmp_path / "out" / "run.json").exists()
 
 
+@pytest.mark.long
 def test_a_program_is_started(tmp_path: Path) -> None:
     """At its time, which it sees itself: its system calls are charged 200 ns each."""
     experiment = EXPERIMENT | {

@@ -38,6 +38,7 @@ def run(directory: Path, text: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     return reports.assign(left=left, came=left - reports["queue_delay"].astype("int64")), record
 
 
+@pytest.mark.long
 def test_loss_begins_and_ends_at_its_nanosecond(tmp_path: Path) -> None:
     """What arrives at the instant of a change is the last that does not meet it, what arrives a nanosecond later does.
 
@@ -71,6 +72,7 @@ events: [{at: 1s, link: bottleneck, buffer: 60packets}]
     assert depths[early].max() <= 4 * 1514 and depths[~early].max() > 10 * 1514
 
 
+@pytest.mark.long
 def test_links_and_flows_change_at_their_times(tmp_path: Path) -> None:
     """The rate halves, the buffer shrinks, a flow comes and goes: each is seen in the packets."""
     text = """\

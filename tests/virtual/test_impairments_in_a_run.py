@@ -35,6 +35,7 @@ def within(found: int, trials: int, chance: float) -> bool:
     return bool(abs(found - trials * chance) < 4.5 * (trials * chance * (1 - chance)) ** 0.5)
 
 
+@pytest.mark.long
 def test_reordering_is_what_was_set(tmp_path: Path) -> None:
     """Half of the datagrams take 1.5 ms more: one is overtaken by the next one if only the former does, by no other."""
     (tmp_path / "times").write_text("0s\n1.5ms\n")
@@ -52,6 +53,7 @@ def test_in_order_nothing_overtakes(tmp_path: Path) -> None:
     assert (counted["reordered"], counted["lost"]) == (0, 0)
 
 
+@pytest.mark.long
 def test_a_delay_steps_at_its_time_and_copies_arrive_too(tmp_path: Path) -> None:
     """2 s at 5 ms, 1 s at 25 ms: two thirds and a third; one in ten arrives twice, and the switch has seen it once."""
     steps = "delay: {steps: [{at: 0s, delay: 5ms}, {at: 2s, delay: 25ms}]}, duplication: 10%"
@@ -65,6 +67,7 @@ def test_a_delay_steps_at_its_time_and_copies_arrive_too(tmp_path: Path) -> None
     assert delays["p95"] == pytest.approx(delays["max"], abs=CARD_S)
 
 
+@pytest.mark.long
 def test_bursts_of_loss_are_no_drops_of_the_queue(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, "loss: {gilbert_elliott: {p: 2%, r: 18%}}", 4)
     counted = flow["datagrams"]

@@ -103,6 +103,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert run["started"] < run["ended"] and run["started"][:4] == time.strftime("%Y", time.gmtime())
 
 
+@pytest.mark.long
 def test_a_queue_of_twelve_seconds(tmp_path: Path) -> None:
     """Depth over rate is the wait, for every packet, beyond 2^32 ns as below: up to 1000 x 1514 x 8 / 10^6 = 12.1 s."""
     settings = "{rate: 1Mbit, buffer: 1000packets, rtt: 100ms}"
@@ -119,6 +120,7 @@ def test_a_queue_of_twelve_seconds(tmp_path: Path) -> None:
     assert delay["max"] == pytest.approx(float(data["queue_delay"].max()) / 1e9, abs=1e-9)
 
 
+@pytest.mark.long
 def test_a_sweep_side_by_side(tmp_path: Path) -> None:
     process = start(tmp_path, SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp]}\n", options=("--jobs", "2"))
     assert process.wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
@@ -126,6 +128,7 @@ def test_a_sweep_side_by_side(tmp_path: Path) -> None:
     assert [run["status"] for run in runs] == ["complete"] * 2
 
 
+@pytest.mark.long
 def test_the_page_has_all_runs_of_a_sweep(tmp_path: Path) -> None:
     sweep = "sweep: {bottleneck.buffer: [1bdp, 2bdp]}\n"
     process = start(tmp_path, SHORT.replace("1s}", "4s}") + sweep, options=("--jobs", "2", "--live"))
@@ -149,6 +152,7 @@ def test_the_page_has_all_runs_of_a_sweep(tmp_path: Path) -> None:
     assert events[-1]["kind"] == "end"
 
 
+@pytest.mark.long
 def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
     text = SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp, 3bdp, 4bdp, 5bdp]}\n"
 
@@ -177,6 +181,7 @@ def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
     assert not any(str(tmp_path) in path.read_text() for path in kernels.runs().glob("*.json"))
 
 
+@pytest.mark.long
 def test_a_sweep_on_a_cluster(tmp_path: Path) -> None:
     distributed = importlib.import_module("distributed")
     text = SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp]}\n"
@@ -208,6 +213,7 @@ def test_a_run_on_bmv2(tmp_path: Path) -> None:
     assert abs(gaps_us.mean() - 1e6 / run["links"][0]["rate_packets_s"]) < 0.01
 
 
+@pytest.mark.long
 @pytest.mark.needs("repeatable-kernel")
 def test_two_runs_with_one_seed_are_equal(tmp_path: Path) -> None:
     flows = "flows: [{cca: bbr, duration: 1s}, {cca: cubic, duration: 1s}]"
@@ -222,6 +228,7 @@ def test_two_runs_with_one_seed_are_equal(tmp_path: Path) -> None:
     assert written[0] == written[1]
 
 
+@pytest.mark.long
 def test_a_card_that_holds_frames_has_them_acknowledged_in_bursts(tmp_path: Path) -> None:
     card = "telemetry: {acks: true}\nhosts: {rx_usecs: 10000, rx_frames: 64, offloads: [gro]}\n"
     assert start(tmp_path, SHORT + card).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
@@ -235,6 +242,7 @@ def test_a_card_that_holds_frames_has_them_acknowledged_in_bursts(tmp_path: Path
     assert run["virtual_time"]["hosts"]["interrupts"] == {"usecs": 10000, "frames": 64}
 
 
+@pytest.mark.long
 def test_a_card_that_joins_segments_has_them_acknowledged_together(tmp_path: Path) -> None:
     text = "name: fast\nbottleneck: {rate: 1Gbit, buffer: 1bdp, rtt: 10ms}\nflows: [{cca: cubic, size: 30MB}]\n"
     acknowledgements, packets = {}, {}
@@ -255,6 +263,7 @@ def test_a_card_that_joins_segments_has_them_acknowledged_together(tmp_path: Pat
     assert packets["joined"] > 14 * acknowledgements["joined"]
 
 
+@pytest.mark.long
 def test_what_the_switch_holds_lies_together(tmp_path: Path) -> None:
     """Pages that do not are a mapping each on the machine, which allows 65,530 a process: 30,000 here."""
     text = "name: fast\nbottleneck: {rate: 10Gbit, buffer: 1bdp, rtt: 20ms}\nmtu: 9000\n"
@@ -269,6 +278,7 @@ def test_what_the_switch_holds_lies_together(tmp_path: Path) -> None:
     assert 1_000 < greatest < 10_000
 
 
+@pytest.mark.long
 def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)
     kernel = until_traffic(process, tmp_path)
@@ -279,6 +289,7 @@ def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
     assert start_time(kernel) is None
 
 
+@pytest.mark.long
 def test_a_killed_guest_is_a_failed_run(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)
     kernel = until_traffic(process, tmp_path)
@@ -290,6 +301,7 @@ def test_a_killed_guest_is_a_failed_run(tmp_path: Path) -> None:
     assert inside and all(start_time(pid) is None for pid in inside)
 
 
+@pytest.mark.long
 def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -304,6 +316,7 @@ def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
     assert re.search(r"the guest's time stood still at \d+\.\d+ s while it computed for \d+ s .* narrows-softswi", said)
 
 
+@pytest.mark.long
 def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
     spin = script(tmp_path / "spin", "while :; do :; done")
     before = (
@@ -316,6 +329,7 @@ def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
     assert re.search(r"the guest's time stood still at \d+\.\d+ s while it computed for \d+ s .* spin", said), said
 
 
+@pytest.mark.long
 def test_a_killed_narrows_takes_its_guest_with_it(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)
     kernel = until_traffic(process, tmp_path)

@@ -114,6 +114,7 @@ EDGES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @NEEDS
 @pytest.mark.parametrize("link", EDGES.values(), ids=EDGES)
 def test_runs_at_the_edges_obey_the_laws(tmp_path: Path, link: dict[str, Any]) -> None:
@@ -121,6 +122,7 @@ def test_runs_at_the_edges_obey_the_laws(tmp_path: Path, link: dict[str, Any]) -
     assert run({"name": "edge", "bottleneck": link, "flows": [flow]}, tmp_path)[0] == "ran"
 
 
+@pytest.mark.long
 @given(experiments())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_what_is_refused_says_why(data: dict[str, Any]) -> None:

@@ -57,6 +57,7 @@ def delivered(stamps_ms: list[int], packets: list[tuple[int, int]]) -> Iterator[
         yield begins
 
 
+@pytest.mark.long
 def test_packets_leave_at_the_opportunities_of_a_trace(tmp_path: Path) -> None:
     stamps = sorted([0, 1, 1, 1, *range(3, 200, 2), *[210] * 40, *range(400, 600), 777, 777, 1000])
     (tmp_path / "trace").write_text("".join(f"{stamp}\n" for stamp in stamps))
@@ -99,6 +100,7 @@ def test_a_packet_in_service_when_the_rate_changes_ends_as_the_integral_says(tmp
     assert 0.9 < link["utilization"] <= 1
 
 
+@pytest.mark.long
 def test_a_trace_on_one_of_two_links_with_a_reverse(tmp_path: Path) -> None:
     (tmp_path / "trace").write_text("0.0 6\n0.5 2\n1.0 9\n")
     trace = "{trace: {file: trace, format: pensieve, holds: from}}"

@@ -33,6 +33,7 @@ def run(tmp_path: Path, queue: str, flows: str = CUBIC, form: str = RUN) -> dict
 # Full, the buffer is 300 ms; each law keeps the median near its target, and its drops are its own. RED has no target:
 # two flows that share 50 ms of the link ask for a p of some 10^-3, a twentieth of what it has at `max`: the average
 # stays close to `min`, 25 ms.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("queue", "target_ms"),
     [("codel", 5), ("{kind: pie, target: 10ms}", 10), ("{kind: pi2, ecn: false}", 15), ("red", 25)],
@@ -45,6 +46,7 @@ def test_a_law_keeps_its_delay(tmp_path: Path, queue: str, target_ms: float) -> 
     assert link["utilization"] > 0.97
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("queue", ["{kind: codel, ecn: true}", "{kind: pie, ecn: true}", "fq_codel", "dualpi2"])
 def test_marks_take_the_place_of_drops(tmp_path: Path, queue: str) -> None:
     link = run(tmp_path, queue)
@@ -53,6 +55,7 @@ def test_marks_take_the_place_of_drops(tmp_path: Path, queue: str) -> None:
     assert link["aqm_drops"] == 0 or "pie" in queue
 
 
+@pytest.mark.long
 def test_fair_queues_share_alike_whatever_the_flows_do(tmp_path: Path) -> None:
     """A flow of datagrams at twice the rate of the link has its half of it, and its drops are for want of room."""
     flood = "{udp: {rate: 40Mbit, payload: 1200B}, duration: 8s}"
@@ -62,6 +65,7 @@ def test_fair_queues_share_alike_whatever_the_flows_do(tmp_path: Path) -> None:
     assert link["drops"] > 1000 and link["aqm_drops"] == 0
 
 
+@pytest.mark.long
 def test_a_head_drop_queue_is_no_longer_than_its_buffer(tmp_path: Path) -> None:
     link = run(tmp_path, "head-drop")
     assert link["drops"] > 0 == link["aqm_drops"]

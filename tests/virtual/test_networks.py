@@ -87,6 +87,7 @@ flows:
 """
 
 
+@pytest.mark.long
 def test_a_parking_lot(tmp_path: Path) -> None:
     """The long flow has less than its max-min share of a half, and within what Reno makes of three losses.
 
@@ -130,6 +131,7 @@ flows:
 """
 
 
+@pytest.mark.long
 def test_traffic_both_ways_fills_both_queues_and_compresses_acknowledgements(tmp_path: Path) -> None:
     """Acknowledgements are sent a frame's time apart or more, and leave a queue of data together.
 
@@ -192,6 +194,7 @@ flows:
 """
 
 
+@pytest.mark.long
 def test_the_bottleneck_moves_when_a_flow_joins(tmp_path: Path) -> None:
     """Alone, `through` fills `near` (20 of 30 Mbit/s); then it has to share `far`, where it gets less than 20.
 

@@ -36,6 +36,7 @@ def told(out: Path, number: int) -> dict[str, Any]:
     return flow["application"]
 
 
+@pytest.mark.long
 def test_an_object_arrives_whole_and_in_the_time_of_slow_start(tmp_path: Path) -> None:
     """1 MB at 50 Mbit/s and 40 ms: 691 segments of 1,448 bytes.
 
@@ -71,6 +72,7 @@ def test_an_object_arrives_whole_and_in_the_time_of_slow_start(tmp_path: Path) -
     assert 10 * 1448 <= windows[0] < windows[1] <= 320 * 1448
 
 
+@pytest.mark.long
 def test_what_iperf3_missed_is_what_the_switch_dropped(tmp_path: Path) -> None:
     text = (
         "name: udp\nbottleneck: {rate: 30Mbit, buffer: 0.5bdp, rtt: 40ms}\nflows:\n- {cca: cubic, duration: 3s}\n"
@@ -86,6 +88,7 @@ def test_what_iperf3_missed_is_what_the_switch_dropped(tmp_path: Path) -> None:
     assert summary["bottleneck"]["other_share"] == 0
 
 
+@pytest.mark.long
 def test_the_host_cannot_be_written_and_the_date_is_what_was_asked(tmp_path: Path) -> None:
     say = "id -u; date -u +%F; touch /etc/escaped /usr/escaped; touch /tmp/escaped && echo own"
     text = (
@@ -119,6 +122,7 @@ def test_a_program_that_polls_the_clock_takes_time(tmp_path: Path) -> None:
     assert calls == pytest.approx(0.01 / 201e-9, rel=0.01)
 
 
+@pytest.mark.long
 def test_a_program_that_spins_is_named_and_the_data_are_kept(tmp_path: Path) -> None:
     """Its first second is that of a link that was never idle: 10 Mbit/s, 826 frames of 1,514 bytes."""
     text = (

@@ -42,6 +42,7 @@ def reports(out: Path, origin_ns: int) -> pd.DataFrame:
     return found.assign(left=left, came=left - found["queue_delay"].astype("int64"))
 
 
+@pytest.mark.long
 def test_many_changes_are_at_their_nanoseconds(tmp_path: Path) -> None:
     """The link's rate changes 100 times (1,000 in ``make stress``).
 
@@ -110,6 +111,7 @@ def test_a_driver_may_take_its_time(tmp_path: Path) -> None:
     assert (before[0]["tcp_seq"] == before[1]["tcp_seq"]).all()
 
 
+@pytest.mark.long
 def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) -> None:
     """Counters go on, and so does the run, whatever was refused."""
     links = {"access": EXPERIMENT["bottleneck"] | {"delay": "4ms"}, "core": EXPERIMENT["bottleneck"]}
@@ -152,6 +154,7 @@ def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) ->
         pass
 
 
+@pytest.mark.long
 def test_an_error_of_the_driver_ends_the_run(tmp_path: Path) -> None:
     """Its guest is gone, and what was measured is kept as what it is."""
     with pytest.raises(ZeroDivisionError), bed(tmp_path / "out") as driven:
@@ -162,6 +165,7 @@ def test_an_error_of_the_driver_ends_the_run(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "run.json").exists()
 
 
+@pytest.mark.long
 def test_a_whole_run(tmp_path: Path) -> None:
     run = api.run(EXPERIMENT, virtual=True, kernel=kernels.installed()[0].name, out=tmp_path / "out")
     assert run.run.status == "complete" and len(run.reports()) > 1000

@@ -28,6 +28,7 @@ def complete(tmp_path: Path, text: str) -> tuple[dict[str, Any], dict[str, pd.Da
     return run, {one["name"]: data[data["flow"] == number] for number, one in enumerate(run["flows"])}
 
 
+@pytest.mark.long
 def test_pacing_and_options_and_kernel_settings(tmp_path: Path) -> None:
     """Once slow start is over, a paced flow has the payload rate that was asked, in pairs (`tcp_min_tso_segs`)."""
     rate, segment = 8_000_000, 1000 - 12  # TCP_MAXSEG counts the timestamps, which take 12 bytes of it
@@ -55,6 +56,7 @@ def test_pacing_and_options_and_kernel_settings(tmp_path: Path) -> None:
     assert sum(found.get("net.ipv4.tcp_dsack") == "0" for found in read_back.values()) == 3
 
 
+@pytest.mark.long
 def test_initial_windows_and_timeouts_of_routes(tmp_path: Path) -> None:
     """What leaves within a round trip of the first data packet is the initial window; RFC 6928: ten without one."""
     windows = {"two": 2, "ten": None, "most": 45}
@@ -76,6 +78,7 @@ def test_initial_windows_and_timeouts_of_routes(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_ecn_of_one_flow_only(tmp_path: Path) -> None:
     """RFC 3168: without ECN packets are Not-ECT; with it they are ECT but for retransmissions (section 6.1.5)."""
     _, data = complete(

@@ -41,6 +41,7 @@ def narrows(tmp_path: Path, text: str, *options: str, kernel: str | None = None)
     )
 
 
+@pytest.mark.long
 def test_green_and_red(tmp_path: Path) -> None:
     (tmp_path / "green").mkdir()
     green = narrows(tmp_path / "green", TEXT, "--junit", str(tmp_path / "junit.xml"))

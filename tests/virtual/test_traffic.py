@@ -43,6 +43,7 @@ def complete(tmp_path: Path, text: str) -> dict[str, Any]:
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flows", [1, 4])
 def test_dctcp_keeps_the_queue_at_its_threshold(tmp_path: Path, flows: int) -> None:
     """Alizadeh et al. 2010 (DCTCP, section 3.3): N flows fill the queue up to K + N packets, and no further.
@@ -63,6 +64,7 @@ def test_dctcp_keeps_the_queue_at_its_threshold(tmp_path: Path, flows: int) -> N
     assert 0 < marked.mean() < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flow", ["{cca: dctcp, duration: 1s}", "{cca: dctcp, size: 100kB}"])
 def test_dctcp_without_ecn_fails_the_run(tmp_path: Path, flow: str) -> None:
     """As it is when the listener has another congestion control: the kernel makes Reno of it (dctcp-reno)."""
@@ -74,6 +76,7 @@ def test_dctcp_without_ecn_fails_the_run(tmp_path: Path, flow: str) -> None:
     assert "flow dctcp-1: " in said and ", not dctcp" in said
 
 
+@pytest.mark.long
 def test_flows_that_start_together_do(tmp_path: Path) -> None:
     """96 connections of two packets: within a tenth of a frame's time on the link each, and after it."""
     rate_bps = 100_000_000

@@ -29,6 +29,7 @@ def summary_of(tmp_path: Path, text: str) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.long
 def test_two_flows_of_one_pair_of_hosts_share_each_link_as_data_and_acknowledgements(tmp_path: Path) -> None:
     summary = summary_of(
         tmp_path,
@@ -55,6 +56,7 @@ def test_acknowledgements_alone_on_a_link_are_as_far_apart_behind_it(tmp_path: P
     assert "compressed" not in (tmp_path / "out" / "report.html").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.needs("programs-kernel", "iperf3")
 def test_iperf3_itself_in_both_directions(tmp_path: Path) -> None:
     """What its client sends crosses the link, and what its server sends the opposite direction, to the byte."""

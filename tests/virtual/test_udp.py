@@ -26,6 +26,7 @@ def flows_of(tmp_path: Path, text: str) -> dict[str, Any]:
     return {flow["name"]: flow for flow in summary["flows"]}
 
 
+@pytest.mark.long
 def test_a_flow_that_does_not_respond_loses_what_the_link_does_not_carry(tmp_path: Path) -> None:
     """20 Mbit/s of 1,000-byte payloads into 10 Mbit/s: what the link serves in 2 s and what the queue holds arrives."""
     payload, rate, link, buffer, seconds = 1000, 20e6, 10e6, 50, 2
@@ -47,6 +48,7 @@ def test_a_flow_that_does_not_respond_loses_what_the_link_does_not_carry(tmp_pat
     assert delays["max"] - delays["min"] == pytest.approx(full_s, rel=0.03)
 
 
+@pytest.mark.long
 def test_beside_tcp_each_loss_is_one_that_the_switch_counted(tmp_path: Path) -> None:
     text = (
         "name: beside\nbottleneck: {rate: 20Mbit, buffer: 0.5bdp, rtt: 40ms}\nflows:\n"
