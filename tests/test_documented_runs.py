@@ -88,6 +88,7 @@ def test_every_command_is_somewhere() -> None:
     assert {words[0] for words in OTHERS} == {"run", "doctor", "clean"}
 
 
+@pytest.mark.long
 @root
 @pytest.mark.parametrize("words", OTHERS, ids=" ".join)
 def test_a_command_for_root(words: list[str], project: Path) -> None:
@@ -122,6 +123,7 @@ def test_a_command_for_a_testbed(words: list[str], project: Path) -> None:
     assert re.search(r"tofino|sender|server|host|box", done.stdout + done.stderr), done.stdout + done.stderr
 
 
+@pytest.mark.long
 @root
 @pytest.mark.parametrize("words", TAKE_HOURS, ids=" ".join)
 def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,7 @@ def lab(request: pytest.FixtureRequest, machines: Machines, tmp_path: Path) -> I
 SHORT = ["--set", "flows.0.duration=3s", "--set", "flows.1.duration=3s"]
 
 
+@pytest.mark.long
 def test_the_demo_runs_between_machines_and_leaves_them_as_they_were(lab: Lab) -> None:
     code, printed = lab.run(*SHORT)
     assert code == EXIT_OK, printed
@@ -203,6 +204,7 @@ STEADY = {
 }
 
 
+@pytest.mark.long
 def test_what_is_measured_is_what_a_local_run_measures(machines: Machines, tmp_path: Path) -> None:
     """And both are what theory says: of a constant bit rate what exceeds the link is lost, and a full queue delays."""
     experiment = tmp_path / "steady.yaml"
@@ -231,6 +233,7 @@ def test_what_is_measured_is_what_a_local_run_measures(machines: Machines, tmp_p
         assert bottleneck["queue_delay_s"]["p50"] == pytest.approx(QUEUE_S, abs=2 * frame_s)
 
 
+@pytest.mark.long
 def test_an_interrupted_run_is_partial_and_leaves_everything_as_it_was(lab: Lab) -> None:
     process = lab.start("--out", str(lab.out))
     while "python3" not in lab.machines.inside("alice", "ss", "-Htnp"):
@@ -258,6 +261,7 @@ def killed(lab: Lab, moment_s: float) -> None:
     subprocess.run([*NARROWS, "clean"], env=ENVIRONMENT, capture_output=True, check=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", [0, 1])
 def test_machines_are_as_they_were_after_a_kill_at_any_moment(lab: Lab, part: int) -> None:
     """In the first half, while the testbed is made, and in the second, while traffic flows: all by themselves."""
@@ -301,6 +305,7 @@ def test_processors_that_the_switch_may_not_have_fail_the_run(lab: Lab) -> None:
     lab.assert_restored()
 
 
+@pytest.mark.long
 def test_the_switch_runs_on_its_processors(lab: Lab) -> None:
     lab.data["switch"] |= {"cores": "0", "interrupts": "1"}
     process = lab.start("--out", str(lab.out), *SHORT)

@@ -183,6 +183,7 @@ async def longest_wait(switch: Switch, seconds: float) -> float:
     return longest
 
 
+@pytest.mark.long
 def test_opening_an_interface_again_stops_no_other(network: Network, tmp_path: Path) -> None:
     """A ring of 256 MiB is opened again, for a second or so; the data path answers all the while."""
 

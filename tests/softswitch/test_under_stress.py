@@ -125,6 +125,7 @@ def test_jumbo_frames(network: Network, tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.long
 def test_64_bottlenecks_on_64_ports(network: Network, tmp_path: Path) -> None:
     """Each has its port, rate, limit and sequence of reports; what comes back enters by its own port."""
     numbers = range(64)

@@ -290,6 +290,7 @@ echo "$killed kills"
 """
 
 
+@pytest.mark.long
 @ROOT
 def test_a_kill_after_any_change_leaves_nothing_behind(tmp_path: Path) -> None:
     """How to undo a change is on disk before it is made."""

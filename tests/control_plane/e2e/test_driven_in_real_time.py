@@ -34,6 +34,7 @@ def namespaces() -> set[str]:
     return set(subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout.split())
 
 
+@pytest.mark.long
 def test_flows_and_reports_in_real_time(tmp_path: Path) -> None:
     before, out, shown = namespaces(), tmp_path / "out", []
     with api.testbed(EXPERIMENT, out=out, held=("late", "guest", "asks"), reports=True) as driven:

@@ -37,6 +37,7 @@ def is_closed(port: int) -> bool:
         return attempt.connect_ex(("127.0.0.1", port)) != 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [4, 6])
 def test_the_page_follows_a_run(tmp_path: Path, version: int) -> None:
     port = free_port()
@@ -73,6 +74,7 @@ def test_the_page_follows_a_run(tmp_path: Path, version: int) -> None:
     assert re.search(r"\b[5-7] s: .*\bcubic-1\b.* s left", printed), printed
 
 
+@pytest.mark.long
 def test_marks_are_those_of_the_reports_so_far(tmp_path: Path) -> None:
     port = free_port()
     link = {"rate": "10Mbit", "buffer": "4bdp", "rtt": "20ms", "ecn_threshold": "8packets"}

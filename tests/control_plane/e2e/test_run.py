@@ -133,6 +133,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return out, json.loads((out / "run.json").read_text()), printed
 
 
+@pytest.mark.long
 def test_a_run_is_complete_and_says_what_it_was(finished: tuple[Path, dict[str, Any], str]) -> None:
     out, run, printed = finished
     assert run["status"] == "complete"
@@ -216,6 +217,7 @@ def test_interrupted_before_traffic_keeps_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["experiment.yaml", "result.printed"]
 
 
+@pytest.mark.long
 def test_clean_after_a_kill(tmp_path: Path) -> None:
     """SIGKILL leaves everything behind; clean removes it, and never touches a run that is alive."""
     flows = [{"cca": "cubic", "duration": "60s"}]
@@ -245,6 +247,7 @@ def test_clean_after_a_kill(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_sweep_makes_a_directory_of_runs(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     file = write(tmp_path, flows=[{"cca": "cubic", "size": "1MB"}], sweep={"bottleneck.buffer": ["20packets", "50kB"]})
@@ -277,6 +280,7 @@ def test_a_switch_that_dies_fails_the_run(tmp_path: Path) -> None:
     assert "the softswitch ended with exit code -9" in run["reason"]
 
 
+@pytest.mark.long
 def test_ipv6_loss_and_sampling(tmp_path: Path) -> None:
     """Settings of the program that the other runs leave at their defaults."""
     out = tmp_path / "result"
@@ -294,6 +298,7 @@ def test_ipv6_loss_and_sampling(tmp_path: Path) -> None:
     assert 0.004 < summary["flows"][0]["loss_emulation_drops"] / summary["flows"][0]["arrivals"] < 0.02
 
 
+@pytest.mark.long
 def test_flows_start_on_time_on_a_long_slow_path(tmp_path: Path) -> None:
     """A connection takes its handshake and nothing more: the SYN is there at once, data a round trip later."""
     out, rtt_s, rate_bps = tmp_path / "result", 0.5, 10_000_000
@@ -317,6 +322,7 @@ def test_flows_start_on_time_on_a_long_slow_path(tmp_path: Path) -> None:
         assert start_s + rtt_s <= data_s < start_s + waiting_s + rtt_s + LATE_S
 
 
+@pytest.mark.long
 def test_idle_rtt_is_the_one_that_was_set(tmp_path: Path) -> None:
     """Before its flow starts, the path answers within 1 ms of the set RTT."""
     out = tmp_path / "result"

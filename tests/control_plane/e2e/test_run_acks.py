@@ -54,6 +54,7 @@ def sockets(out: Path) -> pd.DataFrame:
     return pd.read_parquet(out / "hosts" / "sockets.parquet")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [0, 1])
 def test_rtt_is_measured_by_the_switch(summary: dict[str, Any], sockets: pd.DataFrame, number: int) -> None:
     """Least RTT within the ticks of the timestamps, mean RTT within 10 % of what the kernel measured."""

@@ -190,6 +190,7 @@ def test_a_shell_at_a_terminal_has_job_control_and_leaves_with_control_d(termina
     terminal.expect(PROMPT)
 
 
+@pytest.mark.long
 def test_figures_are_in_the_title_and_in_a_file_and_nowhere_else(terminal: Terminal, place: Path) -> None:
     terminal.begin("sh -c 'sleep 3; cat $NARROWS_FIGURES'")
     shown = terminal.expect(r"(?s)(.*)code 0")[1]
@@ -215,6 +216,7 @@ def test_a_command_that_is_suspended_suspends_narrows(terminal: Terminal, place:
     terminal.expect(PROMPT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_is_left_when_it_is_killed(terminal: Terminal, place: Path, number: signal.Signals) -> None:
     terminal.begin()
@@ -237,6 +239,7 @@ def test_nothing_is_left_when_the_shell_around_it_is_killed(terminal: Terminal, 
     os.kill(terminal.pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_without_a_terminal_files_and_exit_code_are_the_commands(place: Path) -> None:
     done = narrows("--out", f"{place}/r", "--", "sh", "-c", "cat; echo bad >&2; exit 9", cwd=place, text="words\n")
     assert (done.returncode, done.stdout, done.stderr) == (9, "words\n", "bad\n")
@@ -244,6 +247,7 @@ def test_without_a_terminal_files_and_exit_code_are_the_commands(place: Path) ->
     assert done.returncode == 128 + signal.SIGSEGV
 
 
+@pytest.mark.long
 def test_flows_of_a_file_end_with_the_command(place: Path) -> None:
     """A flow that would last ten minutes shares the link with a command of three seconds."""
     (place / "x.yaml").write_text(
