@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -22,22 +23,29 @@ class PluginError(Exception):
     """What a name stands for cannot be loaded, or is not one thing; the message says whose it is."""
 
 
+@cache
+def _added() -> Mapping[str, tuple[EntryPoint, ...]]:
+    """What is installed beside, by group: looked for once, since that opens a file of every distribution."""
+    installed = entry_points()
+    return {group: tuple(installed.select(group=group)) for group in (TARGETS, LAB_TARGETS, STUDIES)}
+
+
 def offers(group: str, own: Mapping[str, str]) -> Offers:
     """What a group has by name: Narrows' own first, then what is installed beside; nothing is imported.
 
     Args:
-        group: of entry points.
+        group: `TARGETS`, `LAB_TARGETS` or `STUDIES`.
         own: ``module:attribute`` by name.
     """
     found: dict[str, tuple[EntryPoint, ...]] = {name: (EntryPoint(name, value, group),) for name, value in own.items()}
-    for point in entry_points(group=group):
+    for point in _added()[group]:
         found[point.name] = (*found.get(point.name, ()), point)
     return found
 
 
 def places(group: str) -> list[Path]:
     """The directories that distributions are in which add to a group; nothing is imported."""
-    return [Path(str(point.dist.locate_file(""))) for point in entry_points(group=group) if point.dist is not None]
+    return [Path(str(point.dist.locate_file(""))) for point in _added()[group] if point.dist is not None]
 
 
 def _origin(point: EntryPoint) -> str:

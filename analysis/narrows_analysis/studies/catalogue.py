@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from narrows_formats import plugins
-
 from narrows_analysis.studies.model import Study
 from narrows_analysis.studies.names import NAMES, OFFERS
 
-STUDIES: dict[str, Study] = {name: plugins.load(OFFERS[name][:1]) for name in NAMES}
+STUDIES: dict[str, Study] = {name: OFFERS[name][0].load() for name in NAMES}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is driven from Python: it goes on as long as it is told to, and links and flows change in between."""
+"""A run that Python drives: it advances step by step, and links and flows change in between."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Child:
         directory: Path,
         driven: dict[str, Any] | None = None,
     ) -> None:
-        """Start it; ``driven`` is what `narrows.experiment.driving.driven` takes, None: nobody drives the run."""
+        """Start it; ``driven`` is what `narrows.experiment.driving.driven` takes, or None if the run is not driven."""
         # Open for as long as the process: where it says what a terminal would show.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(

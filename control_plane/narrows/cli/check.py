@@ -8,17 +8,14 @@ from typing import Annotated
 
 import typer
 
-from narrows.cli import completion
-from narrows.cli.options import KernelName, Settings, way_of
+from narrows.cli.options import KernelName, LocalTarget, Settings, way_of
 from narrows.errors import InputError
 from narrows.targets.registry import LOCAL, target_factory
 
 
 def check(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
-    target: Annotated[
-        str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.", autocompletion=completion.of(LOCAL))
-    ] = "soft",
+    target: LocalTarget = "soft",
     virtual: Annotated[bool, typer.Option("--virtual", help="For a run in virtual time.")] = False,
     kernel: KernelName = None,
     settings: Settings = None,

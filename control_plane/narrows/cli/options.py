@@ -10,10 +10,17 @@ import typer
 
 from narrows.cli import completion
 from narrows.errors import InputError
+from narrows.targets.registry import LOCAL, NAMES
 
 if TYPE_CHECKING:
     from narrows.run.series import Way
 
+AnyTarget = Annotated[
+    str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.", autocompletion=completion.of(NAMES))
+]
+LocalTarget = Annotated[
+    str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.", autocompletion=completion.of(LOCAL))
+]
 Virtual = Annotated[bool, typer.Option("--virtual", help="In virtual time: exact at any rate, and without root.")]
 KernelName = Annotated[
     str | None,

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from narrows_formats import files
 
-from narrows.cli import completion
-from narrows.cli.options import Inventory, Jobs, KernelName, Mixed, Settings, Virtual, way_of
+from narrows.cli.options import AnyTarget, Inventory, Jobs, KernelName, Mixed, Settings, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
-from narrows.targets.registry import LOCAL, NAMES, check_options, target_factory
+from narrows.targets.registry import LOCAL, check_options, target_factory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
 
 def run(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
-    target: Annotated[
-        str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.", autocompletion=completion.of(NAMES))
-    ] = "soft",
+    target: AnyTarget = "soft",
     out: Annotated[
         Path | None,
         typer.Option(

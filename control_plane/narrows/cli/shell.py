@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from narrows_formats import files
 
-from narrows.cli import completion
-from narrows.cli.options import KernelName, Settings, Virtual, way_of
+from narrows.cli.options import KernelName, LocalTarget, Settings, Virtual, way_of
 from narrows.errors import InputError
 from narrows.targets.registry import LOCAL, target_factory
 
@@ -71,9 +70,7 @@ def shell(
             show_default=False,
         ),
     ] = None,
-    target: Annotated[
-        str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.", autocompletion=completion.of(LOCAL))
-    ] = "soft",
+    target: LocalTarget = "soft",
     virtual: Virtual = False,
     kernel: KernelName = None,
     out: Annotated[

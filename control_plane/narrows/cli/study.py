@@ -11,10 +11,10 @@ import typer
 from narrows_analysis.studies.names import OFFERS as STUDIES
 
 from narrows.cli import completion
-from narrows.cli.options import Inventory, Mixed
+from narrows.cli.options import AnyTarget, Inventory, Mixed
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.studies.processors import CPUS_A_RUN, runs_at_once
-from narrows.targets.registry import LOCAL, NAMES, target_factory
+from narrows.targets.registry import LOCAL, target_factory
 
 if TYPE_CHECKING:
     from narrows_analysis.studies.model import Variant
@@ -58,9 +58,7 @@ def study(
     repeat: Annotated[
         int | None, typer.Option(min=1, help="Repetitions of each point, at most.", show_default="all")
     ] = None,
-    target: Annotated[
-        str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.", autocompletion=completion.of(NAMES))
-    ] = "soft",
+    target: AnyTarget = "soft",
     inventory: Inventory = None,
     out: Annotated[
         Path | None,

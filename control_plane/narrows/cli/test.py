@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from narrows.cli import completion
-from narrows.cli.options import Jobs, KernelName, Virtual, way_of
+from narrows.cli.options import Jobs, KernelName, LocalTarget, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, RunError
 from narrows.targets.registry import LOCAL, target_factory
 
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
 
 def test(
     files: Annotated[list[Path], typer.Argument(help="Experiment files with `expect`.", show_default=False)],
-    target: Annotated[
-        str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.", autocompletion=completion.of(LOCAL))
-    ] = "soft",
+    target: LocalTarget = "soft",
     virtual: Virtual = False,
     kernel: KernelName = None,
     jobs: Jobs = None,

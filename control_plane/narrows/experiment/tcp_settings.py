@@ -157,7 +157,9 @@ class TcpFields(Model):
         if self.tcp.hystart is not None and cca != "cubic":
             raise refuse(f"has hystart, and flows of {cca or kind}", "hystart with cca: cubic")
         if self.tcp.rto_min is not None and self.tcp.rto_min % MILLISECOND:
-            raise refuse("has an rto_min that is not a whole number of milliseconds", "such as 50ms")
+            raise refuse(
+                "has an rto_min that is not a whole number of milliseconds", "whole milliseconds, such as 50ms"
+            )
 
 
 def check(flows: Sequence[Flow], mtu: int, ip_version: int) -> None:

@@ -43,7 +43,7 @@ class TelemetryCollector:
         Args:
             pipe: what the switch writes its reports into; None if it sends them.
             figures: a new socket at which it shows figures for Prometheus, and their units; None if nobody reads them.
-            stream: a new file that takes all reports as an Arrow stream; None if nobody reads it.
+            stream: a new file that takes all reports as an Arrow stream, or None for no such file.
 
         Raises:
             RunError: it does not come up.

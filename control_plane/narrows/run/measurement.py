@@ -241,7 +241,7 @@ class Measurement:
         await (self._conductor or self._changes).run(await begun, self._clock_offset_ns)
 
     async def _show_reports(self) -> tuple[Path, int] | None:
-        """The file with all reports until now, and how many bytes of it are complete; None: nobody wanted them."""
+        """The file with all reports until now, and how many bytes of it are complete; None if none was asked for."""
         return None if self._stream is None else (self._stream, await self._collector.show())
 
     async def _begin(self, begun: asyncio.Future[float], origin_s: float) -> None:

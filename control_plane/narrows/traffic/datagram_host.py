@@ -272,7 +272,7 @@ class Datagrams:
             if sender.is_over:
                 continue
             if sender.next_s() is None:
-                # It was told to end now.
+                # `finish` set its end to this time.
                 self._end(sender, origin_s, "time_over")
                 continue
             began = sender.started_s is None

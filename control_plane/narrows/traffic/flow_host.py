@@ -24,6 +24,7 @@ import socket
 import struct
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from enum import Enum, auto
 from functools import partial
@@ -265,7 +266,7 @@ class Connection:
         }
 
 
-class Loop:
+class Loop(ABC):
     """Calls what is due, and what serves files that are ready, in one thread."""
 
     def __init__(self) -> None:
@@ -300,10 +301,6 @@ class Loop:
         """Have a flow that was held back begin, its times counting from that one; safe to call from another thread."""
         self._call(partial(self._release, name, at_s))
 
-    def finish(self, name: str, at_s: float) -> None:
-        """Have a flow that lasts for a time end at that one; safe to call from another thread."""
-        self._call(partial(self._finish_at, name, at_s))
-
     def obey(self, commands: int) -> None:
         """Do what comes out of a pipe: a JSON object a line."""
         self._watch(commands, select.EPOLLIN, partial(self._take_commands, commands))
@@ -313,11 +310,9 @@ class Loop:
         for line in os.read(commands, CHUNK).splitlines():
             command(self, json.loads(line))
 
+    @abstractmethod
     def _release(self, name: str, at_s: float) -> None:
-        raise NotImplementedError
-
-    def _finish_at(self, name: str, at_s: float) -> None:
-        raise NotImplementedError
+        """Do what `release` says."""
 
     def _call(self, action: Callable[[], None]) -> None:
         self._calls.append(action)
@@ -443,6 +438,10 @@ class FlowSockets(Loop):
         for connection in connections:
             connection.start_s += at_s
         self._schedule(flow)
+
+    def finish(self, name: str, at_s: float) -> None:
+        """Have a flow that lasts for a time end at that one; safe to call from another thread."""
+        self._call(partial(self._finish_at, name, at_s))
 
     def _finish_at(self, name: str, at_s: float) -> None:
         for connection in self._connections[name]:

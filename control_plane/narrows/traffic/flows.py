@@ -140,10 +140,6 @@ class HostLoop(Protocol):
         """Have a flow that was held back begin at a time; safe to call from another thread."""
         ...
 
-    def finish(self, name: str, at_s: float) -> None:
-        """Have a flow that lasts for a time end before; safe to call from another thread."""
-        ...
-
 
 class ThreadGenerator(HostGenerator):
     """One thread of this process for all hosts: in virtual time it takes none, and a process takes long to start."""
@@ -192,10 +188,6 @@ class ThreadGenerator(HostGenerator):
         assert self._loop is not None
         self._loop.release(name, at_s)
 
-    async def _end_at(self, name: str, at_s: float) -> None:
-        assert self._loop is not None
-        self._loop.finish(name, at_s)
-
     async def _stop(self) -> None:
         if self._thread is not None and self._loop is not None:
             self._loop.stop()
@@ -222,6 +214,10 @@ class ThreadFlows(ThreadGenerator):
     async def group_ended(self, group: str) -> None:
         """See `Generator.group_ended`."""
         self._groups_ended.add(group)
+
+    async def _end_at(self, name: str, at_s: float) -> None:
+        assert isinstance(self._loop, flow_host.FlowSockets)
+        self._loop.finish(name, at_s)
 
 
 class ProcessFlows(HostGenerator):

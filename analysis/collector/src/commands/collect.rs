@@ -240,7 +240,7 @@ fn collect_shared(
 }
 
 fn announce_ready() {
-    // A closed stdout only means that nobody waits for the line.
+    // A closed stdout only means that the line has no reader.
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "ready").and_then(|()| out.flush());
 }

@@ -109,7 +109,7 @@ fn record_batch(schema: &SchemaRef, rows: Columns) -> Result<RecordBatch, ArrowE
     RecordBatch::try_new(Arc::clone(schema), arrays)
 }
 
-/// A file that takes the stream as far as it goes: nothing is left out of it, and who reads it is told how far it is good.
+/// The stream as a file: no row is left out, and on demand its reader learns how many bytes are complete.
 pub struct ArrowFile {
     schema: SchemaRef,
     writer: StreamWriter<BufWriter<File>>,
@@ -147,7 +147,7 @@ impl Observer for ArrowFile {
     fn observe(&mut self, rows: &Columns) {
         let result = if rows.is_empty() { self.complete().map(Some) } else { self.write(rows).map(|()| None) };
         let mut out = io::stdout().lock();
-        // A closed stdout only means that nobody waits for the line.
+        // A closed stdout only means that the line has no reader.
         let _ = match result {
             Ok(None) => Ok(()),
             Ok(Some(bytes)) => writeln!(out, "{} reports in {bytes} bytes", self.rows).and_then(|()| out.flush()),
