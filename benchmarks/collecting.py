@@ -22,8 +22,8 @@ import host
 from measuring import alternate
 from narrows.errors import RunError
 from narrows.hosts.links import run as call
-from narrows.live.metrics import figures_at
 from narrows.paths import binary
+from narrows.run.collector_figures import figures_at
 from narrows_formats.programs import COLLECTOR
 from network import ready
 from replaying import FAR, highest_held, inside, replay, veth_link

@@ -32,7 +32,7 @@ def run(_runs: int) -> Outcome:
         few, many = (_configs(directory, packets) for packets in (FEW, MANY))
         counted = {case: _per_packet(few[case], many[case]) for case in few}
     base, before, recorded = pipeline.name_of(pipeline.BASE), *_recorded()
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             case,
             f"{count:,.0f}",

@@ -143,7 +143,7 @@ def main() -> int:
         os.chdir(ROOT)
     if not options.without_kernel:
         narrows("kernel", "remove", KERNEL)
-    rows = [(str(one["task"]), str(one["page"]), f"{one['seconds']:.1f}") for one in figures]
+    rows: list[tuple[str, ...]] = [(str(one["task"]), str(one["page"]), f"{one['seconds']:.1f}") for one in figures]
     table = results.Table(("Task", "Page", "Seconds"), rows)
     outcome = results.Outcome("Ten tasks of a new user", CONDITIONS, [table], {"figures": figures}, [])
     written = results.write({"ten-tasks": outcome}, machine, sys.argv, out, kind="ten-tasks", note="One measurement.")
