@@ -54,6 +54,8 @@ class Terminal:
             os.chdir(directory)
             os.environ |= {"PS1": PROMPT, "TERM": "xterm", "SHELL": "/bin/bash", "HISTFILE": ""}
             os.environ.pop("SUDO_UID", None)
+            # Tests may run under nohup; a terminal of its own hangs up.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
         self.expect(PROMPT)
 
