@@ -41,12 +41,14 @@ class FlowTable:
 
     `keys_of` holds those of each position in the run's flows: one of a TCP connection, none where the telemetry has
     none, one for each connection of a program, which is in `connections`. `unmatched` and `guessed` are such positions.
+    `protocols` has the IP protocol of each key, as far as the telemetry tells it.
     """
 
     keys_of: list[list[Key]]
     unmatched: list[int] = field(default_factory=list)
     guessed: list[int] = field(default_factory=list)
     connections: dict[Key, FiveTuple] = field(default_factory=dict)
+    protocols: dict[Key, int] = field(default_factory=dict)
     _keys: Int64Array = field(init=False, repr=False)
     _numbers: Int64Array = field(init=False, repr=False)
 
@@ -136,7 +138,8 @@ def read_flow_table(run: Run) -> FlowTable:
         key = _checked((candidates[-1]["flow"], candidates[-1]["signature"]), path)
         taken.add(key)
         keys_of[position] = [key]
-    return FlowTable(keys_of, unmatched, guessed, connections)
+    protocols = {(row["flow"], row["signature"]): int(row["protocol"]) for row in rows}
+    return FlowTable(keys_of, unmatched, guessed, connections, protocols)
 
 
 def _is_between(ends: tuple[str, str], flow: FlowSpec) -> bool:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 import numpy.typing as npt
 from narrows_formats.run_record import LinkRecord
@@ -375,7 +377,7 @@ def _flow_section(
         "departures": int(totals["departures"]),
         "loss_emulation_drops": int(totals["loss_drops"]),
         "ce_marks": int(totals["ce_marks"]),
-        "retransmit_ratio": quotient(totals["retransmitted_packets"], totals["data_packets"]),
+        "retransmit_ratio": _retransmit_ratio(aggregation, table, number),
     }
     if not aggregation.collided[table.indices(number)].any():
         section["arrivals"] = int(totals["arrivals"])
@@ -386,6 +388,19 @@ def _flow_section(
     if section["fct_reason"] is None:
         section["fct_s"] = completion_time(start_s, float(aggregation.last_data_departure[number]) * unit_s)
     return section
+
+
+def _retransmit_ratio(aggregation: Aggregation, table: FlowTable, number: int) -> float | None:
+    """Of a flow's TCP segments with data, those sent again; None without any: other protocols' packets do not tell."""
+    keys = [key for key in table.keys_of[number] if table.protocols.get(key, socket.IPPROTO_TCP) == socket.IPPROTO_TCP]
+    if not keys:
+        return None
+    again, sent = "retransmitted_packets", "data_packets"
+    if keys[0] not in table.connections:
+        totals = aggregation.flows.totals
+        return quotient(totals[again][number], totals[sent][number])
+    counts = [aggregation.connections[key] for key in keys if key in aggregation.connections]
+    return quotient(sum(one[again] for one in counts), sum(one[sent] for one in counts))
 
 
 def _no_completion(flow: FlowSpec, finished: bool | None) -> str | None:
