@@ -71,8 +71,9 @@ class LinkRecord(_Record):
     rate_bps: Positive | None = None
     """L2 bit/s that was set: of Ethernet frames without preamble, gap and checksum; null: unlimited, only reported."""
     rate_schedule: dict[str, Any] | None = None
-    """A rate that varies, from the experiment's start on: `rate_bps` from each of `start_ns` on, or `opportunities_ns`;
-    `period_ns` after the start it begins again. `rate_bps` of the link is then what its BDP is of."""
+    """A rate that varies, by itself or by a driver, from the experiment's start on: `rate_bps` from each of `start_ns`
+    on, or `opportunities_ns`; `period_ns` after the start it begins again. `rate_bps` of the link is then what its BDP
+    is of."""
     rate_steps_applied: dict[str, Any] | None = None
     """Where steps are timed by software (Tofino): each change that was due at `planned_ns` from the start on was made
     between `begun_ns` and `achieved_ns`, when it was read back, and is `rate_bps`; `largest_error_ns` is how late the
@@ -189,17 +190,19 @@ class FlowRecord(_Record):
 
 
 class EventRecord(_Record):
-    """Something that happened at a time that the experiment says; nanoseconds from the experiment's start."""
+    """Something that was asked for at a time; nanoseconds from the experiment's start."""
 
     what: Text
     """What it was, in words."""
     at_ns: Whole
-    """When it was to happen."""
+    """When it was to happen; of a link that a driver changed, when it asked for that."""
     achieved_ns: StrictInt | None = None
     """When it did: as the switch or the flow's host has it; null: not before the end of the run."""
     timed_by: Literal["schedule", "software", "host"]
     """`schedule`: the switch had it before, and is exact. `software`: asked for at its time; in virtual time the switch
     stands still meanwhile. `host`: a flow's host started or stopped it."""
+    asked_by: Literal["experiment", "driver"] = "experiment"
+    """`experiment`: its `events`. `driver`: the program that drove the run (`narrows.api.testbed`)."""
 
 
 class RunRecord(_Record):
@@ -238,7 +241,7 @@ class RunRecord(_Record):
     clock_origin_source: str | None = None
     """What that is known by: the switch clock, or the first report."""
     events: tuple[EventRecord, ...] = ()
-    """What the experiment's `events` came to, in order of time, see below."""
+    """What the experiment's `events`, and what a driver asked for, came to, in order of time, see below."""
     flows: Annotated[tuple[FlowRecord, ...], BeforeValidator(lambda value: [] if value is None else value)] = ()
     """One entry for each TCP connection, see below. Its position is the flow's number in all tables."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run's page shows of the experiment's events: marks in its figures, and how exactly each was timed."""
+"""What a run's page shows of its events, the experiment's or a driver's: marks in figures, and how each was timed."""
 
 from __future__ import annotations
 
@@ -13,33 +13,43 @@ from narrows_analysis.report import units
 from narrows_analysis.report.cells import number, table, text
 from narrows_analysis.report.charts import Chart, Mark
 
+# A driver may change a link a thousand times.
+MOST_MARKS, MOST_ROWS = 50, 100
 _NOTE = (
     "Late: when the switch, or a flow's host, did it, less when that was planned. Timed by schedule: the switch had it "
-    "before. By software: the switch was asked at that time. By host: a flow started or stopped."
+    "before. By software: the switch was asked at that time. By host: a flow started or stopped. Asked by: the "
+    "experiment's file, or the program that drove the run."
 )
 
 
 def add_marks(charts: Sequence[Chart], events: Sequence[EventRecord]) -> None:
-    """Put what happened into the figures over time, where it did."""
-    marks = [Mark(event.achieved_ns / NANOSECONDS, event.what) for event in events if event.achieved_ns is not None]
+    """Put what happened into the figures over time, where it did; but for too many changes of links by a driver."""
+    shown = [event for event in events if event.achieved_ns is not None]
+    if len(shown) > MOST_MARKS:
+        shown = [event for event in shown if (event.asked_by, event.timed_by) != ("driver", "software")]
+    marks = [Mark(event.achieved_ns / NANOSECONDS, event.what) for event in shown if event.achieved_ns is not None]
     for chart in charts:
         if chart.time:
             chart.marks = marks
 
 
 def event_table(events: Sequence[EventRecord]) -> dict[str, Any]:
-    """A row for each event."""
+    """A row for each event, of the first of them where there are many."""
     rows = [
         [
             text(event.what),
             number(f"{event.at_ns / NANOSECONDS:.9f}", event.at_ns),
             number(*_late(event)),
             text(event.timed_by),
+            text(event.asked_by),
         ]
-        for event in events
+        for event in events[:MOST_ROWS]
     ]
-    names = ("Event", "Planned\ns", "Late", "Timed by")
-    return table("events", "Events", names, rows, _NOTE, ("Event", "Timed by"))
+    names = ("Event", "Planned\ns", "Late", "Timed by", "Asked by")
+    note = _NOTE
+    if (left := len(events) - MOST_ROWS) > 0:
+        note += f" {left:,} later ones are in run.json."
+    return table("events", "Events", names, rows, note, ("Event", "Timed by", "Asked by"))
 
 
 def _late(event: EventRecord) -> tuple[str, float | None]:

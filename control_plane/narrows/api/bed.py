@@ -203,6 +203,9 @@ class Bed:
             raise InputError(f"link {name}: nothing is changed; allowed: rate, buffer, loss, delay")
         given = {"rate": rate, "buffer": buffer, "loss": loss, "delay": delay}
         changed = [setting for setting, value in given.items() if value is not None]
+        for setting in changed:
+            if any(event.link == name and setting in event.settings for event in self._experiment.events):
+                raise InputError(f"link {name}: {setting}: events of the experiment change it; allowed: one of both")
         for setting, why in unchangeable(settings, changed, asked.get("delay_ns")):
             raise InputError(f"link {name}: {setting}: {why}")
         return int(self._have({"link": name, **asked})["made_ns"])

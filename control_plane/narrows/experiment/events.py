@@ -7,7 +7,7 @@ links are `narrows.experiment.plan.Change`, made while the run is under way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Self
 
 from narrows_formats.schedules import DelaySteps, RateSteps
@@ -57,13 +57,17 @@ class Event(Model):
         """What happens, in words."""
         if self.link is None:
             return f"{self.start} starts" if self.start is not None else f"{self.stop} stops"
-        written = self.model_dump(mode="json", include=set(self.settings))
-        return f"{self.link}: {', '.join(f'{name} {written[name]}' for name in self.settings)}"
+        return link_words(self.link, self.model_dump(mode="json", include=set(self.settings)))
 
     @property
     def settings(self) -> tuple[str, ...]:
         """Which settings of its link it changes."""
         return tuple(name for name in SETTINGS if getattr(self, name) is not None)
+
+
+def link_words(link: str, written: Mapping[str, object]) -> str:
+    """What of a link changes, in words: its settings as an experiment file has them."""
+    return f"{link}: {', '.join(f'{name} {written[name]}' for name in SETTINGS if name in written)}"
 
 
 def of_link(events: Sequence[Event], link: str) -> list[Event]:

@@ -180,19 +180,28 @@ class Link(ReportedLink):
 class Change:
     """New settings of a link at a time, in nanoseconds since the experiment's start; None: as they are.
 
-    ``limit`` is in bytes, and in packets for a depth in packets. ``loss`` is a ratio.
+    ``limit`` is in bytes, and in packets for a depth in packets. ``loss`` is a ratio. ``rate_bps`` and ``delay_ns`` are
+    changed by who drives a run: those of the experiment's events are in schedules.
     """
 
     at_ns: int
     link: str
     limit: tuple[int, int | None] | None = None
     loss: float | None = None
+    rate_bps: int | None = None
+    delay_ns: int | None = None
 
     def of(self, link: Link) -> Link:
         """The link as it is from then on."""
         limit_bytes, limit_packets = self.limit or (link.limit_bytes, link.limit_packets)
-        loss = link.loss if self.loss is None else self.loss
-        return replace(link, limit_bytes=limit_bytes, limit_packets=limit_packets, loss=loss)
+        return replace(
+            link,
+            limit_bytes=limit_bytes,
+            limit_packets=limit_packets,
+            loss=link.loss if self.loss is None else self.loss,
+            rate_bps=link.rate_bps if self.rate_bps is None else self.rate_bps,
+            delay_ns=link.delay_ns if self.delay_ns is None else self.delay_ns,
+        )
 
 
 @dataclass(frozen=True)

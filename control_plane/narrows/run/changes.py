@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+from narrows_formats.schedules import DelaySteps, RateSteps
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Change, Plan
+from narrows.experiment.plan import Change, Link, Plan, ReportedLink
 from narrows.targets.base import Target
 
 # In real time the last of the wait is a loop: sleeping takes longer than asked for.
@@ -24,6 +26,18 @@ class Made:
 
     change: Change
     achieved_ns: int
+
+
+def varied(link: ReportedLink, made: Iterable[Made]) -> ReportedLink:
+    """A link whose rates and delays that were changed are schedules: of two at one time the later one holds."""
+    mine = [one for one in made if one.change.link == link.name]
+    rates = {one.achieved_ns: rate for one in mine if (rate := one.change.rate_bps) is not None}
+    delays = {one.achieved_ns: delay for one in mine if (delay := one.change.delay_ns) is not None}
+    if delays:
+        link = replace(link, delay_steps=DelaySteps(tuple(({0: link.delay_ns} | delays).items())))
+    if rates and isinstance(link, Link):
+        link = replace(link, schedule=RateSteps(tuple(({0: link.rate_bps} | rates).items())))
+    return link
 
 
 class Changes:

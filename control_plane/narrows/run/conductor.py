@@ -8,16 +8,17 @@ be anywhere; `narrows.api` is one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import InputError, RunError
-from narrows.experiment.plan import Link, Plan
-from narrows.run.changes import sleep_until
+from narrows.experiment.plan import Change, Link, Plan
+from narrows.run.changes import Made, sleep_until
 from narrows.run.observer import Observer
 from narrows.run.sampler import Key
 from narrows.switch.readings import QueueStats
@@ -48,6 +49,15 @@ class Driver(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class FlowRequest:
+    """Flows that the driver has told to start or to stop, by their group or one by its name, and when."""
+
+    verb: Literal["start", "stop"]
+    name: str
+    at_ns: int
+
+
 class Conductor:
     """Does what the driver of one run says."""
 
@@ -70,6 +80,9 @@ class Conductor:
         self._owners: dict[Key, str] = {}
         self._origin_ns = 0
         self._offset_ns = 0
+        self._held_ns = 0
+        self.done: list[Made | FlowRequest] = []
+        """What the driver has had done."""
 
     async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
         """Do it until the driver ends the run, from the experiment's start on.
@@ -103,13 +116,19 @@ class Conductor:
         if "until_ns" in command:
             await self._go_on(command["until_ns"])
         elif "start" in command:
-            self._driver.tell({"made_ns": await self._traffic.start_flows(command["start"], command["at_ns"])})
+            at_ns = await self._traffic.start_flows(command["start"], command["at_ns"])
+            self._requested(FlowRequest("start", command["start"], at_ns))
         elif "stop" in command:
-            self._driver.tell({"made_ns": await self._traffic.stop_flows(command["stop"], command["at_ns"])})
+            at_ns = await self._traffic.stop_flows(command["stop"], command["at_ns"])
+            self._requested(FlowRequest("stop", command["stop"], at_ns))
         elif "reports" in command:
             await self._tell_reports()
         else:
             await self._change(command)
+
+    def _requested(self, request: FlowRequest) -> None:
+        self.done.append(request)
+        self._driver.tell({"made_ns": request.at_ns})
 
     async def _tell_reports(self) -> None:
         shown = await self._show_reports()
@@ -127,7 +146,7 @@ class Conductor:
         at_ns = self._origin_ns + until_ns
         if self._target.stands_still:
             await self._target.hold(at_ns + self._offset_ns)
-            time_ns = until_ns
+            time_ns = self._held_ns = until_ns
         else:
             await sleep_until(at_ns)
             time_ns = (await self._target.now_ns() or 0) - self._offset_ns - self._origin_ns
@@ -137,18 +156,18 @@ class Conductor:
         self._driver.tell({"state": {"time_ns": time_ns, "links": links, "flows": flows}})
 
     async def _change(self, command: dict[str, Any]) -> None:
-        before = self._links[command["link"]]
-        asked = {name: value for name, value in command.items() if name in ("rate_bps", "loss", "delay_ns")}
-        if "limit" in command:
-            asked["limit_bytes"], asked["limit_packets"] = command["limit"]
-        after = replace(before, **asked)
+        now_ns = self._held_ns if self._target.stands_still else time.monotonic_ns() - self._origin_ns
+        change = Change(at_ns=now_ns, **command)
+        before = self._links[change.link]
+        after = change.of(before)
         try:
-            made_ns = await self._target.change(before, after)
+            made_ns = await self._target.change(before, after) - self._offset_ns - self._origin_ns
         except RunError as error:
             self._driver.tell({"refused": str(error)})
             return
         self._links[before.name] = after
-        self._driver.tell({"made_ns": made_ns - self._offset_ns - self._origin_ns})
+        self.done.append(Made(change, made_ns))
+        self._driver.tell({"made_ns": made_ns})
 
 
 def _state(link: Link, queue: QueueStats) -> dict[str, Any]:

@@ -1,35 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What run.json says of an experiment's events: when each was to happen, and when it did."""
+"""What run.json says of an experiment's events, and of what a driver did: when each was to happen, and when it did."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from narrows_formats.units import NANOSECONDS
+from narrows_formats.units import NANOSECONDS, format_rate, format_size, format_time
 
-from narrows.experiment.events import Event
+from narrows.experiment.events import Event, link_words
 from narrows.experiment.model import Experiment
+from narrows.run.changes import Made
+from narrows.run.conductor import FlowRequest
 from narrows.run.measurement import Measured
+from narrows.traffic.connection import Connection
 
 
 def events(experiment: Experiment, measured: Measured) -> list[dict[str, Any]]:
     """The events in order of time, as `narrows_formats.run_record.EventRecord` has them."""
-    return [_as_json(event, measured) for event in sorted(experiment.events, key=lambda event: event.at)]
+    found = [_of_file(event, measured) for event in experiment.events]
+    found += [
+        (_changed(one) if isinstance(one, Made) else _requested(one, measured)) | {"asked_by": "driver"}
+        for one in measured.by_driver
+    ]
+    return sorted(found, key=lambda one: one["at_ns"])
 
 
-def _as_json(event: Event, measured: Measured) -> dict[str, Any]:
-    parts = list(_of_link(event, measured) if event.link is not None else _of_group(event, measured))
-    times = [time for time, _ in parts]
-    known = [time for time in times if time is not None]
+def _of_file(event: Event, measured: Measured) -> dict[str, Any]:
+    if event.link is None:
+        verb, name = ("start", event.start) if event.start is not None else ("stop", event.stop)
+        group = [one for one in measured.connections if one.flow.group == name]
+        return _record(event.what, event.at, _of_flows(verb, group), "host")
+    parts = list(_of_link(event, measured))
     # What was timed least exactly speaks for all of it.
-    timed_by = min((how for _, how in parts), key=("software", "host", "schedule").index)
-    return {
-        "what": event.what,
-        "at_ns": event.at,
-        "achieved_ns": max(known) if len(known) == len(times) else None,
-        "timed_by": timed_by,
-    }
+    timed_by = min((how for _, how in parts), key=("software", "schedule").index)
+    return _record(event.what, event.at, _last(time for time, _ in parts), timed_by)
+
+
+def _changed(made: Made) -> dict[str, Any]:
+    """What a driver changed of a link."""
+    change = made.change
+    written: dict[str, object] = {}
+    if change.rate_bps is not None:
+        written["rate"] = format_rate(change.rate_bps)
+    if change.limit is not None:
+        size, packets = change.limit
+        written["buffer"] = format_size(size) if packets is None else f"{packets}packets"
+    if change.delay_ns is not None:
+        written["delay"] = format_time(change.delay_ns)
+    if change.loss is not None:
+        written["loss"] = change.loss
+    return _record(link_words(change.link, written), change.at_ns, made.achieved_ns, "software")
+
+
+def _requested(request: FlowRequest, measured: Measured) -> dict[str, Any]:
+    """What a driver had flows do: those of a group, or else the one of that name."""
+    flows = [one for one in measured.connections if request.name in (one.flow.group, one.flow.name)]
+    words = f"{request.name} {'starts' if request.verb == 'start' else 'stops'}"
+    return _record(words, request.at_ns, _of_flows(request.verb, flows), "host")
+
+
+def _record(what: str, at_ns: int, achieved_ns: int | None, timed_by: str) -> dict[str, Any]:
+    return {"what": what, "at_ns": at_ns, "achieved_ns": achieved_ns, "timed_by": timed_by}
+
+
+def _last(times: Iterable[int | None]) -> int | None:
+    """When all of something had happened; None if some of it did not."""
+    found = list(times)
+    known = [time for time in found if time is not None]
+    return max(known) if known and len(known) == len(found) else None
 
 
 def _of_link(event: Event, measured: Measured) -> Iterator[tuple[int | None, str]]:
@@ -51,13 +90,8 @@ def _is_of(at_ns: int, link: str, event: Event) -> bool:
     return (at_ns, link) == (event.at, event.link)
 
 
-def _of_group(event: Event, measured: Measured) -> Iterator[tuple[int | None, str]]:
-    """When the group's first flow started, or each of its flows stopped."""
-    group = [one for one in measured.connections if one.flow.group in (event.start, event.stop)]
-    if not group:
-        yield None, "host"
-    elif event.start is not None:
-        yield round(min(one.started_s for one in group) * NANOSECONDS), "host"
-    else:
-        for one in group:
-            yield None if one.ended_s is None else round(one.ended_s * NANOSECONDS), "host"
+def _of_flows(verb: str, flows: Sequence[Connection]) -> int | None:
+    """When the first of some flows started, or the last of them had stopped."""
+    if verb == "start":
+        return min((round(one.started_s * NANOSECONDS) for one in flows), default=None)
+    return _last(None if one.ended_s is None else round(one.ended_s * NANOSECONDS) for one in flows)

@@ -30,7 +30,7 @@ from narrows.run import draining
 from narrows.run.changes import Changes, Made
 from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
-from narrows.run.conductor import Conductor, Driver
+from narrows.run.conductor import Conductor, Driver, FlowRequest
 from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
@@ -94,7 +94,8 @@ class Measured:
 
     ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``origin_s`` is the monotonic time of
     the experiment's start, and ``clock_offset_ns`` the switch's clock minus that clock, where it can be read.
-    ``counters`` and ``losses_elsewhere`` are None if there was no time to read them.
+    ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the
+    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then.
     """
 
     status: Status
@@ -114,6 +115,7 @@ class Measured:
     counters: Counters | None
     unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()
+    by_driver: tuple[Made | FlowRequest, ...] = ()
 
 
 def with_reports_of_its_own(plan: Plan) -> Plan:
@@ -380,6 +382,7 @@ class Measurement:
             counters=self._counters,
             unexpected_losses=self._losses,
             changes=tuple(self._changes.made),
+            by_driver=tuple(self._conductor.done) if self._conductor else (),
         )
 
     def _degrade(self, status: Status, reason: str) -> None:

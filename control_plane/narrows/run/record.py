@@ -18,6 +18,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Link, Plan, ReportedLink
 from narrows.paths import commit
 from narrows.run import clock, drop_accounting
+from narrows.run.changes import Made, varied
 from narrows.run.event_record import events
 from narrows.run.measurement import Counters, LinkCounters, Measured, Status
 from narrows.run.results import RunDirectory
@@ -132,6 +133,7 @@ def _record(
     applied = measured.applied
     origin = _clock_origin(measured, results, plan)
     host = {**others["host"], "testbed": measured.testbed}
+    changes = [one for one in measured.by_driver if isinstance(one, Made)]
     return RunRecord.model_validate(
         {
             "narrows_version": __version__,
@@ -147,14 +149,14 @@ def _record(
             "host": host,
             "switch": {"program": applied.program, "notes": list(applied.notes)},
             "links": [
-                _link(plan, link, experiment, applied.links.get(link.name))
+                _link(plan, varied(link, changes), experiment, applied.links.get(link.name))
                 | ({"rate_steps_applied": steps} if (steps := measured.rate_steps.get(link.name)) else {})
                 for link in plan.reported
             ],
             "telemetry": {"sample": 1 << plan.links[0].sample_shift},
             "clock_origin_ns": origin.ns,
             "clock_origin_source": origin.source,
-            **({"events": events(experiment, measured)} if experiment.events else {}),
+            **({"events": happened} if (happened := events(experiment, measured)) else {}),
             "flows": [connection.as_json() for connection in measured.connections],
         }
     )

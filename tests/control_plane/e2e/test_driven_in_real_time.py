@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,23 @@ def test_flows_and_reports_in_real_time(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_a_driver_that_fails(tmp_path: Path) -> None:
+    """But what it had done until then."""
     before = namespaces()
     with (
         pytest.raises(ZeroDivisionError),
         api.testbed(EXPERIMENT, out=tmp_path / "out", held=("guest", "late", "asks"), reports=True) as driven,
     ):
-        driven.start("guest")
+        began_ns = driven.start("guest")
         driven.step("200ms")
+        changed_ns = driven.change(rate="5Mbit", buffer="20packets")
         assert 1 / 0
+    record = json.loads((tmp_path / "out/run.json").read_text())
+    start, change = record["events"]
+    assert (start["what"], start["at_ns"], start["asked_by"]) == ("guest starts", began_ns, "driver")
+    assert (change["what"], change["achieved_ns"]) == ("bottleneck: rate 5Mbit, buffer 20packets", changed_ns)
+    assert 200 * MS <= change["at_ns"] < changed_ns < change["at_ns"] + LATE_S * 1e9
+    assert [link["rate_schedule"]["start_ns"] for link in record["links"] if "rate_schedule" in link] == [
+        [0, changed_ns]
+    ]
     assert not namespaces() - before and not list(tmp_path.rglob("*.arrows"))
     assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True).stdout
