@@ -114,7 +114,14 @@ def test_runs_are_listed_newest_first(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setenv("COLUMNS", "200")
     queue = {"rate_bps": 1e8, "utilization": 0.98765, "loss_ratio": 0.01, "queue_delay_s": {"p99": 0.0399}}
-    store("old", "2026-01-01T00:00:00+00:00", {"bottleneck": queue, "flows": [{}, {}], "fairness": {"jain_index": 0.5}})
+    link = {"name": "access", **queue, "fairness": {"jain_index": 0.5}}
+    store("old", "2026-01-02T00:00:00+00:00", {"links": [link], "flows": [{}, {}]})
+    # One link is as the other but for its rate and delay; nothing limits the third.
+    links = [
+        link, link | {"rate_bps": 2e7, "queue_delay_s": {"p99": 0.0021}},
+        {"name": "core", "rate_bps": None, "utilization": None, "loss_ratio": 0.0, "queue_delay_s": {"p99": None}},
+    ]  # fmt: skip
+    store("path", "2026-01-01T00:00:00+00:00", {"links": links, "flows": [{}, {}, {}]})
     store("new", "2026-02-01T00:00:00+00:00", None)
     store("sweep/0001", "2026-01-15T00:00:00+00:00", None)
     manifest = {"points": 2, "runs": [{"directory": "0001"}]}
@@ -122,9 +129,17 @@ def test_runs_are_listed_newest_first(tmp_path: Path, monkeypatch: pytest.Monkey
     store(".hidden.unfinished", "2026-03-01T00:00:00+00:00", None)
     shown = CliRunner().invoke(app, ["runs", str(tmp_path)]).output
     rows = [line.split("│") for line in shown.splitlines() if "2026-" in line]
-    assert [row[2].strip() for row in rows] == ["new", "sweep/", "old"]
+    assert [row[2].strip() for row in rows] == ["new", "sweep/", "old", "path"]
     assert rows[1][3].strip() == "1 of 2 runs"
     assert [cell.strip() for cell in rows[2][3:10]] == ["complete", "100.00", "2", "98.77", "1.00", "39.90", "0.50"]
+    assert [cell.strip() for cell in rows[3][4:10]] == [
+        "20.00-100.00", "3", "98.77", "0.00-1.00", "2.10-39.90", "0.50",
+    ]  # fmt: skip
+    assert "least and the most" in shown
+    listed = json.loads(CliRunner().invoke(app, ["runs", str(tmp_path), "--json"]).stdout)
+    old, path = listed[2:]
+    assert old["rate_bps"] == 1e8 and path["rate_bps"] is None
+    assert [one["rate_bps"] for one in path["links"]] == [1e8, 2e7, None]
 
 
 def test_a_page_is_opened_by_the_users_browser(

@@ -21,6 +21,7 @@ AnyTarget = Annotated[
 LocalTarget = Annotated[
     str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.", autocompletion=completion.of(LOCAL))
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Results only, no progress.")]
 Virtual = Annotated[bool, typer.Option("--virtual", help="In virtual time: exact at any rate, and without root.")]
 KernelName = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from narrows_formats import files
 
-from narrows.cli.options import AnyTarget, Inventory, Jobs, KernelName, Mixed, Settings, Virtual, way_of
+from narrows.cli.options import AnyTarget, Inventory, Jobs, KernelName, Mixed, Quiet, Settings, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.targets.registry import LOCAL, check_options, target_factory
 
@@ -65,7 +65,7 @@ def run(
         str | None,
         typer.Option(help="HOST:PORT where; implies --metrics.", show_default="127.0.0.1:9464"),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Results only, no progress.")] = False,
+    quiet: Quiet = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Results as JSON: each run's directory, status, notes and summary.")
     ] = False,

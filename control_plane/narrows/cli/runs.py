@@ -14,6 +14,8 @@ from narrows.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Figures of a link, with what they are multiplied by in the table.
+OF_LINKS = {"rate_bps": 1e-6, "utilization": 100, "loss_ratio": 100, "queue_delay_p99_s": 1e3, "jain_index": 1}
 COLUMNS = ("rate\nMbit/s", "flows", "utilized\n%", "lost\n%", "queue delay\np99, ms", "Jain")
 
 
@@ -39,6 +41,8 @@ def runs(
         table.add_column(column, justify="right")
     for one in found:
         table.add_row(_started(one), one["name"] + "/" * one["sweep"], one["status"], *_figures(one))
+    if any(len(one.get("links", ())) > 1 for one in found):
+        table.caption = "A-B: the least and the most of a run's links; --json has each"
     results_console().print(
         table if found else f"{directory} has no runs; begin with: narrows run FILE", highlight=False
     )
@@ -58,32 +62,42 @@ def _listed(directory: Path) -> Iterator[dict[str, Any]]:
             yield {**found, "sweep": True, "started": first.get("started"), "status": status}
         elif (path / files.RUN).exists():
             run, summary = _read(path / files.RUN), _read(path / files.SUMMARY)
-            link = summary.get("bottleneck", {})
+            links = [_of_link(link) for link in summary.get("links", ())]
             yield {
                 **found,
                 "sweep": False,
                 "started": run.get("started"),
                 "status": str(run.get("status", "")),
                 "flows": len(summary["flows"]) if "flows" in summary else None,
-                **{field: link.get(field) for field in ("rate_bps", "utilization", "loss_ratio")},
-                "queue_delay_p99_s": link.get("queue_delay_s", {}).get("p99"),
-                "jain_index": summary.get("fairness", {}).get("jain_index"),
+                # Of several links none is the run's.
+                **{field: links[0][field] if len(links) == 1 else None for field in OF_LINKS},
+                "links": links,
             }
 
 
+def _of_link(link: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": link.get("name"),
+        **{field: link.get(field) for field in ("rate_bps", "utilization", "loss_ratio")},
+        "queue_delay_p99_s": link.get("queue_delay_s", {}).get("p99"),
+        "jain_index": link.get("fairness", {}).get("jain_index"),
+    }
+
+
 def _figures(one: dict[str, Any]) -> Iterator[str]:
-    """The columns of a run; those of a sweep are empty."""
+    """The columns of a run, with the least and the most of its links; those of a sweep are empty."""
     from narrows.cli.table import NOT_KNOWN, scaled
 
     if one["sweep"]:
         yield from ("" for _ in COLUMNS)
         return
-    yield scaled(one["rate_bps"], 1e-6)
-    yield NOT_KNOWN if one["flows"] is None else str(one["flows"])
-    yield scaled(one["utilization"], 100)
-    yield scaled(one["loss_ratio"], 100)
-    yield scaled(one["queue_delay_p99_s"], 1e3)
-    yield scaled(one["jain_index"], 1)
+    figures = []
+    for field, factor in OF_LINKS.items():
+        values = [link[field] for link in one["links"] if link[field] is not None]
+        ends = [scaled(end, factor) for end in (min(values), max(values))] if values else [NOT_KNOWN]
+        figures.append("-".join(dict.fromkeys(ends)))
+    flows = NOT_KNOWN if one["flows"] is None else str(one["flows"])
+    yield from (figures[0], flows, *figures[1:])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 from narrows_analysis.studies.names import OFFERS as STUDIES
 
 from narrows.cli import completion
-from narrows.cli.options import AnyTarget, Inventory, Mixed
+from narrows.cli.options import AnyTarget, Inventory, Mixed, Quiet
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.studies.processors import CPUS_A_RUN, runs_at_once
 from narrows.targets.registry import LOCAL, target_factory
@@ -111,10 +111,11 @@ def study(
             "--publish", help="Write the comparison page and its results there too.", show_default="only --out"
         ),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Re-run a published study, and say how close it came.
 
-    Goes on where it was interrupted.
+    Goes on where it was interrupted. Progress goes to standard error.
     """
     from narrows_analysis.studies.evaluate import verdict_text
     from narrows_analysis.studies.page import (
@@ -130,6 +131,7 @@ def study(
     from rich.console import Console
     from rich.table import Table
 
+    from narrows.cli.machine_readable import results_console
     from narrows.run.cluster import Cluster
     from narrows.run.results import give_to_user
     from narrows.studies.catalogue import control_points, find_study, select, study_points
@@ -137,7 +139,7 @@ def study(
     from narrows.studies.nuisances import CARDS
     from narrows.studies.run import StudyRun
 
-    console = Console()
+    progress, console = Console(stderr=True, quiet=quiet), results_console()
     if name == NEW:
         _begin(new_name, console)
         return
@@ -161,7 +163,7 @@ def study(
     if directory.exists() and not directory.is_dir():
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
     make_target = target_factory(target, None, inventory, directory, virtual)
-    runner = StudyRun(chosen, variant, directory, target, make_target, console, senders, elsewhere, mixed)
+    runner = StudyRun(chosen, variant, directory, target, make_target, progress, senders, elsewhere, mixed)
     wanted = {point.directory for point in points}
     others = [point for point in everything if point.directory not in wanted]
     with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:

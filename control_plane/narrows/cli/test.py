@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from narrows.cli.options import Jobs, KernelName, LocalTarget, Virtual, way_of
+from narrows.cli.options import Jobs, KernelName, LocalTarget, Quiet, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, RunError
 from narrows.targets.registry import LOCAL, target_factory
 
@@ -32,6 +32,7 @@ def test(
         typer.Option(help="Directory for the results, one for each file.", show_default="results/NAME-TIME"),
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="File for the verdicts as JUnit XML.", show_default=False)] = None,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON on standard output.")] = False,
 ) -> None:
     """Run experiments, and see if they show what is expected.
@@ -52,7 +53,7 @@ def test(
     for file, one in zip(files, series, strict=True):
         if not one.experiment.expect:
             raise InputError(f"{file}: has no expect; allowed: files that expect something")
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
     suites, code = [], EXIT_OK
     for file, one in zip(files, series, strict=True):
         directory = default_directory(one.experiment.name) if out is None else out / one.experiment.name
