@@ -86,7 +86,8 @@ def _measure(loads: Sequence[Load], runs: int, kernel: Kernel) -> Outcome:
     tables = [_table(load, kinds, series) for load in loads]
     conditions = (
         "CUBIC flows in a guest of virtual time, 40 ms at 10 and 100 Mbit/s, 10 ms at 1 and 2 ms at 10 Gbit/s; the "
-        "first quarter is left out. Linux: htb on a bridge, with tc's defaults for the management in it; RED has 5 and "
+        "first quarter is left out. Linux: htb on a bridge with a burst of one frame, whose time is part of the round "
+        "trip as on a line, with tc's defaults for the management in it; RED has 5 and "
         "15 ms of the link as its bounds and 0.1 as probability. Narrows: `queue:` with its defaults, tc's limit as "
         "`buffer`. Queue delay is what waits over the rate, every 5 ms, of all queues together. Seeds are the numbers "
         "of the rounds."
@@ -112,7 +113,7 @@ def of_linux(kind: str, load: Load, seed: int, kernel: Kernel) -> dict[str, floa
         RunError: it failed.
     """
     experiment = Experiment.model_validate(load.experiment(kind, seed))
-    plan = make_plan(experiment)
+    plan = managed.as_on_a_line(make_plan(experiment))
     passage = asyncio.run(send_through("managed", experiment, plan, kernel, kind, load.ecn))
     return figures(passage.queue, plan.bottleneck.rate_bps, load.window)
 

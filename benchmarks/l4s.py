@@ -126,7 +126,8 @@ def _next(rounds: dict[str, int], name: str, of: Measure, kernel: Kernel) -> dic
 
 def _of_linux(pair: Pair, seed: int, kernel: Kernel) -> dict[str, float]:
     experiment = Experiment.model_validate(pair.experiment(seed))
-    passage = asyncio.run(send_through("managed", experiment, make_plan(experiment), kernel, KIND, True))
+    plan = managed.as_on_a_line(make_plan(experiment))
+    passage = asyncio.run(send_through("managed", experiment, plan, kernel, KIND, True))
     return _figures(passage.sockets, passage.queue)
 
 

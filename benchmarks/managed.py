@@ -2,17 +2,20 @@
 """The link that is the kernel's htb with a queue management of Linux in it, each with tc's defaults.
 
 htb takes a packet out of its queue when the link is free for it, tbf one packet earlier: management that decides at
-dequeue would see a wait that is too short.
+dequeue would see a wait that is too short. It hands the packet on at once, a line when its last bit has left: for that
+there is `as_on_a_line`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 from bridged import bridged
+from narrows.experiment.plan import Plan
 from narrows_formats.units import NANOSECONDS
 from passage import Place
 
@@ -25,8 +28,8 @@ NEEDS = {
     )
 }  # fmt: skip
 READING_S = 0.005
-# The qdiscs that htb charges for a burst of two frames: as many as a link sends back to back after an idle time.
-BURST_FRAMES = 2
+# A line makes nothing up after an idle time.
+BURST_FRAMES = 1
 # Of RED, which has no defaults: Floyd's rules (tc-red(8)), from the link's rate.
 RED_MIN_S, RED_MAX_S, RED_PROBABILITY, RED_PACKET = 0.005, 0.015, 0.1, 1000
 PERCENT_BITS = 32
@@ -41,6 +44,16 @@ def red(rate_bps: int) -> dict[str, float]:
     low, high = (int(rate_bps / 8 * seconds) for seconds in (RED_MIN_S, RED_MAX_S))
     burst = max((2 * low + high) // (3 * RED_PACKET), low // RED_PACKET + 1)
     return {"min": low, "max": high, "burst": burst, "avpkt": RED_PACKET, "probability": RED_PROBABILITY}
+
+
+def as_on_a_line(plan: Plan) -> Plan:
+    """The same flows with the time that a full frame takes on the link in their round trip."""
+    frame_ns = round(plan.frame_bytes * 8 * NANOSECONDS / plan.bottleneck.rate_bps)
+    senders = {sender.port for sender in plan.senders}
+    ports = [
+        replace(port, delay_ns=port.delay_ns + frame_ns) if port.number in senders else port for port in plan.ports
+    ]
+    return replace(plan, ports=tuple(ports))
 
 
 def words(kind: str, rate_bps: int, limit_bytes: int, ecn: bool) -> str:
