@@ -47,6 +47,16 @@ def test_red_has_its_bounds_from_the_rate(script: Callable[[str], Any]) -> None:
     assert script("managed").words("codel", 1, 1, False) == "codel noecn"
 
 
+def test_a_line_keeps_a_frame_until_its_last_bit_has_left(script: Callable[[str], Any]) -> None:
+    """1514 bytes take 1,211,200 ns at 10 Mbit/s, once for a round trip."""
+    load = next(one for one in script("aqm").LOADS if one.rate == "10Mbit")
+    plan = make_plan(Experiment.model_validate(load.experiment("codel", 1)))
+    line = script("managed").as_on_a_line(plan)
+    more = {after.host: after.delay_ns - before.delay_ns for before, after in zip(plan.ports, line.ports, strict=True)}
+    assert more == {host: 1_211_200 if host in {one.name for one in plan.senders} else 0 for host in more}
+    assert plan.links == line.links
+
+
 def test_goodput_is_that_of_the_published_minute(script: Callable[[str], Any]) -> None:
     """The minute that ends 2 s before the end counts: 10 Mbit/s there, ten times as much before and after."""
     end = script("l4s").SECONDS
