@@ -46,7 +46,7 @@ from narrows_analysis.studies.measures import (
     modelled,
     turns,
 )
-from narrows_analysis.studies.model import LINKS, Control, Link, Point, Results, Study, setting
+from narrows_analysis.studies.model import LINKS, Control, Link, MeasuredPoint, Results, Study, setting
 from narrows_analysis.studies.page import results_path, write_page
 from narrows_analysis.studies.probes import probe_measures
 from narrows_analysis.studies.results import read_results, told_of_both, write_results
@@ -131,7 +131,7 @@ def _wanted(study: Study, control: Control, only: str | None) -> list[StudyPoint
         point
         for point in study_points(study, quick=control.of == "quick")
         if point.experiment == control.experiment
-        and any(Point(control.id, point.parameters, 1, {}).meets(where) for where in conditions)
+        and any(MeasuredPoint(control.id, point.parameters, 1, {}).meets(where) for where in conditions)
     ]
 
 
@@ -149,7 +149,7 @@ async def _measure(
     wanted: Sequence[tuple[Control, StudyPoint]],
     senders: Sequence[Senders],
     at_once: int,
-    take: Callable[[Point], None],
+    take: Callable[[MeasuredPoint], None],
 ) -> None:
     """Hand each point over as soon as it is measured, so many side by side as there are cores and memory for.
 
@@ -171,7 +171,7 @@ async def _measure(
         raise failed.exceptions[0] from None
 
 
-async def _point(study: Study, link: Link, control: Control, point: StudyPoint, senders: Senders) -> Point:
+async def _point(study: Study, link: Link, control: Control, point: StudyPoint, senders: Senders) -> MeasuredPoint:
     experiment = senders.algorithms.in_kernel_names(point.point.experiment)
     plan = make_plan(experiment)
     passage = await send_through(link, experiment, plan, find(senders.name))
@@ -187,7 +187,7 @@ async def _point(study: Study, link: Link, control: Control, point: StudyPoint, 
         "kernel_config_sha256": config_digest(find(senders.name)),
         "rtt_s": experiment.all_links[ONLY_LINK].rtt / NANOSECONDS,
     }
-    return Point(control.id, point.parameters, point.point.repetition, measures, provenance=made)
+    return MeasuredPoint(control.id, point.parameters, point.point.repetition, measures, provenance=made)
 
 
 def _window(passage: Passage, plan: Plan, part: tuple[float, float], life_of: str) -> tuple[float, float]:
@@ -339,7 +339,7 @@ class Record:
 
     def __init__(self, study: Study, link: Link, senders: Sequence[Senders], place: Path) -> None:
         """Nothing is written before `take`."""
-        self.points: list[Point] = []
+        self.points: list[MeasuredPoint] = []
         self._study, self._link, self._path = study, link, results_path(study, link, place)
         self._settings = {
             setting(control.id, point.parameters)
@@ -350,7 +350,7 @@ class Record:
         self._machine = {"target": LINKS[link], "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
         self._machine["kernel"] = ", ".join(dict.fromkeys(one.release for one in senders))
 
-    def take(self, point: Point) -> None:
+    def take(self, point: MeasuredPoint) -> None:
         """A point was measured. What is there of others stays, if the controls still have them."""
         self.points.append(point)
         again = {(one.setting, one.repetition) for one in self.points}

@@ -23,7 +23,7 @@ from narrows.studies.run import StudyRun
 from narrows.studies.senders import Senders, guests
 from narrows.targets.registry import target_factory
 from narrows.virtual.kernels import config_digest, find
-from narrows_analysis.studies.model import Point, Study, setting
+from narrows_analysis.studies.model import MeasuredPoint, Study, setting
 from narrows_analysis.studies.names import NAMES
 from narrows_analysis.studies.page import VARIANTS, results_path
 from narrows_analysis.studies.results import read_results, write_results
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 def _differences(study: Study, place: Path, senders: Sequence[Senders]) -> str:
     """What of a study's cheapest point is not as it was; empty if nothing is."""
     digests = {config_digest(find(one.name)): one for one in senders}
-    found: list[tuple[float, Point, StudyPoint]] = []
+    found: list[tuple[float, MeasuredPoint, StudyPoint]] = []
     kernels: set[str] = set()
     for variant in VARIANTS:
         path = results_path(study, variant, place)
@@ -79,7 +79,7 @@ def _differences(study: Study, place: Path, senders: Sequence[Senders]) -> str:
     return compare(then, again(study, wanted, digests[then.provenance["kernel_config_sha256"]]))
 
 
-def again(study: Study, wanted: StudyPoint, sender: Senders) -> Point:
+def again(study: Study, wanted: StudyPoint, sender: Senders) -> MeasuredPoint:
     """A study's point, run and measured in a directory that is then removed, as results hold it."""
     with tempfile.TemporaryDirectory(prefix="narrows-regenerate-") as name:
         out = Path(name) / "out"
@@ -90,7 +90,7 @@ def again(study: Study, wanted: StudyPoint, sender: Senders) -> Point:
         return read_results(out / "rounded.json").points[0]
 
 
-def compare(then: Point, now: Point) -> str:
+def compare(then: MeasuredPoint, now: MeasuredPoint) -> str:
     """Which measures of two runs are not the same; empty if all are."""
     names = sorted((then.measures.keys() | now.measures.keys()) - {TOOK})
     wrong = [

@@ -60,7 +60,7 @@ def test_a_missing_packaged_command_is_a_failure(said: str) -> None:
 
 
 def test_a_missing_binary_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "find_binary", lambda name: None)
+    monkeypatch.setattr(needs, "find_binary", lambda _name: None)
     with pytest.raises(pytest.fail.Exception, match=r"narrows-collector is not built; fix: 'make setup'"):
         needs.require("narrows-collector")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, LoadedRun, LoadedStudy, Sweep, load
-from narrows_analysis.studies.model import Point, Results
+from narrows_analysis.studies.model import MeasuredPoint, Results
 from narrows_analysis.studies.results import write_results
 from test_comparison import runs, write_sweep
 
@@ -28,8 +28,8 @@ def test_a_sweep_is_its_table(tmp_path: Path) -> None:
 
 def test_a_study_is_its_points(tmp_path: Path) -> None:
     points = (
-        Point("figure-3", {"bottleneck.buffer": "1bdp"}, 1, {"utilization": 0.5}, "0001"),
-        Point("figure-4", {}, 2, {"loss": None}, "0002"),
+        MeasuredPoint("figure-3", {"bottleneck.buffer": "1bdp"}, 1, {"utilization": 0.5}, "0001"),
+        MeasuredPoint("figure-4", {}, 2, {"loss": None}, "0002"),
     )
     write_results(Results("ware2019", "quick", points), tmp_path / "results.json")
     for path in (tmp_path, tmp_path / "results.json"):

@@ -95,7 +95,7 @@ def test_pie_keeps_its_drops_apart(draw: int, every: int) -> None:
 
 def _picks(queue: pie.Pie) -> bool:
     fates: list[Fate] = []
-    queue.drop = lambda packet, fate, now: fates.append(fate)
+    queue.drop = lambda _packet, fate, _now: fates.append(fate)
     queue.enqueue(Waiting(0, Arrival(0, 0, SIZE)), 0)
     return fates == [Fate.AQM_DROP]
 
@@ -205,7 +205,7 @@ def test_red_forgets_in_idle_times() -> None:
 def test_red_spreads_its_drops(average: int, draw: int, picked: list[int]) -> None:
     queue = red_queue(draw, average)
     fates: list[int] = []
-    queue.drop = lambda packet, fate, now: fates.append(packet.number)
+    queue.drop = lambda packet, _fate, _now: fates.append(packet.number)
     queue._idle_from = None
     for number in range(1, 14):
         queue.enqueue(Waiting(number, Arrival(0, 0, SIZE)), 0)
@@ -229,7 +229,7 @@ def test_red_marks_drops_or_spares(average: int, settings: dict[str, bool], fate
     queue = red.Red(lambda: ALWAYS, 10**6, 10_000, 30_000, 1 << 31, 32, SIZE, RATE, **settings)
     queue._average, queue._idle_from = average << 32, None
     found: list[Fate] = []
-    queue.drop = lambda packet, fate, now: found.append(fate)
+    queue.drop = lambda _packet, fate, _now: found.append(fate)
     for number, ecn in enumerate((NOT_ECT, ECT_0)):
         packet = Waiting(number, Arrival(0, 0, SIZE, ecn))
         queue.enqueue(packet, 0)

@@ -37,7 +37,7 @@ class KnownBench:
 
 
 def found(bench: KnownBench, sizes: tuple[int, ...] = (64,)) -> Findings:
-    return asyncio.run(measure(bench, lambda words: None, SECONDS, sizes))
+    return asyncio.run(measure(bench, lambda _words: None, SECONDS, sizes))
 
 
 @pytest.mark.parametrize(

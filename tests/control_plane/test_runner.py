@@ -99,7 +99,7 @@ def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkey
     monkeypatch.setattr(RunState, "create", lambda: state)
     monkeypatch.setattr(environment, "Measurement", Measured)
     monkeypatch.setattr(record, "write", lambda *_: record.Ending("complete", "", ()))
-    monkeypatch.setattr(runner, "_analyse", lambda path: (None, ""))
+    monkeypatch.setattr(runner, "_analyse", lambda _path: (None, ""))
     # Something took the name meanwhile.
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "other").touch()

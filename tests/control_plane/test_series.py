@@ -71,7 +71,7 @@ class Sweeps:
     path: Path
     ran: list[str]
     said: str = ""
-    outcome: Callable[[str], str | Exception] = lambda name: "complete"
+    outcome: Callable[[str], str | Exception] = lambda _name: "complete"
 
     def execute(self, run: CheckedRun, directory: Path, *_: Any) -> Outcome:
         self.ran.append(directory.name)
@@ -130,7 +130,7 @@ def test_what_is_complete_is_kept(sweeps: Sweeps, ends: str | Exception) -> None
         assert sweeps.go() == ["complete", "complete", ends]
     assert f"the same command with --out {sweeps.path / 'out'} runs the rest" in sweeps.said
     before = {name: (sweeps.path / "out" / name / "run.json").stat().st_mtime_ns for name in (FIRST, THIRD)}
-    sweeps.outcome = lambda name: "complete"
+    sweeps.outcome = lambda _name: "complete"
     sweeps.go()
     assert sweeps.ran == [SECOND, FOURTH]
     assert "2 runs, about 84 s, 2 complete already" in sweeps.said
@@ -144,11 +144,11 @@ def test_a_sweep_that_was_killed_before_its_first_run_goes_on(sweeps: Sweeps) ->
     for started in (False, True):
         (sweeps.path / "out").mkdir(exist_ok=True)
         if started:
-            sweeps.outcome = lambda name: RunError("why")
+            sweeps.outcome = lambda _name: RunError("why")
             with pytest.raises(RunError):
                 sweeps.go()
             assert sweeps.manifest() == []
-    sweeps.outcome = lambda name: "complete"
+    sweeps.outcome = lambda _name: "complete"
     assert sweeps.go() == ["complete"] * 4
 
 
@@ -212,7 +212,7 @@ def test_runs_of_several_machines_are_joined(sweeps: Sweeps) -> None:
     with pytest.raises(RunError):
         sweeps.go("there", {"repeat": 1, "sweep": {"bottleneck.buffer": ["4bdp", "1bdp", "0.5bdp"]}})
     there = sweeps.path / "there" / "0002-buffer=1bdp"
-    sweeps.outcome = lambda name: "complete"
+    sweeps.outcome = lambda _name: "complete"
     sweeps.go(added=[sweeps.path / "there"])
     assert sweeps.ran == [FIRST, SECOND, FOURTH]
     assert [name for name, _ in sweeps.manifest()] == [FIRST, SECOND, THIRD, FOURTH]
@@ -258,7 +258,7 @@ def test_runs_of_another_commit_or_kernel_are_joined_only_if_that_is_asked_for(
     sweeps.outcome = lambda name: "complete" if name.startswith(("0001", "0002")) else RunError("enough")
     with pytest.raises(RunError):
         sweeps.go("there", {"repeat": 1, "sweep": {"bottleneck.buffer": ["0.5bdp", "1bdp", "2bdp"]}})
-    sweeps.outcome = lambda name: "complete"
+    sweeps.outcome = lambda _name: "complete"
     other = sweeps.path / "there" / "0002-buffer=1bdp" / "run.json"
     other.write_text(json.dumps({**json.loads(other.read_text()), **changed}))
     expected = f"--add {sweeps.path / 'there'}: 0002-buffer=1bdp was made by {said}.*allowed: .* --mixed"

@@ -192,7 +192,7 @@ def test_a_setting_is_put_back_by_the_last_run_that_needs_it(settings: Path, tmp
 
 
 def test_a_forwarding_that_is_ignored_fails(settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "write_text", lambda self, text, **_: 0)
+    monkeypatch.setattr(Path, "write_text", lambda _self, _text, **_: 0)
     state = RunState("a", 1, 1, root=tmp_path)
     monkeypatch.setattr(state, "save", lambda: None)
     with pytest.raises(RunError, match="this machine: forwarding is 0, not 1"):

@@ -13,7 +13,7 @@ from narrows.experiment.planning import make_plan
 from narrows.studies.beginning import NAMES, begin
 from narrows.studies.catalogue import study_points
 from narrows_analysis.studies.evaluate import evaluate
-from narrows_analysis.studies.model import Point
+from narrows_analysis.studies.model import MeasuredPoint
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -44,7 +44,7 @@ def test_a_new_study_is_one(checkout: Path) -> None:
         assert len(points) == count
         make_plan(points[0].point.experiment)
     # Its statements are about points that its experiment has.
-    made = [Point(one.experiment, one.parameters, one.point.repetition, {"loss_ratio": 0.1}) for one in points]
+    made = [MeasuredPoint(one.experiment, one.parameters, one.point.repetition, {"loss_ratio": 0.1}) for one in points]
     verdicts = [evaluate(one, made).verdict for one in study.figures[0].statements]  # type: ignore[attr-defined]
     assert verdicts == ["agrees", "differs"]
     assert load(checkout / NAMES)["NAMES"][-1] == "cardwell2016"  # type: ignore[index]

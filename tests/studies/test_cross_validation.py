@@ -19,7 +19,7 @@ from narrows.studies.senders import this_machine
 from narrows.traffic.connection import Connection
 from narrows.virtual import kernels
 from narrows_analysis.metrics.completion import ideal_completion_time
-from narrows_analysis.studies.model import Point, Results
+from narrows_analysis.studies.model import MeasuredPoint, Results
 from narrows_analysis.studies.page import results_path
 from narrows_analysis.studies.results import read_results, write_results
 
@@ -173,7 +173,7 @@ def test_only_the_points_of_its_statements_are_run(script: Any) -> None:
 def test_results_of_points_that_are_no_more_are_dropped(script: Any, tmp_path: Path) -> None:
     study = script.find_study("hurtig2018")
     parameters = [{"bottleneck.buffer": buffer, "flows.rival.cca": "cubic"} for buffer in ("0.5bdp", "2bdp", "4bdp")]
-    shallow, deep, gone = (Point("through-tbf-equals", one, 1, {"fct_s.subject": 1.0}) for one in parameters)
+    shallow, deep, gone = (MeasuredPoint("through-tbf-equals", one, 1, {"fct_s.subject": 1.0}) for one in parameters)
     path = results_path(study, "tbf", tmp_path)
     path.parent.mkdir()
     write_results(Results("hurtig2018", "tbf", (shallow, deep, gone), {}, {"kernel": "6.1", "target": "x"}), path)
@@ -191,7 +191,9 @@ def test_a_run_that_is_ended_early_loses_nothing(script: Any, tmp_path: Path) ->
     """Each point is written at once, beside those of others at work; one that was there stays until then."""
     study, sender = script.find_study("hurtig2018"), replace(this_machine(), release="7.3.4")
     parameters = {"bottleneck.buffer": "2bdp", "flows.rival.cca": "cubic"}
-    first, second = (Point("through-tbf-equals", parameters, number, {"fct_s.subject": 1.0}) for number in (1, 2))
+    first, second = (
+        MeasuredPoint("through-tbf-equals", parameters, number, {"fct_s.subject": 1.0}) for number in (1, 2)
+    )
     for record, point in [(script.Record(study, "tbf", [sender], tmp_path), one) for one in (first, second)]:
         record.take(point)
     path = results_path(study, "tbf", tmp_path)

@@ -29,18 +29,18 @@ from narrows_analysis.studies.checks import (
 from narrows_analysis.studies.decision import Decision, every, simes, some, whichever
 from narrows_analysis.studies.evaluate import Finding, evaluate, evaluate_all, evidence, moved, verdict_text
 from narrows_analysis.studies.judge import crossing
-from narrows_analysis.studies.model import Point, Statement, Study, says
+from narrows_analysis.studies.model import MeasuredPoint, Statement, Study, says
 from narrows_analysis.studies.showing import show
 from scipy import stats
 
 BUFFER = "bottleneck.buffer"
 
 
-def point(measure: float | None, repetition: int = 1, name: str = "m", **parameters: str) -> Point:
-    return Point("e", {BUFFER: parameters.pop("buffer", "1bdp"), **parameters}, repetition, {name: measure})
+def point(measure: float | None, repetition: int = 1, name: str = "m", **parameters: str) -> MeasuredPoint:
+    return MeasuredPoint("e", {BUFFER: parameters.pop("buffer", "1bdp"), **parameters}, repetition, {name: measure})
 
 
-def along(**values: float) -> list[Point]:
+def along(**values: float) -> list[MeasuredPoint]:
     """Points of measure m at buffers of b<number> BDP."""
     return [point(value, buffer=f"{name[1:].replace('_', '.')}bdp") for name, value in values.items()]
 
@@ -49,10 +49,10 @@ def statement(check: Check, **more: str) -> Statement:
     return Statement(id="s", says="says", source="figure 1", agrees_if="if", check=check, **more)  # type: ignore[arg-type]
 
 
-def repeated(points: list[Point], *noise: float) -> list[Point]:
+def repeated(points: list[MeasuredPoint], *noise: float) -> list[MeasuredPoint]:
     """Repetitions of each point with these parts added to its measures; without any, three that are alike."""
     return [
-        Point(
+        MeasuredPoint(
             one.experiment,
             one.parameters,
             number,
@@ -63,11 +63,11 @@ def repeated(points: list[Point], *noise: float) -> list[Point]:
     ]
 
 
-def judged(check: Check, points: list[Point]) -> Finding:
+def judged(check: Check, points: list[MeasuredPoint]) -> Finding:
     return evaluate(statement(check), points)
 
 
-def verdict(check: Check, points: list[Point]) -> str:
+def verdict(check: Check, points: list[MeasuredPoint]) -> str:
     """The verdict where repetitions are all alike, so that nothing is left to doubt."""
     return judged(check, repeated(points)).verdict
 
@@ -132,14 +132,14 @@ WORST = Extreme(pick=Pick("m"), over=BUFFER, at="0.5bdp", kind="greatest", ends=
         (Every((HALF, DEEP)), along(b0_5=0.11), "not run here"),
     ],
 )
-def test_each_check_has_its_verdict(check: Check, points: list[Point], expected: str) -> None:
+def test_each_check_has_its_verdict(check: Check, points: list[MeasuredPoint], expected: str) -> None:
     assert verdict(check, points) == expected
 
 
-def gaps(bbr: dict[str, float], cubic: dict[str, float]) -> list[Point]:
+def gaps(bbr: dict[str, float], cubic: dict[str, float]) -> list[MeasuredPoint]:
     """Points by the train's algorithm and gap."""
     return [
-        Point("e", {"train": train, "gap": gap}, 1, {"m": value})
+        MeasuredPoint("e", {"train": train, "gap": gap}, 1, {"m": value})
         for train, line in (("bbr", bbr), ("cubic", cubic))
         for gap, value in line.items()
     ]
@@ -165,9 +165,9 @@ def test_farthest_at_the_end(bbr: dict[str, float], cubic: dict[str, float], exp
 def test_a_comparison_at_each_value_of_a_parameter() -> None:
     check = Compare(left=Pick("m", {"cca": "bbr"}), right=Pick("m", {"cca": "cubic"}), high=1.0, by="rate")
 
-    def at(bbr: tuple[float, float], cubic: tuple[float, float]) -> list[Point]:
+    def at(bbr: tuple[float, float], cubic: tuple[float, float]) -> list[MeasuredPoint]:
         return [
-            Point("e", {"cca": cca, "rate": rate}, 1, {"m": value})
+            MeasuredPoint("e", {"cca": cca, "rate": rate}, 1, {"m": value})
             for cca, values in (("bbr", bbr), ("cubic", cubic))
             for rate, value in zip(("5Mbit", "70Mbit"), values, strict=True)
         ]
@@ -178,9 +178,9 @@ def test_a_comparison_at_each_value_of_a_parameter() -> None:
     assert verdict(check, at((1.0, 0.1), (2.0, 0.2))[:1]) == "not run here"
 
 
-def shares(one: float, sixteen: float, model: float = 0.5) -> list[Point]:
+def shares(one: float, sixteen: float, model: float = 0.5) -> list[MeasuredPoint]:
     return [
-        Point("e", {BUFFER: "8bdp", "count": count}, 1, {"m": share, "model_share": model})
+        MeasuredPoint("e", {BUFFER: "8bdp", "count": count}, 1, {"m": share, "model_share": model})
         for count, share in (("1", one), ("16", sixteen))
     ]
 
@@ -201,7 +201,7 @@ def test_model_and_spread() -> None:
 
 def test_a_difference_shows_its_evidence() -> None:
     check = statement(Within(pick=Pick("loss_ratio"), low=0.09), evidence=("queue",))  # type: ignore[arg-type]
-    points = repeated([Point("e", {BUFFER: "0.5bdp"}, 1, {"loss_ratio": 0.05, "queue": 0.25})])
+    points = repeated([MeasuredPoint("e", {BUFFER: "0.5bdp"}, 1, {"loss_ratio": 0.05, "queue": 0.25})])
     found = evaluate(check, points)
     assert (found.verdict, found.ours, found.differs) == ("differs", "5 % (+-0 %, n=3)", True)
     assert evidence(check, points) == (("buffer 0.5bdp", ("0.25 (+-0, n=3)",)),)
@@ -214,7 +214,7 @@ def test_a_difference_shows_its_evidence() -> None:
 def test_of_many_settings_those_that_do_not_meet_it_are_listed() -> None:
     def ours(values: list[float], check: Check) -> str:
         points = [
-            Point("x", {"bottleneck.buffer": f"{buffer}bdp"}, number, {"jain": value})
+            MeasuredPoint("x", {"bottleneck.buffer": f"{buffer}bdp"}, number, {"jain": value})
             for buffer, value in enumerate(values, 1)
             for number in (1, 2, 3)
         ]
@@ -234,9 +234,9 @@ def test_of_many_settings_those_that_do_not_meet_it_are_listed() -> None:
 def test_the_evidence_is_that_of_all_settings_compared() -> None:
     check = statement(RATIO, evidence=("queue", "fill"))  # type: ignore[arg-type]
     points = [
-        Point("e", {BUFFER: "0.5bdp"}, 1, {"m": 0.1, "queue": 0.25}),
-        Point("e", {BUFFER: "2bdp"}, 1, {"m": 0.1, "queue": 0.75, "fill": 0.5}),
-        Point("e", {BUFFER: "4bdp"}, 1, {"m": 0.1, "queue": 3.0}),
+        MeasuredPoint("e", {BUFFER: "0.5bdp"}, 1, {"m": 0.1, "queue": 0.25}),
+        MeasuredPoint("e", {BUFFER: "2bdp"}, 1, {"m": 0.1, "queue": 0.75, "fill": 0.5}),
+        MeasuredPoint("e", {BUFFER: "4bdp"}, 1, {"m": 0.1, "queue": 3.0}),
     ]
     assert evidence(check, points) == (("buffer 0.5bdp", ("0.25", "-")), ("buffer 2bdp", ("0.75", "0.5")))
 
@@ -323,8 +323,8 @@ def test_corrections_of_several_p_values() -> None:
 def test_measures_of_one_run_are_compared_within_it() -> None:
     check = Compare(left=Pick("a"), right=Pick("b"), low=1.0)
 
-    def runs(*pairs: tuple[float, float]) -> list[Point]:
-        return [Point("e", {}, number, {"a": a, "b": b}) for number, (a, b) in enumerate(pairs, 1)]
+    def runs(*pairs: tuple[float, float]) -> list[MeasuredPoint]:
+        return [MeasuredPoint("e", {}, number, {"a": a, "b": b}) for number, (a, b) in enumerate(pairs, 1)]
 
     # a is always 0.1 above b, although both differ much from run to run.
     assert judged(check, runs((0.3, 0.2), (0.9, 0.8), (0.6, 0.5))).verdict == "agrees"
@@ -348,14 +348,14 @@ def test_repetitions_without_the_measure_count() -> None:
 
 def test_a_run_with_too_few_of_what_is_averaged_says_nothing() -> None:
     check = Within(pick=Pick("m", needs=("completions", 3.0)), low=0, high=1)
-    runs = [Point("e", {}, number, {"m": 0.5, "completions": 10.0}) for number in (1, 2, 3)]
+    runs = [MeasuredPoint("e", {}, number, {"m": 0.5, "completions": 10.0}) for number in (1, 2, 3)]
     assert judged(check, runs).verdict == "agrees"
-    assert judged(check, [*runs, Point("e", {}, 4, {"m": 0.5, "completions": 2.0})]).verdict == "undecided"
+    assert judged(check, [*runs, MeasuredPoint("e", {}, 4, {"m": 0.5, "completions": 2.0})]).verdict == "undecided"
 
 
 def test_never_is_later_than_the_end() -> None:
-    def runs(*times: float | None) -> list[Point]:
-        return [Point("e", {}, n, {"m": time, "end": 285.0}) for n, time in enumerate(times, 1)]
+    def runs(*times: float | None) -> list[MeasuredPoint]:
+        return [MeasuredPoint("e", {}, n, {"m": time, "end": 285.0}) for n, time in enumerate(times, 1)]
 
     late = Within(pick=Pick("m", absent="end"), low=240)
     assert judged(late, runs(None, None, None)).verdict == "agrees"
@@ -424,9 +424,9 @@ def test_rules_of_other_kinds() -> None:
 def test_a_median_of_errors() -> None:
     rule = MedianError(pick=Pick("m"), expected="model_share", most=0.05)
 
-    def runs(*shares: float) -> list[Point]:
+    def runs(*shares: float) -> list[MeasuredPoint]:
         return [
-            Point("e", {BUFFER: f"{number}bdp"}, 1, {"m": share, "model_share": 0.5})
+            MeasuredPoint("e", {BUFFER: f"{number}bdp"}, 1, {"m": share, "model_share": 0.5})
             for number, share in enumerate(shares, 1)
         ]
 
@@ -459,8 +459,11 @@ def test_a_condition_that_is_not_known() -> None:
 def test_what_is_not_resolved_cannot_be_compared() -> None:
     rule = Compare(left=Pick("m", {"cca": "bbr3"}), right=Pick("m", {"cca": "bbr"}), high=1.0, resolution=1.0)
 
-    def times(later: float, former: float) -> list[Point]:
-        return [Point("e", {"cca": "bbr3"}, 1, {"m": later}), Point("e", {"cca": "bbr"}, 1, {"m": former})]
+    def times(later: float, former: float) -> list[MeasuredPoint]:
+        return [
+            MeasuredPoint("e", {"cca": "bbr3"}, 1, {"m": later}),
+            MeasuredPoint("e", {"cca": "bbr"}, 1, {"m": former}),
+        ]
 
     assert verdict(rule, times(0.0, 0.0)) == "not comparable"
     assert verdict(rule, times(0.0, 20.0)) == "agrees"
@@ -470,8 +473,10 @@ def test_what_is_not_resolved_cannot_be_compared() -> None:
 def test_a_difference_that_stays_may_be_another_one() -> None:
     rule = statement(Within(pick=Pick("convergence_s"), low=240))
 
-    def runs(experiment: str, *times: float) -> list[Point]:
-        return [Point(experiment, {BUFFER: "16bdp"}, n, {"convergence_s": time}) for n, time in enumerate(times, 1)]
+    def runs(experiment: str, *times: float) -> list[MeasuredPoint]:
+        return [
+            MeasuredPoint(experiment, {BUFFER: "16bdp"}, n, {"convergence_s": time}) for n, time in enumerate(times, 1)
+        ]
 
     ours, tbf = runs("staggered", 49.0, 55.0, 56.0), runs("through-tbf", 11.0, 11.5, 10.8)
     assert {evaluate(rule, ours).verdict, evaluate(rule, tbf).verdict} == {"differs"}
@@ -514,9 +519,9 @@ def test_one_run_under_two_settings_is_one() -> None:
     others = {f"m{number}": float(number) for number in range(30)}
     values = (0.0, 0.1, 0.23)
 
-    def runs(buffer: str, twin: bool, provenance: dict[str, int]) -> list[Point]:
+    def runs(buffer: str, twin: bool, provenance: dict[str, int]) -> list[MeasuredPoint]:
         return [
-            Point(
+            MeasuredPoint(
                 "e",
                 {BUFFER: buffer},
                 n,

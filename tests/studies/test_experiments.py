@@ -28,7 +28,7 @@ from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Gues
 from narrows.virtual.kernels import Kernel
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.evaluate import evaluate
-from narrows_analysis.studies.model import Point, Study
+from narrows_analysis.studies.model import MeasuredPoint, Study
 from narrows_formats.units import duration_in_words
 
 STUDY_LIST = list(STUDIES.values())
@@ -100,7 +100,7 @@ def test_a_control_s_points_are_those_of_its_statements(study: Study) -> None:
         assert set(control.statements) <= set(known)
         if control.id in experiments:
             points = [
-                Point(point.experiment, point.parameters, 1, measures)
+                MeasuredPoint(point.experiment, point.parameters, 1, measures)
                 for point in control_points(study)
                 if point.experiment == control.id
             ]
@@ -114,7 +114,7 @@ def test_the_full_variant_has_every_point_that_a_statement_needs(study: Study) -
     """With all measures there, no statement is left without a verdict."""
     measures = _Anything()
     points = [
-        Point(point.experiment, point.parameters, point.point.repetition, measures)
+        MeasuredPoint(point.experiment, point.parameters, point.point.repetition, measures)
         for point in study_points(study, quick=False)
     ]
     for figure in study.figures:

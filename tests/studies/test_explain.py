@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from narrows_analysis.studies.checks import Check, Compare, Pick, Within
 from narrows_analysis.studies.explain import explain, loss_by_pacing, loss_by_window
-from narrows_analysis.studies.model import Point, Statement
+from narrows_analysis.studies.model import MeasuredPoint, Statement
 
 BUFFER = "bottleneck.buffer"
 WINDOW = {
@@ -20,9 +20,10 @@ def statement(check: Check, by: Literal["", "window", "loss", "model"] = "") -> 
     return Statement(id="s", says="says", source="figure 1", agrees_if="if", check=check, explained_by=by)
 
 
-def points(**more: float) -> list[Point]:
+def points(**more: float) -> list[MeasuredPoint]:
     return [
-        Point("e", {BUFFER: buffer}, 1, {**WINDOW, "queue_bdp": 1.7, "m": 1.7, **more}) for buffer in ("1bdp", "8bdp")
+        MeasuredPoint("e", {BUFFER: buffer}, 1, {**WINDOW, "queue_bdp": 1.7, "m": 1.7, **more})
+        for buffer in ("1bdp", "8bdp")
     ]
 
 
@@ -67,13 +68,13 @@ def test_a_model_and_its_premises() -> None:
         "goodput_second_half.bbr": 0.4, "bbr_inflight_sum_bdp": 1.95, "socket_rtt_s.bbr": 0.12,
     }  # fmt: skip
     wanted = statement(Within(pick=Pick("goodput_fraction.bbr"), high=1), "model")
-    (sentence,) = explain(wanted, [Point("e", {BUFFER: "8bdp"}, 1, measures)])
+    (sentence,) = explain(wanted, [MeasuredPoint("e", {BUFFER: "8bdp"}, 1, measures)])
     assert "least RTT of 180 ms; the queue was 90% full and BBR's estimate 60 ms." in sentence
     assert "2.00 BDP of the 5.00 BDP in path and queue, 40%." in sentence
     assert sentence.endswith("(30% in the first half of the window, 40% in the second), the model's 55%.")
     assert "40%. Goodput" in sentence
     # What is not as the model has it is named.
-    (paced,) = explain(wanted, [Point("e", {BUFFER: "8bdp"}, 1, {**measures, "bbr_inflight_sum_bdp": 1.5})])
+    (paced,) = explain(wanted, [MeasuredPoint("e", {BUFFER: "8bdp"}, 1, {**measures, "bbr_inflight_sum_bdp": 1.5})])
     assert "40%. Of its window it had 1.50 BDP in flight: its pacing rate was what limited it" in paced
-    (late,) = explain(wanted, [Point("e", {BUFFER: "8bdp"}, 1, {**measures, "socket_rtt_s.bbr": 0.15})])
+    (late,) = explain(wanted, [MeasuredPoint("e", {BUFFER: "8bdp"}, 1, {**measures, "socket_rtt_s.bbr": 0.15})])
     assert "is twice the estimate or less, 120 ms here; it was 150 ms. Goodput" in late

@@ -13,7 +13,7 @@ import pytest
 from narrows.studies.catalogue import study_points
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.catalogue import STUDIES
-from narrows_analysis.studies.model import LINKS, Control, Point, Results, Study, Variant
+from narrows_analysis.studies.model import LINKS, Control, MeasuredPoint, Results, Study, Variant
 from narrows_analysis.studies.page import (
     control_findings,
     findings,
@@ -88,7 +88,7 @@ def results(loss: float) -> Results:
     """Three runs that are all alike."""
     parameters = {"bottleneck.rate": "80Mbit", "bottleneck.buffer": "0.5bdp", "flows.bbr.count": "4"}
     measures = {"loss_ratio": loss, "lossy_windows": 1.0, "utilization": 0.98765}
-    points = tuple(Point("loss", parameters, number, measures) for number in (1, 2, 3))
+    points = tuple(MeasuredPoint("loss", parameters, number, measures) for number in (1, 2, 3))
     machine = {"target": "soft", "kernel": "6.1", "cpus": 2}
     return Results("claypool2019", "quick", points, {"loss/0001": "failed: no reason"}, machine)
 

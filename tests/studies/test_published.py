@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.evaluate import evaluate
-from narrows_analysis.studies.model import Point
+from narrows_analysis.studies.model import MeasuredPoint
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
 Run = tuple[Mapping[str, str], Mapping[str, float | None]]
@@ -19,7 +19,7 @@ def found(study: str, figure: str, statement: str, *runs: Run) -> str:
     checked = next(one for one in STUDIES[study].figures if one.id == figure)
     wanted = next(one for one in checked.statements if one.id == statement)
     points = [
-        Point(where.get("experiment", checked.experiment), where, number, measures)
+        MeasuredPoint(where.get("experiment", checked.experiment), where, number, measures)
         for where, measures in runs
         for number in (1, 2, 3)
     ]
@@ -177,7 +177,7 @@ def test_hock_no_consistent_fairness(indices: tuple[float, ...], expected: str) 
     checked = next(one for one in STUDIES["hock2017"].figures if one.id == "several")
     wanted = next(one for one in checked.statements if one.id == "intra")
     where = {"flows.all.cca": "bbr", "flows.all.count": "6", BUFFER: "8bdp"}
-    points = [Point("alone", where, number, {"jain": index}) for number, index in enumerate(indices, 1)]
+    points = [MeasuredPoint("alone", where, number, {"jain": index}) for number, index in enumerate(indices, 1)]
     assert evaluate(wanted, points).verdict == expected
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from narrows_analysis.studies.model import Plot, Point
+from narrows_analysis.studies.model import MeasuredPoint, Plot
 from narrows_analysis.studies.plots import _along, draw
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
 
 
-def point(buffer: str, rate: str, repetition: int = 1, **measures: float) -> Point:
-    return Point(
+def point(buffer: str, rate: str, repetition: int = 1, **measures: float) -> MeasuredPoint:
+    return MeasuredPoint(
         "e", {BUFFER: buffer, RATE: rate}, repetition, {f"{name}.bbr": value for name, value in measures.items()}
     )
 

@@ -85,7 +85,7 @@ class _Study:
         self.analysed: list[str] = []
         self.cpu_s: float | None = None
         self.analysis_interrupted: set[str] = set()
-        self.outcome: Callable[[str], str | Exception] = lambda directory: "complete"
+        self.outcome: Callable[[str], str | Exception] = lambda _directory: "complete"
         (path / "mine").mkdir()
         self.write()
         monkeypatch.setattr(run, "check", checked)
@@ -93,7 +93,9 @@ class _Study:
         monkeypatch.setattr(run, "LoadedRun", self._load)
         monkeypatch.setattr(narrows_analysis, "LoadedRun", self._load)
         monkeypatch.setattr(narrows_analysis, "analyze_run", lambda directory: self.analysed.append(directory.name))
-        monkeypatch.setattr(run, "measure_run", lambda data, window, life_of: Measures(loss_ratio=0.1, utilization=1.0))
+        monkeypatch.setattr(
+            run, "measure_run", lambda _data, _window, _life_of: Measures(loss_ratio=0.1, utilization=1.0)
+        )
 
     def write(self, quick: dict[str, Any] | None = None, **changes: Any) -> None:
         (self.path / "mine" / "one.yaml").write_text(yaml.safe_dump({**ONE, **changes}))
@@ -150,7 +152,7 @@ def test_an_interrupted_point_is_done_again(study: _Study) -> None:
         study.go()
     assert [name[:4] for name in study.ran] == ["0001", "0002"]
     assert len(read_results(study.out / RESULTS).points) == 1
-    study.outcome = lambda directory: "complete"
+    study.outcome = lambda _directory: "complete"
     study.go()
     assert [name[:4] for name in study.ran] == ["0002", "0003"]
     assert len(study.results.points) == 3
@@ -177,7 +179,7 @@ def test_a_failure_does_not_end_the_study(study: _Study) -> None:
     study.go()
     assert [name[:4] for name in study.ran] == ["0001"]
     assert dict(study.results.skipped) == {"one/0001-buffer=1bdp": "failed: why"}
-    study.outcome = lambda directory: "complete"
+    study.outcome = lambda _directory: "complete"
     study.go()
     assert study.results.skipped == {}
 
@@ -214,7 +216,7 @@ def test_what_was_measured_elsewhere_is_not_run_again(study: _Study) -> None:
     there["machine"] |= {"kernel": "6.4.0", "bbr_ack_aggregation": None}
     there["points"][0]["measures"]["loss_ratio"] = 0.25
     path.write_text(json.dumps(there))
-    study.outcome = lambda directory: "complete"
+    study.outcome = lambda _directory: "complete"
     results = go_with(study, path)
     assert [name[:4] for name in study.ran] == ["0002"]
     assert len(results.points) == 3 and results.points[0].measures["loss_ratio"] == 0.25
@@ -266,7 +268,7 @@ def test_what_are_no_results_of_this_study_is_refused(study: _Study, change: dic
 
 def test_what_is_left_takes_as_long_as_what_was_run(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
     plans = {point.directory: make_plan(point.point.experiment) for point in study.points(quick=False)}
-    monkeypatch.setattr(run, "published", lambda name: plans)
+    monkeypatch.setattr(run, "published", lambda _name: plans)
     study.go()
     # In real time, runs take no processor that is reported. A run begins up to a round trip later than its file says.
     starts_s = pytest.approx(180.0, abs=0.1)
@@ -293,7 +295,7 @@ def test_runs_side_by_side(study: _Study, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(study.ran) == 3 and "2 at once" in said
     assert len(study.results.points) == 2
     assert dict(study.results.skipped) == {"one/0002-buffer=2bdp": "failed: no switch"}
-    study.outcome = lambda directory: "complete"
+    study.outcome = lambda _directory: "complete"
     study.go()
     assert [name[:4] for name in study.ran] == ["0002"]
 

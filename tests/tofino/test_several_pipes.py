@@ -104,7 +104,7 @@ def test_without_shares_flows_meet_and_the_run_fails(
     pipes: int, switch: FakeSwitch, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the fakes must show of a program whose flow indices do not know pipes."""
-    monkeypatch.setattr(entries, "index_shares", lambda plan: dict.fromkeys(range(4), 0))
+    monkeypatch.setattr(entries, "index_shares", lambda _plan: dict.fromkeys(range(4), 0))
     target = TofinoTarget(inventory_of(switch, kind, pipes), tmp_path / "audit.jsonl")
     found, wrong = asyncio.run(reports_of(switch, target, pipes))
     rejected = [report for report in found if report.departures > report.arrivals and not report.flags]

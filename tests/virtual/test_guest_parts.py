@@ -119,7 +119,7 @@ def test_only_x86_has_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_guests_have_a_core_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {3, 5})
     with cores.core() as one, cores.core() as other:
         assert {one, other} == {3, 5}
         with cores.core() as shared:

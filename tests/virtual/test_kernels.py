@@ -141,7 +141,7 @@ def test_random_numbers_are_not_this_machines(tmp_path: Path) -> None:
 
 
 def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
-    quiet = lambda text: None  # noqa: E731
+    quiet = lambda _text: None  # noqa: E731
     with pytest.raises(InputError, match="is not a kernel tree: it has no Makefile"):
         build.build("mine", tmp_path, [], 1, quiet)
     with pytest.raises(InputError, match="is not there; allowed: a Linux tree"):
@@ -163,7 +163,7 @@ def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
 )
 def test_what_is_no_option_is_refused_before_anything_is_fetched(option: str, said: str, own_cache: Path) -> None:
     with pytest.raises(InputError, match=said):
-        build.build("mine", None, [], 1, lambda text: None, [option])
+        build.build("mine", None, [], 1, lambda _text: None, [option])
     assert not own_cache.exists()
 
 
@@ -178,7 +178,7 @@ def configured(tmp_path: Path, options: list[str], knows: str) -> str:
         f"olddefconfig:\n\tgrep -E '^({knows})=' .config | tac | sort -u -t= -k1,1 > new; grep -v =n new > .config\n"
     )
     make = ["make", "-C", str(tree)]
-    build._configure(tree, tree, make, tmp_path / "log", lambda text: None, build._by_name(options))
+    build._configure(tree, tree, make, tmp_path / "log", lambda _text: None, build._by_name(options))
     return (tree / ".config").read_text()
 
 

@@ -12,7 +12,7 @@ from narrows_analysis.studies.checks import Pick, picks
 from narrows_analysis.studies.decision import NOTHING_KNOWN, Decision, Value
 from narrows_analysis.studies.judge import NotRun, describe, judge
 from narrows_analysis.studies.linear import Key, Repetitions, single
-from narrows_analysis.studies.model import Point, Statement
+from narrows_analysis.studies.model import MeasuredPoint, Statement
 from narrows_analysis.studies.showing import show
 
 Verdict = Literal["agrees", "differs", "undecided", "not comparable", "not run here"]
@@ -55,17 +55,17 @@ class Finding:
         return self.verdict == "differs" or (self.verdict == "undecided" and self.leaning is False)
 
 
-def evaluate(statement: Statement, points: Sequence[Point]) -> Finding:
+def evaluate(statement: Statement, points: Sequence[MeasuredPoint]) -> Finding:
     """Judge a statement by the points of its figure's experiments, as if it were the only one of its study."""
     return _together([_alone(statement, points)])[0]
 
 
-def evaluate_all(judged: Sequence[tuple[Statement, Sequence[Point]]]) -> list[Finding]:
+def evaluate_all(judged: Sequence[tuple[Statement, Sequence[MeasuredPoint]]]) -> list[Finding]:
     """Judge statements, each by its points, so that 5 % is the chance of one false verdict in all (`decision.holm`)."""
     return _together([_alone(statement, points) for statement, points in judged])
 
 
-def _alone(statement: Statement, points: Sequence[Point]) -> Finding:
+def _alone(statement: Statement, points: Sequence[MeasuredPoint]) -> Finding:
     try:
         found = judge(statement.check, points)
     except NotRun as missing:
@@ -97,14 +97,14 @@ def verdict_text(found: Finding) -> str:
     return f"{found.verdict} ({'; '.join(said)})"
 
 
-def settings(pick: Pick, points: Sequence[Point]) -> dict[Key, Estimate]:
+def settings(pick: Pick, points: Sequence[MeasuredPoint]) -> dict[Key, Estimate]:
     """Mean over the repetitions at each setting that a pick selects; settings without the measure are left out."""
     repetitions = Repetitions(points)
     found = {term.key: repetitions.estimate(single(term))[0] for term in repetitions.terms(pick)}
     return {key: value for key, value in found.items() if value is not None}
 
 
-def evidence(statement: Statement, points: Sequence[Point]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def evidence(statement: Statement, points: Sequence[MeasuredPoint]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """For each setting of the check the measures that its statement names as evidence; "-" for those not there."""
     rows: dict[Key, tuple[str, ...]] = {}
     names = statement.evidence
@@ -115,7 +115,7 @@ def evidence(statement: Statement, points: Sequence[Point]) -> tuple[tuple[str, 
     return tuple((describe(key).removesuffix(": "), values) for key, values in rows.items())
 
 
-def moved(statement: Statement, points: Sequence[Point], others: Sequence[Point]) -> str:
+def moved(statement: Statement, points: Sequence[MeasuredPoint], others: Sequence[MeasuredPoint]) -> str:
     """Where a measure of a statement is not the same in other runs of its settings, the setting with the least doubt.
 
     Judged together, as verdicts are; "" where none is.

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from narrows_analysis.studies.checks import Pick, picks
 from narrows_analysis.studies.evaluate import settings
 from narrows_analysis.studies.judge import describe
-from narrows_analysis.studies.model import Point, Statement
+from narrows_analysis.studies.model import MeasuredPoint, Statement
 
 Means = Mapping[str, float]
 
 AGGREGATION = {True: "this kernel's BBR has it", False: "this kernel's BBR does not have it"}
 
 
-def explain(statement: Statement, points: Sequence[Point], aggregation: bool | None = None) -> list[str]:
+def explain(statement: Statement, points: Sequence[MeasuredPoint], aggregation: bool | None = None) -> list[str]:
     """A sentence or two for each setting that the statement is about and that has the measures needed.
 
     Args:

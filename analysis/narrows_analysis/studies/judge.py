@@ -25,7 +25,7 @@ from narrows_analysis.studies.decision import (
     whichever,
 )
 from narrows_analysis.studies.linear import Key, Linear, Repetitions, Term, mean, single, value_of
-from narrows_analysis.studies.model import Point, number
+from narrows_analysis.studies.model import MeasuredPoint, number
 from narrows_analysis.studies.showing import show
 
 MANY = 6  # settings, more than which are not all listed
@@ -44,7 +44,7 @@ class Judgement:
     count: int
 
 
-def judge(check: checks.Check, points: Sequence[Point]) -> Judgement:
+def judge(check: checks.Check, points: Sequence[MeasuredPoint]) -> Judgement:
     """Decide a check.
 
     Args:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.studies.checks import Pick
 from narrows_analysis.studies.decision import Bound
-from narrows_analysis.studies.model import Point
+from narrows_analysis.studies.model import MeasuredPoint
 
 Key = tuple[tuple[str, str], ...]
 ROUNDING = 1e-9
@@ -77,7 +77,7 @@ def mean(sums: Sequence[Linear]) -> Linear:
 class Repetitions:
     """The runs of an experiment by setting."""
 
-    def __init__(self, points: Sequence[Point]) -> None:
+    def __init__(self, points: Sequence[MeasuredPoint]) -> None:
         """Take all points that a statement may look at."""
         self._points = points
         self._samples: dict[Key, Key] | None = None
@@ -95,7 +95,7 @@ class Repetitions:
         keys = dict.fromkeys(setting(point) for point in self._points if point.meets(pick.where))
         return [Term(key, pick) for key in keys]
 
-    def runs(self, key: Key) -> list[Point]:
+    def runs(self, key: Key) -> list[MeasuredPoint]:
         """The repetitions at a setting."""
         return [point for point in self._points if setting(point) == key]
 
@@ -141,12 +141,12 @@ def single(term: Term) -> Linear:
     return Linear({term: 1.0})
 
 
-def setting(point: Point) -> Key:
+def setting(point: MeasuredPoint) -> Key:
     """What sets a point apart from others of its experiment, without the repetition."""
     return (("experiment", point.experiment), *sorted(point.parameters.items()))
 
 
-def _traces(key: Key, runs: Sequence[Point]) -> tuple[object, ...]:
+def _traces(key: Key, runs: Sequence[MeasuredPoint]) -> tuple[object, ...]:
     """What runs of a setting have in common with those of another one only if they are the same runs.
 
     That is all that is measured but for what is in parts of the buffer. A run with a seed of its own is none but
@@ -160,7 +160,7 @@ def _traces(key: Key, runs: Sequence[Point]) -> tuple[object, ...]:
     )
 
 
-def value_of(pick: Pick, point: Point) -> tuple[float | None, bool]:
+def value_of(pick: Pick, point: MeasuredPoint) -> tuple[float | None, bool]:
     """The picked measure of a run, and whether that is only a lower bound; None if it says nothing."""
     if pick.needs is not None and (point.measures.get(pick.needs[0]) or 0.0) < pick.needs[1]:
         return None, False

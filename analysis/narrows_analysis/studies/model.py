@@ -34,7 +34,7 @@ def setting(experiment: str, parameters: Mapping[str, str]) -> tuple[object, ...
 
 
 @dataclass(frozen=True)
-class Point:
+class MeasuredPoint:
     """One run of a figure's experiment: the swept values as written, and its measures in SI units.
 
     ``directory`` is that of the run, below the study's. ``provenance`` says how to make the same again: of a run its
@@ -314,7 +314,7 @@ class Results:
 
     study: str
     variant: Variant
-    points: tuple[Point, ...]
+    points: tuple[MeasuredPoint, ...]
     skipped: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     experiments: Mapping[str, Any] = field(default_factory=dict)

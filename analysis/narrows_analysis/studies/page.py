@@ -18,7 +18,7 @@ from narrows_analysis.export import TABLES, save_table
 from narrows_analysis.studies.checks import picks
 from narrows_analysis.studies.evaluate import Finding, evaluate_all, evidence, moved, verdict_text
 from narrows_analysis.studies.explain import explain
-from narrows_analysis.studies.model import LINKS, Control, Point, Results, Study, StudyFigure, Variant, number
+from narrows_analysis.studies.model import LINKS, Control, MeasuredPoint, Results, Study, StudyFigure, Variant, number
 from narrows_analysis.studies.plots import draw_all, image_name, slug
 from narrows_analysis.studies.results import figure_points, points_of, read_results, write_results
 
@@ -49,7 +49,7 @@ def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]
     ]
 
 
-def _covered(found: Finding, results: Results, points: Sequence[Point]) -> str:
+def _covered(found: Finding, results: Results, points: Sequence[MeasuredPoint]) -> str:
     """Which values of a swept parameter were run, of those that the variant has for the statement; "" for all."""
     lacking: dict[str, list[str]] = {}
     for pick in picks(found.statement.check) if found.verdict != "not run here" else ():
@@ -312,7 +312,7 @@ def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Contr
     return lines
 
 
-def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[str]:
+def _notes(found: Finding, results: Results, points: Sequence[MeasuredPoint]) -> list[str]:
     """What was measured beside a difference, and what it says about where the difference comes from; to be opened."""
     statement = found.statement
     word = "differs" if found.verdict == "differs" else "seems to differ"
@@ -356,7 +356,9 @@ def _controlled(
     return [*(f"- **Control**{of}, {one.change}: {_control(finding, ours, found.get(one.id))}" for one in mine), ""]
 
 
-def _control(finding: Finding, ours: Sequence[Point], control: tuple[Finding, Sequence[Point]] | None) -> str:
+def _control(
+    finding: Finding, ours: Sequence[MeasuredPoint], control: tuple[Finding, Sequence[MeasuredPoint]] | None
+) -> str:
     if control is None or control[0].verdict == "not run here":
         return "not run here."
     found, theirs = control

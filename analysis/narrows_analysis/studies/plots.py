@@ -20,7 +20,7 @@ from narrows_analysis.run_data import RunData
 from narrows_analysis.studies.checks import Pick
 from narrows_analysis.studies.evaluate import settings
 from narrows_analysis.studies.linear import Linear, Repetitions, mean, single
-from narrows_analysis.studies.model import Plot, Point, Results, Study, StudyFigure, number
+from narrows_analysis.studies.model import MeasuredPoint, Plot, Results, Study, StudyFigure, number
 from narrows_analysis.studies.probes import read_sockets
 from narrows_analysis.studies.results import points_of
 
@@ -63,12 +63,12 @@ def draw_all(study: Study, results: Results, runs: Path, place: Path, formats: S
     return drawn
 
 
-def draw(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
+def draw(plot: Plot, points: list[MeasuredPoint], runs: Path) -> Figure | None:
     """One plot; None if none of the points is what it shows, or their runs are no longer there."""
     mine = [point for point in points if point.meets(plot.where)]
     if not mine:
         return None
-    kinds: dict[str, Callable[[Plot, list[Point], Path], Figure | None]] = {
+    kinds: dict[str, Callable[[Plot, list[MeasuredPoint], Path], Figure | None]] = {
         "time": _over_time, "lines": _lines, "grid": _grid, "box": _boxes, "ecdf": _ecdfs,
         "quartiles": _quartiles,
     }  # fmt: skip
@@ -86,7 +86,7 @@ def _panels(title: str, count: int, height: float = PANEL_HEIGHT) -> tuple[Figur
     return figure, axes
 
 
-def _open(point: Point, runs: Path) -> RunData | None:
+def _open(point: MeasuredPoint, runs: Path) -> RunData | None:
     """The run of a point, if it is still there."""
     directory = runs / point.directory
     try:
@@ -96,7 +96,7 @@ def _open(point: Point, runs: Path) -> RunData | None:
         return None
 
 
-def _over_time(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
+def _over_time(plot: Plot, points: list[MeasuredPoint], runs: Path) -> Figure | None:
     run = _open(points[0], runs)
     if run is None:
         return None
@@ -170,7 +170,7 @@ def _measure_scale(measure: str) -> tuple[str, float]:
     return LABELS.get(name, name), 100.0 if name in PERCENT else 1.0
 
 
-def _lines(plot: Plot, points: list[Point], _: Path) -> Figure | None:
+def _lines(plot: Plot, points: list[MeasuredPoint], _: Path) -> Figure | None:
     """A line for each value of ``by`` and each measure; bars are 95 % confidence intervals of repetitions."""
     figure, (axes,) = _panels(plot.title, 1, 2.4)
     kinds = sorted({point.parameters.get(plot.by, "") for point in points}, key=lambda text: (number(text) or 0, text))
@@ -201,7 +201,7 @@ def _lines(plot: Plot, points: list[Point], _: Path) -> Figure | None:
     return figure
 
 
-def _along(x: str, measure: str, points: list[Point]) -> dict[float, Estimate]:
+def _along(x: str, measure: str, points: list[MeasuredPoint]) -> dict[float, Estimate]:
     """A measure at each value of ``x``; the mean of all settings that share a value."""
     repetitions = Repetitions(points)
     several: dict[float, list[Linear]] = {}
@@ -213,7 +213,7 @@ def _along(x: str, measure: str, points: list[Point]) -> dict[float, Estimate]:
     return {position: value for position, value in found.items() if value is not None}
 
 
-def _quartiles(plot: Plot, points: list[Point], _: Path) -> Figure | None:
+def _quartiles(plot: Plot, points: list[MeasuredPoint], _: Path) -> Figure | None:
     """Mean throughput of each group's flows, with its quartiles, over a swept parameter."""
     figure, (axes,) = _panels(plot.title, 1, 2.4)
     drawn = False
@@ -240,7 +240,7 @@ def _quartiles(plot: Plot, points: list[Point], _: Path) -> Figure | None:
     return figure
 
 
-def _buffer_axis(plot: Plot, points: list[Point], axes: Axes) -> None:
+def _buffer_axis(plot: Plot, points: list[MeasuredPoint], axes: Axes) -> None:
     """Buffers are apart by factors."""
     if plot.x.endswith("buffer"):
         axes.set_xscale("log", base=2)
@@ -249,13 +249,13 @@ def _buffer_axis(plot: Plot, points: list[Point], axes: Axes) -> None:
         axes.minorticks_off()
 
 
-def _unit(points: list[Point], field: str) -> str:
+def _unit(points: list[MeasuredPoint], field: str) -> str:
     value = points[0].parameters.get(field, "")
     unit = re.sub(r"^[0-9.]+", "", value)
     return f" ({unit})" if unit else ""
 
 
-def _grid(plot: Plot, points: list[Point], _: Path) -> Figure | None:
+def _grid(plot: Plot, points: list[MeasuredPoint], _: Path) -> Figure | None:
     measure = plot.panels[0]
     label, scale = _measure_scale(measure)
     cells = {
@@ -281,7 +281,7 @@ def _grid(plot: Plot, points: list[Point], _: Path) -> Figure | None:
     return figure
 
 
-def _boxes(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
+def _boxes(plot: Plot, points: list[MeasuredPoint], runs: Path) -> Figure | None:
     """Distributions of a socket's state at each value of ``x``: quartiles, and whiskers over 1.5 quartile distances."""
     column = plot.panels[0]
     values: dict[str, list[FloatArray]] = {}
@@ -301,7 +301,7 @@ def _boxes(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
     return figure
 
 
-def _ecdfs(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
+def _ecdfs(plot: Plot, points: list[MeasuredPoint], runs: Path) -> Figure | None:
     """Distribution of the completion times of a group, a line for each value of ``by``."""
     values: dict[str, list[float]] = {}
     for point in points:

@@ -11,7 +11,7 @@ from typing import Any
 from narrows_formats.storage import write_json
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.studies.model import Point, Results, StudyFigure
+from narrows_analysis.studies.model import MeasuredPoint, Results, StudyFigure
 
 DIGITS = 6
 
@@ -44,7 +44,7 @@ def read_results(path: Path) -> Results:
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         points = tuple(
-            Point(
+            MeasuredPoint(
                 one["experiment"],
                 one["parameters"],
                 one["repetition"],
@@ -62,12 +62,12 @@ def read_results(path: Path) -> Results:
         raise AnalysisError(f"{path}: is not a study's results: {error}") from None
 
 
-def points_of(results: Results, *experiments: str) -> Sequence[Point]:
+def points_of(results: Results, *experiments: str) -> Sequence[MeasuredPoint]:
     """The points of experiments."""
     return [point for point in results.points if point.experiment in experiments]
 
 
-def figure_points(results: Results, figure: StudyFigure) -> Sequence[Point]:
+def figure_points(results: Results, figure: StudyFigure) -> Sequence[MeasuredPoint]:
     """The points that a figure's statements look at."""
     return points_of(results, *figure.experiments)
 

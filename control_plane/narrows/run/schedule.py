@@ -178,7 +178,7 @@ class Schedule:
             )
             for number, task in enumerate(tasks, 1)
         ]
-        publish = (lambda kind, data: None) if self._page is None else self._page.publish
+        publish = (lambda _kind, _data: None) if self._page is None else self._page.publish
         publish("runs", {"titles": [attempt.title for attempt in attempts]})
         left = TimeLeft([task.expected_s for task in tasks], self.at_once(at_once))
         with closing(self._outcomes(tasks, attempts, at_once)) as outcomes:

@@ -13,7 +13,7 @@ from narrows.targets.base import AppliedSettings, Target
 
 
 async def set_up(
-    target: Target, testbed: Testbed, plan: Plan, phase: Callable[[str], None] = lambda name: None
+    target: Target, testbed: Testbed, plan: Plan, phase: Callable[[str], None] = lambda _name: None
 ) -> AppliedSettings:
     """From nothing to hosts and a switch that is configured for an adapted plan; ``phase`` hears of each step.
 

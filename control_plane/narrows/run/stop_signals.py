@@ -12,7 +12,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def stop_signals_wait(tell: Callable[[signal.Signals], None] = lambda number: None) -> Iterator[list[signal.Signals]]:
+def stop_signals_wait(tell: Callable[[signal.Signals], None] = lambda _number: None) -> Iterator[list[signal.Signals]]:
     """None of these signals interrupts what is done here; ``tell`` is called for each, and they are in the list."""
     came: list[signal.Signals] = []
 

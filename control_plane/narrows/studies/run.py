@@ -11,8 +11,7 @@ from typing import Any
 
 from narrows_analysis import LoadedRun
 from narrows_analysis.studies.measures import measure_run
-from narrows_analysis.studies.model import Point as MeasuredPoint
-from narrows_analysis.studies.model import Results, Study, Variant
+from narrows_analysis.studies.model import MeasuredPoint, Results, Study, Variant
 from narrows_analysis.studies.results import told_of_both, write_results
 from narrows_formats import files
 from narrows_formats.units import duration_in_words

@@ -118,7 +118,7 @@ class TofinoTarget(Target):
         inventory = load_inventory(options.inventory)
         audit = options.results.parent / f"{options.results.absolute().name}.audit.jsonl"
         preflight = Preflight(inventory)
-        return lambda experiment: cls(inventory, audit, preflight=preflight)
+        return lambda _experiment: cls(inventory, audit, preflight=preflight)
 
     @property
     def profile(self) -> TargetProfile:
