@@ -96,7 +96,9 @@ def test_intervals_without_packets_have_rows(tmp_path: Path) -> None:
 def cluster() -> Iterator[Any]:
     distributed: Any = importlib.import_module("distributed")  # it has no types
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as local,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as local,
         distributed.Client(local) as client,
     ):
         yield client

@@ -42,7 +42,7 @@ pathlib.Path(directory).mkdir()
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[Any]:
     with distributed.LocalCluster(
-        n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
     ) as cluster:
         yield cluster
 

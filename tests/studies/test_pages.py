@@ -13,7 +13,7 @@ import pytest
 from narrows.studies.catalogue import study_points
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.catalogue import STUDIES
-from narrows_analysis.studies.model import LINKS, Control, MeasuredPoint, Results, Study, Variant
+from narrows_analysis.studies.model import LINKS, Control, Link, MeasuredPoint, Results, Study, Variant
 from narrows_analysis.studies.page import (
     control_findings,
     findings,
@@ -121,6 +121,16 @@ def test_a_page_says_how_much_of_a_text_is_not_mapped(tmp_path: Path) -> None:
     text = pages(publish(replace(CLAYPOOL, claims=40), results(0.11), tmp_path / "no-runs", tmp_path))
     # 32 are listed.
     assert "a reader of the whole text counted 40, of which 8 are not mapped." in text
+
+
+@pytest.mark.parametrize("link", [None, "tbf"])
+def test_a_page_warns_of_controls_through_other_links_where_it_has_one(tmp_path: Path, link: Link | None) -> None:
+    """And of no others, which are on the switch."""
+    (statement, *_) = next(figure for figure in CLAYPOOL.figures if figure.id == "7").statements
+    control = Control(id="other", experiment="loss", change="more", statements=(statement.id,), link=link)
+    text = pages(publish(replace(CLAYPOOL, controls=(control,)), results(0.02), tmp_path / "no-runs", tmp_path))
+    assert text.count("- **Control**") == 1
+    assert text.count("**Controls through other links**") == (link is not None)
 
 
 @pytest.mark.parametrize(("loss", "verdict"), [(0.11, "agrees"), (0.02, "differs")])

@@ -186,7 +186,7 @@ def test_a_sweep_on_a_cluster(tmp_path: Path) -> None:
     distributed = importlib.import_module("distributed")
     text = SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp]}\n"
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
     ) as cluster:
         process = start(tmp_path, text, options=("--cluster", cluster.scheduler_address))
         assert process.wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()

@@ -18,7 +18,17 @@ from narrows_analysis.export import TABLES, save_table
 from narrows_analysis.studies.checks import picks
 from narrows_analysis.studies.evaluate import Finding, evaluate_all, evidence, moved, verdict_text
 from narrows_analysis.studies.explain import explain
-from narrows_analysis.studies.model import LINKS, Control, MeasuredPoint, Results, Study, StudyFigure, Variant, number
+from narrows_analysis.studies.model import (
+    LINKS,
+    Control,
+    MeasuredPoint,
+    Results,
+    Statement,
+    Study,
+    StudyFigure,
+    Variant,
+    number,
+)
 from narrows_analysis.studies.plots import draw_all, image_name, slug
 from narrows_analysis.studies.results import figure_points, points_of, read_results, write_results
 
@@ -173,7 +183,7 @@ def render(study: Study, place: Path) -> dict[str, str]:
     for figure in study.figures:
         if lines := _figure(study, figure, judged, controlled, place):
             head = [f"# {_heading(figure)}", "", MADE, "", f"Of [{title(study)}](../{study.name}.md).", ""]
-            caveat = LINK_CAVEAT if any(line.startswith("- **Control**") for line in lines) else ()
+            caveat = LINK_CAVEAT if _has_links(study, figure, results) else ()
             figures[f"{study.name}/{slug(figure.id)}.md"] = (figure, [*head, *caveat, *lines])
     lines = [
         f"# {title(study)}",
@@ -332,16 +342,30 @@ def _notes(found: Finding, results: Results, points: Sequence[MeasuredPoint]) ->
     return [*lines, "</details>", ""]
 
 
+def _controls(study: Study, figure: StudyFigure, statement: Statement, variant: Variant) -> list[Control]:
+    """The controls of a statement, and of its figure's experiment, in a variant."""
+    return [
+        one
+        for one in study.controls
+        if one.experiment == figure.experiment and statement.id in one.statements and one.of == variant
+    ]
+
+
+def _has_links(study: Study, figure: StudyFigure, results: Sequence[Results]) -> bool:
+    """Whether a control of the figure's page has another link in place of the switch."""
+    return any(
+        control.link is not None
+        for statement in figure.statements
+        for one in results
+        for control in _controls(study, figure, statement, one.variant)
+    )
+
+
 def _controlled(
     study: Study, figure: StudyFigure, finding: Finding, results: Results, controlled: Controlled
 ) -> list[str]:
     """What each control of a statement gave, and whether a difference goes away or comes with what it changes."""
-    all_of_it = [
-        control
-        for control in study.controls
-        if control.experiment == figure.experiment and finding.statement.id in control.statements
-    ]
-    mine = [control for control in all_of_it if control.of == results.variant]
+    mine = _controls(study, figure, finding.statement, results.variant)
     found = {
         control.id: (judged, points_of(of, control.id))
         for of, everything in controlled
@@ -349,7 +373,9 @@ def _controlled(
         if judged.statement is finding.statement
     }
     if not mine:
-        nothing = finding.differs and not all_of_it
+        # One of the other variant decides as well.
+        of_any = any(_controls(study, figure, finding.statement, variant) for variant in VARIANTS)
+        nothing = finding.differs and not of_any
         return ["No control changes one thing of this yet, which would decide why.", ""] if nothing else []
     of = "" if finding.differs else f" of *{finding.statement.says}*"
     ours = figure_points(results, figure)
