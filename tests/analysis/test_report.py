@@ -192,6 +192,10 @@ def test_dark_and_print(browser: Any, competition: Competition) -> None:
     assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
     assert not opened.page.locator("#theme").is_visible()
     opened.page.set_viewport_size({"width": 680, "height": 900})  # A4 within its margins
+    # Two figures side by side, as on a wide screen; what tells how to scroll is of no use.
+    pair = [box["y"] for figure in opened.page.locator(".pair figure").all()[:2] if (box := figure.bounding_box())]
+    assert len(pair) == 2 and pair[0] == pair[1]
+    assert not any(hint.is_visible() for hint in opened.page.locator(".hint").all())
     assert opened.page.locator("#flows").bounding_box()["width"] <= 680 - 2 * 20
     assert opened.problems == []
     opened.page.close()
