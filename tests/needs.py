@@ -113,11 +113,6 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",
-    "ngtcp2": lambda: (
-        None
-        if shutil.which("gtlsclient") and shutil.which("gtlsserver")
-        else "no QUIC programs of ngtcp2; Debian's packages ngtcp2-client and ngtcp2-server have them"
-    ),
     "prometheus": lambda: (
         None
         if shutil.which("prometheus")

@@ -14,7 +14,9 @@ from narrows_formats.programs import COLLECTOR
 from test_in_a_guest import PATIENCE_S, start
 from test_links_that_vary import delivered
 
-pytestmark = pytest.mark.needs("programs-kernel", "default-kernel", "narrows-softswitch", COLLECTOR, "ip", "ngtcp2")
+pytestmark = pytest.mark.needs(
+    "programs-kernel", "default-kernel", "narrows-softswitch", COLLECTOR, "ip", "gtlsclient", "gtlsserver", "openssl"
+)
 
 SIZE = 3_000_000
 CORE_BPS = 10_000_000
