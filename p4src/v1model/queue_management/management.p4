@@ -15,7 +15,6 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_
     RedEnqueue() red_enqueue;
     bit<1> capable;
     bit<1> low_latency;
-    bit<2> law;
     bit<2> verdict;
     pie_t pie_settings;
     red_t red_settings;
@@ -28,7 +27,6 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_
     // One queue, and PIE before it.
     action pie_at_enqueue(bit<32> target, bit<32> mtu, bit<32> limit_bytes, bit<32> limit_packets, bit<1> ecn_marks) {
         flow.queue = 0;
-        law = 1;
         pie_settings = {target, mtu, limit_bytes, limit_packets, ecn_marks};
     }
 
@@ -36,14 +34,12 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_
     action red(bit<8> weight, bit<64> low, bit<64> high, bit<64> slope, bit<64> halvings, bit<48> forgotten,
                bit<1> ecn_marks, bit<1> harddrop, bit<1> nodrop) {
         flow.queue = 0;
-        law = 2;
         red_settings = {weight, low, high, slope, halvings, forgotten, ecn_marks, harddrop, nodrop};
     }
 
     // Low-latency packets (ECT(1) and CE) have a queue of their own.
     action two_queues() {
-        flow.queue = 15w0 ++ low_latency;
-        low_queue = low_latency;
+        flow.queue = 0;
     }
 
     // A queue for all flows whose index ends alike; as many as the mask has values.
@@ -68,18 +64,26 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_
     }
 
     apply {
-        law = 0;
         low_queue = 0;
         dropped = 0;
+        verdict = VERDICT_PASS;
         pie_settings = {0, 0, 0, 0, 0};
         red_settings = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-        ecn.apply(hdr, capable, low_latency);
-        enqueue_law.apply();
-        verdict = VERDICT_PASS;
-        if (law == 1) {
-            pie_enqueue.apply(flow.bottleneck, pie_settings, standard.packet_length, capable, verdict);
-        } else if (law == 2) {
-            red_enqueue.apply(flow.bottleneck, red_settings, standard.ingress_global_timestamp, capable, verdict);
+        // A packet pays for its own law only: a law's settings are its action's, and what it reads of a header it looks up.
+        switch (enqueue_law.apply().action_run) {
+            pie_at_enqueue: {
+                ecn.apply(hdr, capable, low_latency);
+                pie_enqueue.apply(flow.bottleneck, pie_settings, standard.packet_length, capable, verdict);
+            }
+            red: {
+                ecn.apply(hdr, capable, low_latency);
+                red_enqueue.apply(flow.bottleneck, red_settings, standard.ingress_global_timestamp, capable, verdict);
+            }
+            two_queues: {
+                ecn.apply(hdr, capable, low_latency);
+                flow.queue = 15w0 ++ low_latency;
+                low_queue = low_latency;
+            }
         }
         flow.mark = 0;
         if (verdict == VERDICT_MARK) {
@@ -92,6 +96,9 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_
         flow_enqueue_drops.apply(flow.index, (bit<32>)dropped, flow.aqm_drops);
     }
 }
+
+// No delay above which a packet is marked whatever its law.
+const bit<32> NO_THRESHOLD = 0xffffffff;
 
 // Behind the queue, before the link's time is spent: laws that decide at departure.
 // `found` and `left`: packets in the queue that this one comes from (codel.p4).
@@ -108,7 +115,6 @@ control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_
     bit<1> capable;
     bit<1> low_latency;
     bit<1> low_queue;
-    bit<2> law;
     bit<2> verdict;
     bit<32> drops;
     codel_t codel_settings;
@@ -118,18 +124,17 @@ control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_
 
     // Nothing is decided at departure.
     action no_law() {
-        law = 0;
+        ce_threshold = NO_THRESHOLD;
     }
 
     // PIE decides on arrival, by the delay of what departs.
     action pie_at_dequeue() {
-        law = 3;
+        ce_threshold = NO_THRESHOLD;
     }
 
     // CoDel for each queue, with a mark also above a delay of its own (2^32-1: none), of all flows or of L4S alone.
     action codel(bit<32> target, bit<32> interval, bit<32> mtu, bit<1> ecn_marks, bit<1> shares_link,
                  bit<32> threshold, bit<1> low_latency_only) {
-        law = 1;
         codel_settings = {target, interval, mtu, ecn_marks, shares_link};
         ce_threshold = threshold;
         ce_low_latency_only = low_latency_only;
@@ -137,13 +142,12 @@ control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_
 
     // DualPI2, or PI2 where all wait in one queue.
     action pi2_at_dequeue(bit<32> step, bit<8> coupling, bit<32> mtu, bit<1> ecn_marks) {
-        law = 2;
+        ce_threshold = NO_THRESHOLD;
         pi2_settings = {step, coupling, mtu, ecn_marks};
     }
 
     // A mark above a delay, of all flows or of L4S alone.
     action step(bit<32> threshold, bit<1> low_latency_only) {
-        law = 0;
         ce_threshold = threshold;
         ce_low_latency_only = low_latency_only;
     }
@@ -165,29 +169,35 @@ control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_
     }
 
     apply {
-        law = 0;
         verdict = VERDICT_PASS;
         dropped = 0;
         codel_settings = {0, 0, 0, 0, 0};
         pi2_settings = {0, 0, 0, 0};
-        ce_threshold = 0xffffffff;
         ce_low_latency_only = 0;
-        low_queue = flow.queue[0:0];
-        ecn.apply(hdr, capable, low_latency);
-        dequeue_law.apply();
-        if (law == 1) {
-            codel_dequeue.apply(flow.bottleneck, (link_queue_t)flow.queue, codel_settings, seen.timestamp,
-                                seen.queue_delay, seen.dequeue_depth, found, left, capable, verdict);
-        } else if (law == 2) {
-            pi2_dequeue.apply(flow.bottleneck, pi2_settings, low_queue, seen.queue_delay, seen.dequeue_depth, capable,
-                              verdict);
-        } else if (law == 3) {
-            pie_delay.apply(flow.bottleneck, seen.queue_delay, seen.dequeue_depth);
+        switch (dequeue_law.apply().action_run) {
+            codel: {
+                ecn.apply(hdr, capable, low_latency);
+                codel_dequeue.apply(flow.bottleneck, (link_queue_t)flow.queue, codel_settings, seen.timestamp,
+                                    seen.queue_delay, seen.dequeue_depth, found, left, capable, verdict);
+            }
+            pi2_at_dequeue: {
+                ecn.apply(hdr, capable, low_latency);
+                low_queue = flow.queue[0:0];
+                pi2_dequeue.apply(flow.bottleneck, pi2_settings, low_queue, seen.queue_delay, seen.dequeue_depth,
+                                  capable, verdict);
+            }
+            pie_at_dequeue: {
+                pie_delay.apply(flow.bottleneck, seen.queue_delay, seen.dequeue_depth);
+            }
         }
-        if (verdict == VERDICT_MARK
-            || (ce_threshold != 0xffffffff && seen.queue_delay > (bit<48>)ce_threshold
-                && (low_latency == 1 || ce_low_latency_only == 0))) {
+        if (verdict == VERDICT_MARK) {
             flow.mark = 1;
+        }
+        if (ce_threshold != NO_THRESHOLD && seen.queue_delay > (bit<48>)ce_threshold) {
+            ecn.apply(hdr, capable, low_latency);
+            if (low_latency == 1 || ce_low_latency_only == 0) {
+                flow.mark = 1;
+            }
         }
         if (verdict == VERDICT_DROP) {
             dropped = 1;
@@ -202,19 +212,16 @@ control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_
 control ManageUpdate(in bottleneck_index_t bottleneck, in bit<48> now) {
     PieUpdate() pie_update;
     Pi2Update() pi2_update;
-    bit<2> law;
     pie_update_t pie_settings;
     pi2_update_t pi2_settings;
 
     // A bottleneck that PIE manages.
     action pie_at_update(bit<32> target, bit<32> tupdate, bit<32> alpha, bit<32> beta) {
-        law = 1;
         pie_settings = {target, tupdate, alpha, beta};
     }
 
     // A bottleneck that PI2 or DualPI2 manages.
     action pi2_at_update(bit<32> target, bit<32> alpha, bit<32> beta) {
-        law = 2;
         pi2_settings = {target, alpha, beta};
     }
 
@@ -233,14 +240,15 @@ control ManageUpdate(in bottleneck_index_t bottleneck, in bit<48> now) {
     }
 
     apply {
-        law = 0;
         pie_settings = {0, 0, 0, 0};
         pi2_settings = {0, 0, 0};
-        update_law.apply();
-        if (law == 1) {
-            pie_update.apply(bottleneck, pie_settings);
-        } else if (law == 2) {
-            pi2_update.apply(bottleneck, pi2_settings, now);
+        switch (update_law.apply().action_run) {
+            pie_at_update: {
+                pie_update.apply(bottleneck, pie_settings);
+            }
+            pi2_at_update: {
+                pi2_update.apply(bottleneck, pi2_settings, now);
+            }
         }
     }
 }
