@@ -90,6 +90,7 @@ impl Machine {
         for (&slot, &value) in program.live.iter().zip(&packet.live) {
             frame[usize::from(slot)] = value;
         }
+        program.zeroed_at_egress.iter().for_each(|&slot| frame[usize::from(slot)] = 0);
         let instance = packet.instance as u64;
         fields.instance_type.set(frame, packet, instance);
         fields.egress_spec.set(frame, packet, DROP_PORT + 1);

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{binary, call, field, frame, hex, load, program, run};
-use narrows_pipeline::{CounterValue, EgressMeta, Forward, Instance, PacketPool};
+use narrows_pipeline::{CounterValue, EgressMeta, Forward, Instance, PacketPool, Pipeline};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 
@@ -157,6 +157,25 @@ fn registers_and_counters_ignore_indices_beyond_them() {
     assert_eq!(pipeline.counter_read(n, 3), Ok(CounterValue { packets: 1, bytes: 33 }));
     assert!(pipeline.register_read(r, 4).is_err() && pipeline.counter_read(n, 4).is_err());
     assert!(pipeline.register_write(r, 0, 0x1_0000).is_err(), "the cell has 16 bits");
+}
+
+/// What only egress writes starts as 0 for each packet, whatever the packet before has left: where there is no such cell, a read
+/// leaves it so.
+#[test]
+fn metadata_of_egress_starts_as_0() {
+    let r = json!({"type": "register_array", "value": "r"});
+    let steps = json!([
+        call("register_write", json!([r, field("h", "a"), field("h", "c")])),
+        call("register_read", json!([field("m", "b"), r, field("h", "a")])),
+        assign(field("h", "b"), field("m", "b")),
+    ]);
+    let root = program(json!([]), steps);
+    let native = load(&root);
+    let interpreter = Pipeline::interpreter(native.program().clone(), 1);
+    for mut pipeline in [native, interpreter] {
+        assert_eq!(run(&mut pipeline, &frame(3, 7, 0x1_2345, 0, 0)), Some((1, frame(3, 0x2345, 0x1_2345, 0, 0))));
+        assert_eq!(run(&mut pipeline, &frame(4, 7, 0x1_2345, 0, 0)), Some((1, frame(4, 0, 0x1_2345, 0, 0))));
+    }
 }
 
 #[test]

@@ -82,6 +82,13 @@ impl Intrinsics {
         read.into_iter().filter_map(Intrinsic::slot)
     }
 
+    /// What an ingress writes.
+    pub fn set_at_ingress(&self) -> impl Iterator<Item = Slot> {
+        let set =
+            [self.ingress_port, self.packet_length, self.ingress_timestamp, self.parser_error, self.checksum_error];
+        set.into_iter().filter_map(Intrinsic::slot)
+    }
+
     /// What an egress writes before the program runs.
     pub fn set_at_egress(&self) -> Vec<Slot> {
         [

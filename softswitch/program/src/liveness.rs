@@ -146,6 +146,8 @@ pub struct Ends {
     pub update: Set,
     /// Metadata that packets carry from ingress to egress.
     pub carried: Vec<Slot>,
+    /// [`Program::zeroed_at_egress`]
+    pub zeroed_at_egress: Vec<Slot>,
     /// What the update of checksums reads of what egress left.
     pub left_for_update: Vec<Slot>,
 }
@@ -164,8 +166,9 @@ impl Ends {
 
         let (_, carried) = analyse(program, code.egress, code.update, &egress);
         let set = fields.set_at_egress();
-        let carried: Vec<Slot> =
-            (0..program.metadata_slots).filter(|slot| carried.contains(*slot) && !set.contains(slot)).collect();
+        let needed = (0..program.metadata_slots).filter(|slot| carried.contains(*slot) && !set.contains(slot));
+        let filled = filled_before_egress(program, kept);
+        let (carried, zeroed_at_egress): (Vec<Slot>, Vec<Slot>) = needed.partition(|slot| filled.contains(*slot));
 
         let mut ingress = Set::of(program);
         carried.iter().for_each(|&s| ingress.add(s));
@@ -174,7 +177,7 @@ impl Ends {
         fields.left_by_ingress().for_each(|s| ingress.add(s));
         let (_, verify) = analyse(program, code.ingress, code.egress, &ingress);
         let (_, parser) = analyse(program, code.verify, code.ingress, &verify);
-        Self { parser, verify, ingress, egress, update, carried, left_for_update }
+        Self { parser, verify, ingress, egress, update, carried, zeroed_at_egress, left_for_update }
     }
 
     /// Metadata that must be 0 when a packet comes in.
@@ -183,6 +186,29 @@ impl Ends {
         let (_, first) = analyse(program, code.parser, code.verify, &self.parser);
         (0..program.metadata_slots).filter(|&slot| first.contains(slot)).collect()
     }
+}
+
+/// Metadata that may be something else than 0 when egress begins: what anything before it writes, or a clone keeps. (What a
+/// register is read into keeps its value where there is no such cell, so that egress may read what only egress writes.)
+fn filled_before_egress(program: &Program, kept: &[Field]) -> Set {
+    let mut filled = Set::of(program);
+    kept.iter().for_each(|f| filled.add_field(*f));
+    program.intrinsics.set_at_ingress().for_each(|s| filled.add(s));
+    let code = &program.code;
+    for op in &code.ops[code.parser as usize..code.egress as usize] {
+        op.clone().visit(|&mut slot, how| match how {
+            Use::Read | Use::ReadWide => {}
+            Use::Write | Use::MayWrite => filled.add(slot),
+            Use::WriteWide => [slot, slot + 1].into_iter().for_each(|s| filled.add(s)),
+        });
+        if let Op::Table { table } = op {
+            let table = &program.tables[usize::from(*table)];
+            let words = |widths: &[u32]| widths.iter().map(|w| w.div_ceil(64)).sum::<u32>();
+            let words = table.actions.iter().map(|action| words(&action.widths)).max().unwrap_or(0);
+            (0..words).for_each(|word| filled.add(table.params + word as Slot));
+        }
+    }
+    filled
 }
 
 /// For each instruction of parser, verification and ingress the slots that are live before it, and last those behind

@@ -43,6 +43,8 @@ pub struct Program {
     pub live: Vec<Slot>,
     /// Metadata that is read before it is written: 0 when a packet comes in.
     pub zeroed: Vec<Slot>,
+    /// The same where nothing before egress writes it and no clone keeps it: it is not carried, but 0 when egress begins.
+    pub zeroed_at_egress: Vec<Slot>,
     /// What the update of checksums reads of what egress left.
     pub left_for_update: Vec<Slot>,
     /// For each clone field list: position in `live`, and slot.

@@ -105,6 +105,7 @@ fn finish(
         id: narrows_program::next_id(),
         live: Vec::new(),
         zeroed: Vec::new(),
+        zeroed_at_egress: Vec::new(),
         left_for_update: Vec::new(),
         kept: Vec::new(),
         manager_headers: intrinsics.manager_headers(),
@@ -120,6 +121,7 @@ fn finish(
     program.verifies = program.code.ops[program.code.verify as usize] != Op::End;
     let ends = Ends::of(&program, &kept);
     program.zeroed = ends.zeroed(&program);
+    program.zeroed_at_egress = ends.zeroed_at_egress;
     (program.live, program.left_for_update) = (ends.carried, ends.left_for_update);
     for (id, fields) in &objects.field_lists {
         let kept = program.kept_slots(fields);

@@ -27,6 +27,8 @@ impl Lowering<'_, '_> {
             let value = self.input(live, I64, 8 * position);
             self.set(slot, value);
         }
+        let zero = self.constant(0);
+        program.zeroed_at_egress.iter().for_each(|&slot| self.set(slot, zero));
         self.for_each_shape(|l| {
             l.take_inputs();
             l.go(program.code.egress);
