@@ -107,4 +107,21 @@ impl Forwarding {
         put(state.heads_ns[0], &mut told[3], heads, 2 * index);
         put(state.heads_ns[1], &mut told[4], heads, 2 * index + 1);
     }
+
+    /// The same where nothing waits: as a rule only the link's time has changed.
+    #[inline(always)]
+    pub fn tell_idle(&mut self, index: u32, link_free_ns: u64) {
+        match self.told.get_mut(index as usize) {
+            Some([0, 0, told, 0, 0]) => {
+                *told = link_free_ns;
+                if let Some(register) = &self.state[2] {
+                    self.pipeline.put(register, u64::from(index), link_free_ns);
+                }
+            }
+            Some(_) => {
+                self.tell(&QueueState { index, depth_bytes: 0, depth_packets: 0, link_free_ns, heads_ns: [0; 2] })
+            }
+            None => {}
+        }
+    }
 }

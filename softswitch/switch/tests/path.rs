@@ -8,6 +8,7 @@ use common::{call, field, frame, hex, load, program};
 use narrows_pipeline::{Packet, PacketPool};
 use narrows_switch::forwarding::{CloneSession, Forwarding};
 use narrows_switch::switch::{Output, PortKind, Switch};
+use narrows_switch::tm::{Changes, Management, Rate, Scheduling};
 use serde_json::{json, Value};
 
 /// What left, port and bytes, in order.
@@ -159,4 +160,48 @@ fn a_frame_of_which_too_little_is_held_does_not_loop() {
     let mut switch = looping(without_headers);
     looped(&mut switch, usize::MAX, 0);
     assert_eq!(switch.discards().loopback, 0);
+}
+
+/// The registers of the traffic manager's hold what a managed queue is like, and are set right by the first packet behind a time
+/// in which it was not managed, though that finds nothing waiting.
+#[test]
+fn registers_hold_what_a_managed_queue_is_like() {
+    const INDEX: u32 = 2;
+    let mut root = program(json!([]), json!([]));
+    root["register_arrays"] = json!([
+        {"name": "tm_depth_bytes", "id": 0, "size": 4, "bitwidth": 32},
+        {"name": "tm_link_free_ns", "id": 1, "size": 4, "bitwidth": 48}
+    ]);
+    let mut switch = switch(&root, &[]);
+    let mut sent = Sent::default();
+    let receive = |switch: &mut Switch, now_ns: u64, sent: &mut Sent| {
+        let packet = switch.pool().packet(&frame(1, 2, 3, 4, 5));
+        switch.receive(1, now_ns, packet, sent);
+    };
+    let manage = |switch: &mut Switch, now_ns: u64, managed: bool| {
+        let management = Management::new(INDEX, 0, Scheduling::Fifo).expect("a setting that is allowed");
+        // A frame of 33 bytes takes 1,000 ns.
+        let rate = Some(Rate::Bps(264_000_000));
+        let changes = Changes { rate, management: Some(managed.then_some(management)), ..Changes::default() };
+        switch.tm.configure((1, 0), now_ns, changes).expect("a change that is allowed");
+    };
+    let told = |switch: &mut Switch| {
+        let pipeline = &switch.forwarding().expect("a pipeline").pipeline;
+        let ids: Vec<_> = pipeline.program().registers.iter().map(|register| register.id).collect();
+        let cell = |number: usize| pipeline.register_read(ids[number], INDEX.into()).expect("a cell");
+        (cell(0), cell(1))
+    };
+    manage(&mut switch, 0, true);
+    receive(&mut switch, 0, &mut sent);
+    assert_eq!(told(&mut switch), (0, 1_000));
+    receive(&mut switch, 100, &mut sent);
+    assert_eq!(told(&mut switch), (33, 1_000));
+    manage(&mut switch, 200, false);
+    switch.advance(5_000, &mut sent);
+    assert_eq!(told(&mut switch), (33, 1_000));
+    manage(&mut switch, 6_000, true);
+    receive(&mut switch, 10_000, &mut sent);
+    assert_eq!(told(&mut switch), (0, 11_000));
+    receive(&mut switch, 20_000, &mut sent);
+    assert_eq!(told(&mut switch), (0, 21_000));
 }

@@ -4,7 +4,7 @@ use narrows_pipeline::{EgressMeta, Forward, Packet};
 
 use super::{Looped, Output, PortKind, Switch, MAX_INSTANT_LOOPS};
 use crate::forwarding::CloneSession;
-use crate::tm::{Admission, Dequeued, QueueNumber};
+use crate::tm::{Admission, Dequeued, QueueNumber, TrafficManager};
 
 /// The timer's frames come in by this port of the program: the last one but the one that v1model drops by.
 const TIMER_PORT: u16 = 510;
@@ -177,10 +177,10 @@ impl Switch {
         let length = packet.length();
         match self.tm.start_idle(now_ns, (port, priority), route.rid(), length, packet) {
             Ok(dequeued) => {
-                let managed = dequeued.managed;
+                let (managed, queue) = (dequeued.managed, dequeued.queue);
                 self.depart::<true>(dequeued, output);
                 if managed {
-                    self.tell_managed(port, priority);
+                    self.tell_idle(queue);
                 }
             }
             Err(packet) => self.enqueue_any(now_ns, packet, route, output),
@@ -220,6 +220,14 @@ impl Switch {
         }
     }
 
+    /// The same where nothing waits.
+    #[inline(always)]
+    fn tell_idle(&mut self, queue: QueueNumber) {
+        if let (Some((index, free_ns)), Some(forwarding)) = (self.tm.managed_idle(queue), &mut self.forwarding) {
+            forwarding.tell_idle(index, free_ns);
+        }
+    }
+
     #[inline]
     fn count_pushed_out(&mut self) {
         while let Some((queue, packet)) = self.tm.next_pushed_out() {
@@ -254,7 +262,6 @@ impl Switch {
     fn depart<const PLAIN: bool>(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
         let Dequeued { mut packet, queue, mut exit_ns, managed } = dequeued;
         let EgressMeta { port, timestamp: start_ns, .. } = *self.tm.meta();
-        let (length, flow) = if managed { (packet.length(), flow_of(&packet)) } else { (0, None) };
         let Some(forwarding) = &mut self.forwarding else {
             self.discards.no_pipeline += 1;
             self.pool.give(packet);
@@ -266,12 +273,13 @@ impl Switch {
         }
         if verdict.transmit {
             if managed {
-                exit_ns = self.tm.spend(queue, start_ns, length);
+                let spend = if PLAIN { TrafficManager::spend_idle } else { TrafficManager::spend };
+                exit_ns = spend(&mut self.tm, queue, start_ns, packet.length());
             }
             self.transmit::<PLAIN>(queue, port, start_ns, exit_ns, packet, output);
         } else {
             if managed {
-                self.tm.count_managed_drop(queue, length, flow);
+                self.tm.count_managed_drop(queue, packet.length(), flow_of(&packet));
             } else {
                 self.discards.egress += 1;
             }

@@ -6,8 +6,9 @@
 //! sends the program a frame each so often, as Tofino's packet generator does; at one instant departures come first, then the
 //! timer, then arrivals.
 // SPDX-License-Identifier: Apache-2.0
+use super::curve::NEVER;
 use super::scheduler::{Scheduling, MAX_LINK_QUEUES};
-use super::TrafficManager;
+use super::{QueueNumber, TrafficManager};
 
 /// How the program manages a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,22 +76,35 @@ impl<P> TrafficManager<P> {
         self.queues.get(usize::from(self.index[slot]))?.state()
     }
 
+    /// Where the registers have a queue that the program manages and in which nothing waits, and when its link has sent what has
+    /// started.
+    #[inline(always)]
+    pub fn managed_idle(&self, queue: QueueNumber) -> Option<(u32, u64)> {
+        let queue = self.queues.get(usize::from(queue.0))?;
+        Some((queue.management?.index, queue.shaper.free_ns()))
+    }
+
     /// The bottleneck whose timer's frame is due first at or before `now_ns`, and when; the next one follows its period later.
     #[inline(always)]
     pub fn take_tick(&mut self, now_ns: u64) -> Option<(u32, u64)> {
-        if self.manages {
-            self.take_tick_of_managed(now_ns)
+        if self.next_tick_ns <= now_ns {
+            self.take_due_tick(now_ns)
         } else {
             None
         }
     }
 
     #[inline(never)]
-    fn take_tick_of_managed(&mut self, now_ns: u64) -> Option<(u32, u64)> {
+    fn take_due_tick(&mut self, now_ns: u64) -> Option<(u32, u64)> {
         let (tick_ns, number) = self.ticks.until(now_ns)?;
         let Management { index, period_ns, .. } = self.queues.get(number)?.management?;
-        self.ticks.set(number, Some(tick_ns + period_ns));
+        self.set_tick(number, Some(tick_ns + period_ns));
         Some((index, tick_ns))
+    }
+
+    fn set_tick(&mut self, number: usize, tick_ns: Option<u64>) {
+        self.ticks.set(number, tick_ns);
+        self.next_tick_ns = self.ticks.time().unwrap_or(NEVER);
     }
 
     /// Manages a queue otherwise from now on. Errors: packets wait in it whose order that would change, or the priority above it
@@ -121,7 +135,7 @@ impl<P> TrafficManager<P> {
         self.manages = self.queues.iter().any(|queue| queue.management.is_some());
         let period_ns = management.map_or(0, |management| management.period_ns);
         self.ticks.reserve(number + 1);
-        self.ticks.set(number, (period_ns > 0).then_some(now_ns + period_ns));
+        self.set_tick(number, (period_ns > 0).then_some(now_ns + period_ns));
         Ok(())
     }
 }

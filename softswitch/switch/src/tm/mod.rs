@@ -101,6 +101,8 @@ pub struct TrafficManager<P> {
     starts: Earliest,
     /// By queue number, when the next frame of its timer is due.
     ticks: Earliest,
+    /// The earliest of them.
+    next_tick_ns: u64,
     /// The program manages some queue.
     manages: bool,
     /// Packets that were dropped to make room, and are to be counted.
@@ -123,6 +125,7 @@ impl<P> TrafficManager<P> {
             index: Box::new([NO_QUEUE; PORTS * PRIORITIES]),
             starts: Earliest::default(),
             ticks: Earliest::default(),
+            next_tick_ns: NEVER,
             manages: false,
             pushed_out: Vec::new(),
             meta: EgressMeta::default(),
@@ -292,6 +295,12 @@ impl<P> TrafficManager<P> {
             self.starts.set(number, queue.next_start());
         }
         exit_ns
+    }
+
+    /// The same of one that [`TrafficManager::start_idle`] has started.
+    #[inline(always)]
+    pub fn spend_idle(&mut self, queue: QueueNumber, start_ns: u64, length: u32) -> u64 {
+        self.queues[usize::from(queue.0)].start_plain(start_ns, length)
     }
 
     /// Counts a packet of a managed queue that egress has dropped. It has cost the link nothing.

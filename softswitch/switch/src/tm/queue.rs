@@ -369,13 +369,24 @@ impl<P> Queue<P> {
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.charge(length);
         }
-        let finish_ns = self.shaper.serve(start_ns, length);
-        self.finish_ns = finish_ns;
-        self.last.there = false;
         if self.varies {
+            self.serve(start_ns, length);
             return self.place_varying(&mut delays[self.exit_port]);
         }
-        self.place(finish_ns)
+        self.start_plain(start_ns, length)
+    }
+
+    /// The same where it is one queue and its delay does not vary.
+    #[inline(always)]
+    pub fn start_plain(&mut self, start_ns: u64, length: u32) -> u64 {
+        self.serve(start_ns, length);
+        self.place(self.finish_ns)
+    }
+
+    #[inline(always)]
+    fn serve(&mut self, start_ns: u64, length: u32) {
+        self.finish_ns = self.shaper.serve(start_ns, length);
+        self.last.there = false;
     }
 
     /// When a packet leaves a delay line that does not vary.
