@@ -16,8 +16,8 @@ struct codel_t {
 // control, applied again. The root is Linux's: one step of Newton's method for each change of the count.
 // `backlog`: bytes that wait for the link; `found` and `left`: packets in this queue when this one came, and now. Of one of
 // several queues `found` is 0 where the link had asked it for a packet in vain: the RFC's dequeue had found it empty.
-control CoDel(in bottleneck_index_t bottleneck, in link_queue_t queue, in codel_t codel, in bit<48> now,
-              in bit<48> sojourn, in bit<32> backlog, in bit<19> found, in bit<19> left, in bit<1> capable,
+control CoDel(in headers_t hdr, in bottleneck_index_t bottleneck, in link_queue_t queue, in codel_t codel,
+              in bit<48> now, in bit<48> sojourn, in bit<32> backlog, in bit<19> found, in bit<19> left,
               out bit<2> verdict) {
     // When the delay will have been above the target for an interval; 0: it is not.
     register<bit<48>>(LINK_QUEUE_COUNT) first_above_times;
@@ -32,7 +32,10 @@ control CoDel(in bottleneck_index_t bottleneck, in link_queue_t queue, in codel_
     register<bit<1>>(LINK_QUEUE_COUNT) dropping_states;
     // A packet was dropped, and it is not yet known whether another is to follow.
     register<bit<1>>(LINK_QUEUE_COUNT) pending_drops;
+    EcnCapable() ecn;
 
+    bit<1> capable;
+    bit<1> low_latency;
     bit<32> at;
     bit<48> first_above;
     bit<48> drop_next;
@@ -85,6 +88,7 @@ control CoDel(in bottleneck_index_t bottleneck, in link_queue_t queue, in codel_
                 pending_drops.write(at, 0);
             }
         } else {
+            ecn.apply(hdr, capable, low_latency);
             drop_times.read(drop_next, at);
             counts.read(count, at);
             inverse_roots.read(inverse_root, at);

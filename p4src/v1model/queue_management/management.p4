@@ -176,9 +176,8 @@ control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_
         ce_low_latency_only = 0;
         switch (dequeue_law.apply().action_run) {
             codel: {
-                ecn.apply(hdr, capable, low_latency);
-                codel_dequeue.apply(flow.bottleneck, (link_queue_t)flow.queue, codel_settings, seen.timestamp,
-                                    seen.queue_delay, seen.dequeue_depth, found, left, capable, verdict);
+                codel_dequeue.apply(hdr, flow.bottleneck, (link_queue_t)flow.queue, codel_settings, seen.timestamp,
+                                    seen.queue_delay, seen.dequeue_depth, found, left, verdict);
             }
             pi2_at_dequeue: {
                 ecn.apply(hdr, capable, low_latency);
