@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from narrows.errors import RunError
 from narrows.hosts.links import End, add_cable, namespace, run, set_offloads
-from narrows.hosts.offloads import OFFLOADS, UDP_SEGMENTATION
+from narrows.hosts.offloads import ALWAYS_OFF, OFFLOADS
 
-NAMES = (*(offload.name for offload in OFFLOADS.values()), UDP_SEGMENTATION)
+NAMES = (*(offload.name for offload in OFFLOADS.values()), *ALWAYS_OFF)
 pytestmark = pytest.mark.needs("root", "ip", "ethtool")
 
 

@@ -7,7 +7,7 @@ import ctypes
 import fcntl
 import socket
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -17,8 +17,9 @@ SIOCETHTOOL = 0x8946  # linux/sockios.h
 # linux/ethtool.h: features by the number that the kernel gives their names, which it lists in strings of a length.
 ETHTOOL_GSTRINGS, ETHTOOL_GFEATURES, ETHTOOL_SFEATURES = 0x1B, 0x3A, 0x3B
 FEATURE_NAMES, NAME_BYTES, MAX_FEATURES = 4, 32, 256
-# Has no request of its own: datagrams that a program hands over as one (UDP_SEGMENT) are to be split before the link.
-UDP_SEGMENTATION = "tx-udp-segmentation"
+# Have no requests of their own. What a program hands over as one datagram (UDP_SEGMENT) or message (SCTP) is to be
+# split before the link, and SCTP's checksum is none that a switch completes.
+ALWAYS_OFF = ("tx-udp-segmentation", "tx-sctp-segmentation", "tx-checksum-sctp")
 # struct ifreq of linux/if.h: a name, and a pointer to what the request is about.
 REQUEST = struct.Struct("=16sQ16x")
 
@@ -63,9 +64,10 @@ def turn_offloads(interface: str, on: Collection[str] = ()) -> dict[str, str]:
                 raise RunError(f"{interface}: {name} cannot be turned {'on' if short in on else 'off'}")
             found[name] = "on" if is_on else "off"
         names = _features(kernel, interface)
-        if UDP_SEGMENTATION in names:
-            _turn_off(kernel, interface, names.index(UDP_SEGMENTATION), -(-len(names) // 32))
-            found[UDP_SEGMENTATION] = "off"
+        for name in ALWAYS_OFF:
+            if name in names:
+                _turn_off(kernel, interface, name, names)
+                found[name] = "off"
     return found
 
 
@@ -79,12 +81,13 @@ def _features(kernel: socket.socket, interface: str) -> list[str]:
     return [answer.raw[at : at + NAME_BYTES].rstrip(b"\0").decode() for at in ends]
 
 
-def _turn_off(kernel: socket.socket, interface: str, number: int, blocks: int) -> None:
-    """Turn a feature off, of as many as fit into so many blocks of 32.
+def _turn_off(kernel: socket.socket, interface: str, name: str, names: Sequence[str]) -> None:
+    """Turn one of all features off.
 
     Raises:
         RunError: it reads back differently.
     """
+    number, blocks = names.index(name), -(-len(names) // 32)
     at, bit = number // 32, 1 << number % 32
     # For each 32 features which are meant, and what they are to be.
     wanted = [(bit if block == at else 0, 0) for block in range(blocks)]
@@ -96,7 +99,7 @@ def _turn_off(kernel: socket.socket, interface: str, number: int, blocks: int) -
     answer = (ctypes.c_uint32 * (2 + 4 * blocks))(ETHTOOL_GFEATURES, blocks)
     fcntl.ioctl(kernel, SIOCETHTOOL, REQUEST.pack(interface.encode(), ctypes.addressof(answer)))
     if answer[2 + 4 * at + 2] & bit:
-        raise RunError(f"{interface}: {UDP_SEGMENTATION} cannot be turned off")
+        raise RunError(f"{interface}: {name} cannot be turned off")
 
 
 def _ask(kernel: socket.socket, interface: str, request: int, value: int = 0) -> int:
