@@ -5,8 +5,11 @@ use std::net::IpAddr;
 
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
+const PROTOCOL_SCTP: u8 = 132;
 const TCP_MINIMUM_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
+/// The common header; chunks follow, data and acknowledgements alike (RFC 9260, 3).
+const SCTP_BYTES: usize = 12;
 const IPV6_BYTES: usize = 40;
 /// Longest chain of IPv6 extension headers that is followed.
 const MAX_EXTENSIONS: usize = 8;
@@ -24,7 +27,7 @@ pub struct Original {
     pub tcp_tsval: u32,
     pub tcp_tsecr: u32,
     pub tcp_flags: u16,
-    /// TCP or UDP payload bytes according to the IP length; never more than the frame holds.
+    /// Bytes of TCP or UDP payload or of SCTP chunks according to the IP length; never more than the frame holds.
     pub payload_length: u16,
     /// 4, 6, or 0 if the packet is not IP.
     pub ip_version: u8,
@@ -66,7 +69,8 @@ impl Original {
         match (layers.protocol, layers.transport) {
             (PROTOCOL_TCP, Some(tcp)) => original.parse_tcp(tcp, length),
             (PROTOCOL_UDP, Some(_)) => original.payload_length = length.saturating_sub(UDP_BYTES) as u16,
-            (PROTOCOL_TCP | PROTOCOL_UDP, None) => original.payload_length = length as u16,
+            (PROTOCOL_SCTP, Some(_)) => original.payload_length = length.saturating_sub(SCTP_BYTES) as u16,
+            (PROTOCOL_TCP | PROTOCOL_UDP | PROTOCOL_SCTP, None) => original.payload_length = length as u16,
             _ => {}
         }
         original

@@ -111,6 +111,9 @@ fn later_fragments_have_no_ports() {
 fn udp_and_others() {
     let udp = [ethernet(&[], 0x0800), ipv4(0, 28 + 1200, 0, 17), vec![0; 8]].concat();
     assert_eq!(Original::parse(&udp, 14 + 1228).payload_length, 1200);
+    // What is behind SCTP's common header: a data chunk of 16 bytes and 1,000 of a message (RFC 9260, 3.3.1).
+    let sctp = [ethernet(&[], 0x0800), ipv4(0, 32 + 1016, 0, 132), vec![0; 28]].concat();
+    assert_eq!(Original::parse(&sctp, 14 + 1048).payload_length, 1016);
     let icmp = [ethernet(&[], 0x0800), ipv4(0, 84, 0, 1), vec![8, 0, 1, 2]].concat();
     assert_eq!((Original::parse(&icmp, 98).protocol, Original::parse(&icmp, 98).payload_length), (1, 0));
     assert_eq!(five_tuple(&icmp).map(|t| (t.src_port, t.dst_port)), Some((0, 0)));
