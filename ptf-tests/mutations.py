@@ -397,8 +397,8 @@ MUTATIONS = (
     Mutation(
         "a step marks every flow",
         LAWS + "management.p4",
-        "&& (low_latency == 1 || ce_low_latency_only == 0)",
-        "",
+        "if (low_latency == 1 || ce_low_latency_only == 0) {",
+        "if (true) {",
         "management.StepMarks",
     ),
     Mutation(

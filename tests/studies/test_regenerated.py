@@ -106,7 +106,7 @@ def test_a_checkout_elsewhere_makes_the_same_point(script: Any, tmp_path: Path) 
 
 
 def test_what_is_not_the_same_is_named(script: Any) -> None:
-    point = script.Point("loss", {"x": "1"}, 1, {"loss_ratio": 0.1, "jain": None, "cpu_s": 3.0})
+    point = script.MeasuredPoint("loss", {"x": "1"}, 1, {"loss_ratio": 0.1, "jain": None, "cpu_s": 3.0})
     assert script.compare(point, replace(point, measures={**point.measures, "cpu_s": 9.0})) == ""
     said = script.compare(point, replace(point, measures={"loss_ratio": 0.100001, "jain": None}))
     assert said.endswith("1 of 2 measures differ: loss_ratio 0.1 is now 0.100001")
