@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,6 @@ from measuring import Contestant, Series, alternate
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.virtual.kernels import Kernel, configuration
-from passage import send_through
 from results import Outcome, Table
 from virtual import in_guests, made
 
@@ -113,9 +111,8 @@ def of_linux(kind: str, load: Load, seed: int, kernel: Kernel) -> dict[str, floa
         RunError: it failed.
     """
     experiment = Experiment.model_validate(load.experiment(kind, seed))
-    plan = managed.as_on_a_line(make_plan(experiment))
-    passage = asyncio.run(send_through("managed", experiment, plan, kernel, kind, load.ecn))
-    return figures(passage.queue, plan.bottleneck.rate_bps, load.window)
+    passage = managed.send(experiment, kernel, kind, load.ecn)
+    return figures(passage.queue, make_plan(experiment).bottleneck.rate_bps, load.window)
 
 
 def of_narrows(kind: str, load: Load, seed: int, kernel: Kernel) -> dict[str, float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks of this checkout and another one in turn: what a change costs. Both are set up, and built alike."""
+"""Runs benchmarks of this checkout and another one in turn, to see what a change costs. Both must be set up."""
 
 from __future__ import annotations
 
@@ -39,13 +39,16 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"{options.other} is not set up: it has no {_python(Path())}")
     if not host.is_fit():
         return EXIT_BAD_INPUT
-    machine = {**host.description(), "other revision": _revision(options.other)}
+    machine = {**host.description(), "other revision": host.revision(options.other)}
+    # Its path means nothing elsewhere; its commit is recorded.
+    given = [*options.names, "--runs", str(options.runs), "--out", str(options.out)]
+    command = ["benchmarks/checkouts.py", "OTHER", *given]
     try:
         outcomes = {name: _in_turn(name, options.other.resolve(), options.runs) for name in options.names}
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_FAILED
-    print(*results.write(outcomes, machine, ["benchmarks/checkouts.py", *arguments], options.out), sep="\n")
+    print(*results.write(outcomes, machine, command, options.out), sep="\n")
     return EXIT_OK
 
 
@@ -57,8 +60,8 @@ def _in_turn(name: str, other: Path, runs: int) -> results.Outcome:
     series = alternate(contestants, runs)
     return results.Outcome(
         f"Two checkouts: {name}",
-        f"`benchmarks/run.py {name} --runs 1` of both checkouts in turn. A ratio is this one's figure over the "
-        "other's, of each round. Cases and figures that only one of them has are left out.",
+        f"`benchmarks/run.py {name} --runs 1` of both checkouts in turn. Ratios are this checkout's figure over the "
+        "other's, round by round. Cases and figures that only one of them has are left out.",
         [results.Table(("Case", "Figure", "This", "Other", "This over other"), list(_rows(series)))],
         series.as_json(),
         [],
@@ -101,11 +104,6 @@ def _flat(runs: dict[str, list[dict[str, Any]]]) -> Iterator[tuple[str, float]]:
 
 def _python(checkout: Path) -> Path:
     return checkout / ".venv" / "bin" / "python"
-
-
-def _revision(checkout: Path) -> str:
-    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -45,11 +45,16 @@ def description() -> Description:
     found["virtualization"] = _first_line(["systemd-detect-virt"]) or "unknown"
     found["clocksource"] = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
     found["load average at start"] = load()
-    found["revision"] = _first_line(["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"])
+    found["revision"] = revision(Path(__file__).parent)
     for tool, command in TOOLS.items():
         if shutil.which(command[0]):
             found[tool] = _first_line(command)
     return found
+
+
+def revision(checkout: Path) -> str | None:
+    """The commit that a checkout is at, abbreviated."""
+    return _first_line(["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"])
 
 
 def load() -> str:

@@ -27,7 +27,7 @@ COUNT = "instructions_per_packet"
 
 @with_programs(TITLE, "valgrind")
 def run(_runs: int) -> Outcome:
-    """Count each case once: two counts of a case differ by less than a thousandth."""
+    """Count each case once: two counts of a case have differed by up to 0.7 %."""
     with host.large_pages() as (directory, _memory):
         few, many = (_configs(directory, packets) for packets in (FEW, MANY))
         counted = {case: _per_packet(few[case], many[case]) for case in few}

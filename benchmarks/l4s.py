@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +15,8 @@ import pandas as pd
 from measuring import Contestant, alternate
 from narrows.errors import InputError
 from narrows.experiment.model import Experiment
-from narrows.experiment.planning import make_plan
 from narrows.virtual.kernels import Kernel, configuration, installed, remembered
 from narrows_formats.files import HOSTS, SOCKETS
-from passage import send_through
 from results import Outcome, Table
 from virtual import made
 
@@ -126,8 +123,7 @@ def _next(rounds: dict[str, int], name: str, of: Measure, kernel: Kernel) -> dic
 
 def _of_linux(pair: Pair, seed: int, kernel: Kernel) -> dict[str, float]:
     experiment = Experiment.model_validate(pair.experiment(seed))
-    plan = managed.as_on_a_line(make_plan(experiment))
-    passage = asyncio.run(send_through("managed", experiment, plan, kernel, KIND, True))
+    passage = managed.send(experiment, kernel, KIND, True)
     return _figures(passage.sockets, passage.queue)
 
 

@@ -2,12 +2,13 @@
 """The link that is the kernel's htb with a queue management of Linux in it, each with tc's defaults.
 
 htb takes a packet out of its queue when the link is free for it, tbf one packet earlier: management that decides at
-dequeue would see a wait that is too short. It hands the packet on at once, a line when its last bit has left: for that
-there is `as_on_a_line`.
+dequeue would see a wait that is too short. htb forwards a packet when its transmission begins, a real line when it
+ends; `as_on_a_line` adds the difference to the round trip.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -15,9 +16,12 @@ from functools import partial
 
 import pandas as pd
 from bridged import bridged
+from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
+from narrows.virtual.kernels import Kernel
 from narrows_formats.units import NANOSECONDS
-from passage import Place
+from passage import Passage, Place, send_through
 
 # Kernel options of the kinds, as `NEEDS` of other links.
 NEEDS = {
@@ -28,7 +32,7 @@ NEEDS = {
     )
 }  # fmt: skip
 READING_S = 0.005
-# A line makes nothing up after an idle time.
+# A real line does not make up for idle time.
 BURST_FRAMES = 1
 # Of RED, which has no defaults: Floyd's rules (tc-red(8)), from the link's rate.
 RED_MIN_S, RED_MAX_S, RED_PROBABILITY, RED_PACKET = 0.005, 0.015, 0.1, 1000
@@ -44,6 +48,16 @@ def red(rate_bps: int) -> dict[str, float]:
     low, high = (int(rate_bps / 8 * seconds) for seconds in (RED_MIN_S, RED_MAX_S))
     burst = max((2 * low + high) // (3 * RED_PACKET), low // RED_PACKET + 1)
     return {"min": low, "max": high, "burst": burst, "avpkt": RED_PACKET, "probability": RED_PROBABILITY}
+
+
+def send(experiment: Experiment, kernel: Kernel, kind: str, ecn: bool) -> Passage:
+    """Run an experiment's flows through the kernel's management, as if its link were a line.
+
+    Raises:
+        RunError: something cannot be set up, or a flow fails.
+    """
+    plan = as_on_a_line(make_plan(experiment))
+    return asyncio.run(send_through("managed", experiment, plan, kernel, kind, ecn))
 
 
 def as_on_a_line(plan: Plan) -> Plan:
