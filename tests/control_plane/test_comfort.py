@@ -114,8 +114,8 @@ def test_runs_are_listed_newest_first(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setenv("COLUMNS", "200")
     queue = {"rate_bps": 1e8, "utilization": 0.98765, "loss_ratio": 0.01, "queue_delay_s": {"p99": 0.0399}}
+    store("old", "2026-01-02T00:00:00+00:00", {"bottleneck": queue, "flows": [{}, {}], "fairness": {"jain_index": 0.5}})
     link = {"name": "access", **queue, "fairness": {"jain_index": 0.5}}
-    store("old", "2026-01-02T00:00:00+00:00", {"links": [link], "flows": [{}, {}]})
     # One link is as the other but for its rate and delay; nothing limits the third.
     links = [
         link, link | {"rate_bps": 2e7, "queue_delay_s": {"p99": 0.0021}},

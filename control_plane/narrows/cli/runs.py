@@ -62,7 +62,7 @@ def _listed(directory: Path) -> Iterator[dict[str, Any]]:
             yield {**found, "sweep": True, "started": first.get("started"), "status": status}
         elif (path / files.RUN).exists():
             run, summary = _read(path / files.RUN), _read(path / files.SUMMARY)
-            links = [_of_link(link) for link in summary.get("links", ())]
+            links = [_of_link(link) for link in _links(summary)]
             yield {
                 **found,
                 "sweep": False,
@@ -73,6 +73,13 @@ def _listed(directory: Path) -> Iterator[dict[str, Any]]:
                 **{field: links[0][field] if len(links) == 1 else None for field in OF_LINKS},
                 "links": links,
             }
+
+
+def _links(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """The links of a summary; early versions have one, in two parts."""
+    if "links" in summary or "bottleneck" not in summary:
+        return list(summary.get("links", ()))
+    return [summary["bottleneck"] | {"fairness": summary.get("fairness", {})}]
 
 
 def _of_link(link: dict[str, Any]) -> dict[str, Any]:
