@@ -18,7 +18,7 @@ SIOCETHTOOL = 0x8946  # linux/sockios.h
 ETHTOOL_GSTRINGS, ETHTOOL_GFEATURES, ETHTOOL_SFEATURES = 0x1B, 0x3A, 0x3B
 FEATURE_NAMES, NAME_BYTES, MAX_FEATURES = 4, 32, 256
 # Have no requests of their own. What a program hands over as one datagram (UDP_SEGMENT) or message (SCTP) is to be
-# split before the link, and SCTP's checksum is none that a switch completes.
+# split before the link, and a switch completes no checksum of SCTP's.
 ALWAYS_OFF = ("tx-udp-segmentation", "tx-sctp-segmentation", "tx-checksum-sctp")
 # struct ifreq of linux/if.h: a name, and a pointer to what the request is about.
 REQUEST = struct.Struct("=16sQ16x")
@@ -64,11 +64,9 @@ def turn_offloads(interface: str, on: Collection[str] = ()) -> dict[str, str]:
                 raise RunError(f"{interface}: {name} cannot be turned {'on' if short in on else 'off'}")
             found[name] = "on" if is_on else "off"
         names = _features(kernel, interface)
-        for name in ALWAYS_OFF:
-            if name in names:
-                _turn_off(kernel, interface, name, names)
-                found[name] = "off"
-    return found
+        unwanted = [name for name in ALWAYS_OFF if name in names]
+        _turn_off(kernel, interface, unwanted, names)
+    return found | dict.fromkeys(unwanted, "off")
 
 
 def _features(kernel: socket.socket, interface: str) -> list[str]:
@@ -81,25 +79,26 @@ def _features(kernel: socket.socket, interface: str) -> list[str]:
     return [answer.raw[at : at + NAME_BYTES].rstrip(b"\0").decode() for at in ends]
 
 
-def _turn_off(kernel: socket.socket, interface: str, name: str, names: Sequence[str]) -> None:
-    """Turn one of all features off.
+def _turn_off(kernel: socket.socket, interface: str, unwanted: Sequence[str], names: Sequence[str]) -> None:
+    """Turn some of all features off.
 
     Raises:
-        RunError: it reads back differently.
+        RunError: one reads back differently.
     """
-    number, blocks = names.index(name), -(-len(names) // 32)
-    at, bit = number // 32, 1 << number % 32
+    bits = {name: divmod(names.index(name), 32) for name in unwanted}
     # For each 32 features which are meant, and what they are to be.
-    wanted = [(bit if block == at else 0, 0) for block in range(blocks)]
-    words = [ETHTOOL_SFEATURES, blocks, *(word for pair in wanted for word in pair)]
+    words = [ETHTOOL_SFEATURES, -(-len(names) // 32)]
+    for block in range(words[1]):
+        words += [sum(1 << bit for at, bit in bits.values() if at == block), 0]
     asked = (ctypes.c_uint32 * len(words))(*words)
     with suppress(OSError):
         fcntl.ioctl(kernel, SIOCETHTOOL, REQUEST.pack(interface.encode(), ctypes.addressof(asked)))
     # Of each 32: can be changed, wanted, in use, never changed.
-    answer = (ctypes.c_uint32 * (2 + 4 * blocks))(ETHTOOL_GFEATURES, blocks)
+    answer = (ctypes.c_uint32 * (2 + 4 * words[1]))(ETHTOOL_GFEATURES, words[1])
     fcntl.ioctl(kernel, SIOCETHTOOL, REQUEST.pack(interface.encode(), ctypes.addressof(answer)))
-    if answer[2 + 4 * at + 2] & bit:
-        raise RunError(f"{interface}: {name} cannot be turned off")
+    for name, (at, bit) in bits.items():
+        if answer[2 + 4 * at + 2] & 1 << bit:
+            raise RunError(f"{interface}: {name} cannot be turned off")
 
 
 def _ask(kernel: socket.socket, interface: str, request: int, value: int = 0) -> int:
