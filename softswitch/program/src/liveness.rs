@@ -203,9 +203,7 @@ fn filled_before_egress(program: &Program, kept: &[Field]) -> Set {
         });
         if let Op::Table { table } = op {
             let table = &program.tables[usize::from(*table)];
-            let words = |widths: &[u32]| widths.iter().map(|w| w.div_ceil(64)).sum::<u32>();
-            let words = table.actions.iter().map(|action| words(&action.widths)).max().unwrap_or(0);
-            (0..words).for_each(|word| filled.add(table.params + word as Slot));
+            (0..table.words()).for_each(|word| filled.add(table.params + word as Slot));
         }
     }
     filled

@@ -36,6 +36,13 @@ pub struct TableAction {
     pub targets: [u32; 2],
 }
 
+impl TableAction {
+    /// Words that its parameters take.
+    pub fn words(&self) -> usize {
+        self.widths.iter().map(|w| w.div_ceil(64) as usize).sum()
+    }
+}
+
 impl TableCode {
     /// How many of the actions can ever run: the last one only where a miss runs none.
     pub fn reachable(&self) -> usize {
@@ -54,10 +61,14 @@ impl TableCode {
         1 + self.stride()
     }
 
-    /// Words that the parameters of any of its actions take, in whole blocks.
+    /// Words that the parameters of any of its actions take.
+    pub fn words(&self) -> usize {
+        self.actions.iter().map(TableAction::words).max().unwrap_or(0)
+    }
+
+    /// The same in whole blocks.
     pub fn stride(&self) -> usize {
-        let words = |a: &TableAction| a.widths.iter().map(|w| w.div_ceil(64) as usize).sum::<usize>();
-        self.actions.iter().map(words).max().unwrap_or(0).next_multiple_of(BLOCK)
+        self.words().next_multiple_of(BLOCK)
     }
 }
 

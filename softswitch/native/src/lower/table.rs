@@ -224,8 +224,7 @@ impl Lowering<'_, '_> {
     }
 
     fn load_params(&mut self, code: &TableCode, action: usize, record: Value) {
-        let words: u32 = code.actions[action].widths.iter().map(|w| w.div_ceil(64)).sum();
-        for word in 0..words {
+        for word in 0..code.actions[action].words() {
             let value = self.b.ins().load(I64, inputs(), record, 8 + 8 * word as i32);
             self.set(code.params + word as u16, value);
         }
