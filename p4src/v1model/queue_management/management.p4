@@ -38,9 +38,7 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_
     }
 
     // Low-latency packets (ECT(1) and CE) have a queue of their own.
-    action two_queues() {
-        flow.queue = 0;
-    }
+    action two_queues() {}
 
     // A queue for all flows whose index ends alike; as many as the mask has values.
     action fair_queues(bit<16> mask) {
