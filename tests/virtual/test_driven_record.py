@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver has done is in the results: run.json, the link's rate over time, the page."""
+"""Results record what a driver did: in run.json, in the link's rate over time, and on the page."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ EXPERIMENT: dict[str, Any] = {
 
 
 @pytest.mark.long
-def test_what_was_done_is_told(tmp_path: Path) -> None:
-    """A change that is refused is not; a flow whose time does not come has not started."""
+def test_what_a_driver_did_is_recorded(tmp_path: Path) -> None:
+    """Refused changes are not recorded; a flow whose start lies beyond the end has not started."""
     out = tmp_path / "out"
     with api.testbed(
         EXPERIMENT, virtual=True, kernel=kernels.installed()[0].name, out=out, held=("guest", "never")
@@ -79,7 +79,7 @@ def test_what_was_done_is_told(tmp_path: Path) -> None:
         assert text in page
 
 
-def test_what_events_change_is_theirs(tmp_path: Path) -> None:
+def test_a_driver_cannot_change_what_events_change(tmp_path: Path) -> None:
     events = [{"at": "1s", "link": "bottleneck", "rate": "5Mbit"}]
     driven = api.testbed(EXPERIMENT | {"events": events}, virtual=True, out=tmp_path / "out")
     with pytest.raises(InputError, match="link bottleneck: rate: events of the experiment change it; allowed: one"):

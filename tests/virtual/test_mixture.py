@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is tried alone elsewhere, at once: QUIC and TCP through a cellular trace, then DualPI2 at another link."""
+"""Features combined: QUIC and TCP through a cellular trace, then through DualPI2 at a second link."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ flows:
 
 @pytest.mark.long
 def test_quic_and_tcp_through_a_trace_and_dualpi2(tmp_path: Path) -> None:
-    """Packets leave the trace's link as Mahimahi has it, and DualPI2's no faster than its rate; none is unknown."""
+    """Packets leave the trace's link when Mahimahi's model says, and DualPI2's no faster than its rate."""
     trace = (REPOSITORY / "experiments" / "traces" / "lte.mahimahi").read_text()
     (tmp_path / "trace").write_text(trace)
     assert start(tmp_path, TEXT).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
@@ -63,7 +63,7 @@ def test_quic_and_tcp_through_a_trace_and_dualpi2(tmp_path: Path) -> None:
             assert flow["arrivals"] - flow["departures"] == flow["drops"]
         assert sum(flow["departures"] for flow in link["flows"]) == len(seen)
         assert link["ce_marks"] == (seen["ecn"] == CE).sum() - (0 if seen is cell else (cell["ecn"] == CE).sum())
-    # The trace fills its buffer; DualPI2 marks who speaks ECN.
+    # The trace's buffer overflows; DualPI2 marks ECN-capable packets.
     assert summary["links"][0]["drops"] > 0 and summary["links"][1]["ce_marks"] > 0
     tcp, quic = summary["flows"]
     assert tcp["retransmit_ratio"] > 0 and quic["retransmit_ratio"] is None

@@ -41,7 +41,7 @@ class FlowTable:
 
     `keys_of` holds those of each position in the run's flows: one of a TCP connection, none where the telemetry has
     none, one for each connection of a program, which is in `connections`. `unmatched` and `guessed` are such positions.
-    `protocols` has the IP protocol of each key, as far as the telemetry tells it.
+    `protocols` has the IP protocol of each key in the telemetry.
     """
 
     keys_of: list[list[Key]]

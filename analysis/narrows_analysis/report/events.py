@@ -23,18 +23,21 @@ _NOTE = (
 
 
 def add_marks(charts: Sequence[Chart], events: Sequence[EventRecord]) -> None:
-    """Put what happened into the figures over time, where it did; but for too many changes of links by a driver."""
-    shown = [event for event in events if event.achieved_ns is not None]
-    if len(shown) > MOST_MARKS:
-        shown = [event for event in shown if (event.asked_by, event.timed_by) != ("driver", "software")]
-    marks = [Mark(event.achieved_ns / NANOSECONDS, event.what) for event in shown if event.achieved_ns is not None]
+    """Mark events in the figures over time; a driver's link changes are left out where there are too many marks."""
+    happened = [(event, event.achieved_ns) for event in events if event.achieved_ns is not None]
+    crowded = len(happened) > MOST_MARKS
+    marks = [
+        Mark(at_ns / NANOSECONDS, event.what)
+        for event, at_ns in happened
+        if not crowded or (event.asked_by, event.timed_by) != ("driver", "software")
+    ]
     for chart in charts:
         if chart.time:
             chart.marks = marks
 
 
 def event_table(events: Sequence[EventRecord]) -> dict[str, Any]:
-    """A row for each event, of the first of them where there are many."""
+    """A row for each event, up to `MOST_ROWS`."""
     rows = [
         [
             text(event.what),
@@ -48,7 +51,7 @@ def event_table(events: Sequence[EventRecord]) -> dict[str, Any]:
     names = ("Event", "Planned\ns", "Late", "Timed by", "Asked by")
     note = _NOTE
     if (left := len(events) - MOST_ROWS) > 0:
-        note += f" {left:,} later ones are in run.json."
+        note += f" run.json has {left:,} more."
     return table("events", "Events", names, rows, note, ("Event", "Timed by", "Asked by"))
 
 

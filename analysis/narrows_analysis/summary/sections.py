@@ -391,7 +391,7 @@ def _flow_section(
 
 
 def _retransmit_ratio(aggregation: Aggregation, table: FlowTable, number: int) -> float | None:
-    """Of a flow's TCP segments with data, those sent again; None without any: other protocols' packets do not tell."""
+    """Retransmitted share of a flow's TCP segments with data; None without any: other protocols do not reveal it."""
     keys = [key for key in table.keys_of[number] if table.protocols.get(key, socket.IPPROTO_TCP) == socket.IPPROTO_TCP]
     if not keys:
         return None

@@ -205,7 +205,7 @@ class Bed:
         changed = [setting for setting, value in given.items() if value is not None]
         for setting in changed:
             if any(event.link == name and setting in event.settings for event in self._experiment.events):
-                raise InputError(f"link {name}: {setting}: events of the experiment change it; allowed: one of both")
+                raise InputError(f"link {name}: {setting}: events of the experiment change it; allowed: one of the two")
         for setting, why in unchangeable(settings, changed, asked.get("delay_ns")):
             raise InputError(f"link {name}: {setting}: {why}")
         return int(self._have({"link": name, **asked})["made_ns"])

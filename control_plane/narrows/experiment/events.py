@@ -8,7 +8,7 @@ links are `narrows.experiment.plan.Change`, made while the run is under way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from narrows_formats.schedules import DelaySteps, RateSteps
 from narrows_formats.validation import refuse
@@ -16,6 +16,8 @@ from pydantic import Field, model_validator
 
 from narrows.experiment.quantities import Depth, Model, Name, RateOrNone, Ratio, Time
 
+# What happens to flows.
+Verb = Literal["start", "stop"]
 SETTINGS = ("rate", "buffer", "delay", "loss")
 
 
@@ -56,13 +58,26 @@ class Event(Model):
     def what(self) -> str:
         """What happens, in words."""
         if self.link is None:
-            return f"{self.start} starts" if self.start is not None else f"{self.stop} stops"
+            return flow_words(*self.request)
         return link_words(self.link, self.model_dump(mode="json", include=set(self.settings)))
+
+    @property
+    def request(self) -> tuple[Verb, str]:
+        """What its flows do, and whose they are; of an event without a link."""
+        if self.start is not None:
+            return "start", self.start
+        assert self.stop is not None
+        return "stop", self.stop
 
     @property
     def settings(self) -> tuple[str, ...]:
         """Which settings of its link it changes."""
         return tuple(name for name in SETTINGS if getattr(self, name) is not None)
+
+
+def flow_words(verb: Verb, name: str) -> str:
+    """What flows do, in words."""
+    return f"{name} {verb}s"
 
 
 def link_words(link: str, written: Mapping[str, object]) -> str:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import InputError, RunError
+from narrows.experiment.events import Verb
 from narrows.experiment.plan import Change, Link, Plan
 from narrows.run.changes import Made, sleep_until
 from narrows.run.observer import Observer
@@ -51,9 +52,9 @@ class Driver(Protocol):
 
 @dataclass(frozen=True)
 class FlowRequest:
-    """Flows that the driver has told to start or to stop, by their group or one by its name, and when."""
+    """A driver's request that flows start or stop: those of a group, or the one of that name, and when."""
 
-    verb: Literal["start", "stop"]
+    verb: Verb
     name: str
     at_ns: int
 
@@ -82,7 +83,7 @@ class Conductor:
         self._offset_ns = 0
         self._held_ns = 0
         self.done: list[Made | FlowRequest] = []
-        """What the driver has had done."""
+        """The driver's changes and requests so far."""
 
     async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
         """Do it until the driver ends the run, from the experiment's start on.

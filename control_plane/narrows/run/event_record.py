@@ -8,7 +8,7 @@ from typing import Any
 
 from narrows_formats.units import NANOSECONDS, format_rate, format_size, format_time
 
-from narrows.experiment.events import Event, link_words
+from narrows.experiment.events import Event, Verb, flow_words, link_words
 from narrows.experiment.model import Experiment
 from narrows.run.changes import Made
 from narrows.run.conductor import FlowRequest
@@ -28,7 +28,7 @@ def events(experiment: Experiment, measured: Measured) -> list[dict[str, Any]]:
 
 def _of_file(event: Event, measured: Measured) -> dict[str, Any]:
     if event.link is None:
-        verb, name = ("start", event.start) if event.start is not None else ("stop", event.stop)
+        verb, name = event.request
         group = [one for one in measured.connections if one.flow.group == name]
         return _record(event.what, event.at, _of_flows(verb, group), "host")
     parts = list(_of_link(event, measured))
@@ -56,8 +56,7 @@ def _changed(made: Made) -> dict[str, Any]:
 def _requested(request: FlowRequest, measured: Measured) -> dict[str, Any]:
     """What a driver had flows do: those of a group, or else the one of that name."""
     flows = [one for one in measured.connections if request.name in (one.flow.group, one.flow.name)]
-    words = f"{request.name} {'starts' if request.verb == 'start' else 'stops'}"
-    return _record(words, request.at_ns, _of_flows(request.verb, flows), "host")
+    return _record(flow_words(request.verb, request.name), request.at_ns, _of_flows(request.verb, flows), "host")
 
 
 def _record(what: str, at_ns: int, achieved_ns: int | None, timed_by: str) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def _is_of(at_ns: int, link: str, event: Event) -> bool:
     return (at_ns, link) == (event.at, event.link)
 
 
-def _of_flows(verb: str, flows: Sequence[Connection]) -> int | None:
+def _of_flows(verb: Verb, flows: Sequence[Connection]) -> int | None:
     """When the first of some flows started, or the last of them had stopped."""
     if verb == "start":
         return min((round(one.started_s * NANOSECONDS) for one in flows), default=None)
