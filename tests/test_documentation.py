@@ -171,12 +171,12 @@ def test_the_notebook_that_drives_runs(tmp_path: Path, monkeypatch: pytest.Monke
     # Slow start leaves the queue empty at first: one half after the other.
     assert rates[:3].tolist() == [50_000_000, 25_000_000, 12_500_000]
     # The guest comes when half of the queue waits, and goes a second later: its packets are those of that time only.
-    told, guest = names["told"], names["shares"]["guest-1"]
-    assert 0 < told["stop"] - told["start"] - 1_000_000_000 < 200_000_000
-    sending = (guest.index > told["start"] / 1e9 + 0.2) & (guest.index < told["stop"] / 1e9)
-    assert (guest[sending] > 0).all() and guest[guest.index < told["start"] / 1e9].sum() == 0
+    requested, guest = names["requested"], names["shares"]["guest-1"]
+    assert 0 < requested["stop"] - requested["start"] - 1_000_000_000 < 200_000_000
+    sending = (guest.index > requested["start"] / 1e9 + 0.2) & (guest.index < requested["stop"] / 1e9)
+    assert (guest[sending] > 0).all() and guest[guest.index < requested["start"] / 1e9].sum() == 0
     assert [(one["what"], one["at_ns"], one["asked_by"]) for one in names["events"]] == [
-        ("guest starts", told["start"], "driver"), ("guest stops", told["stop"], "driver"),
+        ("guest starts", requested["start"], "driver"), ("guest stops", requested["stop"], "driver"),
     ]  # fmt: skip
     assert rates.iloc[-1] > rates.min() and names["episode"]["time_s"].diff().dropna().round(6).eq(0.02).all()
 
