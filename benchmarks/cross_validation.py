@@ -49,7 +49,7 @@ from narrows_analysis.studies.measures import (
 from narrows_analysis.studies.model import LINKS, Control, Link, MeasuredPoint, Results, Study, setting
 from narrows_analysis.studies.page import results_path, write_page
 from narrows_analysis.studies.probes import probe_measures
-from narrows_analysis.studies.results import read_results, told_of_both, write_results
+from narrows_analysis.studies.results import merged, read_results, write_results
 from narrows_formats.link_names import ONLY_LINK
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 from passage import Passage, send_through
@@ -363,7 +363,7 @@ class Record:
         ]
         machine = dict(self._machine)
         if old and others:
-            machine["kernel"] = told_of_both(old.machine["kernel"], machine["kernel"])
+            machine["kernel"] = merged(old.machine["kernel"], machine["kernel"])
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_results(Results(self._study.name, self._link, (*others, *self.points), {}, machine), self._path)
 

@@ -49,7 +49,7 @@ def crates(database: Path | None) -> bool:
     if database is None:
         return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
     with tempfile.TemporaryDirectory() as directory:
-        # A cache of its own, and git is told to take the copy for the original.
+        # A cache of its own, and a setting of git by which the copy is the original.
         configuration = Path(directory) / CONFIGURATION.name
         place = f'[advisories]\ndb-path = "{directory}/databases"\n'
         configuration.write_text(CONFIGURATION.read_text().replace("[advisories]\n", place))

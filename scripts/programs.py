@@ -77,13 +77,13 @@ def take(source: str, sha256: str) -> None:
         with tarfile.open(fileobj=io.BytesIO(content)) as file:
             members = {name: file.extractfile(name) for name in (LABEL, *PROGRAMS)}
             parts = {name: member.read() for name, member in members.items() if member is not None}
-        told = json.loads(parts[LABEL])
+        built_for = json.loads(parts[LABEL])
     except (tarfile.TarError, OSError, KeyError, ValueError) as error:
         raise Refused(f"{source}: is not an archive of Narrows' programs: {error}", UNUSABLE) from error
     for what, ours in label().items():
-        if told.get(what) != ours:
+        if built_for.get(what) != ours:
             raise Refused(f"{source}: was built from other {what}" if what == "sources" else
-                          f"{source}: is for {told.get(what)}, and this machine is {ours}", UNFIT)  # fmt: skip
+                          f"{source}: is for {built_for.get(what)}, and this machine is {ours}", UNFIT)  # fmt: skip
     target = ROOT / "target" / "release"
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as scratch:

@@ -88,7 +88,7 @@ def _has_netem() -> bool:
     return subprocess.run(probe.split(), capture_output=True, check=False).returncode == 0
 
 
-# What may be absent, and how a machine without it is told: None where it is there.
+# What may be absent, and what a machine without it reads: None where it is there.
 ABSENCES: dict[str, Callable[[], str | None]] = {
     ROOT: lambda: None if os.geteuid() == 0 else "no root: it is needed for network namespaces; `make test` has it",
     "python-for-all": lambda: None if python_for_all() else "no Python of this version that every user can execute",
@@ -123,7 +123,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "telegraf": lambda: None if shutil.which("telegraf") else "no Telegraf; no Debian package has it",
     "no-sde": lambda: "what a machine without the SDE says, and this one has it" if _has_sde() else None,
     "stress": lambda: None if "NARROWS_STRESS" in os.environ else "what takes minutes, `make stress` runs it",
-    "no-netem": lambda: "what a kernel without netem is told, and this one has it" if _has_netem() else None,
+    "no-netem": lambda: "what happens on a kernel without netem, and this one has it" if _has_netem() else None,
 }
 
 

@@ -81,7 +81,7 @@ def test_the_original_packet_is_dissected_and_filters_work(tmp_path: Path) -> No
     assert output.splitlines() == ["8\t192.0.2.1,10.0.0.1\t4275878552\t5201\tNARROWS"]
 
 
-def test_another_version_and_a_short_report_are_told(tmp_path: Path) -> None:
+def test_another_version_and_a_short_report_are_reported(tmp_path: Path) -> None:
     whole = _report(_values())
     other = bytes([_version() + 1]) + whole[1:]
     wrpcap(str(tmp_path / "reports.pcap"), [_frame(other), _frame(whole[:20]), _frame(whole)])

@@ -35,7 +35,7 @@ class FlowColor:
 
 
 def flow_colors(groups: Sequence[str]) -> list[FlowColor]:
-    """A colour for each flow, given each flow's group: a hue a group, its flows told apart by tint; a hue a flow where
+    """A colour for each flow, given each flow's group: a hue a group, its flows differ in tint; a hue a flow where
     there is one group only and hues suffice."""
     names = list(dict.fromkeys(groups))
     if len(names) == 1 and len(groups) <= len(PALETTE) - 2:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""telemetry/learned_flows.parquet: which flow has which index, as the switch told when each began (its digests).
+"""telemetry/learned_flows.parquet: which flow has which index, as the switch announced when each began (its digests).
 
 Unlike the keys in reports these are complete whatever the sampling.
 """

@@ -138,7 +138,7 @@ class FlowRecord(_Record):
     cca: Text | None = None
     """Congestion control; null for captures, and for what has none."""
     protocol: Whole | None = None
-    """IP protocol: 6, TCP, or 17, UDP; null: told by addresses and ports alone (before version 0.3.0)."""
+    """IP protocol: 6, TCP, or 17, UDP; null: identified by addresses and ports alone (before version 0.3.0)."""
     src: Text
     """IP address of the sender."""
     dst: Text

@@ -46,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
     engine.take(&records);
     let (counts, placed) = engine.finish();
-    let told: u64 = counts.iter().map(|(_, one)| one.reports + one.duplicates + one.late + one.implausible).sum();
-    assert_eq!(told, records.len() as u64);
+    let accounted: u64 = counts.iter().map(|(_, one)| one.reports + one.duplicates + one.late + one.implausible).sum();
+    assert_eq!(accounted, records.len() as u64);
     assert!(placed.flows.states.len() <= records.len());
 });

@@ -6,10 +6,10 @@ use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What a system call came to, which tells an error by a negative number.
+/// The result of a system call, in which a negative number means an error.
 ///
 /// # Errors
-/// The one that it told.
+/// The system call's.
 #[inline]
 pub fn check<T: Default + PartialOrd>(result: T) -> io::Result<T> {
     if result < T::default() {
@@ -22,7 +22,7 @@ pub fn check<T: Default + PartialOrd>(result: T) -> io::Result<T> {
 /// The descriptor that a system call opened.
 ///
 /// # Errors
-/// The one that it told.
+/// The system call's.
 ///
 /// # Safety
 /// A number that is not negative is an open descriptor, and nothing else owns it.

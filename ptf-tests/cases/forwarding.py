@@ -63,7 +63,7 @@ class DiscardByEntry(BottleneckTest):
 
 
 class ByDestinationMac(BottleneckTest):
-    """Several hosts behind one port are told apart by MAC address or by a prefix of it."""
+    """Several hosts behind one port are distinguished by MAC address or by a prefix of it."""
 
     def runTest(self) -> None:
         self.connect(1, 2, dst_mac=(mac("02:00:00:00:00:02"), MAC_MASK))

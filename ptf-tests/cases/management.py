@@ -115,7 +115,7 @@ class ManagedTest(BottleneckTest):
 
 
 def burst(count: int, ecn: int = NOT_ECT, src_port: int = 10000) -> list[bytes]:
-    """Frames of a flow, each told from the others by its identification."""
+    """Frames of a flow, each distinguished from the others by its identification."""
     return [frames.ipv4(size=SIZE, ecn=ecn, src_port=src_port, identification=n) for n in range(count)]
 
 

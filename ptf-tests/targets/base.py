@@ -142,7 +142,7 @@ class Switch(Protocol):
         """Let at most so many bytes wait."""
 
     def epoch(self, port: int, queue: int, program: int) -> int:
-        """Generation of a queue's settings that reports state when the program was told ``program``."""
+        """Generation of a queue's settings that reports state when the program was given ``program``."""
 
     def read_register(self, name: str, index: int) -> int:
         """One register cell."""
@@ -190,7 +190,7 @@ class OneControl(Generic[Found]):
         raise unsupported(self.profile, Ability.BYTE_LIMIT)
 
     def epoch(self, port: int, queue: int, program: int) -> int:
-        """Nothing counts settings, so reports carry what the program was told."""
+        """Nothing counts settings, so reports carry what the program was given."""
         return program
 
     def read_register(self, name: str, index: int) -> int:

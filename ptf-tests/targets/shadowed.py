@@ -37,7 +37,7 @@ NOTHING_TO_SHADOW = (Ability.MANAGED, Ability.LOSS_WITH_MEMORY, Ability.VARYING_
 
 
 class DifferenceError(AssertionError):
-    """A fake does not hold what it was told."""
+    """A fake does not hold what was written to it."""
 
 
 @contextlib.contextmanager
@@ -290,6 +290,6 @@ class ShadowedTarget:
         for chip in CHIPS:
             client = connect(Endpoint(parameters[f"{chip}_address"], PROGRAM), prefer=("own",))
             described = {"chip": chip, "ports": port_parameter(MODEL_PORTS), "model": "no"}
-            # It forwards nothing: what a case has told to send has arrived.
+            # It forwards nothing: what a case has sent has arrived.
             others.append(connect_switch(client, described, late_digests_s=0))
         return ShadowedSwitch(SoftTarget().connect(parameters, compiled), others)

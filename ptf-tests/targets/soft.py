@@ -127,7 +127,7 @@ class Softswitch(OneControl[Client]):
         self._configure(port, 0, variation=variation)
 
     def epoch(self, port: int, queue: int, program: int) -> int:
-        """The traffic manager's own count of settings; what the program was told does not matter."""
+        """The traffic manager's own count of settings; what was written to the program does not matter."""
         return self._epochs[port, queue]
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ def compile_program(chip: Chip, out: Path) -> None:
 
 
 def configuration(chip: Chip, out: Path) -> dict[str, object]:
-    """What bf_switchd is told: our program, in all pipes."""
+    """Configuration of bf_switchd: our program, in all pipes."""
     pipeline = {
         "p4_pipeline_name": "pipe",
         "context": str(out / "pipe" / "context.json"),
@@ -69,7 +69,7 @@ def configuration(chip: Chip, out: Path) -> dict[str, object]:
 
 
 def port_map(interfaces: Mapping[int, str]) -> dict[str, object]:
-    """What the model is told: which interface is which dev_port."""
+    """Configuration of the model: which interface is which dev_port."""
     return {"PortToIf": [{"device_port": port, "if": name} for port, name in sorted(interfaces.items())]}
 
 

@@ -32,7 +32,7 @@ _CHIP_LACKS = {
     Ability.LOSS_WITH_MEMORY: "its program loses packets independently of each other only",
     Ability.VARYING_LINE: "its ports have no delay line",
 }
-_STORED = "the model stores what its traffic manager is told and neither shapes nor holds frames back"
+_STORED = "the model stores the settings of its traffic manager and neither shapes nor holds frames back"
 _MODEL_LACKS = {**_CHIP_LACKS, Ability.EXACT_RATE: _STORED, Ability.RATE: _STORED, Ability.HOLD: _STORED}
 
 

@@ -321,23 +321,23 @@ def test_collision_withholds_drops(tmp_path: Path) -> None:
     assert summary["flows"][0]["drops"] is not None and summary["groups"][1]["loss_ratio"] is None
 
 
-def test_disagreement_with_the_traffic_manager_is_told(tmp_path: Path) -> None:
+def test_disagreement_with_the_traffic_manager_is_reported(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     edit_run_json(tmp_path / "run", traffic_manager={"flow_drops": [{"flow": 1000, "packets": 1, "bytes": 1514}]})
     assert "drops_disagree" in codes(analyze_run(tmp_path / "run"))
 
 
-def test_a_late_start_is_told(tmp_path: Path) -> None:
+def test_a_late_start_is_reported(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     flows = json.loads((tmp_path / "run" / "run.json").read_text())["flows"]
-    for late_s, told in ((0.009, False), (0.25, True)):
+    for late_s, warned in ((0.009, False), (0.25, True)):
         flows[1]["started_s"] = flows[1]["start_s"] + late_s
         edit_run_json(tmp_path / "run", flows=flows)
         found = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "late_start"]
-        assert [message.endswith(" 0.250 s.") for message in found] == [True] * told
+        assert [message.endswith(" 0.250 s.") for message in found] == [True] * warned
 
 
-def test_packets_lost_outside_the_queue_are_told(tmp_path: Path) -> None:
+def test_packets_lost_outside_the_queue_are_reported(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     rows = [{"place": "in front of the program", "entered": 5000, "left": 5000, "lost": 0}]
     edit_run_json(tmp_path / "run", balances=rows)
@@ -347,7 +347,7 @@ def test_packets_lost_outside_the_queue_are_told(tmp_path: Path) -> None:
     assert warning["message"].startswith("3 packets of 5,000 lost in front of the program")
 
 
-def test_a_switch_that_does_not_keep_up_is_told(tmp_path: Path) -> None:
+def test_a_switch_that_does_not_keep_up_is_reported(tmp_path: Path) -> None:
     """The same telemetry, once for the buffer that it was made with and once for one that is half as large."""
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     assert "late_service" not in codes(analyze_run(tmp_path / "run"))
@@ -464,11 +464,11 @@ def test_bad_run_json_is_named(tmp_path: Path, change: dict[str, Any], message: 
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
-def test_what_the_collector_lost_is_told(tmp_path: Path) -> None:
+def test_what_the_collector_lost_is_reported(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
-    told = {"kernel_ring_drops": 3, "rows_not_stored": 1, "bad": {"version": 2, "short": 0}, "error": "disk full"}
-    told |= {"flow_keys_overflow": 0, "bottlenecks": {"0": {"restarts": 1}}}
-    (tmp_path / "run" / "telemetry" / "collector.json").write_text(json.dumps(told))
+    figures = {"kernel_ring_drops": 3, "rows_not_stored": 1, "bad": {"version": 2, "short": 0}, "error": "disk full"}
+    figures |= {"flow_keys_overflow": 0, "bottlenecks": {"0": {"restarts": 1}}}
+    (tmp_path / "run" / "telemetry" / "collector.json").write_text(json.dumps(figures))
     summary: Any = analyze_run(tmp_path / "run")
     expected = {"collector_drops", "collector_not_stored", "collector_bad", "collector_error", "restarted"}
     assert codes(summary) == expected

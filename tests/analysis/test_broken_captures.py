@@ -144,7 +144,7 @@ def test_reports_of_another_version_are_counted(
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("seed", range(12))
-def test_damage_is_harmless_or_told(
+def test_damage_is_harmless_or_reported(
     pristine: tuple[Frames, dict[str, Any]], tmp_path: Path, kind: str, seed: int
 ) -> None:
     """Random bytes in a few reports: counts are right, or a warning stands above them."""

@@ -76,7 +76,7 @@ def test_shuffled_doubled_and_missing_reports(pristine: tuple[Path, synthetic.Tr
 
 
 def test_two_runs_in_one_directory(pristine: tuple[Path, synthetic.Truth]) -> None:
-    """Numbering that begins anew in the middle is refused: the numbers of two runs cannot be told apart."""
+    """Numbering that begins anew in the middle is refused: the numbers of two runs cannot be distinguished."""
     run_dir, truth = pristine
     (run_dir / "summary.json").unlink(missing_ok=True)
     columns = {name: np.concatenate((values, values[: len(values) // 2])) for name, values in truth.rows.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flow has one name: what run.json calls it, everything else calls it; and what is not a flow of ours is told."""
+"""A flow has one name: what run.json calls it, everything else calls it; and what is not a flow of ours shows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def four(tmp_path: Path) -> tuple[Path, dict[str, int]]:
 
     changed(tmp_path / "run", named)
     drops = dict(zip(NAMES, truth.drops, strict=True))
-    assert len(set(drops.values())) == len(drops), "each flow can be told by its drops"
+    assert len(set(drops.values())) == len(drops), "each flow has a number of drops of its own"
     return tmp_path / "run", drops
 
 
@@ -63,10 +63,10 @@ def test_results_have_the_name_that_run_json_has(four: tuple[Path, dict[str, int
     run = load(run_dir)
     assert run.labels == NAMES
     assert dict(zip(run.table["flow"], run.table["drops"], strict=True)) == drops
-    told = written(summary_table(summary, "run"))
+    table = written(summary_table(summary, "run"))
     page = write_report(run_dir).read_text()
     for name, count in drops.items():
-        (line,) = (line for line in told.splitlines() if f" {name} " in line)
+        (line,) = (line for line in table.splitlines() if f" {name} " in line)
         assert f" {count} " in line
         assert page.count(f"{name}</") > 0
 
@@ -77,7 +77,7 @@ def test_a_run_without_names_counts_them(four: tuple[Path, dict[str, int]]) -> N
     assert read_run(run_dir).flow_names == ["new-1", "old-1", "new-2", "new-3"]
 
 
-def test_connections_that_an_older_version_gave_one_name_are_told_apart(four: tuple[Path, dict[str, int]]) -> None:
+def test_connections_that_an_older_version_gave_one_name_are_distinguished(four: tuple[Path, dict[str, int]]) -> None:
     run_dir, _ = four
 
     def shared(record: dict[str, Any]) -> None:
@@ -109,8 +109,8 @@ def test_traffic_of_others_has_its_share(tmp_path: Path) -> None:
     assert summary["groups"][0]["share"] == summary["flows"][0]["share"]
     other = summary["bottleneck"]["other_share"]
     assert other is not None and other + (summary["flows"][0]["share"] or 0) == pytest.approx(1)
-    told = written(summary_table(summary, "run"))
-    assert f"{other * 100:.2f}" in next(line for line in told.splitlines() if OTHER_GROUP in line)
+    table = written(summary_table(summary, "run"))
+    assert f"{other * 100:.2f}" in next(line for line in table.splitlines() if OTHER_GROUP in line)
     page = write_report(tmp_path / "run").read_text()
     assert "Traffic that is not the experiment&#39;s had" in page and f"{OTHER_GROUP}</" in page
     assert list(load(tmp_path / "run").table["flow"]) == ["mine-1", OTHER_GROUP]

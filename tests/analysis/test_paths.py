@@ -84,7 +84,7 @@ def test_a_flow_is_offered_at_its_first_link_and_delivered_at_its_last(
 
 
 def test_over_several_links_there_are_no_shares_beside_traffic_of_others(tmp_path: Path) -> None:
-    """Which of it is the same at two links cannot be told; each link tells its own shares."""
+    """Which of it is the same at two links is unknown; each link has its own shares."""
     senders = [synthetic.Sender(name, "reno", 0.0, 5.0, window=30, aimd=False) for name in ("mine", "theirs")]
     truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=senders))
     add_link(tmp_path / "run", 0, [0])

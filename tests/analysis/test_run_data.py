@@ -219,17 +219,17 @@ def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
         analyze_run(tmp_path / "run")
 
 
-@pytest.mark.parametrize(("limited_s", "told"), [(0.5, True), (0.01, False)])
-def test_a_flow_that_its_socket_buffers_limit_is_told(tmp_path: Path, limited_s: float, told: bool) -> None:
+@pytest.mark.parametrize(("limited_s", "seen"), [(0.5, True), (0.01, False)])
+def test_a_flow_that_its_socket_buffers_limit_is_reported(tmp_path: Path, limited_s: float, seen: bool) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
     readings = {"flow": [1, 1], "rtt_s": [0.03] * 2, "min_rtt_s": [0.03] * 2, "inflight_bytes": [3000, 1000]}
     readings |= {"busy_s": [1.0, 2.0], "buffer_limited_s": [0.0, limited_s]}
     pd.DataFrame(readings).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
     messages = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "buffer_limited"]
-    assert [" was limited by its socket buffers in 25% of the time" in message for message in messages] == [True] * told
+    assert [" was limited by its socket buffers in 25% of the time" in message for message in messages] == [True] * seen
 
 
-def test_a_host_without_memory_for_tcp_is_told(tmp_path: Path) -> None:
+def test_a_host_without_memory_for_tcp_is_reported(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
     path = tmp_path / "run" / "run.json"
     counters = {"sender0": {"TcpRetransSegs": 9}, "receiver": {"TcpExtOfoPruned": 3, "TcpExtPruneCalled": 5}}
@@ -344,7 +344,7 @@ def test_every_column_says_its_unit_and_meaning(with_sockets: Path) -> None:
             assert column.meaning
 
 
-def test_what_cannot_be_told_says_why(with_sockets: Path) -> None:
+def test_what_is_unknown_says_why(with_sockets: Path) -> None:
     summary: Any = load(with_sockets).summary
     assert summary["fairness"]["convergence_s"] is None
     assert summary["fairness"]["convergence_reason"].startswith("not assessable in 2 s: it takes 5 s")
@@ -352,7 +352,7 @@ def test_what_cannot_be_told_says_why(with_sockets: Path) -> None:
     assert {flow["fct_reason"] for flow in summary["flows"]} == {"the flow has no set size"}
 
 
-def test_sockets_of_a_programs_connections_are_told_apart_and_summed(tmp_path: Path) -> None:
+def test_sockets_of_a_programs_connections_are_distinguished_and_summed(tmp_path: Path) -> None:
     """Two at once, read together, then a third; another protocol with the ports of one of them has no socket."""
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
     path = tmp_path / "run" / "run.json"

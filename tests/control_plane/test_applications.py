@@ -58,9 +58,9 @@ def test_what_makes_no_sense_is_refused(group: dict[str, Any], problem: str) -> 
         plan_of(group)
 
 
-def test_two_flows_between_the_hosts_of_a_program_cannot_be_told_apart() -> None:
+def test_two_flows_between_the_hosts_of_a_program_cannot_be_distinguished() -> None:
     other = {"cca": "cubic", "duration": "1s", "from": "a", "to": "b"}
-    with pytest.raises(InputError, match="told by their addresses"):
+    with pytest.raises(InputError, match="identified by their addresses"):
         plan_of({**WEB, "from": "a", "to": "b"}, other)
 
 
@@ -119,7 +119,7 @@ def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
     return event
 
 
-def test_what_a_program_says_and_how_it_ends_is_told(tmp_path: Path) -> None:
+def test_what_a_program_says_and_how_it_ends_is_reported(tmp_path: Path) -> None:
     event = ended(supervise(tmp_path, "/bin/sh", "-c", "echo out; echo err >&2; id -u; exit 7"))
     assert (event["exit_code"], event["signal"], event["stopped"]) == (7, None, False)
     own = APPLICATION_ID if os.geteuid() == 0 else os.geteuid()
@@ -127,7 +127,7 @@ def test_what_a_program_says_and_how_it_ends_is_told(tmp_path: Path) -> None:
     assert (tmp_path / "err").read_text() == "err\n"
 
 
-def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path) -> None:
     assert ended(supervise(tmp_path, "/nowhere/x")) == {
         "failed": "/nowhere/x cannot be started: No such file or directory"
     }
@@ -143,8 +143,8 @@ def test_processor_time_is_that_of_its_children_too(tmp_path: Path) -> None:
     """The shell's own count of them (`times`: minutes and seconds, user and system, itself and then its children)."""
     loop = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
     event = ended(supervise(tmp_path, "/bin/sh", "-c", f"/bin/sh -c '{loop}'; times"))
-    told = [word.rstrip("s").split("m") for word in (tmp_path / "out").read_text().split()]
-    used_s = sum(60 * float(minutes) + float(seconds) for minutes, seconds in told)
+    used = [word.rstrip("s").split("m") for word in (tmp_path / "out").read_text().split()]
+    used_s = sum(60 * float(minutes) + float(seconds) for minutes, seconds in used)
     assert used_s > 0.05
     assert used_s - 0.03 <= event["cpu_s"] <= used_s + 0.1
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expectations of an experiment: how they are read, judged over repetitions, and told to JUnit's readers."""
+"""Expectations of an experiment: how they are read, judged over repetitions, and written for JUnit's readers."""
 
 from __future__ import annotations
 

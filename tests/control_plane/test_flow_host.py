@@ -189,7 +189,7 @@ def test_the_thread_is_idle_when_nothing_is_due() -> None:
         (240, 0, 0, "off"), (240, 8, 0, None),
     ],
 )  # fmt: skip
-def test_the_mode_of_ecn_is_told_where_the_kernel_tells_it(
+def test_the_mode_of_ecn_is_shown_where_the_kernel_shows_it(
     length: int, options: int, mode: int, expected: str | None
 ) -> None:
     info = bytearray(280)

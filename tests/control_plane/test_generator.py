@@ -28,8 +28,8 @@ PLAN = make_plan(
 )
 
 
-class Told(Generator):
-    """Is told its events by the test."""
+class FedGenerator(Generator):
+    """Its events come from the test."""
 
     lead_s = 0.0
 
@@ -50,8 +50,8 @@ class Told(Generator):
             self._take(event)
 
 
-def told(results: Path) -> Told:
-    return Told(PLAN, cast("base.Testbed", None), results, PLAN.flows)
+def fed(results: Path) -> FedGenerator:
+    return FedGenerator(PLAN, cast("base.Testbed", None), results, PLAN.flows)
 
 
 def ended(flow: str, number: int) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def ended(flow: str, number: int) -> dict[str, Any]:
 
 
 def test_bulk_connections_leave_a_record_and_sized_ones_do_not(tmp_path: Path) -> None:
-    async def run() -> Told:
-        made = told(tmp_path)
+    async def run() -> FedGenerator:
+        made = fed(tmp_path)
         await made.prepare()
         for flow in ("reno-1", "cubic-1"):
             made.take({"flow": flow, "number": 0, "started_s": 1.0})
@@ -70,16 +70,16 @@ def test_bulk_connections_leave_a_record_and_sized_ones_do_not(tmp_path: Path) -
         await made.follow("reno-1")
         return made
 
-    bulk, sized = asyncio.run(run()).connections
+    bulk, finite = asyncio.run(run()).connections
     assert json.loads((tmp_path / "reno-1.json").read_text()) == {"bytes_sent": 7}
-    assert bulk.as_json()["record"] == f"{tmp_path.name}/reno-1.json" and sized.as_json()["record"] is None
-    assert [(one.started_s, one.ended_s, one.bytes_sent) for one in (bulk, sized)] == [(1.0, 2.0, 7)] * 2
+    assert bulk.as_json()["record"] == f"{tmp_path.name}/reno-1.json" and finite.as_json()["record"] is None
+    assert [(one.started_s, one.ended_s, one.bytes_sent) for one in (bulk, finite)] == [(1.0, 2.0, 7)] * 2
     assert [path.name for path in tmp_path.iterdir()] == ["reno-1.json"]
 
 
 def test_a_record_that_cannot_be_written_fails_its_flow(tmp_path: Path) -> None:
     async def run() -> None:
-        made = told(tmp_path / "gone")
+        made = fed(tmp_path / "gone")
         await made.prepare()
         made.take(
             {"flow": "reno-1", "number": 0, "started_s": 1.0}, ended("reno-1", 0), {"flow": "reno-1", "done": True}
@@ -92,7 +92,7 @@ def test_a_record_that_cannot_be_written_fails_its_flow(tmp_path: Path) -> None:
 
 
 def test_flows_of_one_generator_are_made_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told_kind = registry.Kind(f"{__name__}:{Told.__name__}")
-    monkeypatch.setattr(registry, "KINDS", {"bulk": told_kind, "sized": told_kind})
+    fed_kind = registry.Kind(f"{__name__}:{FedGenerator.__name__}")
+    monkeypatch.setattr(registry, "KINDS", {"bulk": fed_kind, "sized": fed_kind})
     (alone,) = registry.generators(PLAN, cast("base.Testbed", None), tmp_path)
-    assert isinstance(alone, Told) and [flow.name for flow in alone.flows] == ["reno-1", "cubic-1"]
+    assert isinstance(alone, FedGenerator) and [flow.name for flow in alone.flows] == ["reno-1", "cubic-1"]

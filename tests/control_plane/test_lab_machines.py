@@ -60,7 +60,7 @@ def plan_of() -> Plan:
         ("collector", machine("dave", "c", 4) | {"ssh": {"host": "dave"}}, "reports are collected where Narrows runs"),
     ],
 )
-def test_machines_that_cannot_be_told_apart_are_refused(field: str, value: object, words: str) -> None:
+def test_machines_that_cannot_be_distinguished_are_refused(field: str, value: object, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         Cables.model_validate(lab_data() | {field: value})
 

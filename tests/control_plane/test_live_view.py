@@ -246,14 +246,14 @@ def events(response: http.client.HTTPResponse, count: int) -> list[dict[str, Any
     return found
 
 
-def test_a_page_that_comes_late_is_told_everything(live: LivePage, plan: Plan) -> None:
+def test_a_page_that_comes_late_gets_everything(live: LivePage, plan: Plan) -> None:
     live.publish("run", {"title": "first", "setting": ""})
     live.publish("snapshot", taken(plan).as_json())
     live.publish("run", {"title": "second", "setting": "x"})
     live.publish("phase", {"text": "starting"})
     live.publish("phase", {"text": "traffic"})
     live.publish("snapshot", {"time_s": -2})
-    # What belongs to the run before is not told.
+    # What belongs to the run before is not sent.
     assert [event.get("time_s") for event in events(get(live, "/events"), 3)] == [None, None, -2]
     for number in range(HISTORY + 5):
         live.publish("snapshot", {"time_s": number})

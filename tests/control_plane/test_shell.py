@@ -99,7 +99,7 @@ def test_a_command_crosses_all_links_of_a_file_beside_its_flows() -> None:
         plan_of({"links": links, "flows": [{**other, "name": "upload"}]})
 
 
-def test_behind_a_gateway_flows_are_told_by_the_host_alone() -> None:
+def test_behind_a_gateway_flows_are_identified_by_the_host_alone() -> None:
     plan = plan_of(by(), nat=True)
     down, up = plan.flows
     assert (down.ends, up.ends) == ((ANYWHERE, down.dst), (up.src, ANYWHERE))

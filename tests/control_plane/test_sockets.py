@@ -223,7 +223,7 @@ def test_one_thread_reads_all_senders_until_it_is_stopped(tmp_path: Path) -> Non
                 assert times == sorted(set(times))
 
 
-def test_a_thread_that_can_read_no_more_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_can_read_no_more_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError("sock_diag: error 12")
 

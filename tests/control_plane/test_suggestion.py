@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints name what was meant, and nothing where that cannot be told."""
+"""Hints name what was meant, and nothing where that is unclear."""
 
 from __future__ import annotations
 

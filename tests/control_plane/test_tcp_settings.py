@@ -35,12 +35,12 @@ def test_sockets_are_given_what_was_asked_in_the_kernels_units() -> None:
     """linux/tcp.h, asm-generic/socket.h: bytes, bytes/s."""
     tcp = {"notsent_lowat": "128KiB", "options": {"TCP_MAXSEG": 1000}, "receiver_options": {"TCP_WINDOW_CLAMP": 90_000}}
     (flow,) = plan_of({**BULK, "rate": "8Mbit", "tcp": tcp}).flows
-    told = specify(flow, None)
-    assert [tuple(option) for option in told["options"]] == [
+    specified = specify(flow, None)
+    assert [tuple(option) for option in specified["options"]] == [
         ("TCP_MAXSEG", 6, 2, "=i", 1000), ("TCP_NOTSENT_LOWAT", 6, 25, "=i", 131_072),
         ("SO_MAX_PACING_RATE", 1, 47, "=Q", 1_000_000),
     ]  # fmt: skip
-    assert [tuple(option) for option in told["receiver_options"]] == [("TCP_WINDOW_CLAMP", 6, 10, "=i", 90_000)]
+    assert [tuple(option) for option in specified["receiver_options"]] == [("TCP_WINDOW_CLAMP", 6, 10, "=i", 90_000)]
 
 
 def test_routes_have_what_belongs_to_them_in_one_direction() -> None:

@@ -226,10 +226,10 @@ def test_what_is_measured_is_what_a_local_run_measures(machines: Machines, tmp_p
         carried = (flow["end_s"] - flow["start_s"]) / frame_s + 1
         assert 0 < flow["departures"] <= carried
         # What the queue dropped is what the hosts miss.
-        told = flow["datagrams"]
-        assert (told["sent"], told["received"]) == (flow["arrivals"], flow["departures"])
-        assert bottleneck["loss_ratio"] == pytest.approx(told["lost"] / told["sent"])
-        assert bottleneck["loss_ratio"] >= 1 - carried / told["sent"]
+        datagrams = flow["datagrams"]
+        assert (datagrams["sent"], datagrams["received"]) == (flow["arrivals"], flow["departures"])
+        assert bottleneck["loss_ratio"] == pytest.approx(datagrams["lost"] / datagrams["sent"])
+        assert bottleneck["loss_ratio"] >= 1 - carried / datagrams["sent"]
         assert bottleneck["queue_delay_s"]["p50"] == pytest.approx(QUEUE_S, abs=2 * frame_s)
 
 

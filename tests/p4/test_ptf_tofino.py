@@ -273,11 +273,11 @@ def test_a_wrong_testbed_is_named(tmp_path: Path, text: str, complaint: str) -> 
 
 
 @pytest.mark.needs("p4c-tofino")
-def test_what_the_driver_is_told_is_there(tmp_path: Path) -> None:
+def test_what_the_driver_is_pointed_to_is_there(tmp_path: Path) -> None:
     chip = CHIPS["tofino"]
     compile_program(chip, tmp_path)
-    told = json.dumps(configuration(chip, tmp_path))
-    paths = re.findall(rf'"({re.escape(str(tmp_path))}/[^"]+)"', told)
+    configured = json.dumps(configuration(chip, tmp_path))
+    paths = re.findall(rf'"({re.escape(str(tmp_path))}/[^"]+)"', configured)
     assert len(paths) == 3 and all(Path(path).is_file() for path in paths)
     assert port_map({12: "switch2", 8: "switch1"})["PortToIf"] == [
         {"device_port": 8, "if": "switch1"},

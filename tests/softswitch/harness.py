@@ -165,7 +165,7 @@ def reporting(index: int) -> list[P4TableEntry]:
 async def running(
     network: Network, directory: Path, *options: str, interfaces: Mapping[int, str] = PORTS
 ) -> AsyncIterator[Switch]:
-    """A switch on these interfaces, by port; it must end with exit code 0 when it is told to."""
+    """A switch on these interfaces, by port; it must end with exit code 0 when it is asked to."""
     address = f"unix:{directory}/switch.sock"
     ports = [word for port, interface in interfaces.items() for word in ("--port", f"{port}@{interface}")]
     process = await asyncio.create_subprocess_exec(

@@ -397,7 +397,7 @@ def test_clone_sessions(client: Client, probe: Prober) -> None:
 
 
 def test_digests(client: Client, probe: Prober) -> None:
-    """Lists come by size and by age, without duplicates; what is not acknowledged is not told again until then."""
+    """Lists come by size and by age, without duplicates; what is not acknowledged is not sent again until then."""
     second = 1_000_000_000
     # Nobody wants this one; its record reaches the control side a little after its frame has left.
     probe.ask(LEARN, exact=1, lpm=1)
@@ -438,7 +438,7 @@ def test_digests(client: Client, probe: Prober) -> None:
 
 
 def test_arbitration(connect: Callable[..., Client], probe: Prober) -> None:
-    """The highest election id is primary; others may read only; who follows is told; a backup can take over."""
+    """The highest election id is primary; others may read only; who follows hears of it; a backup can take over."""
     low = next(ELECTION)
     first = connect(election_id=low, program="conformance")
     second = connect(election_id=low - 1)
@@ -479,7 +479,7 @@ def test_roles(connect: Callable[..., Client], probe: Prober) -> None:
 
 
 def test_errors_of_a_batch(client: Client, probe: Prober) -> None:
-    """Each update that fails is told with its own code; the others are done."""
+    """Each update that fails has a code of its own; the others are done."""
     good, bad = entry("exact", ["exact", 1], 1), entry("exact", ["exact", 2], 2)
     with pytest.raises(RefusedByTheSwitch) as caught:
         client.batch(

@@ -78,7 +78,7 @@ def address(keys: Path) -> Iterator[str]:
 
 
 def asks(address: str, credentials: grpc.ChannelCredentials | None) -> int:
-    """Ask for the queues over a connection of its own; the number of ports told of."""
+    """Ask for the queues over a connection of its own; the number of ports in the answer."""
     with grpc.secure_channel(address, credentials) if credentials else grpc.insecure_channel(address) as channel:
         ports = channel.unary_unary(
             "/narrows.v1.TrafficManager/PortStats",

@@ -61,7 +61,7 @@ def test_the_readme_counts_the_verdicts() -> None:
     ) in readme
 
 
-def test_what_differs_is_told_through_other_links_as_well() -> None:
+def test_what_differs_is_shown_through_other_links_as_well() -> None:
     """Of what differs in quick variants the README says how much of it does so without our switch."""
     counted = {link: Counter[str]() for link in LINKS}
     for study, link in itertools.product(STUDIES.values(), LINKS):
@@ -251,7 +251,7 @@ LONGER = replace(
             "- **Control**, for 300 s: {}: differs (n=3). The difference stays. It is not the same one: buffer 0.5bdp, "
             "rate 80Mbit, count 4: loss_ratio 2 % (+-0 %, n=3) against 3 % (+-0 %, n=3).",
         ),
-        # A control that agrees where the quick run does is told, and one that does not.
+        # A control that agrees where the quick run does is named, and one that does not.
         (0.11, 0.11, "- **Control** of *loss is 11 % at 0.5 BDP*, for 300 s: {}: agrees (n=3)."),
         (0.11, 0.03, "- **Control** of *loss is 11 % at 0.5 BDP*, for 300 s: {}: differs (n=3). Here it differs."),
         (0.02, None, "- **Control**, for 300 s: not run here."),

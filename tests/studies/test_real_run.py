@@ -110,8 +110,8 @@ def test_a_study_from_start_to_end(tmp_path: Path) -> None:
     assert all(flow["started_s"] < large["ended_s"] + 0.5 for flow in trains)
     assert len([flow for flow in flows if flow["group"] == "web"]) == 6
     # The switch has seen every byte of every flow.
-    for told, seen in zip(flows, data.summary["flows"], strict=True):
-        assert seen["bytes"] == told["size_bytes"]
+    for stated, seen in zip(flows, data.summary["flows"], strict=True):
+        assert seen["bytes"] == stated["size_bytes"]
         assert seen["fct_s"] is not None
     sockets = read_sockets(data)
     assert sockets is not None

@@ -300,8 +300,8 @@ def test_runs_side_by_side(study: _Study, monkeypatch: pytest.MonkeyPatch) -> No
     assert [name[:4] for name in study.ran] == ["0002"]
 
 
-def test_workers_are_told_at_once_of_an_interruption(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = threading.Event()
+def test_workers_hear_at_once_of_an_interruption(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
 
     @contextmanager
     def pool(at_once: int, *_: object) -> Iterator[ThreadPoolExecutor]:
@@ -309,7 +309,7 @@ def test_workers_are_told_at_once_of_an_interruption(study: _Study, monkeypatch:
             try:
                 yield threads
             finally:
-                told.set()
+                ended.set()
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -319,7 +319,7 @@ def test_workers_are_told_at_once_of_an_interruption(study: _Study, monkeypatch:
     # What remembers where it came from would keep the workers at work.
     with pytest.raises(KeyboardInterrupt) as caught:
         study.go(at_once=2)
-    assert told.is_set() and caught.value.__traceback__ is not None
+    assert ended.is_set() and caught.value.__traceback__ is not None
 
 
 def test_two_studies_in_one_directory_are_refused(study: _Study) -> None:

@@ -122,7 +122,7 @@ def test_each_answer_of_a_chip_is_found(
 
 
 @pytest.mark.long
-def test_a_shaper_with_another_clock_is_told(
+def test_a_shaper_with_another_clock_is_reported(
     switch: FakeSwitch, inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver computes with a clock that the chip does not have: what reads back is right, the rate is not."""

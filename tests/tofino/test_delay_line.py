@@ -91,7 +91,7 @@ def test_a_line_without_a_place_of_its_own_is_refused(delay: dict[str, str], wor
         Inventory.model_validate({**line_data(), "delay": delay})
 
 
-def test_what_the_line_lacks_is_told_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_the_line_lacks_is_named_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("narrows.targets.soft.softswitch.find_binary", lambda _: None)
     target = TofinoTarget(Inventory.model_validate(line_data()), tmp_path / "audit.jsonl")
     assert any("narrows-softswitch" in problem for problem in target.missing())

@@ -171,7 +171,7 @@ def test_an_installation_that_cannot_be_is_refused(arguments: list[str], sde: bo
     assert made.returncode == 1 and words in made.stderr
 
 
-# A NIC that keeps what it is told, but for what is IGNORED.
+# A NIC that keeps its settings, but for what is IGNORED.
 KEPT = """nic=$(dirname "$LOG")/nic
 mkdir -p "$nic"
 now() { cat "$nic/$1" 2>/dev/null || echo "$2"; }

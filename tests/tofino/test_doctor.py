@@ -75,7 +75,7 @@ MACHINES = [
 
 
 @pytest.mark.parametrize(("facts", "subject", "words"), MACHINES, ids=[subject for _, subject, _ in MACHINES])
-def test_what_is_wrong_on_a_machine_is_told_with_its_cure(
+def test_what_is_wrong_on_a_machine_is_named_with_its_cure(
     facts: dict[str, str], subject: str, words: str, switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert words in examined(switch, monkeypatch, facts, {})[subject]
@@ -105,12 +105,12 @@ def test_without_a_session_ports_are_not_known(switch: FakeSwitch, monkeypatch: 
     assert (link.found, link.problem) == ("down; it is not known whether the switch has port 17/0 yet", "")
 
 
-def test_a_machine_out_of_reach_is_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_out_of_reach_is_reported(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
     problems = examined(switch, monkeypatch, {}, {}, refuses="carol")
     assert "fix: 'ssh it' must work" in problems["carol: access"] and problems["alice: access"] == ""
 
 
-def test_programs_that_are_not_built_are_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_are_not_built_are_reported(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "make setup" in examined(switch, monkeypatch, {}, {}, refuses="narrows-collector")["collector program"]
     monkeypatch.setattr(doctor, "missing_parts", lambda: ["no softswitch; fix: 'make setup'"])
     data = inventory_data("tofino", switch.address)
@@ -126,7 +126,7 @@ def switch_data(switch: FakeSwitch, **more: Any) -> dict[str, Any]:
     return {"switch": {"chip": "tofino", "address": switch.address, "client": "own", **more}}
 
 
-def test_what_is_wrong_with_the_switch_is_told_with_its_cure(
+def test_what_is_wrong_with_the_switch_is_named_with_its_cure(
     switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def problem(subject: str, **more: Any) -> str:
@@ -158,7 +158,7 @@ def test_what_is_wrong_with_the_switch_is_told_with_its_cure(
     assert "is the Narrows program loaded" in problem("switch: tables")
 
 
-def test_a_switch_that_everybody_can_reach_is_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_that_everybody_can_reach_is_reported(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a tunnel BF Runtime must not answer past it."""
     tunnel = {"host": "127.0.0.1", "identity": "/nonexistent"}
     problems = examined(switch, monkeypatch, {}, switch_data(switch, tunnel=tunnel))

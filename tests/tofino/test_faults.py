@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Injected faults: what the user is told, and that nothing is left half-programmed (docs/tofino-faults.md)."""
+"""Injected faults: what the user reads, and that nothing is left half-programmed (docs/tofino-faults.md)."""
 
 from __future__ import annotations
 
@@ -188,9 +188,9 @@ async def nothing(target: TofinoTarget, plan: Plan) -> None:
 def test_faults_during_setup(case: Case, switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     case.inject(switch)
     before = switch.state()
-    with pytest.raises(NarrowsError, match=case.says) as told:
+    with pytest.raises(NarrowsError, match=case.says) as raised:
         run(inventory, tmp_path / "audit.jsonl", nothing)
-    words = str(told.value)
+    words = str(raised.value)
     after = switch.state()
     if case.name == "table-full":
         # What filled the table is not ours.
@@ -240,7 +240,7 @@ def test_in_use_for_a_moment(switch: FakeSwitch, inventory: Inventory, tmp_path:
 
 
 @pytest.mark.parametrize(("ends", "by_itself"), [(FakeSwitch.restart, True), (FakeSwitch.end_sessions, False)])
-def test_a_session_that_ends_in_mid_run_is_told_and_the_switch_given_back(
+def test_a_session_that_ends_in_mid_run_is_reported_and_the_switch_given_back(
     switch: FakeSwitch, inventory: Inventory, tmp_path: Path, ends: Callable[[FakeSwitch], None], by_itself: bool
 ) -> None:
     """A restarted switch has lost what was set up; another one is given back by a new session."""
@@ -291,7 +291,7 @@ def test_speed_changed_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_
 
 
 def test_speed_changed_at_the_end_of_a_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
-    """After the last reading nothing makes it again: it is told, and left to whoever did it."""
+    """After the last reading nothing makes it again: it is reported, and left to whoever did it."""
 
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})

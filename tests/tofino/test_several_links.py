@@ -278,7 +278,7 @@ async def configured(target: TofinoTarget) -> AsyncIterator[Plan]:
     await target.stop()
 
 
-async def told(target: TofinoTarget, flows: int) -> None:
+async def learned(target: TofinoTarget, flows: int) -> None:
     async with asyncio.timeout(10):
         while len(target._take_digests()) < flows:
             await asyncio.sleep(0.01)
@@ -321,7 +321,7 @@ def test_a_parking_lot_from_packet_to_reading_and_back(
             for number, packets in ((1, 10), (2, 20), (3, 30)):
                 ends = {plane.travel(packet_of(plan, number), FRAME)[1] for _ in range(packets)}
                 assert ends == {plan.host(plan.flows[number].receiver).port}
-            await told(target, 6)
+            await learned(target, 6)
             left, mid, right = await target.queues()
             assert [queue.port for queue in (left, mid, right)] == list(QUEUES.values())
             assert [queue.dequeued_packets for queue in (left, mid, right)] == [110, 120, 130]

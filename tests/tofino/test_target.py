@@ -87,7 +87,7 @@ def count(switch: FakeSwitch, flow: int, port: int, arrived: int, left: int) -> 
     add(total.name, 0, PIPE, total.fields[0].name, left)
 
 
-async def told(target: TofinoTarget, flows: int) -> None:
+async def learned(target: TofinoTarget, flows: int) -> None:
     """Until the messages of so many new flows have come."""
     while len(target._take_digests()) < flows:
         await asyncio.sleep(0.01)
@@ -126,7 +126,7 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
         assert all(port.link_up for port in await target.ports())
 
         traffic(switch, 7, SENDER_PORT, 1000, 500)
-        await told(target, 1)
+        await learned(target, 1)
         (queue,) = await target.queues()
         limit = made.program["tofino"]["bottleneck"]["depth"]["made_packets"]
         assert queue.depth_packets == limit - 500 and queue.dequeued_packets == 500
@@ -156,7 +156,7 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o077 == 0
 
 
-def test_a_collector_that_nobody_has_measured_is_told(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
+def test_a_collector_that_nobody_has_measured_is_reported(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     data = make_inventory(switch.chip, switch.address, client=kind).model_dump()
 
     async def notes() -> list[str]:
@@ -174,7 +174,7 @@ def test_a_collector_that_nobody_has_measured_is_told(switch: FakeSwitch, kind: 
     assert "reports a second dave holds was never measured, and this run makes up to 825,627; fix: bench" in note
 
 
-def test_drops_in_the_wrong_place_are_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+def test_drops_in_the_wrong_place_are_reported(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> list[str]:
         plan = target.bind_to_target(make_plan(make_experiment()))
         await target.start()
@@ -194,7 +194,7 @@ def test_drops_in_the_wrong_place_are_told(switch: FakeSwitch, target: TofinoTar
     assert any("a setting was changed during the run" in words and "tm.port.dpg" in words for words in found)
 
 
-def test_whole_memory_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+def test_whole_memory_full_is_reported(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> list[str]:
         plan = target.bind_to_target(make_plan(make_experiment()))
         await target.start()
@@ -207,7 +207,7 @@ def test_whole_memory_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> 
     assert do(run()) == ["3 packets dropped in pipe 2 because the switch's whole memory was in use"]
 
 
-def test_drops_of_a_queue_that_was_never_full_are_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+def test_drops_of_a_queue_that_was_never_full_are_reported(switch: FakeSwitch, target: TofinoTarget) -> None:
     """The limit in the chip may be another one than reads back: a full queue's watermark shows it."""
 
     async def run() -> None:
@@ -224,7 +224,7 @@ def test_drops_of_a_queue_that_was_never_full_are_told(switch: FakeSwitch, targe
     do(run())
 
 
-def test_a_queue_that_was_deeper_than_set_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+def test_a_queue_that_was_deeper_than_set_is_reported(switch: FakeSwitch, target: TofinoTarget) -> None:
     """A register that was cut off, or a limit that is not in force, may as well make a queue deeper."""
 
     async def run() -> None:
@@ -241,7 +241,7 @@ def test_a_queue_that_was_deeper_than_set_is_told(switch: FakeSwitch, target: To
     do(run())
 
 
-def test_a_pool_that_was_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+def test_a_pool_that_was_full_is_reported(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> None:
         async with configured(target) as plan:
             size = switch.tm.settings["pool.cfg", ("IG_APP_POOL_1",), 0xFFFF]["size_cells"]
@@ -347,10 +347,10 @@ def test_flows_of_two_pipes_at_one_index_fail_the_run(switch: FakeSwitch, target
         async with configured(target) as plan:
             traffic(switch, 7, SENDER_PORT, 10, 10)
             traffic(switch, 7, SENDER_PORT, 10, 10)
-            await told(target, 2)
+            await learned(target, 2)
             assert await target.unexpected_losses(plan) == []
             traffic(switch, 7, SECOND_SENDER_PORT, 10, 10, signature=0x4711)
-            await told(target, 3)
+            await learned(target, 3)
             (found,) = await target.unexpected_losses(plan)
             assert (
                 "2 flows of different pipes share flow index 7 of bottleneck 0" in found and "fix: the program" in found
@@ -360,7 +360,7 @@ def test_flows_of_two_pipes_at_one_index_fail_the_run(switch: FakeSwitch, target
 
 
 @pytest.mark.parametrize("switch", ["tofino"], indirect=True)
-def test_what_is_lost_between_the_switch_and_the_receiver_is_told(
+def test_what_is_lost_between_the_switch_and_the_receiver_is_reported(
     switch: FakeSwitch, target: TofinoTarget, inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nic = {"frames": 100, "NIC (rx_discards_phy)": 7, "NIC (rx_crc_errors_phy)": 0, "kernel (backlog)": 1}
@@ -442,7 +442,7 @@ def test_readings_with_many_flows_stay_short_and_the_last_one_is_complete(
         await target.configure(target.bind_to_target(make_plan(make_experiment())))
         for number in range(600):
             traffic(switch, number, SENDERS[number % 2], 2, 2)
-        await told(target, 600)
+        await learned(target, 600)
         switch.requests.clear()
         (under_way,) = await target.queues()
         assert (under_way.dequeued_packets, under_way.dequeued_bytes, under_way.dropped_bytes) == (1200, None, None)
@@ -469,7 +469,7 @@ def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: Tof
                 key = {"src": int(IPv4Address(flow.src)), "dst": int(IPv4Address(flow.dst)), "protocol": 6}
                 traffic(switch, number, SENDERS[number], 100, 100 - 50 * number, **key, src_port=flow.src_port,
                         dst_port=flow.dst_port)  # fmt: skip
-            await told(target, 2)
+            await learned(target, 2)
             (queue,) = await target.queues()
             second = await observer.sample({"bottleneck": queue}, 0.5, 2)
             assert [flow.rate_bps for flow in second.flows] == [100 * 1514 * 8 / 0.5, 50 * 1514 * 8 / 0.5]
@@ -508,7 +508,7 @@ def test_a_link_that_stays_down_is_named_and_nothing_is_left(
     do(run())
 
 
-def test_another_generation_is_told(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
+def test_another_generation_is_reported(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     other = {"tofino": "tofino2", "tofino2": "tofino"}[switch.chip]
     target = TofinoTarget(make_inventory(other, switch.address, client=kind), tmp_path / "audit.jsonl")
     with pytest.raises(RunError, match=f"the switch is no {other}"):

@@ -193,7 +193,7 @@ def test_a_run_without_telemetry_fails_clearly_and_leaves_everything_as_it_was(l
     sockets = pd.read_parquet(lab.out / "hosts" / "sockets.parquet")
     assert set(sockets["flow"]) == {0, 1}
     assert sockets["time_s"].between(0, max(flow["ended_s"] for flow in record["flows"])).all()
-    # All that was written on the switch is told, and was taken back.
+    # All that was written on the switch is recorded, and was taken back.
     changes = read_audit(lab.audit)
     assert any(change.table.endswith("tm.queue.sched_shaping") for change in changes)
     assert lab.audit.stat().st_mode & 0o077 == 0
@@ -260,7 +260,7 @@ def test_the_delay_line_lives_as_long_as_the_run(lab: Lab) -> None:
 
 @pytest.mark.long
 @pytest.mark.needs("no-netem")
-def test_a_receiver_without_netem_is_told_before_anything_is_changed(lab: Lab) -> None:
+def test_a_receiver_without_netem_is_named_before_anything_is_changed(lab: Lab) -> None:
     lab.data["delay"] = {"at": "receiver"}
     code, printed = lab.run()
     assert code == EXIT_BAD_INPUT, printed

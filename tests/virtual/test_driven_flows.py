@@ -95,7 +95,7 @@ def test_flows_and_reports_of_a_driven_run(tmp_path: Path) -> None:
         assert driven.reports().num_rows == 0
         last_ns = driven.time_ns
         at_once = driven.stop("late-2")
-        # As soon as the hosts can: they are ahead by less than a quarter of the RTT, and are told a millisecond before.
+        # As soon as the hosts can: they are ahead by less than a quarter of the RTT, and know it a millisecond before.
         assert 0 < at_once - last_ns < 7 * MS
         driven.step("20ms")
     with pytest.raises(InputError, match="the run is over"):
@@ -207,7 +207,7 @@ def test_a_buffer_is_checked_as_the_file_is(tmp_path: Path) -> None:
         ({"buffer": 2**32}, "link bottleneck.buffer: is 4294967.296kB; allowed: up to 4294967295 B, as reports hold"),
         ({"buffer": 1513}, "link bottleneck.buffer: 1.513kB is 1513 B, which no full-size frame of 1514 B fits into"),
         ({"buffer": "30packets"}, "link bottleneck.ecn_threshold: 30packets is 45420 B, so that nothing is marked"),
-        ({"loss": 1e-11}, "link bottleneck.loss: 1e-11 cannot be told from 0"),
+        ({"loss": 1e-11}, "link bottleneck.loss: 1e-11 cannot be distinguished from 0"),
     ):
         with pytest.raises(InputError, match=said):
             driven.change(**given)

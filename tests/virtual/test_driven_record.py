@@ -17,7 +17,7 @@ pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", COLLECTOR, 
 MS = 10**6
 # More than the link carries at any time: it is never idle.
 EXPERIMENT: dict[str, Any] = {
-    "name": "told",
+    "name": "driven",
     "bottleneck": {"rate": "20Mbit", "buffer": "50packets", "rtt": "20ms", "delay": "4ms"},
     "hosts": {"jitter": "0s"},
     "flows": [

@@ -42,7 +42,7 @@ def test_drops_by_five_tuple_are_the_drops_by_name(tmp_path: Path) -> None:
         flow.name: counted.get(index[flow.src, flow.dst, flow.src_port, flow.dst_port], 0)
         for flow in make_plan(load(file)).flows
     }
-    assert len(set(by_switch.values())) == 5, "each flow can be told by its drops"
+    assert len(set(by_switch.values())) == 5, "each flow has a number of drops of its own"
     summary = json.loads((out / "summary.json").read_text())
     assert {flow["name"]: flow["drops"] for flow in summary["flows"]} == by_switch
     series = pq.read_table(out / "flows.parquet").to_pandas()

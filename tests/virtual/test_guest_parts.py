@@ -174,7 +174,7 @@ def test_a_panic_is_one_line(tmp_path: Path) -> None:
     assert guest.stderr_tail() == ":\nnot enough\nmemory"
 
 
-def test_a_guest_that_does_nothing_is_told_from_one_that_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guest_that_does_nothing_is_distinguished_from_one_that_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped process stands for one that waits for a processor: both would go on if they were let."""
 
     class Still:

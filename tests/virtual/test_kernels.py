@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of virtual time: how they are found, what their source is adjusted by, and what is told where one is not."""
+"""Kernels of virtual time: how they are found, what their source is adjusted by, and what is said where one is not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def program(path: Path, config: str) -> Path:
     return path
 
 
-def test_no_kernel_is_told_how_to_build_one() -> None:
+def test_without_a_kernel_the_error_says_how_to_build_one() -> None:
     with pytest.raises(InputError, match=r"--kernel default: no such kernel is built; fix: narrows kernel build$"):
         kernels.find("default")
 
@@ -76,7 +76,7 @@ def test_bbr_is_named_by_its_version(versions: dict[str, str], names: list[str])
     assert About("6.12", "", ("reno", "bbr"), versions, 1).cca_names() == names
 
 
-def test_both_versions_of_bbr_are_told_apart() -> None:
+def test_both_versions_of_bbr_are_distinguished() -> None:
     both = About("6.12", "", ("bbr", "bbr1"), {"bbr": "3"}, 1)
     assert both.cca_names() == ["bbr (BBRv3)", "bbr1 (BBRv1)"]
 

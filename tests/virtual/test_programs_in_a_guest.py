@@ -30,7 +30,7 @@ def measured(tmp_path: Path, text: str) -> Path:
     return tmp_path / "out"
 
 
-def told(out: Path, number: int) -> dict[str, Any]:
+def application(out: Path, number: int) -> dict[str, Any]:
     flow = json.loads((out / "run.json").read_text())["flows"][number]
     assert isinstance(flow["application"], dict)
     return flow["application"]
@@ -98,7 +98,7 @@ def test_the_host_cannot_be_written_and_the_date_is_what_was_asked(tmp_path: Pat
     )
     out = measured(tmp_path, text)
     uid, date, own = (out / "hosts/curious-1/client.stdout").read_text().split()
-    assert (int(uid), date, own) == (told(out, 1)["user"], "2031-02-03", "own")
+    assert (int(uid), date, own) == (application(out, 1)["user"], "2031-02-03", "own")
     assert int(uid) != 0
     assert (out / "hosts/curious-1/client.stderr").read_text().count("Read-only file system") == 2
     assert not any(Path(place, "escaped").exists() for place in ("/etc", "/usr", "/tmp"))

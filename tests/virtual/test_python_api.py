@@ -47,7 +47,7 @@ def test_many_changes_are_at_their_nanoseconds(tmp_path: Path) -> None:
     """The link's rate changes 100 times (1,000 in ``make stress``).
 
     What it carries between two packets that follow each other is the first one. Carried is the integral of the rate as
-    the driver has set it, worked out here. A start is told in whole nanoseconds.
+    the driver has set it, worked out here. A start is in whole nanoseconds.
     """
     every, rates = 3_000_017, (10_000_000, 30_000_000)
     steps = [(0, 20_000_000)]

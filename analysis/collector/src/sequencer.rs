@@ -13,7 +13,7 @@ use crate::wire::Record;
 
 /// Positions that a report may overtake before the missing ones count as lost.
 pub const WINDOW: usize = 256;
-/// Positions behind the expected one in which a duplicate is told from a late report.
+/// Positions behind the expected one in which a duplicate is distinguished from a late report.
 const HISTORY: usize = 1024;
 /// Reports that are looked at before it is decided where the sequence begins: the first to come may not be the first.
 const START_REPORTS: usize = 64;

@@ -36,7 +36,7 @@ fn the_first_to_come_need_not_be_the_first() {
     let (out, counts) = run(&[6, 5, 1, 2, 4, 3, 7, 8], 0);
     assert_eq!(out, [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!((counts.lost, counts.late, counts.restarts), (0, 0, 0));
-    // A damaged one in front is told from the rest.
+    // A damaged one in front is recognised by the rest.
     let sequences: Vec<u32> = std::iter::once(1 << 30).chain(10..200).collect();
     let (out, counts) = run(&sequences, 0);
     assert_eq!(out, (10..200).collect::<Vec<u32>>());

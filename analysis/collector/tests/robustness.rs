@@ -271,7 +271,7 @@ proptest! {
         fates in prop::collection::vec((0_u8..100, 0_usize..40), 3000),
     ) {
         let (frames, truth) = all_frames(&scenario());
-        // The last report of each flow stays: nothing after it could tell what it told.
+        // The last report of each flow stays: nothing after it says the same.
         let keep = frames.len() - 400;
         let mut delivered: Vec<(usize, &Vec<u8>)> = Vec::new();
         let (mut lost, mut duplicated) = (0, 0);

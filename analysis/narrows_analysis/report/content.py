@@ -336,10 +336,10 @@ def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
         "started": "Started", "ended": "Ended", "seed": "Seed", "narrows_version": "Narrows", "host": "Host",
         "switch": "Switch program", "versions": "Versions",
     }  # fmt: skip
-    told = [
+    further = [
         (name, _program(raw[key]) if key == "switch" else _flat(raw[key])) for key, name in names.items() if key in raw
     ]
-    return rows + [(name, text) for name, text in told if text not in ("", "None")]
+    return rows + [(name, text) for name, text in further if text not in ("", "None")]
 
 
 def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:

@@ -19,8 +19,8 @@ Verdict = Literal["agrees", "differs", "undecided", "not comparable", "not run h
 VERDICTS: dict[Value, Verdict] = {
     "holds": "agrees", "fails": "differs", "open": "undecided", "void": "not comparable",
 }  # fmt: skip
-# A value is near a limit where it would not be told from it with this confidence: a verdict on it takes so many
-# repetitions, because a variance of a few values is itself uncertain.
+# A value is near a limit where it could not be distinguished from it with this confidence: a verdict on it takes this
+# number of repetitions, because a variance of a few values is itself uncertain.
 NEAR, ENOUGH = 0.99, 10
 
 

@@ -72,7 +72,7 @@ def figure_points(results: Results, figure: StudyFigure) -> Sequence[MeasuredPoi
     return points_of(results, *figure.experiments)
 
 
-def told_of_both(one: Any, other: Any) -> Any:
+def merged(one: Any, other: Any) -> Any:
     """What two machines say of themselves: both, with commas, if it is not the same; what both cannot be is None."""
     if other in (None, one):
         return one

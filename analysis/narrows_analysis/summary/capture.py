@@ -49,7 +49,7 @@ def summarise(
         settings: what the reports do not say.
         account: the engine's aggregate.json.
         unreadable: names of report files that were left out.
-        options: what the engine was told.
+        options: the engine's.
 
     Raises:
         AnalysisError: there is no report of the bottleneck that is asked for.

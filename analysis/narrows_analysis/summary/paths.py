@@ -182,7 +182,7 @@ def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSumm
 
     Shares are of all goodput: through the link where there is one, so that what is not the experiment's has the rest
     (`bottleneck.other_share`); of the flows where there are several. There they are None if other traffic left a link
-    as well: whether that is the same at two links, or another one's, cannot be told, but each link has its own shares.
+    as well: whether that is the same at two links, or another one's, is unknown, but each link has its own shares.
     """
     everything = path_goodput(run, links)
     goodput, total = everything[:-1], float(everything.sum())

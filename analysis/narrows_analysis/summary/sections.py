@@ -127,7 +127,7 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
 
 
 def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckSummary:
-    """What is told of a link and its queue: the "bottleneck" part of the summary where there is one link."""
+    """A link and its queue: the "bottleneck" part of the summary where there is one link."""
     section = no_bottleneck_section(NO_TELEMETRY)
     section["rate_bps"], section["buffer_bytes"] = run.bottleneck.rate_bps, run.bottleneck.buffer_bytes
     if aggregation is None or not aggregation.order.reports:
@@ -413,7 +413,7 @@ def _no_completion(flow: FlowSpec, finished: bool | None) -> str | None:
 
 
 def competing_goodput(aggregation: Aggregation) -> FloatArray:
-    """Goodput in bit/s of each flow of the experiment and, last, of all other traffic, by which shares are told.
+    """Goodput in bit/s of each flow of the experiment and, last, of all other traffic: what shares are shares of.
 
     Over the time in which all flows were running; where they never all were, over the whole run, so that flows of a
     workload can still be added up.

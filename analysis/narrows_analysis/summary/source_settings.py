@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to be said of reports that come without a run, and what of it the engine is told."""
+"""What has to be said of reports that come without a run, and what of it becomes the engine's options."""
 
 from __future__ import annotations
 

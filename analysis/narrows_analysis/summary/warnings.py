@@ -306,9 +306,9 @@ def _memory_warnings(run: Run) -> list[WarningSummary]:
     found = []
     for name, counted in hosts.items() if isinstance(hosts, dict) else ():
         counters = counted if isinstance(counted, dict) else {}
-        if told := [f"{one} {counters[one]}" for one in SHORT_OF_MEMORY if _count(counters.get(one))]:
+        if short := [f"{one} {counters[one]}" for one in SHORT_OF_MEMORY if _count(counters.get(one))]:
             message = (
-                f"The kernel of {name} had too little memory for TCP: {', '.join(told)}. It threw data away that had "
+                f"The kernel of {name} had too little memory for TCP: {', '.join(short)}. It threw data away that had "
                 "arrived, or held senders back, which no congestion control asked for."
             )
             found.append(_caution("host_memory", "warning", message))

@@ -126,7 +126,7 @@ class Bed:
     def run_until(self, time_ns: int) -> State:
         """Let the run go on until a time since the experiment's start, in nanoseconds.
 
-        In virtual time the run stands still there, at that very nanosecond, until it is told to go on. In real time it
+        In virtual time the run stands still there, at that very nanosecond, until the next call. In real time it
         goes on all the while, and the state is that of the moment when it was read.
 
         Raises:

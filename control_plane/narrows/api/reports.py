@@ -23,21 +23,21 @@ class LiveReports:
         self._read = 0
         self._schema: pa.Schema | None = None
 
-    def take(self, told: Mapping[str, Any]) -> pa.Table:
-        """The reports that have come since the last call, as `narrows.run.conductor.Driver.tell` has told of them."""
+    def take(self, answer: Mapping[str, Any]) -> pa.Table:
+        """The reports that have come since the last call; ``answer`` is one of `narrows.run.conductor.Driver.tell`."""
         import pyarrow as pa
 
-        self._flows |= {(link, flow): name for link, flow, name in told["owners"]}
-        with open(told["file"], "rb") as file:  # noqa: PTH123
+        self._flows |= {(link, flow): name for link, flow, name in answer["owners"]}
+        with open(answer["file"], "rb") as file:  # noqa: PTH123
             file.seek(self._read)
-            data = file.read(told["bytes"] - self._read)
+            data = file.read(answer["bytes"] - self._read)
         self._read += len(data)
         if self._schema is not None:
             # A stream begins with its schema.
             data = self._schema.serialize().to_pybytes() + data
         with pa.ipc.open_stream(data) as stream:
             self._schema = stream.schema
-            return self._named(stream.read_all(), told["start_ns"])
+            return self._named(stream.read_all(), answer["start_ns"])
 
     def _named(self, table: pa.Table, start_ns: int) -> pa.Table:
         """The same, each with its time since the experiment's start and the names of its link and its flow in front."""

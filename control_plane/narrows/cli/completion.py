@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-# Where runs are put unless told otherwise.
+# Where runs are put by default.
 RESULTS = Path("results")
 
 

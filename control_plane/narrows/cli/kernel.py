@@ -65,9 +65,9 @@ def list_kernels() -> None:
         console.print("no kernel is built; fix: narrows kernel build")
     for kernel in found:
         about = kernels.remembered(kernel)
-        told = "unknown" if about is None else f"Linux {about.release}; {', '.join(about.cca_names())}"
+        what = "unknown" if about is None else f"Linux {about.release}; {', '.join(about.cca_names())}"
         notes = [] if about is None else [f"note: {note}" for note in about.notes()]
-        console.print("\n  ".join([f"{kernel.name}: {told}", *notes]), highlight=False, markup=False, soft_wrap=True)
+        console.print("\n  ".join([f"{kernel.name}: {what}", *notes]), highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command(epilog=examples("kernel remove"))

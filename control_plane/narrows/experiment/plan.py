@@ -43,7 +43,7 @@ FIRST_SERVER_PORT = 5201
 DATA_PORTS = range(10_000, 40_000)
 # The kind of a shell's flows.
 SHELL = "shell"
-# The control connections of the traffic tool; disjoint from DATA_PORTS, so that they can be told from data.
+# The control connections of the traffic tool; disjoint from DATA_PORTS, so that they can be distinguished from data.
 EPHEMERAL_PORTS = (40_000, 60_999)
 
 

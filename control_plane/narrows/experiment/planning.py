@@ -182,7 +182,7 @@ def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
                 if {other.sender, other.receiver} == {flow.sender, flow.receiver}:
                     raise InputError(
                         f"flows.{position}: '{other.group}' is between the same hosts as {what}, whose packets are "
-                        "told by their addresses; allowed: hosts of its own (from, to)"
+                        "identified by their addresses; allowed: hosts of its own (from, to)"
                     )
                 if other.application and flow.application and other.sender == flow.sender and other.cca != flow.cca:
                     raise InputError(

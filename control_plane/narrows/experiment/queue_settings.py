@@ -155,7 +155,7 @@ class DualPi2Settings(Pi2Fields):
 
 
 class FairSettings(Model):
-    """Fair queues (RFC 8290): flows are told apart by a hash, and each set of them has a queue and its turn."""
+    """Fair queues (RFC 8290): flows are distinguished by a hash, and each set of them has a queue and its turn."""
 
     kind: Literal["fq"] = Field(description="Fair queues; a full link drops the oldest packet of the longest one.")
     flows: Annotated[StrictInt, Field(ge=2, le=MAX_FLOWS)] = Field(

@@ -146,7 +146,7 @@ def with_shell(plan: Plan, *, terminal: bool, nat: bool) -> Plan:
             flows.append(flow)
             continue
         application = replace(flow.application, terminal=terminal, anywhere=nat)
-        # Neither direction is told apart from the other's acknowledgements: those are packets of the same programs.
+        # Neither direction is distinguished from the other's acknowledgements: those are packets of the same programs.
         down = replace(flow, kind=SHELL, application=application, ack_links=())
         flows.append(down)
         back = tuple(name for name in _opposite(flow.links) if name in limiting)

@@ -112,7 +112,7 @@ class TcpSettings(Model):
         return [name for name in ("notsent_lowat", "options", "receiver_options") if getattr(self, name)]
 
     def planned(self, rate_bps: int | None) -> Tcp:
-        """What the hosts are told, with the flow's pacing rate."""
+        """The hosts' settings, with the flow's pacing rate."""
         return Tcp(
             rate_bps=rate_bps,
             initial_window=self.initial_window,

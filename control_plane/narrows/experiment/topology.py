@@ -233,7 +233,7 @@ def _limit(buffer: QueueDepth, field: str, at: tuple[int, int, int]) -> int:
 def _check_loss(loss: float, field: str) -> None:
     if loss and not 0 < round(loss * 2**LOSS_BITS) < 2**LOSS_BITS:
         raise InputError(
-            f"{field}.loss: {loss:g} cannot be told from {round(loss)}; allowed: 0, or "
+            f"{field}.loss: {loss:g} cannot be distinguished from {round(loss)}; allowed: 0, or "
             f"2^-{LOSS_BITS} (2.3e-10) to 1 - 2^-{LOSS_BITS}"
         )
 

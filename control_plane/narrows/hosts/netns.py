@@ -223,7 +223,7 @@ class NetnsTestbed(SharedFiles):
         run(["ip", "-batch", "-"], "\n".join(f"netns add {name}" for name in names))
 
     def _link(self, host: Host) -> str:
-        """What `ip` is told to make a host's link to the switch."""
+        """A command of `ip` that makes a host's link to the switch."""
         ends = (
             f"{HOST_INTERFACE} address {host.mac} netns {self._state.namespace(host.name)}",
             f"port{host.port} netns {self._state.namespace(SWITCH)}",

@@ -104,7 +104,7 @@ async def measure(open_bench: OpenBench, rates_bps: Sequence[int], tell: Callabl
     Args:
         open_bench: makes a bench whose bottleneck has a rate (L2, bit/s).
         rates_bps: the first one is loaded with frames of both sizes, the others with full-size ones.
-        tell: is told what is being done.
+        tell: called with what is being done.
 
     Raises:
         RunError: the answers contradict each other, or the sender does not fill the queue.

@@ -32,7 +32,7 @@ def figures_at(path: Path) -> str:
 
 
 def ce_marks_at(path: Path) -> dict[int, int] | None:
-    """Packets that each link has marked CE, by the link's index, up to the latest report; None if it cannot be told."""
+    """Packets that each link has marked CE, by the link's index, up to the latest report; None if it is not known."""
     try:
         page = figures_at(path)
     except (OSError, http.client.HTTPException):

@@ -44,9 +44,9 @@ class Driver(Protocol):
         """An answer: ``{"state": ...}`` to the first kind and once before all, ``{"made_ns": ...}`` to the next three.
 
         To the last one ``{"reports": ...}``: the ``file`` with an Arrow stream of all reports until now and how many
-        ``bytes`` of it that is, ``start_ns``, the switch's time at the experiment's start, and the ``owners`` that were
-        not told before: link, flow index, name of the flow. ``{"refused": ...}`` says why a command cannot be followed,
-        ``{"invalid": ...}`` what is wrong with it, and ``{"over": true}`` that the traffic has ended.
+        ``bytes`` of it that is, ``start_ns``, the switch's time at the experiment's start, and the ``owners`` that are
+        new since the last answer: link, flow index, name of the flow. ``{"refused": ...}`` says why a command cannot be
+        followed, ``{"invalid": ...}`` what is wrong with it, and ``{"over": true}`` that the traffic has ended.
         """
 
 

@@ -54,7 +54,7 @@ Status = Literal["complete", "partial", "failed"]
 
 
 class Progress(Protocol):
-    """Who is told how a run gets on."""
+    """Who follows how a run gets on."""
 
     def phase(self, text: str, total_s: float | None = None) -> None:
         """A phase begins; ``total_s`` is how long it will take, if that is known."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what the live view shows from the switch.
 
-Which index a flow has is told by the switch itself, once per flow (the program's digest). A poll is then three short
+Which index a flow has the switch announces itself, once per flow (the program's digest). A poll is then three short
 calls: the traffic manager's list of queues, its drops by flow, and the departure counters of the flows that are shown.
 """
 
@@ -78,7 +78,7 @@ class Observer:
         return self._sampler.owners
 
     async def learn(self) -> None:
-        """Take what the switch has told of new flows; `learned` has all of it.
+        """Take what the switch has announced of new flows; `learned` has all of it.
 
         Raises:
             RunError: the switch does not answer.

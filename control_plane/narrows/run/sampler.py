@@ -25,7 +25,7 @@ MAX_IDLE = 8
 IDLE_S = 3.0
 # A link's index and a flow index.
 Key = tuple[int, int]
-# The part of the link's rate from which on traffic that is not the plan's can be told from the skew of two readings.
+# Other traffic below this part of the link's rate cannot be distinguished from the skew of two readings.
 MIN_OTHER = 0.05
 
 
@@ -68,7 +68,7 @@ class LinkState:
     """A link at a moment: its rate, and the L2 rate of everything that left its queue; its queue; drops so far.
 
     ``other_bps`` is what of it is not the plan's flows'; ``ce_marks`` are packets, by the collector. None is what
-    cannot be told (yet).
+    is not known (yet).
     """
 
     name: str
@@ -84,7 +84,7 @@ class LinkState:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the live view shows at a moment. None is what cannot be told (yet)."""
+    """What the live view shows at a moment. None is what is not known (yet)."""
 
     time_s: float
     left_s: float | None
@@ -113,7 +113,7 @@ class Sampler:
     """Turns readings into snapshots, for the flows of one plan."""
 
     def __init__(self, plan: Plan) -> None:
-        """Know the plan's flows; which index each has is told by `learn`."""
+        """Know the plan's flows; `learn` says which index each has."""
         self._plan = plan
         self._owner: dict[Key, int] = {}
         self._links = {link.name: link for link in plan.reported}

@@ -38,7 +38,7 @@ def stop_signals_afterwards() -> Iterator[None]:
 
 
 def already_ending(number: signal.Signals) -> str:
-    """What the user is told of a signal that changes nothing."""
+    """What the user reads about a signal that changes nothing."""
     return f"{number.name}: already ending, please wait"
 
 

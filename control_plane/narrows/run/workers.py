@@ -97,7 +97,7 @@ def _signal_workers() -> None:
 def worker_pool(at_once: int, prepare: Callable[..., None] | None = None, *arguments: Any) -> Iterator[WorkerPool]:
     """Processes, because a run takes the signals of its own.
 
-    At an interruption all are told to end, so that each run ends its traffic and keeps what it has measured.
+    At an interruption all are asked to end, so that each run ends its traffic and keeps what it has measured.
 
     Args:
         at_once: how many there are.

@@ -12,7 +12,7 @@ from typing import Any
 from narrows_analysis import LoadedRun
 from narrows_analysis.studies.measures import measure_run
 from narrows_analysis.studies.model import MeasuredPoint, Results, Study, Variant
-from narrows_analysis.studies.results import told_of_both, write_results
+from narrows_analysis.studies.results import merged, write_results
 from narrows_formats import files
 from narrows_formats.units import duration_in_words
 from rich.console import Console
@@ -122,7 +122,7 @@ class StudyRun:
             for study_point in others:
                 if self._is_complete(schedule, study_point):
                     self._measure(study_point)
-            # At an interruption workers are told at once, not when nobody remembers where it came from.
+            # At an interruption workers hear of it at once, not when it is no longer known where it came from.
             with closing(schedule.run(wanted, at_once)) as ends:
                 for number, ended in enumerate(ends, 1):
                     self._take(tasks[ended.task.name][0], ended, f"[{number}/{len(tasks)}]")
@@ -246,14 +246,14 @@ class StudyRun:
     def _machine(self) -> dict[str, Any]:
         """What the points were measured with; where that is not the same for all, everything, with commas."""
         host = machine.describe()
-        told = {"target": self._target, **{name: host[name] for name in ("cpu", "cpus")}}
-        told["kernel"] = ", ".join(dict.fromkeys(senders.release for senders in self._senders))
-        told["clock"] = "virtual" if self._senders[0].name else "real"
-        told["bbr_ack_aggregation"] = self._senders[0].algorithms.ack_aggregation
+        found = {"target": self._target, **{name: host[name] for name in ("cpu", "cpus")}}
+        found["kernel"] = ", ".join(dict.fromkeys(senders.release for senders in self._senders))
+        found["clock"] = "virtual" if self._senders[0].name else "real"
+        found["bbr_ack_aggregation"] = self._senders[0].algorithms.ack_aggregation
         for other in self._elsewhere:
-            told = {name: told_of_both(told[name], other.machine.get(name)) for name in told}
-        told["published"] = self._published()
-        return told
+            found = {name: merged(found[name], other.machine.get(name)) for name in found}
+        found["published"] = self._published()
+        return found
 
     def _published(self) -> dict[str, float]:
         """How many runs, and seconds of traffic, were published, and how long those that are not here take.

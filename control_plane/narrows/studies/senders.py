@@ -50,7 +50,7 @@ def guests(names: Sequence[str]) -> list[Senders]:
         raise InputError("no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time")
     found = []
     for name, kernel in zip(names or [kernel.name for kernel in chosen], chosen, strict=True):
-        told = about(kernel)
-        algorithms = ccas.of_release(told.release, told.ccas, told.versions.get("bbr"))
-        found.append(Senders(name, told.release, Guests(kernel), algorithms))
+        known = about(kernel)
+        algorithms = ccas.of_release(known.release, known.ccas, known.versions.get("bbr"))
+        found.append(Senders(name, known.release, Guests(kernel), algorithms))
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our P4 program is told and asked by P4Runtime: entries and counters, by the last part of their P4Info names."""
+"""What P4Runtime writes and reads of our P4 program: entries and counters, by the last part of their P4Info names."""
 
 from __future__ import annotations
 

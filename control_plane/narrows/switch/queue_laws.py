@@ -143,7 +143,7 @@ def is_managed(plan: Plan) -> bool:
 
 
 def management_message(link: Link, frame_bytes: int) -> pb.Management:
-    """What the traffic manager is told of a link."""
+    """The traffic manager's settings of a link."""
     from narrows.switch import traffic_manager_pb2 as pb
 
     queue = link.management

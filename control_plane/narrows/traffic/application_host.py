@@ -108,7 +108,7 @@ class Supervisor:
         self._status: int | None = None
         self._cpu_s = 0.0
         self._at_s = 0.0
-        self._told_to_end = False
+        self._asked_to_end = False
         woken, self._wake = os.pipe()
         for end in (woken, self._wake):
             os.set_blocking(end, False)
@@ -202,7 +202,7 @@ class Supervisor:
         )  # fmt: skip
 
     def _user(self) -> dict[str, Any]:
-        """What `subprocess.Popen` is told of the program's user."""
+        """The arguments of `subprocess.Popen` that make the program's user."""
         if os.geteuid() != 0 or self._spec["mapped"]:
             return {}
         return {"user": self._spec["user"][0], "group": self._spec["user"][1], "extra_groups": self._spec["groups"]}
@@ -251,9 +251,9 @@ class Supervisor:
         number = self.first_signal
         if now - self._asked_to_stop_s > self._spec["grace_s"]:
             number, self._killed = signal.SIGKILL, True
-        elif self._told_to_end:
+        elif self._asked_to_end:
             return
-        self._told_to_end = True
+        self._asked_to_end = True
         for pid in descendants():
             _kill(pid, number)
             # One that is suspended hears of it too.

@@ -46,9 +46,9 @@ class ApplicationConnection(Connection):
 
     def as_json(self) -> dict[str, Any]:
         """See `Connection.as_json`."""
-        told = {"user": self.user.uid, "group": self.user.gid, **self.programs, "notes": self.notes}
+        became = {"user": self.user.uid, "group": self.user.gid, **self.programs, "notes": self.notes}
         return super().as_json() | {
-            "application": {**told, "files": f"hosts/{self.flow.name}"},
+            "application": {**became, "files": f"hosts/{self.flow.name}"},
         }
 
 

@@ -392,13 +392,13 @@ class Datagrams:
                 return
 
 
-def obey(datagrams: Datagrams, commands: str) -> None:
+def run_commands(datagrams: Datagrams, commands: str) -> None:
     """Do what comes out of a pipe: what is to become of a flow (``release`` or ``finish``), a JSON object a line."""
     with open(commands, encoding="utf-8") as lines:  # noqa: PTH123
         for line in lines:
-            told = json.loads(line)
-            do = datagrams.release if "release" in told else datagrams.finish
-            do(told.get("release") or told["finish"], told["at_s"])
+            command = json.loads(line)
+            do = datagrams.release if "release" in command else datagrams.finish
+            do(command.get("release") or command["finish"], command["at_s"])
 
 
 def serve(specification: Path) -> None:
@@ -426,7 +426,7 @@ def serve(specification: Path) -> None:
     datagrams.prepare(spec["send"])
     datagrams.receive()
     if spec["commands"] is not None:
-        threading.Thread(target=obey, args=(datagrams, spec["commands"]), daemon=True).start()
+        threading.Thread(target=run_commands, args=(datagrams, spec["commands"]), daemon=True).start()
     print("ready", flush=True)
     origin_file, origin = specification.parent / spec["origin"], ""
     # Who only receives need not know when the experiment begins.

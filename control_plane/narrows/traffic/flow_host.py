@@ -301,14 +301,14 @@ class Loop(ABC):
         """Have a flow that was held back begin, its times counting from that one; safe to call from another thread."""
         self._call(partial(self._release, name, at_s))
 
-    def obey(self, commands: int) -> None:
+    def run_commands(self, commands: int) -> None:
         """Do what comes out of a pipe: a JSON object a line."""
         self._watch(commands, select.EPOLLIN, partial(self._take_commands, commands))
 
     def _take_commands(self, commands: int) -> None:
         # Shorter than what a pipe takes at once: lines are whole.
         for line in os.read(commands, CHUNK).splitlines():
-            command(self, json.loads(line))
+            run_command(self, json.loads(line))
 
     @abstractmethod
     def _release(self, name: str, at_s: float) -> None:
@@ -599,12 +599,12 @@ def open_here(_: str, *kind: int) -> socket.socket:
     return socket.socket(*kind)
 
 
-def command(flows: Any, told: dict[str, Any]) -> None:
-    """Have what makes flows do what it is told of one: ``release`` or ``finish`` names it, ``at_s`` is when."""
-    if "release" in told:
-        flows.release(told["release"], told["at_s"])
+def run_command(flows: Any, command: dict[str, Any]) -> None:
+    """Have what makes flows do to one what a command says: ``release`` or ``finish`` names it, ``at_s`` is when."""
+    if "release" in command:
+        flows.release(command["release"], command["at_s"])
     else:
-        flows.finish(told["finish"], told["at_s"])
+        flows.finish(command["finish"], command["at_s"])
 
 
 def print_event(event: dict[str, Any]) -> None:
@@ -626,7 +626,7 @@ def serve(specification: Path, make: Callable[[dict[str, Any], Path], Any] = flo
     sockets.listen(spec["host"], spec["receive"])
     sockets.prepare(spec["send"])
     if spec["commands"] is not None:
-        sockets.obey(os.open(spec["commands"], os.O_RDONLY))
+        sockets.run_commands(os.open(spec["commands"], os.O_RDONLY))
     print("ready", flush=True)
     origin = ""
     # Who only receives need not know when the experiment begins.

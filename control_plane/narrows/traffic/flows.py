@@ -160,7 +160,7 @@ class ThreadGenerator(HostGenerator):
         return THREAD_LEAD_S
 
     async def _prepare(self) -> None:
-        self._loop = self._make(partial(self._told, asyncio.get_running_loop()))
+        self._loop = self._make(partial(self._take_event, asyncio.get_running_loop()))
         for host, specifications in self._by_host("listens").items():
             try:
                 self._loop.listen(host, specifications)
@@ -178,9 +178,9 @@ class ThreadGenerator(HostGenerator):
             loop.run(self._origin_s)
         except OSError as error:
             for name, end in self._ends.items():
-                self._told(end.get_loop(), {"flow": name, "failed": str(error.strerror)})
+                self._take_event(end.get_loop(), {"flow": name, "failed": str(error.strerror)})
 
-    def _told(self, loop: asyncio.AbstractEventLoop, event: dict[str, Any]) -> None:
+    def _take_event(self, loop: asyncio.AbstractEventLoop, event: dict[str, Any]) -> None:
         """Called by the thread."""
         loop.call_soon_threadsafe(self._take, event)
 
@@ -193,7 +193,7 @@ class ThreadGenerator(HostGenerator):
             self._loop.stop()
             self._thread.join()
             self._thread = None
-        # What the thread has told is taken in.
+        # What the thread has reported is taken in.
         await asyncio.sleep(0)
 
 
@@ -231,7 +231,7 @@ class ProcessFlows(HostGenerator):
         # Of each host one that sends and one that receives, if it does both.
         self._senders: dict[str, Process] = {}
         self._receivers: dict[str, Process] = {}
-        # Of each host with flows that begin there, while somebody drives them: what its process is told by.
+        # Of each host with flows that begin there, while somebody drives them: where its process reads commands.
         self._commands: dict[str, int] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._offsets_s: dict[str, float] = {}
@@ -272,7 +272,7 @@ class ProcessFlows(HostGenerator):
         return process
 
     def _open_commands(self, host: str, file: str) -> str:
-        """A pipe by which a process of a host is told what becomes of its flows."""
+        """A pipe by which a process of a host learns what becomes of its flows."""
         path = self._testbed.state_dir / f"{host}-{file}.commands"
         os.mkfifo(path)
         # Its reader does not run as we do.

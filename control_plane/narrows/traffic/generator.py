@@ -106,7 +106,7 @@ class Generator(ABC):
 
         Raises:
             InputError: flows of its kind cannot be held back.
-            RunError: its host cannot be told.
+            RunError: its host cannot be reached.
         """
         await self._release(name, at_ns / NANOSECONDS)
         flow = self._flows[name]
@@ -122,7 +122,7 @@ class Generator(ABC):
 
         Raises:
             InputError: flows of its kind cannot.
-            RunError: its host cannot be told.
+            RunError: its host cannot be reached.
         """
         await self._end_at(name, at_ns / NANOSECONDS)
         flow = self._flows[name]
@@ -155,7 +155,7 @@ class Generator(ABC):
         """No further connection starts of the flows that last until this group ends.
 
         Raises:
-            RunError: a host cannot be told.
+            RunError: a host cannot be reached.
         """
 
     async def stop(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hosts/sockets.parquet: the state of the flows' sockets over time, as the senders' kernels told it."""
+"""hosts/sockets.parquet: the state of the flows' sockets over time, as the senders' kernels had it."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Traffic:
 
         Raises:
             InputError: there are none, they are not held back any more, or that time is past.
-            RunError: a host cannot be told.
+            RunError: a host cannot be reached.
         """
         chosen = self._named(name)
         for _, flow in chosen:
@@ -156,7 +156,7 @@ class Traffic:
         raise InputError(f"flow '{name}': there is none; allowed: {', '.join(groups)}")
 
     def _to_come(self, chosen: list[tuple[Generator, Flow]], at_ns: int | None) -> int:
-        """A time that the hosts of some flows can be told of before it comes."""
+        """A time that the hosts of some flows learn of before it comes."""
         lead_s = max(generator.lead_s for generator, _ in chosen)
         # Hosts may be ahead of a switch that stands still.
         first_ns = time.monotonic_ns() + round((lead_s - self._origin) * NANOSECONDS)

@@ -89,10 +89,10 @@ def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list
 class Guest:
     """A guest that has been started."""
 
-    def __init__(self, process: asyncio.subprocess.Process, told: asyncio.StreamReader, control: int, log: Path):
+    def __init__(self, process: asyncio.subprocess.Process, events: asyncio.StreamReader, control: int, log: Path):
         """See `start`."""
         self._process = process
-        self._told = told
+        self._events = events
         self._control = control
         self._log = log
 
@@ -106,26 +106,26 @@ class Guest:
         environment = {**os.environ, "TMPDIR": str(guest_memory.place(memory_bytes))}
         compile_modules()
         control_in, control_out = os.pipe()
-        told_in, told_out = os.pipe()
+        events_in, events_out = os.pipe()
         log = directory / "console.log"
         command = command_line(kernel, memory_bytes, init)
         with log.open("wb") as console:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-I", "-S", guest_supervisor.__file__,
-                str(cpu), str(control_in), str(told_out), *command,
+                str(cpu), str(control_in), str(events_out), *command,
                 stdin=asyncio.subprocess.PIPE, stdout=console, stderr=console,
-                pass_fds=(control_in, told_out), start_new_session=True, env=environment, cwd=directory,
+                pass_fds=(control_in, events_out), start_new_session=True, env=environment, cwd=directory,
             )  # fmt: skip
         os.close(control_in)
-        os.close(told_out)
+        os.close(events_out)
         reader = asyncio.StreamReader(EVENT_BYTES)
         loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(told_in, "rb"))
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(events_in, "rb"))
         return cls(process, reader, control_out, log)
 
     async def lines(self) -> AsyncIterator[bytes]:
         """What the guest tells, line by line, until it has ended."""
-        while line := await self._told.readline():
+        while line := await self._events.readline():
             yield line
 
     @property

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's side of a run: its first process, which prepares the machine, measures, and turns it off.
 
-Used as ``python -m narrows.virtual.inside``. What happens is told on the second console, a JSON object a line. Little
+Used as ``python -m narrows.virtual.inside``. What happens goes to the second console, a JSON object a line. Little
 is imported: in a guest every file that is opened costs ten times what it does outside.
 """
 

@@ -119,9 +119,9 @@ def find(name: str) -> Kernel:
         kernel = Kernel(name, directory(name) / IMAGE)
         if not kernel.path.exists():
             have = ", ".join(one.name for one in installed())
-            told = f"built are: {have}; " if have else ""
+            others = f"built are: {have}; " if have else ""
             command = "narrows kernel build" + ("" if name == DEFAULT else f" --name {name}")
-            raise InputError(f"--kernel {name}: no such kernel is built; {told}fix: {command}")
+            raise InputError(f"--kernel {name}: no such kernel is built; {others}fix: {command}")
     if TIME_TRAVEL not in configuration(kernel).splitlines():
         option = TIME_TRAVEL.partition("=")[0]
         raise InputError(f"--kernel {name}: has no virtual time ({option} is not set); fix: narrows kernel build")

@@ -98,7 +98,7 @@ class GuestMemory:
         return int(POINTER.unpack(os.pread(self._file, POINTER.size, self._clock))[0])
 
     def running(self) -> Running | None:
-        """The process that runs inside right now; None if that cannot be told."""
+        """The process that runs inside right now; None if that is unknown."""
         if self._name_at is None:
             return None
         # A pointer to the task for each processor; in older kernels a pid stands before it.

@@ -50,7 +50,7 @@ def boot(kernel: Kernel) -> About:
 
 async def _boot(kernel: Kernel) -> tuple[About, str]:
     """What it says of itself, and the random numbers that it makes of a seed."""
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     at: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
         init = python("-m", probe.__name__)
@@ -60,7 +60,7 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
             async with asyncio.timeout(PATIENCE_S):
                 async for line in guest.lines():
                     event = json.loads(line)
-                    told |= event
+                    reported |= event
                     at |= dict.fromkeys(event, time.monotonic())
         except TimeoutError:
             raise RunError(
@@ -69,15 +69,15 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
         finally:
             guest.kill()
             await guest.wait()
-        if "slept_s" not in told:
+        if "slept_s" not in reported:
             raise RunError(f"kernel {kernel.name}: does not boot{guest.stderr_tail()}")
     wall = at["slept_s"] - at["about"]
-    if wall > WALL_S or abs(told["slept_s"] - probe.SLEEP_S) > TOLERANCE_S:
+    if wall > WALL_S or abs(reported["slept_s"] - probe.SLEEP_S) > TOLERANCE_S:
         raise RunError(
-            f"kernel {kernel.name}: its clock does not jump: {probe.SLEEP_S:g} s of sleep were {told['slept_s']:.3f} s "
-            f"inside and took {wall:.1f} s"
+            f"kernel {kernel.name}: its clock does not jump: {probe.SLEEP_S:g} s of sleep were "
+            f"{reported['slept_s']:.3f} s inside and took {wall:.1f} s"
         )
-    found = told["about"]
+    found = reported["about"]
     ccas = tuple(found["ccas"])
     known = About(found["release"], config_digest(kernel), ccas, found["versions"], found["clock_step_ns"])
-    return known, told["random"]
+    return known, reported["random"]

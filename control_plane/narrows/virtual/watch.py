@@ -151,5 +151,5 @@ def _busiest(before: dict[int, list[str]], after: dict[int, list[str]]) -> int:
 def _who(seen: Counter[Running]) -> str:
     """Names of processes inside, as the kernel cuts them, those seen most often first."""
     total = sum(seen.values())
-    told = [f"{running.name} ({count * 100 // total} %)" for running, count in seen.most_common(SHOWN)]
-    return ", ".join(told) or "its kernel"
+    names = [f"{running.name} ({count * 100 // total} %)" for running, count in seen.most_common(SHOWN)]
+    return ", ".join(names) or "its kernel"

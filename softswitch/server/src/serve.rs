@@ -219,7 +219,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     serve(args, server, &listener, running, digest_receiver)
 }
 
-/// Serves gRPC until it is told to stop or the data path ends.
+/// Serves gRPC until a signal stops it or the data path ends.
 fn serve(
     args: &ServeArgs,
     server: Server,
@@ -250,7 +250,7 @@ fn serve(
                 _ = interrupt.recv() => {}
             }
         };
-        // Open streams never end by themselves: the server is dropped as soon as it is told to stop.
+        // Open streams never end by themselves: the server is dropped as soon as it has to stop.
         let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
         let serving = listener.serve(server, services, async {
             let _ = stopping.await;

@@ -67,8 +67,8 @@ pub struct Forwarding {
     pub sessions: Sessions,
     /// Registers of the program that hold what a managed queue is like, in the order of [`STATE_REGISTERS`].
     state: [Option<RegisterPlace>; STATE_REGISTERS.len()],
-    /// By bottleneck, what they were told to hold, in the order of [`Forwarding::tell`].
-    told: Vec<[u64; 5]>,
+    /// By bottleneck, what they hold, in the order of [`Forwarding::tell`].
+    written: Vec<[u64; 5]>,
 }
 
 /// Names of the registers that the traffic manager writes: bytes and packets that wait, when the link has sent what has started,
@@ -80,8 +80,8 @@ impl Forwarding {
     pub fn new(pipeline: Pipeline) -> Self {
         let state = STATE_REGISTERS.map(|name| pipeline.register_place(name));
         let longest = state.iter().flatten().map(RegisterPlace::cells).max();
-        let told = vec![[0; 5]; longest.unwrap_or(0) as usize];
-        Forwarding { state, told, pipeline, sessions: Sessions::default() }
+        let written = vec![[0; 5]; longest.unwrap_or(0) as usize];
+        Forwarding { state, written, pipeline, sessions: Sessions::default() }
     }
 
     /// Writes what a managed queue is like to the registers that the program has for it. What has not changed is not written
@@ -89,31 +89,31 @@ impl Forwarding {
     #[inline]
     pub fn tell(&mut self, state: &QueueState) {
         let [bytes, packets, free, heads] = &self.state;
-        let Some(told) = self.told.get_mut(state.index as usize) else {
+        let Some(written) = self.written.get_mut(state.index as usize) else {
             return;
         };
         let index = u64::from(state.index);
-        let mut put = |value: u64, told: &mut u64, register: &Option<RegisterPlace>, index| {
-            if value != *told {
-                *told = value;
+        let mut put = |value: u64, written: &mut u64, register: &Option<RegisterPlace>, index| {
+            if value != *written {
+                *written = value;
                 if let Some(register) = register {
                     self.pipeline.put(register, index, value);
                 }
             }
         };
-        put(state.depth_bytes, &mut told[0], bytes, index);
-        put(state.depth_packets, &mut told[1], packets, index);
-        put(state.link_free_ns, &mut told[2], free, index);
-        put(state.heads_ns[0], &mut told[3], heads, 2 * index);
-        put(state.heads_ns[1], &mut told[4], heads, 2 * index + 1);
+        put(state.depth_bytes, &mut written[0], bytes, index);
+        put(state.depth_packets, &mut written[1], packets, index);
+        put(state.link_free_ns, &mut written[2], free, index);
+        put(state.heads_ns[0], &mut written[3], heads, 2 * index);
+        put(state.heads_ns[1], &mut written[4], heads, 2 * index + 1);
     }
 
     /// The same where nothing waits: as a rule only the link's time has changed.
     #[inline(always)]
     pub fn tell_idle(&mut self, index: u32, link_free_ns: u64) {
-        match self.told.get_mut(index as usize) {
-            Some([0, 0, told, 0, 0]) => {
-                *told = link_free_ns;
+        match self.written.get_mut(index as usize) {
+            Some([0, 0, written, 0, 0]) => {
+                *written = link_free_ns;
                 if let Some(register) = &self.state[2] {
                     self.pipeline.put(register, u64::from(index), link_free_ns);
                 }

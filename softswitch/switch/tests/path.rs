@@ -185,7 +185,7 @@ fn registers_hold_what_a_managed_queue_is_like() {
         let changes = Changes { rate, management: Some(managed.then_some(management)), ..Changes::default() };
         switch.tm.configure((1, 0), now_ns, changes).expect("a change that is allowed");
     };
-    let told = |switch: &mut Switch| {
+    let seen = |switch: &mut Switch| {
         let pipeline = &switch.forwarding().expect("a pipeline").pipeline;
         let ids: Vec<_> = pipeline.program().registers.iter().map(|register| register.id).collect();
         let cell = |number: usize| pipeline.register_read(ids[number], INDEX.into()).expect("a cell");
@@ -193,15 +193,15 @@ fn registers_hold_what_a_managed_queue_is_like() {
     };
     manage(&mut switch, 0, true);
     receive(&mut switch, 0, &mut sent);
-    assert_eq!(told(&mut switch), (0, 1_000));
+    assert_eq!(seen(&mut switch), (0, 1_000));
     receive(&mut switch, 100, &mut sent);
-    assert_eq!(told(&mut switch), (33, 1_000));
+    assert_eq!(seen(&mut switch), (33, 1_000));
     manage(&mut switch, 200, false);
     switch.advance(5_000, &mut sent);
-    assert_eq!(told(&mut switch), (33, 1_000));
+    assert_eq!(seen(&mut switch), (33, 1_000));
     manage(&mut switch, 6_000, true);
     receive(&mut switch, 10_000, &mut sent);
-    assert_eq!(told(&mut switch), (0, 11_000));
+    assert_eq!(seen(&mut switch), (0, 11_000));
     receive(&mut switch, 20_000, &mut sent);
-    assert_eq!(told(&mut switch), (0, 21_000));
+    assert_eq!(seen(&mut switch), (0, 21_000));
 }

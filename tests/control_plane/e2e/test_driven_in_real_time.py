@@ -27,7 +27,7 @@ EXPERIMENT: dict[str, Any] = {
         {"name": "asks", "cca": "cubic", "duration": "1s", "to": "user", "requests": {"size": "3kB", "gaps": "50ms"}},
     ],
 }
-# A busy machine starts a flow's process, and wakes it, later than it was told to.
+# A busy machine starts a flow's process, and wakes it, later than it was asked to.
 LATE_S = 0.5
 
 

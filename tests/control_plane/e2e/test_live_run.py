@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 def events(port: int) -> list[dict[str, Any]]:
-    """Everything that the page is told, to the end."""
+    """Everything that the page receives, to the end."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/events", timeout=60) as stream:
         return [json.loads(line[6:]) for line in stream if line.startswith(b"data: ")]
 

@@ -42,14 +42,14 @@ def test_datagrams_that_the_program_missed_are_those_that_the_switch_dropped(tmp
     assert (outcome.status, outcome.reason) == ("complete", "")
     summary = json.loads((outcome.directory / "summary.json").read_text())
     flow = next(one for one in summary["flows"] if one["group"] == "udp")
-    told = json.loads((outcome.directory / "hosts/udp-1/client.stdout").read_text())["end"]["sum"]
+    printed = json.loads((outcome.directory / "hosts/udp-1/client.stdout").read_text())["end"]["sum"]
     (datagrams,) = (one for one in flow["connections"] if one["protocol"] == 17)
     (control,) = (one for one in flow["connections"] if one["protocol"] == 6)
     assert datagrams["rtt_s"] == {"min": None, "mean": None}
     assert 0.02 <= control["rtt_s"]["min"] <= control["rtt_s"]["mean"] < 1
-    assert datagrams["drops"] == told["lost_packets"] > 0
+    assert datagrams["drops"] == printed["lost_packets"] > 0
     # iperf3 sends one before the test, by which the server learns the client's port.
-    assert datagrams["arrivals"] == told["packets"] + 1
+    assert datagrams["arrivals"] == printed["packets"] + 1
     assert flow["arrivals"] == sum(one["arrivals"] for one in flow["connections"])
     assert summary["bottleneck"]["other_share"] == 0
     told_of = json.loads((outcome.directory / "run.json").read_text())["flows"][1]["application"]
@@ -68,7 +68,7 @@ def test_a_program_that_fails_is_a_failed_run(tmp_path: Path, client: list[str],
     assert (outcome.status, outcome.reason) == ("failed", f"flow bad-1: {reason}")
 
 
-def test_a_server_that_ends_or_is_never_ready_is_told_before_traffic(tmp_path: Path) -> None:
+def test_a_server_that_ends_or_is_never_ready_is_named_before_traffic(tmp_path: Path) -> None:
     group = {"name": "bad", "client": ["true"], "server": ["sh", "-c", "echo sorry; exit 4"], "ready": {"tcp": 99}}
     with pytest.raises(RunError, match=r"its server \(sh\) ended with exit code 4:\nsorry"):
         run(tmp_path, group)
@@ -81,6 +81,6 @@ def test_nothing_is_left_of_programs_that_hide(tmp_path: Path) -> None:
     hide = "trap '' TERM; setsid sleep 4141 & while :; do sleep 1; done"
     outcome = run(tmp_path, {"name": "bad", "duration": "1s", "client": ["sh", "-c", hide]})
     assert "4141" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    told = json.loads((outcome.directory / "run.json").read_text())["flows"][0]["application"]
-    assert told["client"]["killed"] and "SIGTERM" in told["notes"][0]
-    assert outcome.notes == (f"bad-1: {told['notes'][0]}",)
+    application = json.loads((outcome.directory / "run.json").read_text())["flows"][0]["application"]
+    assert application["client"]["killed"] and "SIGTERM" in application["notes"][0]
+    assert outcome.notes == (f"bad-1: {application['notes'][0]}",)

@@ -111,7 +111,7 @@ def test_a_run_on_bmv2_measures_and_leaves_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_packets_that_never_reach_the_program_are_told(tmp_path: Path) -> None:
+def test_packets_that_never_reach_the_program_are_reported(tmp_path: Path) -> None:
     """Seven frames that BMv2's interface counts and its program does not stand in for those that libpcap loses."""
     process = start(tmp_path)
     state = in_traffic(process)

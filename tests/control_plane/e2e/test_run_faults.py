@@ -60,7 +60,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_part_that_is_lost_is_told_and_nothing_stays(tmp_path: Path, fault: str) -> None:
+def test_a_part_that_is_lost_is_named_and_nothing_stays(tmp_path: Path, fault: str) -> None:
     """The run fails or is partial, never complete; the record says why; nothing is left behind."""
     out = tmp_path / "result"
     running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "12s"}]), out)
@@ -76,7 +76,7 @@ def test_a_part_that_is_lost_is_told_and_nothing_stays(tmp_path: Path, fault: st
     print(f"cases: 1 {fault}: {record['status']}: {record['reason']}")
 
 
-def test_a_server_that_refuses_is_told(tmp_path: Path) -> None:
+def test_a_server_that_refuses_is_reported(tmp_path: Path) -> None:
     """It is gone before a flow begins; the other flow was measured to its end."""
     out = tmp_path / "result"
     flows = [{"cca": "cubic", "duration": "1s"}, {"cca": "reno", "start": "20s", "duration": "3s"}]
@@ -162,7 +162,7 @@ def test_a_part_that_gets_no_more_memory_ends_the_run(tmp_path: Path, part: str)
 
 @pytest.mark.parametrize("kib", [48, 400, 2_000])
 def test_a_full_disk_fails_the_run_and_keeps_what_it_has_room_for(tmp_path: Path, kib: int) -> None:
-    """From no room for the first file on to no room for the last ones; told in a sentence, nothing left."""
+    """From no room for the first file on to no room for the last ones; said in a sentence, nothing left."""
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(disk)], check=True)

@@ -135,7 +135,7 @@ fn units(length_s: f64, time_unit_s: f64) -> Result<u64> {
     Ok(units.round() as u64)
 }
 
-/// Counters of two runs, or of two switches, cannot be told apart once they are mixed.
+/// Counters of two runs, or of two switches, cannot be distinguished once they are mixed.
 fn refuse_mixed_runs(path: &Path, engine: &Engine) -> Result<()> {
     match engine.first_restart() {
         None => Ok(()),

@@ -81,9 +81,9 @@ impl Signal {
         if !self.is_raised()? {
             return Ok(false);
         }
-        let mut told = [0_u8; std::mem::size_of::<libc::signalfd_siginfo>()];
+        let mut info = [0_u8; std::mem::size_of::<libc::signalfd_siginfo>()];
         // SAFETY: as many writable bytes as are passed.
-        check(unsafe { libc::read(self.as_raw_fd(), told.as_mut_ptr().cast(), told.len()) })?;
+        check(unsafe { libc::read(self.as_raw_fd(), info.as_mut_ptr().cast(), info.len()) })?;
         Ok(true)
     }
 }

@@ -33,7 +33,7 @@ pub struct AggregateArgs {
     /// All counters of the switch were zero when the source began, even if its first report is missing.
     #[arg(long)]
     from_reset: bool,
-    /// The source is one run: counters were zero when it began, and a flow whose first report denies it is told.
+    /// The source is one run: counters were zero when it began, and a flow whose first report contradicts this is named.
     #[arg(long, conflicts_with = "from_reset")]
     run: bool,
     /// Show the depth that packets found, for switches that do not report what they left behind.

@@ -19,7 +19,7 @@ GAP = 2
 
 
 def distinct(points: list[RatePoint], duplicates: Duplicates | None) -> list[RatePoint]:
-    """One rate a time: those that share one are refused, or told apart as it is asked for.
+    """One rate a time: those that share one are refused, or distinguished as it is asked for.
 
     Raises:
         TraceError: times descend, or two are the same and nothing says which rate holds.

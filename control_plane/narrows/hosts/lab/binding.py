@@ -92,7 +92,7 @@ def _machines(plan: Plan, lab: Lab) -> dict[str, Machine]:
 
 
 def _refuse_shared_ports(plan: Plan, ports: Ports) -> None:
-    """Raises InputError if machines that share a port of the switch cannot be told apart there.
+    """Raises InputError if machines that share a port of the switch cannot be distinguished there.
 
     The queue of a link is that of one host's port alone, and packets for one host go one way from a port.
     """

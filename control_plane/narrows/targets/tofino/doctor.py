@@ -122,7 +122,7 @@ def _program(inventory: Inventory, client: Client) -> Iterator[Diagnosis]:
 
 
 def _ports(inventory: Inventory, reader: LiveReader, added: dict[str, bool]) -> Iterator[Diagnosis]:
-    """Names, speeds and links; ``added`` is told which ports are there."""
+    """Names, speeds and links; ``added`` takes which ports are there."""
     for port in inventory.ports:
         subject = f"switch: port {port.name}"
         # The driver knows the front panel, whether a port was added or not.

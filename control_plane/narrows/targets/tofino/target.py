@@ -105,7 +105,7 @@ class TofinoTarget(Target):
         self._guard: DropGuard | None = None
         self._switch_plan: SwitchPlan | None = None
         self._digests: list[DigestMessage] = []
-        self._told = 0
+        self._handed_out = 0
         self._departed: dict[int, int] = {}
         self._crossed: dict[str, PortTransfer] = {}
         self._earlier_losses: list[str] = []
@@ -228,8 +228,8 @@ class TofinoTarget(Target):
         """New-flow messages since the last call, field by field."""
 
         def take() -> list[dict[str, Any]]:
-            told, self._told = self._told, len(self._take_digests())
-            return [dict(digest.data) for digest in self._digests[told:]]
+            known, self._handed_out = self._handed_out, len(self._take_digests())
+            return [dict(digest.data) for digest in self._digests[known:]]
 
         return await self._call(take)
 

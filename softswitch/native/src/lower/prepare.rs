@@ -231,18 +231,18 @@ impl Lowering<'_, '_> {
     /// Translates what happens where a part of ingress ends.
     pub(super) fn finish_ingress(&mut self, part: u32) {
         let (code, fields) = (&self.program.code, &self.program.intrinsics);
-        let told = [fields.parser_error, fields.checksum_error];
+        let errors = [fields.parser_error, fields.checksum_error];
         if part == PARSER_END && self.program.verifies {
             return self.go(code.verify);
         }
         let in_header = |f: &Intrinsic| f.header().is_some();
-        if self.prepares && (part == INGRESS_END || told.iter().any(in_header)) {
+        if self.prepares && (part == INGRESS_END || errors.iter().any(in_header)) {
             return self.stop();
         }
         if part == INGRESS_END {
             return self.leave_ingress();
         }
-        for (field, extra) in told.into_iter().zip([Extra::ParserError, Extra::ChecksumError]) {
+        for (field, extra) in errors.into_iter().zip([Extra::ParserError, Extra::ChecksumError]) {
             let error = self.get_extra(extra);
             self.set_intrinsic_anywhere(field, error);
         }

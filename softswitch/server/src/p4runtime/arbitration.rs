@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_that_does_not_read_is_told_of() {
+    fn a_primary_that_does_not_read_is_counted() {
         let mut clients = Clients::new(1);
         let none = clients.to_primaries(&StreamMessageResponse::default());
         assert_eq!(none, (0, 0));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_primary_no_election_id_is_told() {
+    fn without_any_primary_no_election_id_is_given() {
         let mut clients = Clients::new(1);
         let (a, to_a, mut from_a) = client(&mut clients);
         clients.arbitrate(a, &to_a, &MasterArbitrationUpdate { election_id: None, ..ask(0) }).expect("backup");

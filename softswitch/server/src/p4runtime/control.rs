@@ -243,7 +243,7 @@ mod tests {
             let release = async {
                 // All others wait by now, in their order.
                 tokio::task::yield_now().await;
-                assert!(answers.try_recv().is_err(), "told that another is primary while a write is at work");
+                assert!(answers.try_recv().is_err(), "another became primary while a write is at work");
                 drop(at_work);
             };
             let ((), refused, ()) = tokio::join!(successor, late, release);

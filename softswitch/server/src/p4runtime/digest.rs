@@ -29,7 +29,7 @@ struct Stream {
     waiting: Vec<Vec<u128>>,
     oldest: Option<Instant>,
     in_flight: BTreeMap<u64, InFlight>,
-    /// What waits, and what was sent and is neither acknowledged nor expired: it is not told again.
+    /// What waits, and what was sent and is neither acknowledged nor expired: it is not sent again.
     known: HashSet<Vec<u128>>,
 }
 
@@ -108,7 +108,7 @@ impl Digests {
         }
     }
 
-    /// A list did not get to a primary: its records are counted as dropped. If it got to none, they may be told again.
+    /// A list did not get to a primary: its records are counted as dropped. If it got to none, they may be sent again.
     pub fn undelivered(&mut self, list: &StreamMessageResponse, to_none: bool) {
         let Some(Update::Digest(list)) = &list.update else {
             return;
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_got_is_counted_and_may_be_told_again() {
+    fn what_no_client_got_is_counted_and_may_be_sent_again() {
         let start = Instant::now();
         let mut digests = digests(0, 2, i64::MAX);
         digests.add(record(1), start);

@@ -18,7 +18,7 @@ const MAX_FLOWS: usize = 64;
 /// A frame for the host's kernel.
 #[derive(Debug)]
 pub struct Delivery {
-    /// What the kernel is told of it.
+    /// What tells the kernel about it.
     pub header: VnetHeader,
     /// The frame, or the first segment of it.
     pub first: Box<Packet>,

@@ -169,7 +169,7 @@ fn run(data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, timer:
 }
 
 impl DataPath {
-    /// Whether the loop was told to end.
+    /// Whether the loop is to end.
     pub(super) fn stopped(&self) -> bool {
         self.stop
     }
@@ -181,7 +181,7 @@ impl DataPath {
         command.map(|command| command(self)).is_ok()
     }
 
-    /// Stands still at every hold until `now`, after all that arrived and was due until then, and obeys meanwhile. Returns how
+    /// Stands still at every hold until `now`, after all that arrived and was due until then, and runs commands. Returns how
     /// many frames were taken, if it did.
     pub(super) fn stand_still(&mut self, now: u64, offset: WallOffset, commands: &Receiver<Command>) -> Option<usize> {
         let mut taken = None;

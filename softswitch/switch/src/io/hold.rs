@@ -44,7 +44,7 @@ impl Hold {
         if at_ns.is_some_and(|at_ns| at_ns < now_ns) {
             return Err(HoldError::Past(now_ns));
         }
-        let (tell, told) = oneshot::channel();
+        let (tell, reached) = oneshot::channel();
         self.stands = false;
         self.next = match at_ns {
             Some(at_ns) => Some((at_ns, tell)),
@@ -54,7 +54,7 @@ impl Hold {
                 None
             }
         };
-        Ok(told)
+        Ok(reached)
     }
 
     /// When the next hold is.

@@ -163,7 +163,7 @@ fn delivering(pending: &mut Vec<Pending>, joins: bool) -> impl FnMut(u64, &mut d
     }
 }
 
-/// Sends a batch, with what the kernel is to be told of each; returns how many of it were sent.
+/// Sends a batch, each frame behind its header for the kernel; returns how many of it were sent.
 fn send_all(socket: &PacketSocket, batch: &[Pending]) -> io::Result<usize> {
     let mut parts = Vec::with_capacity(3 * batch.len());
     let mut ends = Vec::with_capacity(batch.len());

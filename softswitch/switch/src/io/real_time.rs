@@ -29,7 +29,7 @@ pub struct LoopSettings {
     pub real_time: bool,
 }
 
-/// Runs until it is told to stop.
+/// Runs until it has to stop.
 pub(super) fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, settings: LoopSettings) {
     let mut waiter = Waiter::default();
     let mut last_work = now_ns();

@@ -24,7 +24,7 @@ pub struct VirtualSettings {
     pub window_ns: u64,
 }
 
-/// Runs until it is told to stop.
+/// Runs until it has to stop.
 pub(super) fn run(
     mut data_path: DataPath,
     commands: &Receiver<Command>,

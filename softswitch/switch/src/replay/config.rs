@@ -206,8 +206,8 @@ pub struct GeneratorConfig {
     pub rate_bps: u64,
     /// Ethernet frame without FCS, 60 to 9,234 bytes.
     pub frame_bytes: u32,
-    /// Flows, told apart by source port, from 64,512 on by source address too; constant, Poisson and on/off take them in
-    /// turn.
+    /// Flows, each with a source port of its own, from 64,512 on with source addresses too; constant, Poisson and on/off take
+    /// them in turn.
     #[serde(default = "one_flow")]
     pub flows: u32,
     /// First source address.

@@ -285,7 +285,7 @@ impl Run {
     }
 }
 
-/// Packets by flow, in order; null where they are not told apart: none would be another answer.
+/// Packets by flow, in order; null where flows are not distinguished: none would be another answer.
 fn by_flow(found: Result<Vec<(u32, Drops)>, String>) -> Value {
     let Ok(mut flows) = found else {
         return Value::Null;
@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_that_are_not_told_apart_are_not_none() {
+    fn flows_that_are_not_distinguished_are_not_none() {
         let drops = Drops { packets: 2, bytes: 142 };
         let row = |flow: u32| json!({"flow": flow, "packets": 2, "bytes": 142});
         assert_eq!(by_flow(Ok(vec![(9, drops), (4, drops)])), json!([row(4), row(9)]));

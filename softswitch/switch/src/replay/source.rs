@@ -51,7 +51,7 @@ impl Frames {
         }
     }
 
-    /// The bytes of the frame that was told of last.
+    /// The bytes of the frame whose head came last.
     #[inline(always)]
     fn bytes(&self, head: &Head) -> &[u8] {
         match self {

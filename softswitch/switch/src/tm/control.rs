@@ -187,14 +187,14 @@ impl<P> TrafficManager<P> {
     }
 
     /// Packets of a queue by flow, in no order: what was dropped or doubled. Errors: no such port or priority in v1model;
-    /// more flows than are told apart.
+    /// more flows than are counted one by one.
     pub fn flows(&self, port: u16, priority: u8, cause: FlowCause) -> Result<Vec<(u32, Drops)>, String> {
         let slot = Self::slot(port, priority).ok_or_else(|| no_such_queue(port, priority))?;
         let Some(queue) = self.queues.get(usize::from(self.index[slot])) else {
             return Ok(Vec::new());
         };
         queue.flows(cause).all().ok_or_else(|| {
-            format!("port {port}, queue {priority}: packets of more than {MAX_DROPPED_FLOWS} flows, which are not told apart")
+            format!("port {port}, queue {priority}: packets of more than {MAX_DROPPED_FLOWS} flows, the most that are counted")
         })
     }
 

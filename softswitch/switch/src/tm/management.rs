@@ -1,4 +1,4 @@
-//! Queues that the program manages: what it is told of them, and when.
+//! Queues that the program manages: what it sees of them, and when.
 //!
 //! Three things make a law of queue management possible that decides as its RFC says. Egress runs before the link's time is spent:
 //! a packet that it drops costs none, and the next one comes at the same instant. The program's registers of the names in

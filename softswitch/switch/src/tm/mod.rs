@@ -173,7 +173,7 @@ impl<P> TrafficManager<P> {
         number
     }
 
-    /// What egress is told of the packet that started last; the timestamp is its start on the link, by the byte clock. It is
+    /// What egress sees of the packet that started last; the timestamp is its start on the link, by the byte clock. It is
     /// written where egress reads it: as a part of [`Dequeued`] it would be copied twice on its way there.
     #[inline]
     pub fn meta(&self) -> &EgressMeta {

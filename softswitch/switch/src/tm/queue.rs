@@ -23,11 +23,11 @@ pub struct Drops {
 #[derive(Debug, Default)]
 pub(super) struct ByFlow {
     known: HashMap<u32, Drops>,
-    /// A packet was left out: it was of one more flow than are told apart.
+    /// A packet was left out: it was of one more flow than are counted.
     overflown: bool,
 }
 
-/// Flows that the packets of a queue are told apart by, at most: some 50 MiB for each cause.
+/// Flows of a queue whose packets are counted one by one, at most: some 50 MiB for each cause.
 pub const MAX_DROPPED_FLOWS: usize = 1 << 20;
 
 impl ByFlow {
@@ -329,7 +329,7 @@ impl<P> Queue<P> {
         self.counters.flushed_bytes += u64::from(length);
     }
 
-    /// What egress is told of a packet that found nothing waiting and the link idle.
+    /// What egress sees of a packet that found nothing waiting and the link idle.
     #[inline(always)]
     pub fn arriving(&self, now_ns: u64, rid: u16) -> EgressMeta {
         EgressMeta {
@@ -504,7 +504,7 @@ impl<P> Queue<P> {
         self.judge();
     }
 
-    /// What the program is told of a managed queue.
+    /// What the program sees of a managed queue.
     pub fn state(&self) -> Option<QueueState> {
         let Management { index, .. } = self.management?;
         let heads = match &self.scheduler {
@@ -608,7 +608,7 @@ impl<P> Queue<P> {
         Some(queued)
     }
 
-    /// A packet that waits, by its position counted from the one to start next; not told of several queues.
+    /// A packet that waits, by its position counted from the one to start next; not known of several queues.
     #[inline]
     pub fn peek(&self, position: usize) -> Option<&Queued<P>> {
         self.fifo.get(position)

@@ -688,7 +688,7 @@ fn pool_bounds_what_is_held() {
 }
 
 #[test]
-fn drops_are_told_apart_by_so_many_flows_or_not_at_all() {
+fn drops_are_counted_of_so_many_flows_or_of_none() {
     let mut tm = TrafficManager::new(10);
     tm.configure(PORT, 0, Changes { limit_bytes: Some(1), ..Changes::default() }).expect("in range");
     let mut drop_of =
@@ -742,7 +742,7 @@ fn a_new_queue_has_the_delay_of_its_port() {
 
 /// A packet that waits keeps its replica id; telemetry's depths, delays and epochs stay within their fields.
 #[test]
-fn what_waited_is_told_to_egress() {
+fn egress_sees_what_waited() {
     let mut tm = TrafficManager::new(usize::MAX);
     let changes = Changes { rate: Some(Rate::Bps(1_000_000_000)), limit_packets: Some(0), ..Changes::default() };
     (0..0x1_0000).for_each(|_| assert!(tm.configure(PORT, 0, changes.clone()).is_ok()));
@@ -1022,7 +1022,7 @@ proptest! {
 }
 
 #[test]
-fn schedules_begin_when_they_are_told_to() {
+fn schedules_begin_when_they_are_asked_to() {
     let steps = || Schedule::Steps(Arc::new(Steps::new(vec![0], vec![8_000_000_000], None).expect("in order")));
     let schedule = Some(RateSchedule { schedule: steps(), epoch_ns: None });
     let delays = crate::line::DelaySteps::new(vec![0], vec![500], None).expect("in order");

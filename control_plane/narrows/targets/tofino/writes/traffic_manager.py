@@ -385,7 +385,7 @@ class TrafficManager:
             f"{self._whose(bottleneck)}{format_rate(shaping.asked_bps)} asked for, {shaping.realised_bps / 1000:.1f} "
             f"kbit/s made ({shaping.error:+.3%})",
             units={"max_rate": "kbit/s", "max_burst_size": "B"},
-            # A chip answers with what it made of the rate, the model with what it was told.
+            # A chip answers with what it made of the rate, the model with what was written.
             expect={
                 "max_rate": (shaping.rate_kbps, realised - 1, realised, realised + 1),
                 "max_burst_size": (shaping.burst_bytes, burst),
