@@ -132,7 +132,7 @@ def _capture(
 def _departures(shaper: Shaper, rate: int) -> dict[str, float]:
     with Network() as network, shaper(network, rate):
         path = network.directory / "capture.pcap"
-        # Nobody listens on the port; the kernel's answers must not pass the switch.
+        # The port is closed; the kernel's answers must not pass the switch.
         set_sysctls(network.namespace(RECEIVER), {"net.ipv4.icmp_ratelimit": "1000000"})
         with capturing(network, RECEIVER, path):
             packets = OVERLOAD * rate / 8 / FRAME_BYTES

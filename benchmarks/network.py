@@ -89,7 +89,7 @@ class Network:
     @contextmanager
     def tcp_server(self, host: str = RECEIVER) -> Iterator[None]:
         """An iperf3 server that accepts while the block runs."""
-        # Without reports in between: nobody reads what it prints, and many flows would fill the pipe.
+        # Without reports in between: what it prints is not read, and many flows would fill the pipe.
         words = "iperf3 --server --port 5201 --interval 0 --forceflush"
         process = self.start(host, *words.split(), stdout=subprocess.PIPE)
         assert process.stdout is not None

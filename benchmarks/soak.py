@@ -244,7 +244,7 @@ def balances(found: Soak) -> list[Balance]:
                       sum_of_flows=arrived, queue=queue.enqueued_packets + queue.dropped_packets),
         Balance.equal("departures", sum_of_flows=departed, queue=queue.dequeued_packets,
                       from_port_2=ports[2].tx_packets, at_the_receiver=found.interfaces[RECEIVER][0]),
-        Balance.equal("way back", of_the_receiver=found.interfaces[RECEIVER][1], at_port_2=ports[2].rx_packets,
+        Balance.equal("reverse path", of_the_receiver=found.interfaces[RECEIVER][1], at_port_2=ports[2].rx_packets,
                       from_port_1=ports[1].tx_packets, at_the_sender=found.interfaces[SENDER][0]),
         Balance.equal("frames discarded elsewhere", expected=0, found=sum(
             (discards.no_pipeline, discards.ingress, discards.egress, discards.absent_port, discards.clones,

@@ -95,7 +95,7 @@ def _narrows(network: Network, rate: int) -> Iterator[tuple[str, str]]:
     setting = pb.ConfigureRequest(
         port=2, queue=0, rate_bps=rate, limit_bytes=rate // 80, limit_packets=0, delay_ns=delay_ns
     )  # fmt: skip
-    # Port 1 is the sender's here, whose way back nothing takes; reports leave by port 3.
+    # Port 1 is the sender's here, whose reverse path carries nothing; reports leave by port 3.
     back = pb.ConfigureRequest(port=1, queue=0, delay_ns=delay_ns)
     with softswitch(network, setting, back, options=settings(plan).arguments(PORTS)):
         yield RECEIVER, "eth0"

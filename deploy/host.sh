@@ -200,7 +200,7 @@ make_pair() {
     ip link set dev "$1" up
 }
 
-# One interrupt a CPU of the NIC's own NUMA node (or of $interrupts), and nobody who moves them during a run.
+# One interrupt a CPU of the NIC's own NUMA node (or of $interrupts), and no daemon that moves them during a run.
 set_interrupts() {
     device=/sys/class/net/$interface/device
     [ -d "$device/msi_irqs" ] || return 0
@@ -333,7 +333,7 @@ set_ethtool() {
     done
 }
 
-# What 25-100 Gbit/s take: packets are handed up at once and evenly, nobody pauses the link, no processor sleeps.
+# What 25-100 Gbit/s take: packets are handed up at once and evenly, no pause frames, no processor sleeps.
 set_fast_nic() {
     # Adaptive moderation would have its own way with what is set after it.
     set_ethtool -c -C adaptive-rx off 'Adaptive RX' rx-usecs 8 rx-usecs tx-usecs 8 tx-usecs
@@ -603,7 +603,7 @@ describe() {
 action=$1
 interface=$2
 shift 2
-case $interface in *[!A-Za-z0-9._@-]* | '') fail "'$interface' is no interface name" ;; esac
+case $interface in *[!A-Za-z0-9._@-]* | '') fail "'$interface' is not an interface name" ;; esac
 FILES=$STATE/$interface.files
 case $action in
 apply)

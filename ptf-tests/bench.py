@@ -220,7 +220,7 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         for port in self.profile.tester_ports:
             found = self.plane.poll(device_number=0, port_number=port, timeout=0)
             if found.packet is not None:
-                self.fail(f"port {port} sent a frame that nobody expected: {found.packet.hex()}")
+                self.fail(f"port {port} sent an unexpected frame: {found.packet.hex()}")
 
     def carried(self, frames: Iterable[bytes]) -> list[bytes]:
         """Those of some frames that are long enough for the target's links."""

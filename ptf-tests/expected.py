@@ -108,7 +108,7 @@ class FlowHash(Protocol):
         """Index of a flow's registers and counters."""
 
     def signature(self, bottleneck: int, identity: Identity) -> int:
-        """Second hash of a flow; never 0, which means that nobody owns an index."""
+        """Second hash of a flow; never 0, which means that no flow owns an index."""
 
 
 class V1modelHash:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wires of a test run: a network namespace of its own in which every switch port has a veth pair to the tester."""
+"""The links of a test run: a network namespace of its own in which every switch port has a veth pair to the tester."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def built(name: str, tester_ports: Sequence[int], cables: Sequence[tuple[int, in
     with links.namespace(f"{PREFIX}{os.getpid()}-{name}") as namespace:
         switch = {port: f"switch{port}" for port in (*tester_ports, *(port for cable in cables for port in cable))}
         tester = {port: f"tester{port}" for port in tester_ports}
-        wires = [(switch[port], tester[port]) for port in tester_ports]
-        wires += [(switch[one], switch[other]) for one, other in cables]
-        for one_end, other_end in wires:
+        pairs = [(switch[port], tester[port]) for port in tester_ports]
+        pairs += [(switch[one], switch[other]) for one, other in cables]
+        for one_end, other_end in pairs:
             links.add_cable(links.End(namespace, one_end), links.End(namespace, other_end), MTU)
             for end in (one_end, other_end):
                 # Tags belong to the frame.

@@ -93,8 +93,8 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
     """
     outcomes = folder / "outcomes.jsonl"
     outcomes.touch()
-    with target.wires() as wires:
-        running = target.start(wires.namespace, wires.switch, folder, settings.seed)
+    with target.links() as links:
+        running = target.start(links.namespace, links.switch, folder, settings.seed)
         try:
             parameters = {
                 "target": target.name,
@@ -106,12 +106,12 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
                 folder,
                 *("--qlen", str(FRAMES_KEPT), "--socket-recv-size", str(LARGEST_FRAME_BYTES)),
                 *("--test-params", ";".join(f"{k}={v!r}" for k, v in parameters.items())),
-                *(option for port, name in wires.tester.items() for option in ("--interface", f"{port}@{name}")),
+                *(option for port, name in links.tester.items() for option in ("--interface", f"{port}@{name}")),
                 *(["--failfast"] if settings.failfast else []),
                 *settings.cases,
             )
             environment = {**os.environ, "PYTHONPATH": str(HERE)}
-            with subprocess.Popen(inside(wires.namespace, command), env=environment, start_new_session=True) as suite:
+            with subprocess.Popen(inside(links.namespace, command), env=environment, start_new_session=True) as suite:
                 try:
                     suite.wait()
                 finally:

@@ -112,15 +112,15 @@ def running(targets: Iterable[Target], compiled: Path, seed: int) -> Iterator[Tw
         stack.callback(plane.kill)
         switches = []
         for device, target in enumerate(targets):
-            wires = stack.enter_context(target.wires())
+            links = stack.enter_context(target.links())
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=lab.PREFIX)))
-            process = target.start(wires.namespace, wires.switch, folder, seed)
+            process = target.start(links.namespace, links.switch, folder, seed)
             stack.callback(process.stop)
-            assert wires.namespace is not None
-            with inside(wires.namespace):
+            assert links.namespace is not None
+            with inside(links.namespace):
                 switch = target.connect(process.parameters, compiled)
                 stack.callback(switch.close)
-                for port, name in wires.tester.items():
+                for port, name in links.tester.items():
                     plane.port_add(name, device, port)
             switches.append(switch)
         yield Twins(switches, plane)

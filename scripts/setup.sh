@@ -118,7 +118,7 @@ fi
 packages=
 if [ ${#missing[@]} -gt 0 ]; then
     mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
-    # It may have to ask for a password, which nobody would see among what the compiler says.
+    # It may have to ask for a password, which would be lost among what the compiler says.
     [ "$(id -u)" = 0 ] || ! command -v sudo >/dev/null || sudo -v
     install_packages "${missing[@]}" &
     packages=$!
@@ -175,7 +175,7 @@ rm -f "$ready"
     install_python_packages
 } &
 installation=$!
-# Nobody interrupts apt in the middle.
+# An interruption does not reach apt in the middle.
 trap 'kill "$installation" 2>/dev/null || true; [ -z "$packages" ] || wait "$packages" || true' EXIT
 if [ -n "$compiling" ]; then
     # cargo builds what changed and nothing else.

@@ -317,8 +317,8 @@ class RunData:
     def switch_rtt(self, flow: int) -> pd.DataFrame:
         """RTT between switch and receiver of a flow, queue included, measured at the switch: time_s, rtt_s, method.
 
-        Needs reports of the reverse direction as well (a second bottleneck on the way back); without them the frame is
-        empty. TCP timestamps are used where the flow carries them, else sequence and acknowledgement numbers.
+        Needs reports of the reverse path as well (a second bottleneck there); without them the frame is empty. TCP
+        timestamps are used where the flow carries them, else sequence and acknowledgement numbers.
         """
         forward, backward = self._both_directions(flow)
         data = forward[forward["payload_bytes"] > 0]

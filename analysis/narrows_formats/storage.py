@@ -15,7 +15,7 @@ from typing import IO, Any
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A new file, open for writing, that takes the name ``path`` when the block ends well, else goes.
 
-    Its own name cannot be foreseen and nothing that exists is opened, so that whoever else may write into the
+    Its own name cannot be predicted and nothing that exists is opened, so that whoever else may write into the
     directory cannot lead the writer, who may be root, to another file. A link at ``path`` is replaced, not followed.
 
     Raises:

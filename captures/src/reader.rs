@@ -15,7 +15,7 @@ const BUFFER_BYTES: usize = 2 << 20;
 pub enum ReadError {
     /// Reading failed.
     Io(io::Error),
-    /// It is no capture, or damaged: how and where.
+    /// It is not a capture, or damaged: how and where.
     Format(String),
 }
 

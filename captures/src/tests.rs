@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was written is read; what is no capture is refused; timestamps, byte orders and link types are understood.
+//! What was written is read; what is not a capture is refused; timestamps, byte orders and link types are understood.
 
 use proptest::prelude::*;
 
@@ -196,7 +196,7 @@ fn reading_goes_on_behind_the_frame_at_which_it_was_stopped() {
     assert_eq!(seen, [0, 1, 2]);
 }
 
-/// Timestamps in a unit that is no power, and frames of other link types: they are handed out as such.
+/// Timestamps in a unit that is not a power, and frames of other link types: they are handed out as such.
 #[test]
 fn what_only_the_reader_can_judge_is_left_to_it() {
     let section = block(0x0a0d_0d0a, &[0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);

@@ -18,9 +18,9 @@ fuzz_target!(|bytes: &[u8]| {
     let mut twins = Twins::new(Arc::clone(&PROGRAM));
     configure(&mut twins);
     for (front, frame) in frames(bytes) {
-        let (meta, ahead, port) = circumstances(*front);
+        let (meta, preparation, port) = circumstances(*front);
         if !frame.is_empty() {
-            twins.pass(frame, port, &meta, ahead);
+            twins.pass(frame, port, &meta, preparation);
         }
     }
 });

@@ -100,8 +100,8 @@ fuzz_target!(|case: Case| {
                 fill(pipeline, &[case.value, u128::MAX]);
             }
             for (front, frame) in case.packets.iter().take(MOST) {
-                let (meta, ahead, port) = circumstances(*front);
-                twins.pass(frame, port, &meta, ahead);
+                let (meta, preparation, port) = circumstances(*front);
+                twins.pass(frame, port, &meta, preparation);
             }
         }
     }

@@ -2,17 +2,17 @@
 //! What targets share: a program as native code and interpreted, from the pipeline's tests, and cutting bytes into frames.
 #![allow(dead_code)]
 
-#[path = "../../softswitch/pipeline/tests/native/ahead.rs"]
-pub mod ahead;
 #[path = "../../softswitch/pipeline/tests/common/mod.rs"]
 pub mod common;
+#[path = "../../softswitch/pipeline/tests/native/preparation.rs"]
+pub mod preparation;
 #[path = "../../softswitch/pipeline/tests/native/traffic.rs"]
 pub mod traffic;
 #[path = "../../softswitch/pipeline/tests/native/twins.rs"]
 pub mod twins;
 
-use ahead::Ahead;
 use narrows_pipeline::EgressMeta;
+use preparation::Preparation;
 
 /// Cuts bytes into frames: each has `N` bytes of something else in front, then its length in one byte.
 pub fn frames<const N: usize>(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8; N], &[u8])> {
@@ -27,17 +27,17 @@ pub fn frames<const N: usize>(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8; N
 
 /// What a queue measured, what came between a packet and its announcement, and the port, from eight bytes.
 #[must_use]
-pub fn circumstances(bytes: [u8; 8]) -> (EgressMeta, Ahead, u16) {
+pub fn circumstances(bytes: [u8; 8]) -> (EgressMeta, Preparation, u16) {
     let word = u64::from_le_bytes(bytes);
-    let ahead = match bytes[0] >> 4 {
-        0..8 => Ahead::AsItComes,
-        8 => Ahead::Nothing,
-        9 => Ahead::OtherPort,
-        10 => Ahead::OtherTime,
-        11 => Ahead::OtherBytes,
-        12 => Ahead::TableChange,
-        13 => Ahead::Departure,
-        _ => Ahead::Others(1 + bytes[0] % 6),
+    let preparation = match bytes[0] >> 4 {
+        0..8 => Preparation::AsItComes,
+        8 => Preparation::Nothing,
+        9 => Preparation::OtherPort,
+        10 => Preparation::OtherTime,
+        11 => Preparation::OtherBytes,
+        12 => Preparation::TableChange,
+        13 => Preparation::Departure,
+        _ => Preparation::Others(1 + bytes[0] % 6),
     };
     let half = (word >> 32) as u32;
     let meta = EgressMeta {
@@ -54,5 +54,5 @@ pub fn circumstances(bytes: [u8; 8]) -> (EgressMeta, Ahead, u16) {
         queue_delay: word >> (16 + bytes[2] % 48),
         epoch: u16::from(bytes[3]),
     };
-    (meta, ahead, u16::from(bytes[0] % 4))
+    (meta, preparation, u16::from(bytes[0] % 4))
 }

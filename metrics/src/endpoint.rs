@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Until the next connection is taken after one could not be: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket on which nobody is served yet.
+/// A socket on which no client is served yet.
 pub struct Endpoint {
     listener: Listener,
 }
@@ -49,7 +49,7 @@ impl Endpoint {
         let listener = match address {
             Address::Unix(path) => {
                 let listener = UnixListener::bind(path)?;
-                // Until then nobody is accepted.
+                // Until then no client is accepted.
                 std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
                 listener.set_nonblocking(true)?;
                 Listener::Unix(listener)
@@ -175,7 +175,7 @@ mod tests {
             async move { format!("asked {number}\n") }
         };
         endpoint.serve(text).expect("served");
-        // Someone who connects and says nothing holds up nobody.
+        // A client that connects and says nothing does not hold up others.
         let _silent = UnixStream::connect(&path).expect("connected");
         for number in 0..3 {
             let answer = ask(&path, "GET /metrics");

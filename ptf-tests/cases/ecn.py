@@ -133,7 +133,7 @@ class NotIpIsNotMarked(EcnTest):
 
 
 class OffMarksNothing(BottleneckTest):
-    """Without a threshold, and on wires, nobody is marked, not even in a queue."""
+    """Without a threshold, and on passthrough ports, no packet is marked, not even in a queue."""
 
     def runTest(self) -> None:
         frame = frames.ipv4(size=SIZE, ecn=ECT_0)

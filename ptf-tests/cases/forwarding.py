@@ -38,7 +38,7 @@ class WireByPort(BottleneckTest):
 
 
 class DiscardUnconnected(BottleneckTest):
-    """What nobody connected goes nowhere and is nobody's flow."""
+    """What comes in at a port without an entry is discarded and belongs to no flow."""
 
     def runTest(self) -> None:
         self.connect(1, 2)

@@ -221,7 +221,7 @@ class PipesHaveNoIndexInCommon(IdentityTest):
 
 
 class NewFlowsAreLearned(BottleneckTest):
-    """One digest for each new flow, with its 5-tuple; none for known flows, for collisions, and for wires."""
+    """One digest for each new flow, with its 5-tuple; none for known flows, collisions, and passthrough ports."""
 
     def runTest(self) -> None:
         self.switch.control.enable_digest("new_flow_t")

@@ -110,7 +110,7 @@ class SmallestLossRate(LossTest):
 
 
 class LossOfOneBottleneckOnly(BottleneckTest):
-    """The loss of one bottleneck touches neither another one nor wires."""
+    """The loss of one bottleneck touches neither another one nor passthrough ports."""
 
     def runTest(self) -> None:
         self.connect(1, 2, bottleneck=1)

@@ -211,7 +211,7 @@ class Target(Protocol):
     def missing(self) -> str | None:
         """Why this machine cannot run the target, or None."""
 
-    def wires(self) -> AbstractContextManager[Lab]:
+    def links(self) -> AbstractContextManager[Lab]:
         """The interfaces of switch and tester, made for the run and removed at its end.
 
         Raises:
@@ -255,7 +255,7 @@ def byte_by_byte(frame_bytes: int) -> int:
     return frame_bytes
 
 
-def namespace_wires(name: str, profile: Profile, cables: Sequence[tuple[int, int]] = ()) -> AbstractContextManager[Lab]:
+def namespace_links(name: str, profile: Profile, cables: Sequence[tuple[int, int]] = ()) -> AbstractContextManager[Lab]:
     """A namespace with a veth pair for every port of the tester, and ``cables`` between ports of the switch."""
     return lab.built(name, profile.tester_ports, cables)
 

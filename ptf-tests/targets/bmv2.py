@@ -23,7 +23,7 @@ from targets.base import (
     Parameters,
     Profile,
     Result,
-    namespace_wires,
+    namespace_links,
     one_by_one,
 )
 
@@ -109,9 +109,9 @@ class Bmv2Target:
         """Why this machine cannot run it."""
         return simple_switch.missing()
 
-    def wires(self) -> AbstractContextManager[Lab]:
+    def links(self) -> AbstractContextManager[Lab]:
         """A namespace in which a cable from the switch to itself is its loopback port."""
-        return namespace_wires(self.name, self.profile, (LOOPBACK,))
+        return namespace_links(self.name, self.profile, (LOOPBACK,))
 
     def start(self, namespace: str | None, interfaces: Mapping[int, str], directory: Path, seed: int) -> Child:
         """Start it; its random numbers take no seed.

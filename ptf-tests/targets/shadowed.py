@@ -25,7 +25,7 @@ from narrows.targets.tofino.chip.model import CHIPS
 from p4runtime import Entry
 from processes import Child, inside
 
-from targets.base import Ability, Control, Parameters, Profile, Result, Switch, namespace_wires
+from targets.base import Ability, Control, Parameters, Profile, Result, Switch, namespace_links
 from targets.soft import Softswitch, SoftTarget
 from targets.tofino import MODEL_PORTS, PROGRAM, connect_switch, port_parameter
 from targets.tofino_switch import TofinoSwitch
@@ -262,9 +262,9 @@ class ShadowedTarget:
         """Nothing of it comes from elsewhere."""
         return None
 
-    def wires(self) -> AbstractContextManager[Lab]:
+    def links(self) -> AbstractContextManager[Lab]:
         """The softswitch's."""
-        return namespace_wires(self.name, self.profile)
+        return namespace_links(self.name, self.profile)
 
     def start(self, namespace: str | None, interfaces: Mapping[int, str], directory: Path, seed: int) -> Shadowed:
         """Start all.

@@ -23,7 +23,7 @@ from targets.base import (
     Profile,
     Result,
     byte_by_byte,
-    namespace_wires,
+    namespace_links,
 )
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ class Softswitch(OneControl[Client]):
         for name, value in settings.items():
             setattr(request, name, value)
         answer = self._call(request, timeout=TIMEOUT_S)
-        # Reports have 16 bits for it, and 0 says that nobody counts settings.
+        # Reports have 16 bits for it, and 0 says that settings are not counted.
         self._epochs[port, queue] = (answer.epoch - 1) % 0xFFFF + 1
 
     def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
@@ -146,9 +146,9 @@ class SoftTarget:
         """The switch is part of the project: where it is not built, that is a failure and not a reason to skip."""
         return None
 
-    def wires(self) -> AbstractContextManager[Lab]:
+    def links(self) -> AbstractContextManager[Lab]:
         """A namespace without cables: the switch has loopback ports of its own."""
-        return namespace_wires(self.name, self.profile)
+        return namespace_links(self.name, self.profile)
 
     def start(self, namespace: str | None, interfaces: Mapping[int, str], directory: Path, seed: int) -> Child:
         """Start it.

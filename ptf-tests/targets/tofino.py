@@ -17,7 +17,7 @@ from narrows.targets.tofino.bfrt.values import Data
 from narrows.targets.tofino.chip.model import TOFINO1
 from narrows.targets.tofino.testbed.inventory import FEC
 
-from targets.base import Parameters, namespace_wires
+from targets.base import Parameters, namespace_links
 from targets.tofino_model import Model, missing_programs
 from targets.tofino_switch import LOOPBACK, PORTS, TofinoSwitch, chip_of, tofino_profile
 
@@ -118,7 +118,7 @@ class TofinoTarget:
         return "no testbed is given (--testbed FILE)" if self._path is None else None
 
     @contextlib.contextmanager
-    def wires(self) -> Iterator[Lab]:
+    def links(self) -> Iterator[Lab]:
         """The tester's interfaces as they are.
 
         Raises:
@@ -166,9 +166,9 @@ class TofinoModelTarget:
         """Why this machine cannot run it."""
         return _NO_CLIENT if importlib.util.find_spec("bfrt_grpc") is None else missing_programs()
 
-    def wires(self) -> AbstractContextManager[Lab]:
+    def links(self) -> AbstractContextManager[Lab]:
         """A namespace in which a cable from the switch to itself is its loopback port."""
-        return namespace_wires(self.name, self.profile, (LOOPBACK,))
+        return namespace_links(self.name, self.profile, (LOOPBACK,))
 
     def start(self, namespace: str | None, interfaces: Mapping[int, str], directory: Path, seed: int) -> Model:
         """Compile the program, and start model and driver.

@@ -87,7 +87,7 @@ class Model:
         """Compile the program for ``chip`` and start both; ``interfaces`` by dev_port.
 
         Raises:
-            RuntimeError: the program does not compile, or one of both did not come up.
+            RuntimeError: the program does not compile, or one of the two did not come up.
         """
         install = os.environ["SDE_INSTALL"]
         out = directory / "program"

@@ -171,7 +171,7 @@ def test_waits_of_minutes_are_whole(tmp_path: Path) -> None:
 
 
 def test_reports_of_before_version_2_are_read(tmp_path: Path) -> None:
-    """They have no columns of queue management, and 32 bits of delay, the highest of which is no sign."""
+    """They have no columns of queue management, and 32 bits of delay, the highest of which is an ordinary value."""
     run_dir = tmp_path / "run"
     truth = synthetic.write_run(run_dir, synthetic.two_flows(5.0), files=1)
     summary = analyze_run(run_dir)

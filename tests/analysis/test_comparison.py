@@ -183,7 +183,7 @@ def test_runs_of_a_single_flow(tmp_path: Path) -> None:
     differences = compare(*(read_side(tmp_path / name) for name in windows))
     queue = found(differences, "queue_delay_mean_s")
     assert queue.first.count > 4 and queue.difference.mean > 0
-    # One flow has all of what is sent, and nobody to be fair to.
+    # One flow has all of what is sent, and no other flow to be fair to.
     assert {one.place.quantity.column for one in differences}.isdisjoint({"share", "jain_index"})
 
 

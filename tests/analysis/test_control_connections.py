@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections by which iperf3 speaks about its flows are not flows."""
+"""iperf3's control connections are not flows."""
 
 from __future__ import annotations
 

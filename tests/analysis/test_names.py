@@ -87,7 +87,7 @@ def test_connections_that_an_older_version_gave_one_name_are_distinguished(four:
     changed(run_dir, shared)
     assert read_run(run_dir).flow_names == ["bulk-1", "web-1.1", "web-1.2", "web-1.3"]
     changed(run_dir, lambda record: [flow.update(name="a-1", connection=None) for flow in record["flows"]])
-    with pytest.raises(AnalysisError, match=r"run\.json: flows: has two flows named 'a-1'; allowed: one name a flow"):
+    with pytest.raises(AnalysisError, match=r"run\.json: flows: has two flows named 'a-1'; allowed: one name per flow"):
         read_run(run_dir)
 
 

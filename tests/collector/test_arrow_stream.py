@@ -107,7 +107,7 @@ def test_a_receiver_that_goes_away_costs_no_report(capture: Path, tmp_path: Path
     assert account(tmp_path / "out")["rows"] == REPORTS
 
 
-def test_nobody_who_listens_is_an_error(capture: Path, tmp_path: Path) -> None:
+def test_an_address_without_a_listener_is_an_error(capture: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     result = collector("collect", "--pipe", tmp_path / "pipe", "--out", tmp_path / "out", "--arrow", address)

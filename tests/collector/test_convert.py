@@ -216,6 +216,6 @@ def test_what_comes_through_a_pipe_is_what_a_file_gives(capture: Path, tmp_path:
 
 def test_a_file_is_no_pipe(capture: Path, tmp_path: Path) -> None:
     result = collector("collect", "--pipe", capture, "--out", tmp_path / "t")
-    assert (result.returncode, result.stderr) == (2, f"error: {capture}: it is no pipe\n")
+    assert (result.returncode, result.stderr) == (2, f"error: {capture}: it is not a pipe\n")
     result = collector("collect", "--out", tmp_path / "t")
     assert result.returncode == 2 and "--interface" in result.stderr

@@ -60,7 +60,7 @@ def test_links_are_neither_followed_nor_given_away(tmp_path: Path) -> None:
     assert owner(secret) == 0
 
 
-def test_results_in_the_making_are_nobody_elses(tmp_path: Path) -> None:
+def test_results_in_the_making_are_out_of_other_users_reach(tmp_path: Path) -> None:
     """Until they are whole only root can write where root writes; then they are the user's as any directory of his."""
     results = RunDirectory(tmp_path / "new" / "result", "abc")
     results.create(EXPERIMENT)
@@ -81,7 +81,7 @@ def test_results_in_the_making_cannot_be_swapped(tmp_path: Path, depth: int) -> 
     parent.mkdir(parents=True, exist_ok=True)
     for directory in {home, parent}:
         os.chown(directory, USER, USER)
-    # All above is open to nobody, as /home is.
+    # All above is open to no other user, as /home is.
     for directory in (tmp_path, *tmp_path.parents):
         if directory.stat().st_mode & 0o001 == 0:
             directory.chmod(directory.stat().st_mode | 0o011)

@@ -97,7 +97,7 @@ def test_another_program_is_refused_by_name() -> None:
 
 
 def test_the_way_back_is_reported_if_asked_for() -> None:
-    """Under an index of its own, unmarked, unsampled, in the queue that nobody limits; the bottleneck is as ever."""
+    """Under an index of its own, unmarked, unsampled, in the queue that is not limited; the bottleneck is as ever."""
     device_config, p4info = compiled_program("v1model")
     schema = P4Schema(p4info, device_config)
     data = {

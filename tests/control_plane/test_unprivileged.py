@@ -64,7 +64,7 @@ if __name__ == "__main__":
 
 
 def test_scripts_run_as_nobody_wherever_they_are(tmp_path: Path) -> None:
-    """Its own files are out of nobody's reach, as a checkout in /root is, and so are others' files."""
+    """That user reaches neither the script's files, as those of a checkout in /root, nor others'."""
     tmp_path.chmod(0o700)
     script, secret = tmp_path / "script.py", tmp_path / "secret"
     script.write_text(SCRIPT)

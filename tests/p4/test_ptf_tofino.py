@@ -245,7 +245,7 @@ def test_a_testbed_is_read_and_its_ports_are_added(tmp_path: Path, fake: FakeSwi
     testbed = LabFile(path)
     assert testbed.interfaces == {port: f"eth{port}" for port in range(1, 10)}
     target = TofinoTarget(path)
-    with target.wires() as lab:
+    with target.links() as lab:
         assert lab.namespace is None and lab.tester == testbed.interfaces
     running = target.start(None, {}, tmp_path, 1)
     assert set(fake.tm.ports) == set(MODEL_PORTS.values())

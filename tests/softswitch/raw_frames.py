@@ -61,7 +61,7 @@ def receive(raw: socket.socket, count: int, *, at_most_s: float = 20.0) -> list[
 
 
 def waiting(raw: socket.socket) -> list[bytes]:
-    """What has arrived and nobody has read."""
+    """What has arrived and has not been read."""
     return receive(raw, 1 << 30, at_most_s=0.2)
 
 
@@ -71,7 +71,7 @@ def report_field(report: bytes, at: int, octets: int) -> int:
 
 
 def stuck_interface(namespace: str, name: str) -> int:
-    """A tap interface that nobody reads: it is full after some frames. The file descriptor that keeps it."""
+    """A tap interface that is not read: it is full after some frames. The file descriptor that keeps it."""
 
     def opened() -> int:
         handle = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)

@@ -399,7 +399,7 @@ def test_clone_sessions(client: Client, probe: Prober) -> None:
 def test_digests(client: Client, probe: Prober) -> None:
     """Lists come by size and by age, without duplicates; what is not acknowledged is not sent again until then."""
     second = 1_000_000_000
-    # Nobody wants this one; its record reaches the control side a little after its frame has left.
+    # No client wants this one; its record reaches the control side a little after its frame has left.
     probe.ask(LEARN, exact=1, lpm=1)
     time.sleep(1)
     client.digest(kind="insert", name=LEARNED, size=2, wait_ns=60 * second, ack_ns=60 * second)

@@ -111,7 +111,7 @@ def test_a_worker_of_another_version_is_refused() -> None:
 
 
 @pytest.mark.long
-def test_nobody_at_the_address() -> None:
+def test_no_scheduler_at_the_address() -> None:
     with pytest.raises(InputError, match=r"--cluster 127\.0\.0\.1:1: .*allowed: HOST:PORT"):
         Cluster("127.0.0.1:1")
 

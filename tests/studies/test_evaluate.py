@@ -91,7 +91,7 @@ WORST = Extreme(pick=Pick("m"), over=BUFFER, at="0.5bdp", kind="greatest", ends=
         (HALF, along(b0_5=0.05, b1=0.11), "differs"),
         (HALF, along(b1=0.11), "not run here"),
         (HALF, [point(None, buffer="0.5bdp")], "undecided"),
-        # It was looked for and is not there, or nobody has looked.
+        # It was looked for and is not there, or it was not looked for.
         (PERIOD, [point(None, buffer="0.5bdp")], "differs"),
         (PERIOD, [point(20, buffer="0.5bdp")], "agrees"),
         (PERIOD, along(b1=20), "not run here"),
@@ -338,7 +338,7 @@ def test_repetitions_without_the_measure_count() -> None:
     # Two of three have it: that is not what is published, nor its contrary.
     assert judged(PERIOD, [have, have, lack]).verdict == "undecided"
     assert judged(PERIOD, [have, have, lack]).ours == "20 (+-0, n=2, 1 without it)"
-    # Nobody can say of one run that there is none.
+    # One run does not show that there is none.
     assert judged(PERIOD, [lack]).verdict == "undecided"
     assert judged(PERIOD, [lack, lack]).verdict == "differs"
     # Where absence says nothing, it leaves open.

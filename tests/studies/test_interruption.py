@@ -114,7 +114,7 @@ def test_what_was_interrupted_and_killed_goes_on(place: Path, kind: str) -> None
     assert f"{FIRST}: " not in command.said and "1 complete already" in command.said
     command.process.kill()
     command.process.wait(10)
-    # Nobody was left to clean up.
+    # No process was left to clean up.
     assert left_of(state) != []
     assert not second.exists()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed pages are what the code makes of the committed results; nobody has typed in a verdict."""
+"""The committed pages are what the code makes of the committed results; no verdict is typed in by hand."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_every_claim_has_its_place_and_is_no_quotation(study: Study) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_the_committed_results_are_of_experiments_that_there_are(study: Study) -> None:
-    """A point of settings that no longer exist is judged by nobody's rule."""
+    """A point of settings that no longer exist is judged by no rule."""
     for variant, quick in (("quick", True), ("full", False)):
         path = results_path(study, variant, DOCS)
         if path.exists():

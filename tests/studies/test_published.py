@@ -388,7 +388,7 @@ def test_hurtig_is_flat_within_a_tenth(times: dict[str, float], expected: str) -
     [
         # (mean, standard deviation) of the completion times
         ((4.0, 2.4), (2.0, 0.8), "agrees"),
-        # A greater deviation of times that are longer in the same measure is no greater variability.
+        # A greater deviation of times that are longer in the same measure is not a greater variability.
         ((4.0, 2.0), (2.0, 1.1), "differs"),
         ((4.0, 1.2), (2.0, 1.0), "differs"),
     ],
@@ -700,5 +700,5 @@ def test_zeynali_flow_sizes() -> None:
         "not run here"
     )
     ids = [statement.id for figure in STUDIES["zeynali2024"].figures for statement in figure.statements]
-    # Nobody says that BBRv1 is faster in every size class.
+    # The study does not say that BBRv1 is faster in every size class.
     assert not any(one.startswith("v1-every-size") for one in ids)

@@ -202,7 +202,7 @@ def test_a_broken_call_is_a_lost_connection(own: Client, switch: FakeSwitch) -> 
         own.write(Operation.INSERT, own.schema.table("$PORT"), {"$DEV_PORT": 1}, PORT)
 
 
-def test_nobody_there() -> None:
+def test_no_switch_there() -> None:
     with pytest.raises(ConnectionLost, match=r"switch 127\.0\.0\.1:1: "):
         connect(Endpoint("127.0.0.1:1", PROGRAM, timeout_s=3), prefer=("own",))
 

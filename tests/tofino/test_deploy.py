@@ -248,7 +248,7 @@ def test_a_fast_nic_and_its_processors_are_set_and_put_back(tmp_path: Path) -> N
     shown, called = applied_and_restored(tmp_path, f"{NIC}{CPU}", "mtu=9000 nic=fast", show)
     assert shown == ["performance 0 1 ", "powersave 0 0 "]
     changes = [line for line in called if line.startswith(("ethtool -C", "ethtool -A"))]
-    # What the NIC does not have is left alone; what is set already as well.
+    # What the NIC does not have is skipped; what is set already as well.
     assert changes == [
         "ethtool -C ens1f0 adaptive-rx off", "ethtool -C ens1f0 rx-usecs 8",
         "ethtool -A ens1f0 rx off", "ethtool -A ens1f0 tx off",

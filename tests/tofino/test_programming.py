@@ -316,7 +316,7 @@ def test_reports_that_the_collector_does_not_hold_are_refused_with_the_numbers()
         plan(both, small)
     assert bound_plan(small).collector.rings == 4
     del data["collector"]["reports_s"]
-    assert plan(experiment, Inventory.model_validate(data)), "nobody knows what it holds"
+    assert plan(experiment, Inventory.model_validate(data)), "what it holds is unknown"
 
 
 def flow_group(**settings: str) -> FlowGroup:
@@ -337,7 +337,7 @@ def test_the_sampling_that_the_collector_holds_is_chosen() -> None:
 
     assert [chosen(rate) for rate in ("1Gbit", "10Gbit", "13Gbit", "50Gbit", "95Gbit")] == [1, 1, 2, 8, 8]
     assert chosen("95Gbit", mtu=9000) == 2
-    # What nobody has measured does not bound it, but the collector's port does: 7.8 million reports of 200 B a second.
+    # What was not measured does not bound it, but the collector's port does: 7.8 million reports of 200 B a second.
     assert chosen("95Gbit", None) == 2
     # As much in connections of 1,000 B: a frame of data and three of the connection's own, 316 B on average.
     short = flow_group(size="1000B")

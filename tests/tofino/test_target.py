@@ -156,7 +156,7 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o077 == 0
 
 
-def test_a_collector_that_nobody_has_measured_is_reported(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
+def test_a_collector_that_was_not_measured_is_reported(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     data = make_inventory(switch.chip, switch.address, client=kind).model_dump()
 
     async def notes() -> list[str]:

@@ -37,7 +37,7 @@ def through(tmp_path: Path, other: str) -> tuple[dict[str, Any], pd.DataFrame]:
 
 
 def share(settled: pd.DataFrame, low: bool) -> float:
-    """Part of the link that went to one of both queues."""
+    """Part of the link that went to one of the two queues."""
     mine = settled["packet_bytes"][settled["ecn"].isin(LOW_LATENCY) == low]
     return float(mine.sum() * 8 / (20e6 * (10 - SETTLED_S)))
 

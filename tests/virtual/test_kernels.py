@@ -43,7 +43,7 @@ def test_a_kernel_without_virtual_time_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no User-Mode Linux kernel"):
+    with pytest.raises(InputError, match="is not a User-Mode Linux kernel"):
         kernels.find(str(program(tmp_path / "linux", "hello")))
     with pytest.raises(InputError, match="is not a program"):
         kernels.find(str(tmp_path / "missing"))

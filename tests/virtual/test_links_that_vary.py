@@ -47,7 +47,7 @@ def delivered(stamps_ms: list[int], packets: list[tuple[int, int]]) -> Iterator[
     for came, size in packets:
         begins, needed = None, size
         while needed:
-            # What came at the very millisecond is too late for it, and what nobody takes is lost.
+            # What came at the very millisecond is too late for it, and what is not taken is lost.
             while moment <= came or not room:
                 moment, room = next(moments), 1504
             begins = moment if begins is None else begins

@@ -3,7 +3,7 @@
 //!
 //! Every ring's thread decodes what it gets and hands it on in batches. Each report carries the kernel's time; the next
 //! one in order is the earliest of the rings' heads. A ring without a report says from time to time up to when it has
-//! none, so that it holds nobody up for long. Batches that wait are few: a ring whose thread is behind lets the others
+//! none, so that it does not hold up the others for long. Batches that wait are few: a ring whose thread is behind lets the others
 //! wait in their own rings, where the kernel counts what no longer fits.
 
 use std::io;
@@ -121,8 +121,8 @@ pub struct RingThread {
 }
 
 impl RingThread {
-    /// Starts it; it ends [`DRAIN`] after `stop` is set, once its ring is empty, or when nobody takes its batches any
-    /// more.
+    /// Starts it; it ends [`DRAIN`] after `stop` is set, once its ring is empty, or when its batches are no longer
+    /// taken.
     ///
     /// # Errors
     /// If no thread can be started.

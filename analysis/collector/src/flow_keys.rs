@@ -90,7 +90,7 @@ impl FlowKeys {
             first_timestamp: record.report.timestamp,
         };
         self.keys.insert(id, key);
-        // Nobody may listen any more.
+        // There may be no listener any more.
         let _ = self.announce.as_ref().map(|announce| announce.send((id, key)));
     }
 

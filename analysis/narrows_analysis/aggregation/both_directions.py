@@ -70,7 +70,7 @@ class EchoTimes:
     _times: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add(self, time: Int64Array, value: Int64Array, echo_time: Int64Array, echo: Int64Array) -> None:
-        """Take the packets of one direction and the echoes of the other, each in order of time; 0 is no timestamp."""
+        """Take the packets of one direction and the echoes of the other, each in order of time; 0: no timestamp."""
         time, value = time[value != 0], value[value != 0]
         echo_time, echo = echo_time[echo != 0], echo[echo != 0]
         if len(value):

@@ -82,7 +82,7 @@ def send_postcards(run: Run, host: str, port: int, node: int) -> Sent:
     """Send every report of the run as a postcard.
 
     Raises:
-        AnalysisError: the address is none, nobody listens there, or the telemetry is damaged.
+        AnalysisError: it is not an address, there is no listener, or the telemetry is damaged.
     """
     keys, since_ns, sent = flow_keys(run), start_ns(run), Sent()
     try:

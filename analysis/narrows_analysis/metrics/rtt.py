@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Round-trip time and data in flight, as a switch that sees both directions of a flow can measure them.
 
-A data packet passes the switch, its acknowledgement passes it on the way back: the time between is the RTT between
+A data packet passes the switch, its acknowledgement passes it on the reverse path: the time between is the RTT between
 switch and receiver. Measured at the ingress of the queue (departure time - queue delay) it includes the queue. The same
 on the other side, with the roles of the directions exchanged, gives the RTT between switch and sender; the sum is the
 RTT of the path.

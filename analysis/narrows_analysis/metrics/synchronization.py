@@ -16,7 +16,7 @@ FloatArray = npt.NDArray[np.float64]
 def loss_synchronization(drop_times_s: Sequence[npt.ArrayLike], gap_s: float) -> float | None:
     """Mean fraction (0..1) of the flows that lose a packet in an episode of loss; None without loss.
 
-    `drop_times_s` holds the drop times of each flow, seconds; an episode ends when nobody loses for `gap_s` (an RTT).
+    `drop_times_s` holds the drop times of each flow, seconds; an episode ends when no flow loses for `gap_s` (an RTT).
     1/n where flows lose in turn, 1 where all lose together.
     Source: S. Hassayoun, D. Ros, "Loss Synchronization and Router Buffer Sizing with High-Speed Versions of TCP",
     INFOCOM Workshops 2008; G. Appenzeller, I. Keslassy, N. McKeown, "Sizing Router Buffers", SIGCOMM 2004.

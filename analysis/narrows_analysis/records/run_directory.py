@@ -170,7 +170,7 @@ def read_run(run_dir: Run | Path | str) -> Run:
     try:
         names = recorded_names(record.flows)
     except ValueError as error:
-        raise AnalysisError(f"{path}: flows: {error}; allowed: one name a flow") from None
+        raise AnalysisError(f"{path}: flows: {error}; allowed: one name per flow") from None
     return Run(
         path=run_dir,
         status=record.status,

@@ -143,7 +143,7 @@ def _flows(tables: Path, keys_path: Path, index: int) -> tuple[list[dict[str, An
 
 
 def control_connections(found: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> set[int]:
-    """Positions, in a list of (5-tuple, totals), of connections by which iperf3 only speaks about others.
+    """Positions, in a list of (5-tuple, totals), of iperf3's control connections.
 
     Such a one goes to the port of the connection that it is about, begins before and ends after it, and carries little
     itself, parameters and results.

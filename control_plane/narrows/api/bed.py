@@ -134,7 +134,7 @@ class Bed:
             RunError: the run has failed.
         """
         if self.over:
-            raise InputError(f"time {time_ns} ns: the run is over since {self.time_ns} ns; allowed: while not bed.over")
+            raise InputError(f"time {time_ns} ns: the run ended at {self.time_ns} ns; allowed: while not bed.over")
         if time_ns < self.time_ns:
             raise InputError(f"time {time_ns} ns: is past; allowed: {self.time_ns} ns (now) or later")
         answer = self._ask({"until_ns": time_ns})

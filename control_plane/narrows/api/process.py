@@ -89,7 +89,7 @@ def make(request: dict[str, Any], pipes: Pipes) -> None:
     ):
         raise InputError("events: change buffer or loss of a run that is driven; allowed: change them there")
     if directory.exists():
-        raise InputError(f"{directory}: exists already; allowed: a directory that does not")
+        raise InputError(f"{directory}: exists already; choose another name")
     environment = environment_of(request["virtual"], request["kernel"], None if request["driven"] is None else pipes)
     target = target_factory(TARGET, results=directory, virtual=request["virtual"])(one)
     checked = check(one, target, ORIGIN, environment)

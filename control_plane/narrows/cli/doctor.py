@@ -41,7 +41,7 @@ def findings(target: str = "soft") -> list[Diagnosis]:
         found.append(Diagnosis("CCAs to load", ", ".join(loadable) + " (modprobe tcp_NAME)"))
     for name in LOCAL:
         lacks = "; ".join(target_class(name)().missing())
-        # Nobody needs all targets.
+        # Few users need all targets.
         usable = name == target or not lacks
         found.append(Diagnosis("target", name, lacks) if usable else Diagnosis("target", f"not {name}: {lacks}"))
     found += _virtual_time()
@@ -53,7 +53,7 @@ def findings(target: str = "soft") -> list[Diagnosis]:
 
 
 def _virtual_time() -> list[Diagnosis]:
-    """The kernels that guests can boot; nobody needs one."""
+    """The kernels that guests can boot; having none is not a fault."""
     from narrows.hosts.diagnosis import Diagnosis
     from narrows.virtual import kernels
 

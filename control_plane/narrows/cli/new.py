@@ -28,7 +28,7 @@ def new(
     from narrows.run.results import give_to_user
 
     if file.exists():
-        raise InputError(f"{file}: exists already; allowed: a file that does not")
+        raise InputError(f"{file}: exists already; choose another name")
     if not file.parent.is_dir():
         raise InputError(f"{file}: there is no directory {file.parent}")
     if NAME.match(file.stem) is None:

@@ -96,7 +96,7 @@ def run(
         _check_cluster(cluster, virtual, kernel, jobs, bmv2_path)
     way = way_of(target, virtual, kernel, jobs)
     if (metrics or metrics_address is not None) and virtual:
-        raise InputError("--metrics: a clock that jumps is none for Prometheus; allowed: without --virtual")
+        raise InputError("--metrics: Prometheus cannot follow a clock that jumps; allowed: without --virtual")
     series = load_series(file, settings or ())
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory, virtual)

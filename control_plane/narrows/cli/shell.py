@@ -92,7 +92,7 @@ def shell(
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
     file, command = split(words or [])
     if virtual and not command:
-        raise InputError("--virtual: a guest has no terminals, and does not wait for anybody; allowed: with a COMMAND")
+        raise InputError("--virtual: a guest has no terminal, and does not wait for input; allowed: with a COMMAND")
     live_page = None
     if live or live_port is not None:
         from narrows.live.server import LivePage

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader of our output that has seen enough (``| head``) is no reason to end, or to end otherwise."""
+"""A command whose output is no longer read (``| head``) goes on, and ends as it would have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TextIO
 
 
 class _Pipe(io.FileIO):
-    """Standard output or error into a pipe; once nobody reads it, into nothing."""
+    """Standard output or error into a pipe; discarded once that has no reader."""
 
     def write(self, data: io._ReadableBuffer) -> int | None:  # type: ignore[override,name-defined]
         try:
@@ -24,7 +24,7 @@ class _Pipe(io.FileIO):
 
 
 def outlive_readers() -> None:
-    """Have standard output and error, where they are pipes, lose what nobody reads instead of raising."""
+    """Have standard output and error, where they are pipes, discard what has no reader instead of raising."""
     for name in ("stdout", "stderr"):
         stream: TextIO = getattr(sys, name)
         if stream is getattr(sys, f"__{name}__") and _is_pipe(stream):

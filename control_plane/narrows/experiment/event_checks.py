@@ -90,7 +90,7 @@ def _of_groups(experiment: Experiment) -> Iterator[str]:
             seen.add((verb, name))
             group = groups[name]
             if verb == "start" and group.start:
-                yield f"{field}: '{name}' has a start of its own; allowed: one of both"
+                yield f"{field}: '{name}' has a start of its own; allowed: one of the two"
             if verb == "stop":
                 yield from _stop(field, event.at, group, experiment)
 

@@ -49,7 +49,7 @@ class Event(Model):
             raise refuse("is not about one thing", "one of link, start and stop")
         if (self.link is None) == bool(self.settings):
             raise refuse(
-                "changes nothing of its link" if self.link is not None else f"has {self.settings[0]} without a link",
+                "changes nothing about its link" if self.link is not None else f"has {self.settings[0]} without a link",
                 f"link with one or more of {', '.join(SETTINGS)}",
             )
         return self

@@ -511,7 +511,7 @@ class Experiment(Model):
         names = [group.name for group in groups]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise refuse(f"has two groups named '{twice}'", "one name a group")
+            raise refuse(f"has two groups named '{twice}'", "one name per group")
         return groups
 
     @model_validator(mode="after")

@@ -223,6 +223,6 @@ def call_inside(namespace: str, function: Callable[[], Answer]) -> Answer:
             os.close(handle)
         return function()
 
-    # A thread has a network namespace of its own, and this one ends here: nothing has to find its way back.
+    # A thread has a network namespace of its own, and this one ends here: no later call has to leave that namespace.
     with ThreadPoolExecutor(1) as executor:
         return executor.submit(inside).result()

@@ -245,7 +245,7 @@ class NetnsTestbed(SharedFiles):
             "net.ipv4.ip_local_port_range": f"{EPHEMERAL_PORTS[0]}\t{EPHEMERAL_PORTS[1]}",
         }
         if in_user_namespace():
-            # Nobody is given the right to raw sockets by a file there.
+            # No user gets the right to raw sockets by a file there.
             settings["net.ipv4.ping_group_range"] = "0\t0"
         if self._mtu >= MIN_IPV6_MTU:
             interface = f"net.ipv6.conf.{HOST_INTERFACE}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run has created, on disk while it lives: how `narrows clean` finds what a killed run left.
 
-One file a run in /run/narrows. A run is alive while the process that owns it is: pid and start time together, because
+One file a run in /run/narrows. A run lasts as long as the process that owns it: pid and start time together, because
 pids are used again.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a script as nobody: ``unprivileged.py SCRIPT ARGUMENT...``, started by root. Only the standard library is used.
+"""Runs a script as the user nobody: ``unprivileged.py SCRIPT ARGUMENT...``, started by root.
 
-Kept is CAP_NET_ADMIN, without which a socket may only use the congestion controls that are allowed to everybody
-(net.ipv4.tcp_allowed_congestion_control). The script and all that it imports are read before.
+Only the standard library is used. Kept is CAP_NET_ADMIN, without which a socket may only use the congestion controls
+that every user may (net.ipv4.tcp_allowed_congestion_control). The script and all that it imports are read before.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def become_nobody() -> None:
 def main(script: str, arguments: list[str]) -> None:
     """Run the script as ``__main__``."""
     code = compile(Path(script).read_text(encoding="utf-8"), script, "exec")
-    # What it defines is not used; what it imports stays imported, since its files may be out of nobody's reach.
+    # What it defines is not used; what it imports stays imported, since that user may not reach its files.
     runpy.run_path(script, run_name="imported")
     "localhost".encode("idna")
     become_nobody()

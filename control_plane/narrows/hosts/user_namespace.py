@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user namespace, in which an ordinary user may make networks: this process goes on in one.
 
-What is mounted in it, and all networks, end with its last process. Its root is nobody else's than the user's.
+What is mounted in it, and all networks, end with its last process. Only the user is root in it.
 """
 
 from __future__ import annotations

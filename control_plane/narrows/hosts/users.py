@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import NamedTuple
 
-# The user that programs run as where root asks without sudo. Not nobody: our own processes run as that user, and must
+# The user that programs run as where root asks without sudo. Not `nobody`: our own processes run as that user, and must
 # be out of reach. In a guest it is the group of all programs, by which its kernel recognises them.
 APPLICATION_ID = 65533
 SUDO = ("SUDO_UID", "SUDO_GID")
@@ -33,7 +33,7 @@ def invoking_user() -> User:
 
 
 def in_user_namespace() -> bool:
-    """Whether root is an ordinary user outside: there is nobody else to be then."""
+    """Whether root is an ordinary user outside: there is no other user to become then."""
     return all(name in os.environ for name in OUTSIDE)
 
 

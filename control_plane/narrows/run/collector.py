@@ -42,7 +42,7 @@ class TelemetryCollector:
 
         Args:
             pipe: what the switch writes its reports into; None if it sends them.
-            figures: a new socket at which it shows figures for Prometheus, and their units; None if nobody reads them.
+            figures: a new socket at which it shows figures for Prometheus, and their units; None if they are not read.
             stream: a new file that takes all reports as an Arrow stream, or None for no such file.
 
         Raises:

@@ -19,7 +19,7 @@ def figures_at(path: Path) -> str:
 
     Raises:
         OSError: it does not.
-        http.client.HTTPException: its answer is no page.
+        http.client.HTTPException: its answer is not a page.
     """
     connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
     connection.sock = socket.socket(socket.AF_UNIX)

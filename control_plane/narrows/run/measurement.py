@@ -119,7 +119,7 @@ class Measured:
 
 
 def with_reports_of_its_own(plan: Plan) -> Plan:
-    """The plan with a source port for its reports that nobody else knows: the collector takes no others."""
+    """The plan with a source port for its reports that no other process knows: the collector takes no others."""
     port = FIRST_USER_PORT + secrets.randbelow(1 + LAST_PORT - FIRST_USER_PORT)
     return replace(plan, collector=replace(plan.collector, src_port=port))
 

@@ -55,7 +55,7 @@ class RunDirectory:
         import yaml  # what measures, somewhere else perhaps, does without it
 
         make_directory(self.final.parent)
-        # Nobody else can plant anything where we write, as root perhaps: it becomes the user's when it is whole.
+        # No other user can plant anything where we write, as root perhaps: it becomes the user's when it is whole.
         self.path.mkdir(mode=0o700)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
         storage.write_text(self.path / files.EXPERIMENT, text)

@@ -79,7 +79,7 @@ class StudyRun:
         self._known = {Path(point.directory): point for one in elsewhere for point in one.points}
         self._mixed = mixed
         self._skipped: dict[str, str] = {}
-        self._refusals: list[InputError] = []
+        self._refused: list[InputError] = []
 
     def run(
         self,
@@ -111,8 +111,8 @@ class StudyRun:
                     self._measure(study_point)
                 elif (task := self._task(study_point)) is not None:
                     tasks[task.name] = (study_point, task)
-            if self._refusals and not tasks and not self._measured:
-                raise self._refusals[0]
+            if self._refused and not tasks and not self._measured:
+                raise self._refused[0]
             wanted = [task for _, task in tasks.values()]
             if tasks and self._senders[0].name:
                 # No more guests than memory holds.
@@ -152,7 +152,7 @@ class StudyRun:
         try:
             run = check(experiment, self._make_target(experiment), point.origin, senders.environment)
         except InputError as error:
-            self._refusals.append(error)
+            self._refused.append(error)
             self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
             return None
         expected_s = senders.environment.expected_s(run.plan)

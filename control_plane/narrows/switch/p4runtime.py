@@ -86,7 +86,7 @@ class P4RuntimeSession:
 
             return cast("grpc.aio.Channel", AsyncioChannel(self._address.removeprefix("unix:")))
         options = [
-            # For a Unix socket gRPC would send its path, which is no valid :authority and is refused by strict servers.
+            # For a Unix socket gRPC would send its path, which is not a valid :authority: strict servers refuse it.
             ("grpc.default_authority", "localhost"),
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ]

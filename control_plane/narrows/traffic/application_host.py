@@ -276,7 +276,7 @@ class Supervisor:
                 self._status = status
 
     def _note_stop(self, number: int) -> None:
-        """The program has been suspended; nobody is at a terminal to continue it."""
+        """The program has been suspended; no user is at a terminal to continue it."""
 
     def _kill_all(self) -> None:
         """End what the program has left. Stopped first: what is stopped makes no more of them."""

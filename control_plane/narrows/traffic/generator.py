@@ -75,7 +75,7 @@ class Generator(ABC):
         loop = asyncio.get_running_loop()
         self._ends = {name: loop.create_future() for name in self._flows}
         for end in self._ends.values():
-            # Those of one that nobody waited for, since another had failed, are nobody's.
+            # Errors of one that was not waited for, since another had failed, are not reported.
             end.add_done_callback(lambda one: one.cancelled() or one.exception())
         await self._prepare()
 

@@ -78,7 +78,7 @@ class SocketSampler(ABC):
 
 
 class SamplingProcesses(SocketSampler):
-    """One process a sender: it disturbs nobody else, and nobody else disturbs it."""
+    """One process a sender: neither disturbs the others."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, interval_ns: int) -> None:
         """See `SocketSampler`."""

@@ -31,7 +31,7 @@ def send(address: str, port: int, payload: int, rate: float, seconds: float) -> 
                 try:
                     sender.sendto(data, (address, port))
                 except (BlockingIOError, ConnectionRefusedError):
-                    # No room in the NIC's queue, or nobody listens there, which does not matter.
+                    # No room in the NIC's queue, or a closed port, which does not matter.
                     continue
                 sent += 1
             # A moment without a processor is made up for; what the host cannot send at all is not.

@@ -39,7 +39,7 @@ def memory_bytes(plan: Plan) -> int:
 
 
 def available_bytes() -> int:
-    """Memory of this machine that nobody uses."""
+    """Memory of this machine that is unused."""
     lines = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())
     return int(lines["MemAvailable"].split()[0]) << 10
 

@@ -2,7 +2,7 @@
 """Kernels that guests can boot: those in the user's cache, by name, and any other by its path.
 
 A kernel is one program, which carries its configuration; what it says of itself when it is booted stands beside it in
-the cache, so that nobody has to boot it to know its algorithms.
+the cache, so that it need not be booted to know its algorithms.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def directory(name: str) -> Path:
         InputError: no kernel can have that name.
     """
     if not name or name.startswith(".") or "/" in name:
-        raise InputError(f"--name {name}: is not a name of a kernel; allowed: one without '/' that begins with no '.'")
+        raise InputError(f"--name {name}: is not a kernel's name; allowed: without '/', and not beginning with '.'")
     return cache() / "kernels" / name
 
 
@@ -145,14 +145,14 @@ def configuration(kernel: Kernel) -> str:
     """The configuration that a kernel was built with, as it says itself.
 
     Raises:
-        InputError: it is no User-Mode Linux for this machine.
+        InputError: it is not a User-Mode Linux for this machine.
     """
     try:
         answer = subprocess.run([kernel.path, "--showconfig"], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
         raise InputError(f"--kernel {kernel.path}: cannot be asked what it is: {error}") from error
     if answer.returncode != 0 or "CONFIG_UML=y" not in answer.stdout:
-        raise InputError(f"--kernel {kernel.path}: is no User-Mode Linux kernel; fix: narrows kernel build")
+        raise InputError(f"--kernel {kernel.path}: is not a User-Mode Linux kernel; fix: narrows kernel build")
     return answer.stdout
 
 

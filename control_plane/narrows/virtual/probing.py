@@ -26,7 +26,7 @@ TOLERANCE_S = 0.01
 
 
 def about(kernel: Kernel) -> About:
-    """What a kernel is; it is booted if nobody has done that before.
+    """What a kernel is; it is booted if that has not been done before.
 
     Raises:
         RunError: it does not boot, or its clock does not jump.

@@ -9,7 +9,8 @@
 //!   the program's own: whoever calls leaves a packet that this program's ingress has not seen, or of another shape, to the
 //!   interpreter.
 //! - Ingress is two functions: what the first one found out holds for the second one, because in between no table changes
-//!   ([`NativeMachine::describe`] forgets what was prepared), and a packet whose bytes may have been written to has lost its ticket.
+//!   ([`NativeMachine::describe`] forgets what was prepared), and a packet whose bytes may have been written to is no longer
+//!   known as prepared.
 //! - Registers and counters are compared with the array's size, once for as long as the index keeps its value; slots, tables and live words are constants checked
 //!   against the program when the code is made.
 //! - Handles come from the table that they are used in, and [`Descriptor`]s are renewed before generated code runs
@@ -135,7 +136,7 @@ impl Native {
 
     #[inline]
     fn begin(&self, machine: &mut NativeMachine, packet: &mut Packet, port: u16, timestamp: u64) {
-        packet.owner = machine.prepared.ticket(port, timestamp);
+        packet.owner = machine.prepared.add(port, timestamp);
         let prepared = machine.prepared.place(packet.owner);
         machine.context.prepared = prepared.words.as_mut_ptr();
         (machine.context.port, machine.context.timestamp) = (u64::from(port), timestamp);

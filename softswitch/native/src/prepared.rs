@@ -7,18 +7,18 @@ use narrows_interpreter::packet::{FOREIGN, PREPARED};
 
 /// Packets that can be prepared at a time.
 const PLACES: usize = 4;
-/// Bits of a ticket that count packets: more than a year of them. Those above tell machines apart.
+/// Bits of an id that count packets: more than a year of them. Those above distinguish machines.
 const COUNT_BITS: u32 = 48;
 const MACHINE_BITS: u32 = 14;
 
-/// No ticket: native code never sees packets with this owner.
+/// No id: native code never sees packets with this owner.
 const NONE: u64 = FOREIGN;
 
 /// A prepared packet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     /// The packet's `owner`; [`NONE`]: there is none.
-    ticket: u64,
+    id: u64,
     port: u16,
     timestamp: u64,
     /// What generated code keeps for the rest of ingress.
@@ -39,36 +39,36 @@ impl PreparedPackets {
         let machine = MACHINES.fetch_add(1, Ordering::Relaxed) & ((1 << MACHINE_BITS) - 1);
         Self {
             next: PREPARED | machine << COUNT_BITS,
-            places: std::array::from_fn(|_| Prepared { ticket: NONE, port: 0, timestamp: 0, words: vec![0; words] }),
+            places: std::array::from_fn(|_| Prepared { id: NONE, port: 0, timestamp: 0, words: vec![0; words] }),
         }
     }
 
     /// What was prepared holds no more.
     pub(crate) fn forget(&mut self) {
-        self.places.iter_mut().for_each(|p| p.ticket = NONE);
+        self.places.iter_mut().for_each(|p| p.id = NONE);
     }
 
-    /// A ticket that no other packet has.
+    /// Takes up a packet; its id is one that no other packet has.
     #[inline]
-    pub(crate) fn ticket(&mut self, port: u16, timestamp: u64) -> u64 {
+    pub(crate) fn add(&mut self, port: u16, timestamp: u64) -> u64 {
         self.next += 1;
-        let ticket = self.next;
-        let place = self.place(ticket);
-        (place.ticket, place.port, place.timestamp) = (ticket, port, timestamp);
-        ticket
+        let id = self.next;
+        let place = self.place(id);
+        (place.id, place.port, place.timestamp) = (id, port, timestamp);
+        id
     }
 
-    /// Whether the packet with this ticket is still known and was prepared for this.
+    /// Whether the packet with this id is still known and was prepared for this.
     #[inline]
-    pub(crate) fn is_prepared(&self, ticket: u64, port: u16, timestamp: u64) -> bool {
-        let place = &self.places[ticket as usize % PLACES];
-        place.ticket == ticket && place.port == port && place.timestamp == timestamp
+    pub(crate) fn is_prepared(&self, id: u64, port: u16, timestamp: u64) -> bool {
+        let place = &self.places[id as usize % PLACES];
+        place.id == id && place.port == port && place.timestamp == timestamp
     }
 
-    /// The place of a ticket.
+    /// The place of an id.
     #[inline]
-    pub(crate) fn place(&mut self, ticket: u64) -> &mut Prepared {
-        &mut self.places[ticket as usize % PLACES]
+    pub(crate) fn place(&mut self, id: u64) -> &mut Prepared {
+        &mut self.places[id as usize % PLACES]
     }
 }
 
@@ -76,6 +76,6 @@ impl Prepared {
     /// It was used.
     #[inline]
     pub(crate) fn forget(&mut self) {
-        self.ticket = NONE;
+        self.id = NONE;
     }
 }

@@ -5,7 +5,7 @@ use narrows_interpreter::packet::{Instance, Packet as Inner};
 
 /// A packet between ingress and egress: its bytes, where its headers are, and the metadata that egress still reads.
 ///
-/// Nobody but pipelines looks inside: native code relies on what they left there.
+/// Only pipelines look inside: native code relies on what they left there.
 #[derive(Debug, Clone)]
 #[repr(transparent)]
 pub struct Packet(pub(crate) Inner);

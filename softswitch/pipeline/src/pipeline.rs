@@ -101,7 +101,7 @@ impl Pipeline {
         &self.program
     }
 
-    /// Says that a packet will come in soon, on `port` at `timestamp`: what changes nothing of [`Pipeline::ingress`] is done
+    /// Says that a packet will come in soon, on `port` at `timestamp`: what has no effect on [`Pipeline::ingress`] is done
     /// already, and the cells that it uses are fetched from memory meanwhile. This changes nothing but the time that
     /// ingress takes, whatever happens before; if it is not as was said, ingress starts over.
     #[inline]
@@ -263,7 +263,7 @@ impl Pipeline {
         records.append(&mut self.digests);
     }
 
-    /// Digest records thrown away because nobody drained them (65,536 are kept).
+    /// Digest records thrown away because they were not drained (65,536 are kept).
     #[must_use]
     pub fn digests_lost(&self) -> u64 {
         self.digests_lost

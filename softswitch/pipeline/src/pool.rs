@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packets that nobody uses at the moment.
+//! Packets that are not in use at the moment.
 
 use narrows_interpreter::packet::Packet as Inner;
 use narrows_program::field::TAIL;

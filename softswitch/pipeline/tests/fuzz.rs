@@ -199,7 +199,7 @@ proptest! {
         prop_assert!(Program::load(&bytes).is_err());
     }
 
-    /// Text that is cut off or has bytes changed is no reason to panic either.
+    /// Text that is cut off or has bytes changed must not cause a panic either.
     #[test]
     fn damaged_text_is_refused_or_runs(
         which in 0..2usize,

@@ -105,7 +105,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn what_nobody_connected_is_dropped() {
+fn what_comes_in_at_a_port_without_an_entry_is_dropped() {
     let mut switch = Switch::new();
     let mut packet = switch.pool.packet(&tcp(10));
     assert_eq!(switch.pipeline.ingress(&mut packet, 1, 0).forward, Forward::Drop);

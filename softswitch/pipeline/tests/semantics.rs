@@ -18,7 +18,7 @@ fn assign(to: Value, from: Value) -> Value {
 }
 
 #[test]
-fn a_packet_nobody_touches_leaves_as_it_came() {
+fn a_packet_that_is_not_touched_leaves_as_it_came() {
     let input = frame(1, 2, 3, 4, 5);
     assert_eq!(after(json!([]), &input), input);
 }

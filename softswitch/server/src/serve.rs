@@ -139,8 +139,8 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
         ring: RingSettings { bytes: usize::from(args.ring_mib) << 20, snaplen: args.snaplen.map(usize::from) },
         sending: match (args.virtual_time, args.no_af_xdp) {
             (true, _) => Sending::Timed,
-            (false, true) => Sending::Plain,
-            (false, false) => Sending::Express,
+            (false, true) => Sending::AfPacket,
+            (false, false) => Sending::AfXdp,
         },
         access: AccessSettings {
             rate_bps: access_rate.map_or(0, |rate| rate.rate_bps),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_frame_is_held_where_nobody_needs_the_rest() {
+    fn the_beginning_of_a_frame_is_held_where_the_rest_is_not_needed() {
         let given = |words: &[&str]| {
             let common = ["serve", "--grpc", "unix:/x", "--port", "1@a"];
             let line = <Line as clap::Parser>::try_parse_from([&common[..], words].concat());

@@ -260,7 +260,7 @@ fn frames_come_out_as_far_as_they_were_captured_and_then_zeros() {
     }
 }
 
-/// Of times 5, 3, 7, 6 and 8 us two go back. The capture's frames end with their FCS of 4 bytes, which is no part of them.
+/// Of times 5, 3, 7, 6 and 8 us two go back. The capture's frames end with their FCS of 4 bytes, which is not part of them.
 #[test]
 fn frames_behind_later_ones_are_counted_and_said() {
     let mut config = config();

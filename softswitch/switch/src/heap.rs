@@ -8,7 +8,7 @@ const STEP: libc::c_int = 16 << 20;
 
 /// All that is allocated from now on comes from the heap, and stays there when it is given back.
 ///
-/// Before there are other threads. Other allocators than glibc's are left alone.
+/// Before there are other threads. Other allocators than glibc's are not changed.
 pub fn keep() {
     // SAFETY: only parameters of the allocator. A refusal changes nothing.
     #[cfg(target_env = "gnu")]

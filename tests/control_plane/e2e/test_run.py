@@ -219,7 +219,7 @@ def test_interrupted_before_traffic_keeps_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_clean_after_a_kill(tmp_path: Path) -> None:
-    """SIGKILL leaves everything behind; clean removes it, and never touches a run that is alive."""
+    """SIGKILL leaves everything behind; clean removes it, and never touches another run."""
     flows = [{"cca": "cubic", "duration": "60s"}]
     killed = Running(write(tmp_path, flows=flows), tmp_path / "killed")
     killed.wait_for_traffic()

@@ -317,7 +317,7 @@ def test_this_machine_is_as_before_when_it_is_killed(terminal: Terminal, world: 
     assert any(terminal.state.run_id in one for one in left_of(terminal.state.run_id) if one.startswith("table"))
     terminal.type(f"curl -sS --retry 5 --retry-connrefused http://{world}:8000/ >/dev/null && echo reached\n")
     terminal.expect("\nreached\r\n")
-    # Nobody out there reaches the shell's side of the link, though this machine forwards.
+    # No host out there reaches the shell's side of the link, though this machine forwards.
     (route,) = json.loads(run(["ip", "-j", "route", "show", "dev", f"narrows{terminal.state.run_id}"]))
     gateway = str(ipaddress.ip_network(route["dst"])[2])
     assert subprocess.run(["ping", "-q", "-c", "1", gateway], stdout=subprocess.DEVNULL).returncode == 0

@@ -38,7 +38,7 @@ class Driver:
     def __init__(self, address: str) -> None:
         """Take the switch's address; nothing is sent."""
         self.address = address
-        # Finsy lives on its loop: it answers arbitration messages while nobody asks anything of it.
+        # Finsy lives on its loop: it answers arbitration messages while it is not asked for anything.
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
         self.arbitration: asyncio.Queue[list[Any]] = asyncio.Queue()

@@ -120,7 +120,7 @@ class DataPlane:
         raise AssertionError(f"nothing connects port {packet.port}")
 
     def _owner(self, index: int, signature: int, pipe: int, packet: Packet, bottleneck: int) -> int:
-        """Signature of the flow that has an index in a pipe: this packet's, if nobody had it."""
+        """Signature of the flow that has an index in a pipe: this packet's, if no flow had it."""
         register = self._registers["flow_owner"]
         values = self.switch.programs.hardware[register.name, index, pipe]
         field = register.fields[0].name

@@ -124,7 +124,7 @@ struct Blocks {
     current: Vec<Record>,
     full: SyncSender<Vec<Record>>,
     empty: Receiver<Vec<Record>>,
-    /// Time units of a queue delay that are no wait.
+    /// Time units of a queue delay that mean no wait.
     empty_queue_delay: u64,
 }
 

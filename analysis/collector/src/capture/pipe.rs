@@ -41,13 +41,13 @@ impl Pipe {
     /// [`Error::Input`] if there is none.
     pub fn open(path: &Path) -> Result<Self> {
         let refused = |what: String| Error::Input(format!("{}: {what}", path.display()));
-        // To write too: it does not end when nobody else writes.
+        // To write too: it does not end when the last writer closes it.
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
         let file = options.open(path).map_err(|error| refused(error.to_string()))?;
         let kind = file.metadata().map_err(|error| Error::io(path, "examine", error))?;
         if !kind.file_type().is_fifo() {
-            return Err(refused("it is no pipe".into()));
+            return Err(refused("it is not a pipe".into()));
         }
         Ok(Pipe { descriptor: file.as_raw_fd(), input: Some(Input(file)), reader: None, path: path.to_path_buf() })
     }
@@ -70,7 +70,7 @@ impl Pipe {
     /// Hands out every frame that is there completely, until `take` answers false.
     ///
     /// # Errors
-    /// [`Error::Input`] if what comes is no capture.
+    /// [`Error::Input`] if what comes is not a capture.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> Result<()> {
         let failed = |error| failed(&self.path, error);
         if let Some(input) = self.input.take() {

@@ -225,7 +225,7 @@ fn collect_shared(
             }
         }
     }
-    // Threads that still have something to say find nobody listening, and end.
+    // Threads that still have something to say find no listener, and end.
     drop(fan_in);
     let (mut intakes, mut dropped) = (Vec::new(), 0);
     for thread in threads {

@@ -46,7 +46,7 @@ impl Listener {
     /// Connects to host:port.
     ///
     /// # Errors
-    /// If nobody listens there.
+    /// If there is no listener.
     pub fn connect(address: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_write_timeout(Some(PATIENCE))?;

@@ -97,7 +97,7 @@ impl Postcards {
         );
         match self.socket.send(&self.datagram) {
             Ok(_) => self.sent += 1,
-            // Nobody listens yet, or the buffer is full.
+            // No listener yet, or the buffer is full.
             Err(_) => self.not_sent += 1,
         }
     }

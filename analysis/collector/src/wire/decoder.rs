@@ -36,7 +36,7 @@ impl Decoder {
     /// Decodes the report in `frame`; also returns the original packet's bytes, which [`crate::flow_keys`] reads.
     ///
     /// # Errors
-    /// Why the frame is no usable report.
+    /// Why the frame is not a usable report.
     #[inline(always)]
     pub fn decode<'a>(&mut self, frame: &'a [u8]) -> Result<(Record, &'a [u8]), Reject> {
         let known = &self.known[frame.len() % KNOWN];

@@ -29,7 +29,7 @@ pub const BOTTLENECKS: usize = 64;
 /// Decodes the report in `frame`; also returns the original packet's bytes. [`Decoder`] does it faster for many.
 ///
 /// # Errors
-/// Why the frame is no usable report.
+/// Why the frame is not a usable report.
 pub fn decode(frame: &[u8], port: u16) -> Result<(Record, &[u8]), Reject> {
     decode_payload(encapsulation::payload(frame, port.into())?)
 }

@@ -17,7 +17,7 @@ def read(text: str) -> tuple[int, ...]:
     """The opportunities in nanoseconds.
 
     Raises:
-        TraceError: a line is no such number, they descend, or the last one is 0.
+        TraceError: a line is not such a number, they descend, or the last one is 0.
     """
     stamps: list[int] = []
     for line, word in enumerate(text.splitlines(), 1):

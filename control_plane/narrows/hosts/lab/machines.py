@@ -261,7 +261,7 @@ class SshTestbed:
         return self._script(host, "apply", *self.settings(host), f"run={self._token}")
 
     def _describe(self, host: str) -> dict[str, str]:
-        """Settings; counts are no part of them."""
+        """Settings, without counts."""
         facts = self._facts(host)
         return {name: value for name, value in facts.items() if not name.startswith((*LOSSES, "rx_packets"))}
 

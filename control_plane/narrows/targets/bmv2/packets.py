@@ -51,7 +51,7 @@ def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     if plan.loopbacks:
         # Its ports are interfaces, and none leads back into it.
         return [
-            f"links: {', '.join(link.name for link in plan.links)} take loopback ports, which BMv2 has not; "
+            f"links: {', '.join(link.name for link in plan.links)} take loopback ports, which BMv2 does not have; "
             "allowed: one link to one receiver, or --target soft"
         ]
     if varying := [link.field for link in plan.links if link.schedule is not None]:

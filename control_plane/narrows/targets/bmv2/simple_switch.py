@@ -130,7 +130,7 @@ class Thrift:
         """Connect.
 
         Raises:
-            SwitchError: nobody answers.
+            SwitchError: there is no answer.
         """
         socket = TSocket(host, port)
         socket.setTimeout(TIMEOUT_MS)

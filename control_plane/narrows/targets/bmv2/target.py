@@ -204,7 +204,7 @@ class Bmv2Target(P4RuntimeTarget):
         ]
 
     async def ports(self) -> list[PortStats]:
-        """What the kernel counted at BMv2's interfaces since `configure`; nobody counts what libpcap lost behind."""
+        """What the kernel counted at BMv2's interfaces since `configure`; what libpcap lost behind is not counted."""
         return [
             PortStats(
                 port=port,

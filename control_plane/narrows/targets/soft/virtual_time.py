@@ -105,7 +105,7 @@ def settings(plan: Plan) -> VirtualTimeSettings:
     flight = rate * longest // (8 * NANOSECONDS) + sum(link.most_limit_bytes for link in plan.links)
     # A host may send much of what it may have in flight in one instant, and twice what was acknowledged in a window
     # while it starts; flows that begin together send their first windows in one instant, and twice as much when those
-    # are acknowledged; a host that waits for nobody (UDP) sends what its link carries. What does not fit is counted.
+    # are acknowledged; a host that awaits no answer (UDP) sends what its link carries. What does not fit is counted.
     # Not much more than that, but where a small ring holds twice of all that is in flight: a page of a ring costs two
     # faults in a guest, and those of four rings of 16 MiB more than half a second.
     start = 2 * INITIAL_WINDOW * plan.frame_bytes * len(plan.flows)

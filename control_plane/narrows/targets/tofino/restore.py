@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives a switch back after a run that could not do it itself: ``python -m narrows.targets.tofino.restore``.
 
-Reads the run's audit log and takes back every change that no later line undoes. Entries that somebody has changed
-since are left alone and named. Exit code 0 when everything is back, 1 otherwise, 2 for bad input.
+Reads the run's audit log and takes back every change that no later line undoes. Entries that were changed
+since are skipped and named. Exit code 0 when everything is back, 1 otherwise, 2 for bad input.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ fn drop_initial_removals(program: &mut Program) {
     }
 }
 
-/// What nobody reads need not be computed.
+/// What is not read need not be computed.
 fn remove_dead(program: &mut Program, kept: &[Field]) {
     let ends = Ends::of(program, kept);
     let code = &program.code;

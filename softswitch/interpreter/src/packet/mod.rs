@@ -44,7 +44,7 @@ pub struct Packet {
     pub truncated: u32,
     /// The value of the field with alias `narrows.flow` at the end of ingress; 0 if the program has none.
     pub flow: u32,
-    /// Bytes of the frame behind `end`, which are not there: nobody looks at them.
+    /// Bytes of the frame behind `end`, which are not there: they are never looked at.
     pub missing: u32,
     pub instance: Instance,
     /// Clones between the packet that came in and this one.
@@ -175,7 +175,7 @@ impl Packet {
         }
     }
 
-    /// A frame of `length` bytes that nobody has looked at yet, of which the first `held` at most are there. Its bases are left
+    /// A frame of `length` bytes that was not looked at yet, of which the first `held` at most are there. Its bases are left
     /// as they were: see [`Packet::clear_bases`].
     #[inline]
     pub fn set_frame(&mut self, headroom: usize, length: usize, held: usize) {

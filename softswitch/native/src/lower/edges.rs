@@ -105,7 +105,7 @@ impl Lowering<'_, '_> {
         let fields = &self.program.intrinsics;
         let forward = self.constant(DROP_PORT + 1);
         self.set_intrinsic_anywhere(fields.egress_spec, forward);
-        // The packet's own length changes while the code runs: this is no input.
+        // The packet's own length changes while the code runs: this is not an input.
         let length = self.get_extra(Extra::RegisterLength);
         self.set_intrinsic_anywhere(fields.packet_length, length);
         let given = self.inputs_of_egress();

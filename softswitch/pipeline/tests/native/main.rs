@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Native code does what the interpreter does: the same packets, verdicts, registers, counters, digests and clones.
 
-mod ahead;
 #[path = "../common/mod.rs"]
 mod common;
+mod preparation;
 mod traffic;
 mod twins;
 
 use std::sync::{Arc, OnceLock};
 
-use ahead::{ahead, Ahead};
 use common::{binary, call, field, hex, program, with_table, NARROWS};
 use narrows_pipeline::{ActionCall, EgressMeta, Entry, KeyMatch, PacketPool, Program};
+use preparation::{preparation, Preparation};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 use traffic::{configure, metadata, traffic};
@@ -36,14 +36,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn narrows_is_the_same(packets in prop::collection::vec((traffic(), 0u16..4, metadata(), ahead()), 1..60)) {
+    fn narrows_is_the_same(packets in prop::collection::vec((traffic(), 0u16..4, metadata(), preparation()), 1..60)) {
         let mut twins = Twins::new(narrows());
-        for (number, (frame, port, meta, ahead)) in packets.iter().enumerate() {
+        for (number, (frame, port, meta, preparation)) in packets.iter().enumerate() {
             if number == 2 {
                 // Tables change between packets.
                 configure(&mut twins);
             }
-            twins.pass(frame, *port, meta, *ahead);
+            twins.pass(frame, *port, meta, *preparation);
         }
         twins.compare();
     }
@@ -147,7 +147,7 @@ proptest! {
         egress in prop::collection::vec(primitive(true), 0..8),
         kinds in prop::sample::select(vec!["exact", "ternary", "lpm", "range"]),
         updates in any::<bool>(),
-        frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), metadata(), ahead()), 1..6),
+        frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), metadata(), preparation()), 1..6),
     ) {
         let name = if kinds == "lpm" { "c" } else { "b" };
         let second = json!({"match_type": "ternary", "name": "e", "target": ["h", "e"], "mask": null});
@@ -181,8 +181,8 @@ proptest! {
             let action = ActionCall { action: "set".to_owned(), params: vec![5, value << 90 | 77] };
             twins.insert("t", &Entry { key, priority, action });
         }
-        for (frame, meta, ahead) in &frames {
-            twins.pass(frame, 3, meta, *ahead);
+        for (frame, meta, preparation) in &frames {
+            twins.pass(frame, 3, meta, *preparation);
         }
         twins.compare();
     }
@@ -199,7 +199,7 @@ fn added_headers_are_zero() {
         let mut twins = twins(&program(ingress, egress));
         for d in 1..4 {
             let frame = common::frame(1, 2, 3, d << 32 | d, 5);
-            twins.pass(&frame, 3, &EgressMeta::default(), Ahead::AsItComes);
+            twins.pass(&frame, 3, &EgressMeta::default(), Preparation::AsItComes);
         }
     }
 }
@@ -216,7 +216,7 @@ fn indices_that_change() {
     let mut twins = twins(&program(actions.clone(), actions));
     for a in [0, 1, 3, 4, 5, 200, 2] {
         let frame = common::frame(a, 2, 3, 4, 5);
-        twins.pass(&frame, 3, &EgressMeta::default(), Ahead::AsItComes);
+        twins.pass(&frame, 3, &EgressMeta::default(), Preparation::AsItComes);
     }
     twins.compare();
 }
@@ -229,8 +229,10 @@ fn announcements_that_were_wrong() {
         let mut twins = twins(&program(json!([read]), json!([])));
         let frame = common::frame(1, 2, 3, 4, 5);
         let meta = EgressMeta { timestamp: 1 << 40, ..EgressMeta::default() };
-        for ahead in [Ahead::Nothing, Ahead::AsItComes, Ahead::OtherTime, Ahead::OtherPort] {
-            twins.pass(&frame, 3, &meta, ahead);
+        for preparation in
+            [Preparation::Nothing, Preparation::AsItComes, Preparation::OtherTime, Preparation::OtherPort]
+        {
+            twins.pass(&frame, 3, &meta, preparation);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use narrows_pipeline::{EgressMeta, Entry, Forward, Packet, PacketPool, Pipeline, Program};
 
-use super::ahead::{take_entries, Ahead};
+use super::preparation::{take_entries, Preparation};
 use crate::common::{entries, table_named};
 
 /// The same program twice.
@@ -40,9 +40,10 @@ impl Twins {
     }
 
     /// Passes a frame through both and compares what comes of it.
-    pub fn pass(&mut self, frame: &[u8], port: u16, meta: &EgressMeta, ahead: Ahead) -> Trace {
+    pub fn pass(&mut self, frame: &[u8], port: u16, meta: &EgressMeta, preparation: Preparation) -> Trace {
         let ([a, b], [p, q]) = (&mut self.both, &mut self.pools);
-        let (native, reference) = (pass(a, p, frame, port, meta, ahead), pass(b, q, frame, port, meta, ahead));
+        let (native, reference) =
+            (pass(a, p, frame, port, meta, preparation), pass(b, q, frame, port, meta, preparation));
         assert_eq!(native, reference);
         native
     }
@@ -81,31 +82,31 @@ fn pass(
     frame: &[u8],
     port: u16,
     meta: &EgressMeta,
-    ahead: Ahead,
+    preparation: Preparation,
 ) -> Trace {
     let mut packet = pool.packet(frame);
     let time = meta.timestamp / 2;
     let mut taken = Vec::new();
-    match ahead {
-        Ahead::Nothing => {}
-        Ahead::OtherPort => pipeline.prepare(&mut packet, port ^ 1, time),
-        Ahead::OtherTime => pipeline.prepare(&mut packet, port, time ^ 1),
-        Ahead::OtherBytes => {
+    match preparation {
+        Preparation::Nothing => {}
+        Preparation::OtherPort => pipeline.prepare(&mut packet, port ^ 1, time),
+        Preparation::OtherTime => pipeline.prepare(&mut packet, port, time ^ 1),
+        Preparation::OtherBytes => {
             packet.bytes_mut().reverse();
             pipeline.prepare(&mut packet, port, time);
             packet.bytes_mut().copy_from_slice(frame);
         }
         _ => pipeline.prepare(&mut packet, port, time),
     }
-    match ahead {
-        Ahead::TableChange => taken = take_entries(pipeline),
-        Ahead::Departure => {
+    match preparation {
+        Preparation::TableChange => taken = take_entries(pipeline),
+        Preparation::Departure => {
             let mut other = pool.packet(frame);
             let _ = pipeline.ingress(&mut other, port, time);
             let mut trace = Trace::default();
             leave(pipeline, pool, &mut other, meta, &mut trace);
         }
-        Ahead::Others(count) => {
+        Preparation::Others(count) => {
             let other = |i: u8| &frame[..frame.len() - frame.len() * usize::from(i) / 9];
             let mut others: Vec<_> = (0..count).map(|i| pool.packet(other(i))).collect();
             for (i, other) in others.iter_mut().enumerate() {

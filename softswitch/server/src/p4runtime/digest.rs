@@ -83,7 +83,7 @@ impl Digests {
         self.dropped
     }
 
-    /// A record of the program. Ignored while nobody has configured its digest, or while the same data waits or is
+    /// A record of the program. Ignored while no client has configured its digest, or while the same data waits or is
     /// unacknowledged.
     pub fn add(&mut self, record: DigestRecord, now: Instant) {
         let Some(stream) = self.streams.get_mut(&record.list) else {

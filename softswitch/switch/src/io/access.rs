@@ -1,8 +1,8 @@
 //! The access link of a port: what a host sends in one instant arrives spaced at the rate of its network interface, a little
 //! later than it was sent, and never quite as much.
 //!
-//! Without that, packets come in step with those that leave the queue, and which flow finds it full is no matter of chance any
-//! more (Floyd and Jacobson 1992: On traffic phase effects in packet-switched gateways; the cure is theirs).
+//! Without that, packets come in step with those that leave the queue, and drops become deterministic: phase effects
+//! (Floyd and Jacobson 1992: On traffic phase effects in packet-switched gateways; the cure is theirs).
 // SPDX-License-Identifier: Apache-2.0
 use narrows_pipeline::Random;
 

@@ -26,7 +26,7 @@ impl Background {
     /// Does the work, later or now.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         match &self.jobs {
-            // The thread ends by a panic only; then nobody does the work.
+            // The thread ends by a panic only; then the work is not done.
             Some(jobs) => drop(jobs.send(Box::new(job))),
             None => job(),
         }

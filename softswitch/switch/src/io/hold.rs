@@ -65,7 +65,7 @@ impl Hold {
     /// Everything until the next hold has happened.
     pub fn reached(&mut self) {
         if let Some((at_ns, tell)) = self.next.take() {
-            // Nobody could end a hold that nobody knows of.
+            // A hold that no client knows of could not be ended.
             self.stands = tell.send(at_ns).is_ok();
         }
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_who_has_gone() {
+    fn a_client_that_has_gone_is_not_waited_for() {
         let mut hold = Hold::new(true);
         drop(hold.ask(Some(500), 100).expect("to come"));
         hold.reached();

@@ -46,7 +46,7 @@ pub struct PortCounters {
 }
 
 /// Attempts to open an AF_XDP socket again. The old one may be in use for a moment; where it cannot work, trying costs time.
-const EXPRESS_ATTEMPTS: u32 = 8;
+const AF_XDP_ATTEMPTS: u32 = 8;
 
 /// A frame that seems to have been sent from further ahead than this was stamped before the wall clock was set back.
 const STAMP_AHEAD_NS: u64 = 10_000_000;
@@ -68,7 +68,7 @@ pub struct Port {
     /// Sockets that are being opened beside the packets.
     opening: Option<Receiver<Opened>>,
     /// How often to try yet to send by AF_XDP after that has stopped working.
-    express_attempts: u32,
+    af_xdp_attempts: u32,
     received: PortCounters,
 }
 
@@ -76,9 +76,9 @@ pub struct Port {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
     /// At once, by AF_XDP where it works.
-    Express,
+    AfXdp,
     /// At once, by AF_PACKET.
-    Plain,
+    AfPacket,
     /// By the kernel's timers, ahead of their time.
     Timed,
 }
@@ -165,9 +165,9 @@ impl Port {
         let (ring, frame_limit) = open_ring(name, ring_settings)?;
         ring.listen()?;
         let index = interface_index(name)?;
-        let express_attempts = if sending == Sending::Express { EXPRESS_ATTEMPTS } else { 0 };
+        let af_xdp_attempts = if sending == Sending::AfXdp { AF_XDP_ATTEMPTS } else { 0 };
         let outlet = match sending {
-            Sending::Express | Sending::Plain => Outlet::Now(Transmitter::new(PacketSocket::sender(index)?)),
+            Sending::AfXdp | Sending::AfPacket => Outlet::Now(Transmitter::new(PacketSocket::sender(index)?)),
             Sending::Timed => Outlet::Timed(Launcher::new(index, moderation)?),
         };
         let mut port = Port {
@@ -180,7 +180,7 @@ impl Port {
             underway: false,
             outlet,
             opening: None,
-            express_attempts,
+            af_xdp_attempts,
             received: PortCounters::default(),
         };
         let af_xdp = port.wants_af_xdp();
@@ -353,7 +353,7 @@ impl Port {
             let (name, settings) = (self.name.clone(), self.ring_settings);
             let wanted = Wanted { index, ring, sender, af_xdp };
             background.run(move || {
-                // If nobody wants it any more, it is closed here.
+                // If it is not wanted any more, it is closed here.
                 let _ = give.send(Opened::open(&name, settings, wanted));
             });
             self.opening = Some(take);
@@ -385,13 +385,13 @@ impl Port {
     /// The frames for which an AF_XDP socket is to be opened, unless there is one or it was tried often enough. Without one
     /// (frames longer than a page, a kernel that has none, a queue that belongs to somebody else) AF_PACKET does.
     fn wants_af_xdp(&mut self) -> Option<usize> {
-        let limit = self.transmitter()?.express_limit();
+        let limit = self.transmitter()?.af_xdp_limit();
         if limit.is_some_and(|limit| limit >= self.frame_limit) {
-            if self.express_attempts > 0 {
-                self.express_attempts = EXPRESS_ATTEMPTS;
+            if self.af_xdp_attempts > 0 {
+                self.af_xdp_attempts = AF_XDP_ATTEMPTS;
             }
-        } else if self.express_attempts > 0 && is_up(&self.name) {
-            self.express_attempts -= 1;
+        } else if self.af_xdp_attempts > 0 && is_up(&self.name) {
+            self.af_xdp_attempts -= 1;
             return Some(self.frame_limit);
         }
         None
@@ -427,8 +427,8 @@ fn take_frame(
     }
     if let Some(partial) = frame.partial_checksum {
         counters.rx_partial_checksums += 1;
-        // The kernel's offsets are those of the frame without the tag. One outside the frame: nobody could complete it. Zeros that
-        // are not held would add nothing.
+        // The kernel's offsets are those of the frame without the tag. One outside the frame cannot be completed. Zeros that are
+        // not held would add nothing.
         checksum::complete(bytes, Partial { start: partial.start + tag, ..partial });
     }
     Some(packet)

@@ -24,7 +24,7 @@ pub struct Ports {
     helper: Helper,
     background: Background,
     /// When the helper was given work of other ports last.
-    relieved_at: Option<u64>,
+    by_helper_at: Option<u64>,
 }
 
 impl Ports {
@@ -37,7 +37,7 @@ impl Ports {
         }
         let (helper, background) =
             if helped { (Helper::start()?, Background::start()?) } else { (Helper::default(), Background::default()) };
-        Ok(Ports { list, index, helper, background, relieved_at: None })
+        Ok(Ports { list, index, helper, background, by_helper_at: None })
     }
 
     /// Sends what is urgent and what else there is time for in `idle_ns`; returns whether there was some of the latter.
@@ -74,14 +74,14 @@ impl Ports {
     /// Leaves the sending on all ports but the one with most to send to the helper, or takes it back.
     #[inline]
     pub fn send_by_helper(&mut self, busy: bool, now_ns: u64) {
-        if busy && now_ns >= self.relieved_at.unwrap_or(0) + RELIEF_NS {
+        if busy && now_ns >= self.by_helper_at.unwrap_or(0) + RELIEF_NS {
             let loads = self.list.iter_mut().filter_map(Port::transmitter).map(Transmitter::take_load);
             let busiest = loads.enumerate().max_by_key(|(_, load)| *load).map(|(position, _)| position);
             for (position, transmitter) in self.list.iter_mut().filter_map(Port::transmitter).enumerate() {
                 transmitter.send_by_helper(Some(position) != busiest);
             }
-            self.relieved_at = Some(now_ns);
-        } else if !busy && self.relieved_at.take().is_some() {
+            self.by_helper_at = Some(now_ns);
+        } else if !busy && self.by_helper_at.take().is_some() {
             self.list
                 .iter_mut()
                 .filter_map(Port::transmitter)

@@ -47,7 +47,7 @@ fn request(index: libc::c_int) -> Vec<u8> {
     let mut message = vec![0; 4];
     message.extend(RTM_NEWQDISC.to_ne_bytes());
     message.extend((flags as u16).to_ne_bytes());
-    // Sequence number and sender, which nobody compares.
+    // Sequence number and sender, which are not compared.
     message.extend([0; 8]);
     // struct tcmsg: family with padding, interface, handle, parent, info.
     message.extend([0; 4]);

@@ -80,7 +80,7 @@ fn forward(data_path: &mut DataPath, now: u64) -> bool {
     let taken = data_path.take_in(now, WallOffset::measure(now), BUDGET);
     let horizon = if taken < BUDGET { now } else { data_path.switch.now_ns() };
     data_path.switch.advance(horizon, &mut data_path.ports);
-    // Before the packets, so that nobody sees a packet whose digest is yet to come.
+    // Before the packets, so that no packet is seen before its digest.
     data_path.pass_digests();
     data_path.ports.flush(now, 0, data_path.switch.pool());
     due_before || taken > 0

@@ -30,7 +30,7 @@ impl Recorder {
     pub fn open(pipe: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(pipe)?;
         if !file.metadata()?.file_type().is_fifo() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no pipe"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a pipe"));
         }
         // SAFETY: passes no memory. A pipe of the usual size does as well.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
@@ -101,6 +101,6 @@ mod tests {
     #[test]
     fn a_file_is_no_pipe() {
         let file = tempfile::NamedTempFile::new().expect("file");
-        assert_eq!(Recorder::open(file.path()).expect_err("a file").to_string(), "it is no pipe");
+        assert_eq!(Recorder::open(file.path()).expect_err("a file").to_string(), "it is not a pipe");
     }
 }

@@ -57,9 +57,9 @@ pub struct Transmitter {
     blocked: bool,
     /// When the oldest copy that waits was noticed.
     waiting_since: Option<u64>,
-    /// The helper sends everything: the data path is busy enough.
-    relieved: bool,
-    /// Frames since the last [`Transmitter::take_load`].
+    /// The helper sends everything: the data path is busy.
+    by_helper: bool,
+    /// Frames since the last [`Transmitter::take_load`], but for copies.
     load: u64,
 }
 
@@ -74,19 +74,19 @@ impl Transmitter {
             urgent: false,
             blocked: false,
             waiting_since: None,
-            relieved: false,
+            by_helper: false,
             load: 0,
         }
     }
 
-    /// Urgent frames since the last call.
+    /// Frames since the last call, but for copies.
     pub fn take_load(&mut self) -> u64 {
         std::mem::take(&mut self.load)
     }
 
     /// Leaves all sending to the helper, or not.
-    pub fn send_by_helper(&mut self, relieved: bool) {
-        self.relieved = relieved;
+    pub fn send_by_helper(&mut self, by_helper: bool) {
+        self.by_helper = by_helper;
     }
 
     /// Sends on another socket from now on, as after the interface was made anew.
@@ -118,7 +118,7 @@ impl Transmitter {
     }
 
     /// Longest frame that can be sent by AF_XDP, if that is in use.
-    pub fn express_limit(&self) -> Option<usize> {
+    pub fn af_xdp_limit(&self) -> Option<usize> {
         self.af_xdp.as_ref().map(XdpSender::frame_limit)
     }
 
@@ -176,7 +176,7 @@ impl Transmitter {
             return false;
         }
         self.blocked = false;
-        if self.urgent && self.relieved {
+        if self.urgent && self.by_helper {
             self.dispatch(helper);
             return false;
         }
@@ -242,7 +242,7 @@ impl Transmitter {
             return;
         };
         af_xdp.publish();
-        if self.urgent && !self.relieved || !helper.delegate(af_xdp.outlet()) {
+        if self.urgent && !self.by_helper || !helper.delegate(af_xdp.outlet()) {
             self.send();
             return;
         }

@@ -50,7 +50,7 @@ pub(super) fn run(
         data_path.switch.release(horizon, &mut data_path.ports);
         data_path.pass_digests();
         data_path.ports.launch(clock, horizon, data_path.switch.pool());
-        // Nobody has to wait: time stands still.
+        // Nothing has to wait: time stands still.
         while data_path.run_one_command(commands) {}
         if data_path.stopped() {
             return;

@@ -179,7 +179,7 @@ impl XdpSender {
             return false;
         };
         let address = place as usize * self.place_bytes;
-        // SAFETY: a free place lies within the mapping, has room for the frame, and is used by nobody else: the kernel has
+        // SAFETY: a free place lies within the mapping, has room for the frame, and is used by nothing else: the kernel has
         // given it back or never had it.
         let target = unsafe { slice::from_raw_parts_mut(self.frames.start().add(address), frame.len()) };
         target.copy_from_slice(frame);

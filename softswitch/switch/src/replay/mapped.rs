@@ -1,4 +1,4 @@
-//! A pcap file in memory: frames are looked at where they lie in the page cache, so that what nobody reads is not copied.
+//! A pcap file in memory: frames are looked at where they lie in the page cache, so that what is not read is not copied.
 // SPDX-License-Identifier: Apache-2.0
 use std::fs::File;
 
@@ -34,7 +34,7 @@ const AHEAD: usize = 1_024;
 const LINE: usize = 64;
 
 impl MappedPcap {
-    /// `None` if the file cannot be mapped or is no pcap file.
+    /// `None` if the file cannot be mapped or is not a pcap file.
     pub fn open(file: &File) -> Result<Option<Self>, ReadError> {
         let Some(file) = map(file) else {
             return Ok(None);

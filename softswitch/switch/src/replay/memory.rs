@@ -22,6 +22,6 @@ pub fn prefer_large_pages() {
     unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_HUGEPAGE) };
 }
 
-/// Other allocators are left alone.
+/// Other allocators are not changed.
 #[cfg(not(target_env = "gnu"))]
 pub fn prefer_large_pages() {}

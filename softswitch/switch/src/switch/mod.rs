@@ -159,7 +159,7 @@ impl Switch {
         }
     }
 
-    /// Digest records that the pipeline threw away because nobody drained them.
+    /// Digest records that the pipeline threw away because they were not drained.
     pub fn digests_lost(&self) -> u64 {
         self.forwarding.as_ref().map_or(0, |forwarding| forwarding.pipeline.digests_lost())
     }

@@ -9,7 +9,7 @@ use super::curve::{Curve, Next, Rate, Work, NEVER};
 /// What a link has done, against what it offers.
 ///
 /// In a part of the curve with a constant rate that is a byte clock of this rate. Else it is the work up to the end of the last
-/// packet, on the scale of all that the link has offered: what it offered to nobody is skipped.
+/// packet, on the scale of all that the link has offered: what it offered while no packet waited is skipped.
 #[derive(Debug)]
 pub struct Shaper {
     /// When the link takes the next packet.

@@ -29,7 +29,7 @@ class Overhead:
     """How a rate of frames becomes a rate of the shaper's bytes.
 
     The shaper adds ``ifg_compensation`` bytes to every packet. What it counts of a packet beside its frame is not
-    documented: where nobody has measured it, ``uncertainty`` is how far off the rate may be.
+    documented: where it has not been measured, ``uncertainty`` is how far off the rate may be.
     """
 
     layer: str
@@ -123,7 +123,7 @@ def overhead_for(layer: str, frame_bytes: int, shaper_bytes: int | None) -> Over
     Args:
         layer: ``l2`` or ``l1``.
         frame_bytes: the frame, without FCS, for which a correction by a factor is exact.
-        shaper_bytes: what the shaper counts of a packet beside the frame, None if nobody measured it.
+        shaper_bytes: what the shaper counts of a packet beside the frame, None if it was not measured.
     """
     if layer == "l1":
         on_wire = FCS_BYTES + PREAMBLE_AND_GAP_BYTES

@@ -271,7 +271,7 @@ def restore(
         # Already as it was: the write had no effect, or the switch has restarted.
         audit.record(_undoing(change, change.operation, now, now))
         return None
-    # A write that was never answered: nobody knows what it left.
+    # A write that was never answered: what it left is unknown.
     unknown = change.got is None and change.operation is not Operation.DELETE
     if not unknown and not _same(now, change.got, change.asked):
         if reset:

@@ -20,8 +20,8 @@ from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue, Traff
 # Counters wider than 32 bits are copied every other second.
 COUNTER_AGE_S = 2.5
 DROPS = "drop_count_packets"
-# Share of its limit that a queue may be deeper by, for packets that were admitted and not yet counted, where nobody
-# has measured by how much it is.
+# Share of its limit that a queue may be deeper by, for packets that were admitted and not yet counted, where that
+# has not been measured.
 UNDER_WAY = 0.05
 
 
@@ -184,7 +184,7 @@ class Watermark:
 
     @property
     def too_deep(self) -> bool:
-        """Whether it went beyond its limit by more than was measured; where nobody has, by more than a guess."""
+        """Whether it went beyond its limit by more than was measured; where it was not, by more than a guess."""
         overshoot = UNDER_WAY * self.limit_cells if self.overshoot_cells is None else self.overshoot_cells
         return self.cells > self.limit_cells + overshoot + self.slack_cells
 

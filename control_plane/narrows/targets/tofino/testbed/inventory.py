@@ -105,7 +105,7 @@ class Inventory(Lab):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What was measured of the switch; None where nobody has."""
+        """What was measured of the switch; None where nothing was."""
         return self._calibration
 
     def calibrated(self, calibration: Calibration | None) -> Self:

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 /// What is said of a packet before it comes in, and what happens meanwhile. None of it must change anything.
 #[derive(Debug, Clone, Copy)]
-pub enum Ahead {
+pub enum Preparation {
     Nothing,
     AsItComes,
     OtherPort,
@@ -23,8 +23,8 @@ pub enum Ahead {
     Departure,
 }
 
-pub fn ahead() -> impl Strategy<Value = Ahead> {
-    use Ahead::{AsItComes, Departure, Nothing, OtherBytes, OtherPort, OtherTime, Others, TableChange};
+pub fn preparation() -> impl Strategy<Value = Preparation> {
+    use Preparation::{AsItComes, Departure, Nothing, OtherBytes, OtherPort, OtherTime, Others, TableChange};
     prop_oneof![
         4 => Just(AsItComes),
         4 => prop::sample::select(vec![Nothing, OtherPort, OtherTime, OtherBytes, TableChange, Departure]),
