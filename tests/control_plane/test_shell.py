@@ -125,7 +125,7 @@ def test_what_is_kept_of_a_shell_is_an_experiment() -> None:
         (["no-such-program"], "no-such-program: is not there, or cannot be executed"),
         (["--server", "'", "true"], "--server ': No closing quotation"),
         (["--target", "tofino", "true"], "--target tofino: allowed: soft, bmv2"),
-        (["--virtual"], "--virtual: a guest has no terminals"),
+        (["--virtual"], "--virtual: a guest has no terminal"),
     ],
 )
 def test_what_cannot_be_done_is_refused(arguments: list[str], says: str) -> None:

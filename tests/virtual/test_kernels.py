@@ -202,7 +202,7 @@ def test_an_option_that_a_source_lacks_is_refused(tmp_path: Path) -> None:
 
 def test_a_name_that_leads_out_of_the_cache_is_refused() -> None:
     for name in ("../x", ".x", ""):
-        with pytest.raises(InputError, match="is not a name of a kernel"):
+        with pytest.raises(InputError, match="is not a kernel's name"):
             kernels.directory(name)
 
 
