@@ -211,7 +211,7 @@ def test_a_difference_shows_its_evidence() -> None:
     assert evidence(check, points[:1]) == (("buffer 0.5bdp", ("0.25",)),)
 
 
-def test_of_many_settings_those_that_do_not_meet_it_are_listed() -> None:
+def test_of_several_settings_those_that_do_not_meet_it_are_listed() -> None:
     def ours(values: list[float], check: Check) -> str:
         points = [
             MeasuredPoint("x", {"bottleneck.buffer": f"{buffer}bdp"}, number, {"jain": value})
@@ -228,6 +228,9 @@ def test_of_many_settings_those_that_do_not_meet_it_are_listed() -> None:
     )
     assert ours([0.99] * 7, fair) == "0.99 (+-0, n=3) to 0.99 (+-0, n=3) at 7 settings, of which 7 meet it"
     assert ours([0.5] * 9, fair).endswith("buffer 6bdp: 0.5 (+-0, n=3), and 3 more")
+    assert ours([0.5, 0.95, 0.5], fair).startswith(
+        "0.5 (+-0, n=3) to 0.95 (+-0, n=3) at 3 settings, of which 1 meets it; "
+    )
     assert ours([0.91, 0.5], fair) == "buffer 1bdp: 0.91 (+-0, n=3); buffer 2bdp: 0.5 (+-0, n=3)"
 
 

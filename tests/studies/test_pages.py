@@ -133,20 +133,37 @@ def test_a_page_warns_of_controls_through_other_links_where_it_has_one(tmp_path:
     assert text.count("**Controls through other links**") == (link is not None)
 
 
+def test_what_would_make_a_row_long_is_folded(tmp_path: Path) -> None:
+    """Behind what it comes to: each of so many settings would be a line or more."""
+    found = results(0.11)
+    points = tuple(
+        replace(point, parameters={**point.parameters, "bottleneck.rate": f"{rate}Mbit"}, measures={"loss_ratio": loss})
+        for rate, loss in ((60, 0.08), (80, 0.1), (100, 0.11), (120, 0.14))
+        for point in found.points
+    )
+    page = pages(publish(CLAYPOOL, replace(found, points=points), tmp_path / "no-runs", tmp_path))
+    line = next(line for line in page.splitlines() if "| loss is 11 % at 0.5 BDP" in line)
+    assert line.endswith(
+        "| **differs** (n=3): <details><summary>8 % (+-0 %) to 14 % (+-0 %) at 4 settings, of which 2 meet it</summary>"
+        "not: buffer 0.5bdp, rate 60Mbit, count 4: 8 % (+-0 %); buffer 0.5bdp, rate 120Mbit, count 4: 14 % (+-0 %)"
+        "</details> |"
+    )
+
+
 @pytest.mark.parametrize(("loss", "verdict"), [(0.11, "agrees"), (0.02, "differs")])
 def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, verdict: str) -> None:
     page = pages(publish(CLAYPOOL, results(loss), tmp_path / "no-runs", tmp_path))
     line = next(line for line in page.splitlines() if "| loss is 11 % at 0.5 BDP" in line)
     setting = "buffer 0.5bdp, rate 80Mbit, count 4"
     assert line.startswith("| figure 7 |")
-    assert line.endswith(f"| {setting}: {loss * 100:g} % (+-0 %, n=3) | {verdict} (n=3) |")
-    assert "| not run here |" in page
+    assert line.endswith(f"| **{verdict}** (n=3): {setting}: {loss * 100:g} % (+-0 %) |")
+    assert "| **not run here**: " in page
     assert "1 point: failed: no reason" in page
     assert "The full variant was not run" in page
     assert ("| Setting | `utilization` |" in page) == (verdict == "differs")
     assert ("| buffer 0.5bdp, rate 80Mbit, count 4 | 98.8 % (+-0 %, n=3) |" in page) == (verdict == "differs")
     # What cannot be run is on the page, with the reason; and so is what changed in a rule.
-    assert "| figure 12 | what BBR_Shallow does beside CUBIC | - | " in page and " | not tested |" in page
+    assert "| figure 12 | what BBR_Shallow does beside CUBIC | - | " in page and "| **not tested**: " in page
     assert "- **Rule changed after data were seen**, *they take turns with a period of about 20 s*: Any period" in page
     # How much of the text is there, and that other links take the place of the switch only.
     assert "counted 32, no more than are listed." in page and "may be due to any of these." in page

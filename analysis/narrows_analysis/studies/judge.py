@@ -28,7 +28,8 @@ from narrows_analysis.studies.linear import Key, Linear, Repetitions, Term, mean
 from narrows_analysis.studies.model import MeasuredPoint, number
 from narrows_analysis.studies.showing import show
 
-MANY = 6  # settings, more than which are not all listed
+FEW = 2  # settings, or points of a line, more than which are told by their ends
+MANY = 6  # settings that do not meet a rule, more than which are not all listed
 
 
 class NotRun(Exception):
@@ -159,24 +160,30 @@ class _Judge:
         return [(position, mean(values[position])) for position in sorted(values)]
 
     def _listed(self, settings: Sequence[tuple[Term, Decision]]) -> str:
-        """The values at settings; of many only the range, and those that do not meet what is asked of each."""
+        """The values at settings; of several only the range, and those that do not meet what is asked of each."""
         values = [self._shown(single(term)) for term, _ in settings]
         texts = [f"{describe(term.key)}{value}" for (term, _), value in zip(settings, values, strict=True)]
         estimates = [self._repetitions.estimate(single(term))[0] for term, _ in settings]
         known = [(one.mean, value) for one, value in zip(estimates, values, strict=True) if one is not None]
-        if len(texts) <= MANY or not known:
+        if len(texts) <= FEW or not known:
             return "; ".join(texts)
         ends = f"{min(known)[1]} to {max(known)[1]} at {len(texts)} settings"
         failing = [text for text, (_, decision) in zip(texts, settings, strict=True) if decision.value() == "fails"]
         unsure = [text for text, (_, decision) in zip(texts, settings, strict=True) if decision.value() == "open"]
-        parts = [f"{ends}, of which {len(texts) - len(failing) - len(unsure)} meet it"]
+        meeting = len(texts) - len(failing) - len(unsure)
+        parts = [f"{ends}, of which {meeting} meet{'s' if meeting == 1 else ''} it"]
         for word, those in (("not", failing), ("undecided", unsure)):
             more = f", and {len(those) - MANY} more" if len(those) > MANY else ""
             parts += [f"{word}: {'; '.join(those[:MANY])}{more}"] if those else []
         return "; ".join(parts)
 
     def _line(self, line: Sequence[tuple[float, Linear]]) -> str:
-        return ", ".join(f"{x:g}: {self._shown(y)}" for x, y in line)
+        """The values along a line; of several first those at its ends."""
+        if len(line) <= FEW:
+            return "; ".join(f"{x:g}: {self._shown(y)}" for x, y in line)
+        (low, first), *between, (high, last) = line
+        ends = f"{self._shown(first)} at {low:g} to {self._shown(last)} at {high:g}"
+        return f"{ends}; between them {', '.join(f'{x:g}: {self._shown(y)}' for x, y in between)}"
 
     # The checks.
 
@@ -303,7 +310,7 @@ class _Judge:
             for sign in (1, -1)
         ]
         where = crossing([(x, self._value(y)) for x, y in above])
-        return some(ways), f"{'never' if where is None else f'at {where:.3g}'} ({self._line(line)})"
+        return some(ways), f"{'never' if where is None else f'at {where:.3g}'}; {self._line(line)}"
 
     @_of.register
     def _extreme(self, check: checks.Extreme) -> tuple[Decision, str]:

@@ -36,6 +36,7 @@ VARIANTS: tuple[Variant, ...] = ("full", "quick")
 CONTROLS: tuple[Variant, ...] = ("controls", *LINKS)
 RESULTS, FIGURES = "results", "figures"
 SHOWN = 12  # digits of a commit or digest that a page has
+FOLDED = 120  # characters of what was measured, more than which are folded
 MADE = "<!-- Made by `narrows study --publish`; changes made by hand are lost. -->"
 LINK_CAVEAT = (
     "**Controls through other links** take the place of the switch, and of nothing else: hosts, their kernel, netem "
@@ -288,18 +289,15 @@ def _claims(study: Study, judged: Judged) -> list[str]:
         account += f"; a reader of the whole text counted {study.claims}"
         missing = study.claims - listed
         account += f", of which {missing} are not mapped" if missing > 0 else ", no more than are listed"
-    head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} | Verdict |" for one, _ in judged)
+    head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} |" for one, _ in judged)
     lines = ["## What is published, and ours", "", f"{account}. {study.account}".rstrip(), ""]
-    lines += [head, "|---|---|---|" + "---|---|" * len(judged)]
+    lines += [head, "|---|---|---|" + "---|" * len(judged)]
     rows = [(figure, statement) for figure in study.figures for statement in figure.statements]
     for place, (_, statement) in enumerate(rows):
         row = f"| {statement.source} | {statement.says} | {statement.agrees_if} |"
-        for _, found in judged:
-            one = found[place][1]
-            row += f" {_cell(one.ours)} | {verdict_text(one)} |"
-        lines.append(row)
+        lines.append(row + "".join(f" {_ours(found[place][1])} |" for _, found in judged))
     for left in study.left_out:
-        lines.append(f"| {left.source} | {left.says} | - |" + f" {left.reason} | {left.kind} |" * len(judged))
+        lines.append(f"| {left.source} | {left.says} | - |" + f" **{left.kind}**: {left.reason} |" * len(judged))
     return [*lines, ""]
 
 
@@ -400,8 +398,15 @@ def _control(
     return text
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _ours(found: Finding) -> str:
+    """The verdict and what was measured, as a cell: what goes into detail is there to be opened."""
+    verdict = verdict_text(found).replace(found.verdict, f"**{found.verdict}**", 1)
+    # How many repetitions there were is said once, unless a value has others.
+    said = found.ours.replace(f", n={found.count})", ")").replace("|", "\\|")
+    first, *more = said.split("; ")
+    if len(said) > FOLDED and more:
+        said = f"<details><summary>{first}</summary>{'; '.join(more)}</details>"
+    return f"{verdict}: {said}"
 
 
 def _skipped(results: Sequence[Results]) -> list[str]:
