@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod format;
+mod frame;
 pub mod pcap;
 mod pcapng;
 mod reader;
@@ -16,6 +17,6 @@ mod reader;
 mod tests;
 mod writer;
 
-pub use format::{Frame, ETHERNET};
+pub use frame::{Frame, ETHERNET};
 pub use reader::{End, ReadError, Reader};
 pub use writer::Writer;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The classic pcap format: both byte orders, timestamps in microseconds and nanoseconds.
 
-use crate::format::{Frame, Step, ETHERNET, MAX_RECORD_BYTES};
+use crate::frame::{Frame, Step, ETHERNET, MAX_RECORD_BYTES};
 
 /// Bytes of the file header.
 pub const FILE_HEADER_BYTES: usize = 24;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The pcapng format: section headers of either byte order, enhanced, simple and obsolete packet blocks.
 
-use crate::format::{Frame, Step, MAX_RECORD_BYTES};
+use crate::frame::{Frame, Step, MAX_RECORD_BYTES};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;

@@ -4,7 +4,8 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
 
-use crate::format::{Format, Frame, Step};
+use crate::format::Format;
+use crate::frame::{Frame, Step};
 
 /// Bytes read at a time: far fewer than the last-level cache holds, enough that calls cost little. Copying the file
 /// there is cheaper than mapping it page by page.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::format::ETHERNET;
+use crate::frame::ETHERNET;
 use crate::pcap::{FILE_HEADER_BYTES, MAGIC_NANOSECONDS, RECORD_HEADER_BYTES};
 
 /// Bytes gathered before they are written: few enough to stay in the cache. Whole blocks are written, so that the file grows by

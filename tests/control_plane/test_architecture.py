@@ -28,6 +28,18 @@ def test_every_python_module_and_folder_on_the_map_exists() -> None:
     assert not missing
 
 
+def test_what_contributing_says_is_where_it_says() -> None:
+    """The twelve places are definitions: a newcomer's first guess."""
+    rows = re.findall(
+        r"^\| .+ \| `(\w+)` \| `([\w/.]+)` \|$", (REPOSITORY / "CONTRIBUTING.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) == 12
+    defined = r"(?:^(?:\s*(?:pub|async|enum|struct|def|class|header|control))+ {0}\b|^{0} = |\"{0}\": )"
+    for name, place in rows:
+        text = (REPOSITORY / place).read_text()
+        assert re.search(defined.format(name), text, re.MULTILINE), (name, place)
+
+
 def test_every_package_of_the_control_plane_is_on_the_map() -> None:
     packages = {
         path.split("/")[2] for path in PACKAGES if re.fullmatch(r"control_plane/narrows/\w+/__init__\.py", path)

@@ -13,7 +13,7 @@ from narrows.experiment.planning import make_plan
 from narrows.switch.p4runtime_entries import ecn_threshold
 from narrows.switch.readings import PortStats
 from narrows.targets.bmv2 import packets, simple_switch
-from narrows.targets.bmv2.target import Bmv2Target, two_way_balances
+from narrows.targets.bmv2.target import Bmv2Target, two_way_conservation
 
 
 def plan(groups: int = 1, mtu: int = 1500, **settings: Any) -> Plan:
@@ -155,5 +155,5 @@ def test_both_directions_are_balanced_together(version: int) -> None:
     def port(number: int, taken: int, sent: int) -> PortStats:
         return PortStats(number, taken, 0, sent, 0, None, 0, 0, True)
 
-    balances = two_way_balances(found, [port(3, 60, 35), port(4, 42, 15)], port(1, 50, 97), 150, 150)
+    balances = two_way_conservation(found, [port(3, 60, 35), port(4, 42, 15)], port(1, 50, 97), 150, 150)
     assert [balance.lost for balance in balances] == ([2, 3] if version == 4 else [3])

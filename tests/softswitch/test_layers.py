@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/architecture.md: the Rust part of the map names what there is, and crates know only those below them."""
+"""docs/architecture.md: the Rust part of the map names what there is; crates know those below, modules no circle."""
 
 from __future__ import annotations
 
@@ -57,3 +57,45 @@ def test_crates_use_only_those_below_them(folder: str) -> None:
         if isinstance(given, dict) and "path" in given
     }
     assert used == CRATES[folder]
+
+
+def uses(tree: str) -> list[str]:
+    """Paths of a `use` declaration, its braces written out."""
+    head, brace, inner = tree.partition("{")
+    if not brace:
+        return [tree.strip()]
+    parts, depth = [""], 0
+    for letter in inner.rpartition("}")[0]:
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [head.strip() + path for part in parts if part.strip() for path in uses(part)]
+
+
+def named_modules(file: Path, source: Path, modules: dict[Path, Path]) -> set[Path]:
+    """Modules of the same crate that a module names, tests left out."""
+    text = re.sub(r"#\[cfg\(test\)\]\s*mod tests \{.*|//[^\n]*", "", file.read_text(), flags=re.DOTALL)
+    paths = [path for tree in re.findall(r"\buse ((?:crate|super|self)::[^;]+);", text) for path in uses(tree)]
+    paths += re.findall(r"\b(?:crate|super)(?:::\w+)+", re.sub(r"\buse [^;]+;", "", text))
+    own = next(module for module, other in modules.items() if other == file)
+    found = set()
+    for path in paths:
+        place = source if path.startswith("crate::") else own
+        for word in re.split(r"::| as ", path.removeprefix("crate::").removeprefix("self::")):
+            below = place.parent if word == "super" else place / word
+            if word != "super" and below not in modules:
+                break
+            place = below
+        found.add(place)
+    return found - {own}
+
+
+@pytest.mark.parametrize("folder", CRATES)
+def test_no_two_modules_name_each_other(folder: str) -> None:
+    source = REPOSITORY / folder / "src"
+    files = [file for file in source.rglob("*.rs") if "tests" not in file.stem]
+    modules = {file.parent if file.stem in ("mod", "lib", "main") else file.with_suffix(""): file for file in files}
+    named = {module: named_modules(file, source, modules) for module, file in modules.items()}
+    assert [(str(a), str(b)) for a in named for b in named[a] if a in named.get(b, ()) and str(a) < str(b)] == []

@@ -200,10 +200,10 @@ def go_with(study: _Study, path: Path, made: dict[str, str] | None = None, mixed
         for point in data["points"]:
             point["provenance"] = made_here(THIS_MACHINE) if made is None else made
         path.write_text(json.dumps(data))
-    elsewhere = [read_external_results(path, STUDY, "quick", points)]
+    external = [read_external_results(path, STUDY, "quick", points)]
     study.ran.clear()
     console, out = Console(quiet=True), study.path / "new"
-    return StudyRun(STUDY, "quick", out, "soft", lambda _: SoftTarget(), console, elsewhere=elsewhere, mixed=mixed).run(
+    return StudyRun(STUDY, "quick", out, "soft", lambda _: SoftTarget(), console, external=external, mixed=mixed).run(
         points
     )
 

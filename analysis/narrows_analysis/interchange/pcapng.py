@@ -10,7 +10,7 @@ SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 BYTE_ORDER = 0x1A2B3C4D
 ETHERNET = 1
 COMMENT, NAME, DESCRIPTION, TSRESOL = 1, 2, 3, 9
-NANOSECONDS = 9
+NANOSECOND_DIGITS = 9  # if_tsresol: units of 10^-9 s
 
 
 class PcapngWriter:
@@ -24,7 +24,7 @@ class PcapngWriter:
     def interface(self, name: str, description: str) -> None:
         """Add an interface; they are numbered from 0."""
         options = _option(NAME, name.encode()) + _option(DESCRIPTION, description.encode())
-        options += _option(TSRESOL, bytes([NANOSECONDS]))
+        options += _option(TSRESOL, bytes([NANOSECOND_DIGITS]))
         self._block(INTERFACE, struct.pack("<HHI", ETHERNET, 0, 0) + options)
 
     def packet(self, interface: int, time_ns: int, data: bytes, length: int, comment: str) -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 from narrows_analysis.metrics.completion import ideal_completion_time, slowdown
 from narrows_analysis.metrics.fairness import convergence_time, jain_index, throughput_difference
 from narrows_analysis.metrics.queue import oscillation
-from narrows_analysis.metrics.throughput import goodput_limit
+from narrows_analysis.metrics.throughput import goodput_limit, utilization
 from narrows_analysis.run_data import RunData
 from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate
 from narrows_analysis.studies.cycles import convergences, fillings
@@ -114,12 +114,12 @@ def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s
     windows = _loss_windows(flows)
     smooth = _smooth(queue, depth)
     found = oscillation(smooth, WINDOW_S) if len(smooth) else None
-    carried = float((queue["throughput_bps"] * queue["interval_s"]).sum())
+    carried, rate = float((queue["throughput_bps"] * queue["interval_s"]).sum()), _rate(run)
     return {
         "loss_ratio": drops / arrivals if arrivals else np.nan,
         "loss_max": float(windows.max()) if len(windows) else np.nan,
         "lossy_windows": float((windows > 0).mean()) if len(windows) else np.nan,
-        "utilization": carried / (_rate(run) * length_s) if length_s > 0 else np.nan,
+        "utilization": utilization(carried / 8, rate, length_s) if rate > 0 and length_s > 0 else np.nan,
         "queue_bdp": float(known.mean()) / bdp if len(known) else np.nan,
         "queue_p95_bdp": float(np.percentile(known, 95)) / bdp if len(known) else np.nan,
         "queue_max_bdp": float(queue["depth_max_bytes"].max()) / bdp if len(known) else np.nan,

@@ -111,7 +111,7 @@ def _bottleneck(account: dict[str, Any], settings: SourceSettings) -> int:
 
 def _collector_account(source: Path, account: dict[str, Any]) -> dict[str, Any]:
     """What a collector would have said of a capture; of a telemetry directory its collector has."""
-    path = source / "collector.json"
+    path = source / COLLECTOR
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found

@@ -34,8 +34,7 @@ from narrows.cli import (
 from narrows.cli.examples import examples
 from narrows.cli.streams import outlive_readers
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
-
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+from narrows.search_path import SEARCH_PATH
 
 app = typer.Typer(
     name="narrows",
@@ -94,7 +93,7 @@ def main() -> None:
     outlive_readers()
     if os.geteuid() == 0 and "SUDO_UID" in os.environ:
         # Root for a user: what is started by name is the system's, also where the user's PATH came along.
-        os.environ["PATH"] = os.pathsep.join([SYSTEM_PATH, os.environ.get("PATH", "")])
+        os.environ["PATH"] = os.pathsep.join([SEARCH_PATH, os.environ.get("PATH", "")])
     # What takes long outside a measurement, the analysis, ends the same way for every signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:

@@ -157,13 +157,13 @@ def study(
     everything = control_points(chosen, cards=cards) if controls else study_points(chosen, quick, cards=cards)
     some = everything if figure is None else study_points(chosen, quick, figure, cards=cards)
     points = select(some, only or (), repeat)
-    elsewhere = [read_external_results(path, chosen, variant, everything) for path in add or ()]
+    external = [read_external_results(path, chosen, variant, everything) for path in add or ()]
     senders = _senders(virtual, target, kernel or [], jobs, cluster)
     directory = out or Path("results") / "studies" / (name if variant == "full" else f"{name}-{variant}")
     if directory.exists() and not directory.is_dir():
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
     make_target = target_factory(target, None, inventory, directory, virtual)
-    runner = StudyRun(chosen, variant, directory, target, make_target, progress, senders, elsewhere, mixed)
+    runner = StudyRun(chosen, variant, directory, target, make_target, progress, senders, external, mixed)
     wanted = {point.directory for point in points}
     others = [point for point in everything if point.directory not in wanted]
     with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:

@@ -136,7 +136,7 @@ class LinkSettings(DirectionSettings):
 
 
 class FlowGroup(ApplicationFields, TcpFields):
-    """Equal flows: TCP, bulk (`duration`), sized (`size`, with `repeat` and `gap`) or a `workload` of many; or `udp`;
+    """Equal flows: TCP, bulk (`duration`), finite (`size`, with `repeat` and `gap`) or a `workload` of many; or `udp`;
     or a `probe` of the round-trip time; or what programs make (`client`, `server`)."""
 
     name: Name = Field(
@@ -178,7 +178,7 @@ class FlowGroup(ApplicationFields, TcpFields):
     )
     size: Size | None = Field(
         default=None,
-        description="Bytes of each connection of a sized flow. It ends when the receiver has read the last one.",
+        description="Bytes of each connection of a finite flow. It ends when the receiver has read the last one.",
     )
     repeat: Count = Field(default=1, description="With `size`: connections of a flow, one after the other.")
     gap: Time = Field(
@@ -285,7 +285,7 @@ class FlowGroup(ApplicationFields, TcpFields):
         elif self.client is not None:
             return self
         elif self.duration is None and self.size is None:
-            raise refuse("has neither duration nor size", "duration for a bulk flow, size for a sized one")
+            raise refuse("has neither duration nor size", "duration for a bulk flow, size for a finite one")
         if self.size is None and (self.repeat != 1 or self.gap != 0):
             raise refuse("has repeat or gap without size", "repeat and gap together with size")
         if self.size is None and self.until is not None:

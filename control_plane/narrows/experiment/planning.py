@@ -221,6 +221,6 @@ def _exchange(experiment: Experiment, network: Topology, position: int) -> Excha
 
 
 def _end_ns(flows: tuple[Flow, ...]) -> int | None:
-    """When the last flow ends, or None if a sized flow decides that itself."""
+    """When the last flow ends, or None if a finite flow decides that itself."""
     ends = [flow.start_ns + flow.duration_ns for flow in flows if flow.duration_ns is not None]
     return max(ends) if len(ends) == len(flows) else None

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from narrows_formats import files
 from narrows_formats.programs import COLLECTOR
 
 from narrows.errors import RunError
@@ -65,7 +66,7 @@ class SoftBench:
             arrived = self._arrived() - before
         finally:
             await collector.stop()
-        stored = int(json.loads((reports / "collector.json").read_text())["rows"])
+        stored = int(json.loads((reports / files.COLLECTOR).read_text())["rows"])
         shutil.rmtree(reports)
         return Trial(sent, sent / took, arrived, stored, busy / took)
 

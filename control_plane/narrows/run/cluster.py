@@ -50,7 +50,7 @@ class Done:
     took_s: float
 
 
-def options_elsewhere(target: str, kernel: str) -> tuple[str, ...]:
+def worker_options(target: str, kernel: str) -> tuple[str, ...]:
     """The options of ``narrows run`` by which a worker makes a run as this machine would, in virtual time."""
     return ("--target", target, "--virtual", "--kernel", kernel)
 

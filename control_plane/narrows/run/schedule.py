@@ -39,13 +39,13 @@ class ScheduledRun:
         name: its directory below the schedule's; empty if it is that one.
         run: what was checked for it.
         expected_s: seconds that it will take, roughly.
-        elsewhere: the options of ``narrows run`` by which a worker of a cluster makes the same run.
+        worker_options: those of ``narrows run`` by which a worker of a cluster makes the same run.
     """
 
     name: str
     run: CheckedRun
     expected_s: float
-    elsewhere: tuple[str, ...] = ()
+    worker_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Schedule:
     def _outcomes(self, tasks: Sequence[ScheduledRun], attempts: Sequence[Attempt], at_once: int) -> Outcomes:
         """Number, outcome and seconds of each task, as they end."""
         if self._cluster is not None:
-            return _execute_elsewhere(self._cluster, tasks, attempts)
+            return _execute_on_cluster(self._cluster, tasks, attempts)
         if at_once > 1:
             return execute_side_by_side(attempts, at_once, self._console, self._page)
         return self._one_by_one(attempts)
@@ -214,12 +214,12 @@ class Schedule:
             yield number, *attempt.make(self._console, page)
 
 
-def _execute_elsewhere(cluster: Cluster, tasks: Sequence[ScheduledRun], attempts: Sequence[Attempt]) -> Outcomes:
+def _execute_on_cluster(cluster: Cluster, tasks: Sequence[ScheduledRun], attempts: Sequence[Attempt]) -> Outcomes:
     """Have a cluster make the runs, and put what comes back where it belongs."""
     from narrows_analysis import LoadedRun
 
     numbers = {task.name: number for number, task in enumerate(tasks)}
-    jobs = {task.name: job(task.run.experiment, task.elsewhere) for task in tasks}
+    jobs = {task.name: job(task.run.experiment, task.worker_options) for task in tasks}
     with closing(cluster.run(jobs)) as ends:
         for name, done in ends:
             outcome: Outcome | RunError = RunError(done.problem)

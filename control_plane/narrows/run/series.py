@@ -23,7 +23,7 @@ from narrows.experiment.lines import with_line
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
 from narrows.experiment.without_effect import without_effect
-from narrows.run.cluster import Cluster, options_elsewhere
+from narrows.run.cluster import Cluster, worker_options
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.joining import difference, find_runs, made_by, made_here, read_record, refuse_mixed
 from narrows.run.progress import Page
@@ -214,7 +214,7 @@ def _notes(series: Series, tasks: Sequence[ScheduledRun]) -> Iterator[str]:
 def _task(point: Point, make_target: Callable[[Experiment], Target], way: Way) -> ScheduledRun:
     run = check(point.experiment, make_target(point.experiment), point.origin, way.environment)
     expected_s = way.environment.expected_s(run.plan)
-    return ScheduledRun(point.directory, run, expected_s, options_elsewhere(way.target, way.environment.kernel))
+    return ScheduledRun(point.directory, run, expected_s, worker_options(way.target, way.environment.kernel))
 
 
 def _outcome(ended: Ended) -> Outcome:

@@ -11,7 +11,7 @@ from narrows.experiment.datagrams import IP_HEADER_BYTES, UDP_HEADER_BYTES
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
 from narrows.traffic.base import is_finite, size_of
 
-SHARED_LINK = 1.5  # by how much a sized flow takes longer than alone on the link, roughly
+SHARED_LINK = 1.5  # by how much a finite flow takes longer than alone on the link, roughly
 
 
 def traffic_time_s(plan: Plan) -> float:

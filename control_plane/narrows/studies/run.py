@@ -22,7 +22,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
-from narrows.run.cluster import Cluster, options_elsewhere
+from narrows.run.cluster import Cluster, worker_options
 from narrows.run.joining import made_here, refuse_mixed
 from narrows.run.results import give_to_user
 from narrows.run.runner import Outcome, check
@@ -48,7 +48,7 @@ class StudyRun:
         make_target: MakeTarget,
         console: Console,
         senders: Sequence[Senders] = (),
-        elsewhere: Sequence[Results] = (),
+        external: Sequence[Results] = (),
         mixed: bool = False,
     ) -> None:
         """Nothing is created before `run`.
@@ -62,7 +62,7 @@ class StudyRun:
             console: where progress goes.
             senders: kernels that hosts can have; a point is run with the first one that has its algorithms. Without any
                 the running one.
-            elsewhere: results of points, with their directories here, that are not to be run again.
+            external: results of points, with their directories here, that are not to be run again.
             mixed: whether these may have been measured by other code or on another kernel than here.
         """
         self._target = target
@@ -75,8 +75,8 @@ class StudyRun:
         self._measured: dict[Path, MeasuredPoint] = {}
         self._written: dict[str, Any] = {}
         self._measured_as: dict[Path, Plan] = {}
-        self._elsewhere = [one for one in elsewhere if one.points]
-        self._known = {Path(point.directory): point for one in elsewhere for point in one.points}
+        self._external = [one for one in external if one.points]
+        self._known = {Path(point.directory): point for one in external for point in one.points}
         self._mixed = mixed
         self._skipped: dict[str, str] = {}
         self._refused: list[InputError] = []
@@ -156,7 +156,7 @@ class StudyRun:
             self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
             return None
         expected_s = senders.environment.expected_s(run.plan)
-        return ScheduledRun(str(study_point.directory), run, expected_s, options_elsewhere(self._target, senders.name))
+        return ScheduledRun(str(study_point.directory), run, expected_s, worker_options(self._target, senders.name))
 
     def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
         """The experiment with the names of its algorithms in each kernel that has all of them."""
@@ -250,7 +250,7 @@ class StudyRun:
         found["kernel"] = ", ".join(dict.fromkeys(senders.release for senders in self._senders))
         found["clock"] = "virtual" if self._senders[0].name else "real"
         found["bbr_ack_aggregation"] = self._senders[0].algorithms.ack_aggregation
-        for other in self._elsewhere:
+        for other in self._external:
             found = {name: merged(found[name], other.machine.get(name)) for name in found}
         found["published"] = self._published()
         return found

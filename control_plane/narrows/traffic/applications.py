@@ -23,12 +23,11 @@ from narrows.experiment.plan import Application, Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
 from narrows.hosts.users import APPLICATION_ID, User, can_execute, in_user_namespace, invoking_user
+from narrows.search_path import SEARCH_PATH
 from narrows.traffic import application_host
 from narrows.traffic.connection import Connection
 from narrows.traffic.generator import GRACE_S, Generator
 
-# The same in a guest, and whoever calls.
-SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 READY_S = 20.0
 END_GRACE_S = 3.0
 # What is kept of each output of a program, and of the files that it makes.

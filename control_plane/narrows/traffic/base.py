@@ -12,7 +12,7 @@ def is_finite(flow: Flow) -> bool:
 
 
 def size_of(flow: Flow, number: int) -> int:
-    """Bytes of a connection of a sized flow."""
+    """Bytes of a connection of a finite flow."""
     if flow.arrivals:
         return flow.arrivals[number].size
     assert flow.size is not None

@@ -68,7 +68,7 @@ class Connection:
         }
 
     def _planned_start_s(self) -> float:
-        """When it was to start; the connections of a sized flow after the first start when the one before has ended."""
+        """When it was to start; connections of a finite flow after the first start when the one before has ended."""
         if self.flow.arrivals:
             return (self.flow.start_ns + self.flow.arrivals[self.number].start_ns) / NANOSECONDS
         return self.flow.start_ns / NANOSECONDS if self.number == 0 else self.started_s

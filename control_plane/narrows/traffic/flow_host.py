@@ -4,7 +4,7 @@
 Used as ``flow_host.py SPECIFICATION`` on a host, or by its classes from a thread. One thread serves all sockets: those
 that start flows are made, bound and given their congestion control before the experiment begins, so that nothing but
 connect() is left to do at a flow's time. The receiving side throws away what has arrived; TCP acknowledges it whether
-it was read or not. A bulk flow ends at its time, at once; a sized one when the receiving side has read its last byte.
+it was read or not. A bulk flow ends at its time, at once; a finite one when the receiving side has read its last byte.
 
 What became of a flow is reported as an event, a mapping that `narrows.traffic.generator` describes; times are seconds
 since the experiment's start. Only the standard library of Python 3.8 is used, so that it runs on any host.

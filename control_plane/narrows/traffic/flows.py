@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk flows, sized ones and workloads: what is to be made of them on the hosts, and what became of them."""
+"""Bulk flows, finite ones and workloads: what is to be made of them on the hosts, and what became of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
     ``last_start_s`` and before all flows of the group ``until`` have ended. ``ecn`` is whether they are to use it;
     None: as the kernel does.
     """
-    sized = is_finite(flow)
+    finite = is_finite(flow)
     last_ns = None if flow.duration_ns is None else flow.start_ns + flow.duration_ns
     return {
         "name": flow.name,
@@ -51,7 +51,7 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
         "src": flow.src,
         "dst": flow.dst,
         "dst_port": flow.dst_port,
-        "duration_s": None if sized or flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
+        "duration_s": None if finite or flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
         "sequence": not flow.arrivals,
         "gap_s": flow.gap_ns / NANOSECONDS,
         "last_start_s": None if last_ns is None else last_ns / NANOSECONDS,
@@ -60,7 +60,7 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
             {
                 "number": number,
                 "start_s": (flow.start_ns + (flow.arrivals[number].start_ns if flow.arrivals else 0)) / NANOSECONDS,
-                "size": size_of(flow, number) if sized else None,
+                "size": size_of(flow, number) if finite else None,
                 "src_port": flow.src_port + number,
             }
             for number in range(flow.repeat)
@@ -198,7 +198,7 @@ class ThreadGenerator(HostGenerator):
 
 
 class ThreadFlows(ThreadGenerator):
-    """Bulk flows, sized ones and workloads."""
+    """Bulk flows, finite ones and workloads."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """See `Generator`."""

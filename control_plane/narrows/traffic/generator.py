@@ -190,7 +190,7 @@ class Generator(ABC):
         elif "ended_s" in event:
             connection, record = found[event["number"]], event["record"]
             connection.ended_s, connection.bytes_sent = event["ended_s"], record["bytes_sent"]
-            # Of sized flows there may be tens of thousands, whose starts, ends and bytes run.json has.
+            # Of finite flows there may be tens of thousands, whose starts, ends and bytes run.json has.
             if not is_finite(flow):
                 self._write(connection, record)
         elif "received" in event:
@@ -222,7 +222,7 @@ class Generator(ABC):
             assert flow.duration_ns is not None
             return (flow.start_ns + flow.duration_ns) / NANOSECONDS + waiting_s + GRACE_S
         last_ns = flow.arrivals[-1].start_ns if flow.arrivals else (flow.repeat - 1) * flow.gap_ns
-        sized = [other for other in self._plan.flows if is_finite(other)]
-        size = sum(size_of(other, number) for other in sized for number in range(other.repeat))
+        finite = [other for other in self._plan.flows if is_finite(other)]
+        size = sum(size_of(other, number) for other in finite for number in range(other.repeat))
         ideal_s = size * 8 / self._plan.rate_bps(flow) + flow.repeat * waiting_s
-        return (flow.start_ns + last_ns) / NANOSECONDS + ideal_s * SLOWDOWN * len(sized) + GRACE_S
+        return (flow.start_ns + last_ns) / NANOSECONDS + ideal_s * SLOWDOWN * len(finite) + GRACE_S

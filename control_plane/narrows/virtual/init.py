@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from narrows.search_path import SEARCH_PATH
+
 MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"), ("tmpfs", "/tmp"))
 MEMORY, MEMORIES = Path("/run"), (Path("/run"), Path("/tmp"))
 SYSCALL_COST = Path("/sys/module/syscall/parameters/user_ns")
@@ -35,7 +37,6 @@ TCP_SHARE = 0.6
 POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF of linux/reboot.h
 MCL_FUTURE = 2  # of asm-generic/mman.h
 SET_TIMER_SLACK = 29  # PR_SET_TIMERSLACK of linux/prctl.h
-SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Channel:

@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from narrows.hosts.machine import AVAILABLE_CCAS
+from narrows.hosts.machine import kernel_ccas
 from narrows.virtual.init import Channel, power_off, prepare, seed_random_numbers
 
 SLEEP_S = 10.0
@@ -34,7 +34,7 @@ def main() -> None:
         about = {
             "clock_step_ns": time.monotonic_ns() - read,
             "release": os.uname().release,
-            "ccas": AVAILABLE_CCAS.read_text().split(),
+            "ccas": kernel_ccas(),
             "versions": versions,
         }
         channel.tell(about=about, random=os.urandom(16).hex())

@@ -3,29 +3,11 @@
 
 use narrows_program::Program;
 
+use crate::frame::preserve;
 use crate::intrinsics::Access;
-use crate::machine::{Frame, Machine};
+use crate::machine::Machine;
 use crate::packet::{Instance, Packet};
 use crate::stages::{clear, parse, wire_length};
-
-/// What ingress-to-egress clones of a packet carry on.
-#[derive(Debug, Default)]
-pub(crate) struct IngressClones {
-    port: u64,
-    /// In the order of the program's live list.
-    live: Vec<u64>,
-}
-
-/// The fields that a clone preserves, in the order of the program's live list; 0 for the others.
-pub(crate) fn preserve(program: &Program, frame: &Frame, list: u16, kept: &mut Vec<u64>) {
-    kept.clear();
-    kept.resize(program.live.len(), 0);
-    for &(position, slot) in program.kept(list) {
-        if let Some(kept) = kept.get_mut(position) {
-            *kept = frame[usize::from(slot)];
-        }
-    }
-}
 
 impl Machine {
     /// Keeps what ingress-to-egress clones of the packet that ingress has just seen carry on: making one of them parses the

@@ -5,7 +5,7 @@ use crc::{Crc, Table, CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC};
 use narrows_program::bits::ones;
 use narrows_program::calculation::{Algorithm, Calculation, Piece};
 
-use crate::machine::Frame;
+use crate::frame::Frame;
 use crate::packet::Packet;
 
 /// What an algorithm makes of bytes, with BMv2's byte order.

@@ -3,7 +3,7 @@
 
 use narrows_program::intrinsics::Intrinsic;
 
-use crate::machine::Frame;
+use crate::frame::Frame;
 use crate::packet::Packet;
 
 /// Access to a field of the architecture. One that the program lacks, or whose header is invalid, reads as 0, and writing to

@@ -13,6 +13,7 @@
 pub mod cells;
 mod clone;
 mod error;
+pub mod frame;
 pub mod hash;
 mod intrinsics;
 pub mod machine;

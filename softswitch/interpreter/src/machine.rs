@@ -6,15 +6,12 @@ use narrows_program::field::{Field, Place};
 use narrows_program::Program;
 
 use crate::cells::Cells;
-use crate::clone::IngressClones;
 use crate::error::ControlError;
+use crate::frame::Frame;
 use crate::hash::Bits;
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::table::TableState;
-
-/// Working memory of a pipeline, indexed by slots: any slot number is within it.
-pub type Frame = [u64; 65536];
 
 /// Checks what a front end cannot know: that the constant entries of all tables fit.
 ///
@@ -39,6 +36,14 @@ pub struct Machine {
     pub bits: Bits,
     /// What a run leaves behind.
     pub outcome: Outcome,
+}
+
+/// What ingress-to-egress clones of a packet carry on.
+#[derive(Debug, Default)]
+pub(crate) struct IngressClones {
+    pub(crate) port: u64,
+    /// In the order of the program's live list.
+    pub(crate) live: Vec<u64>,
 }
 
 /// What a run of the program decided.

@@ -3,7 +3,7 @@
 
 use narrows_program::{Program, DROP_PORT};
 
-use crate::clone::preserve;
+use crate::frame::preserve;
 use crate::intrinsics::Access;
 use crate::machine::{Machine, Outcome};
 use crate::output::place;

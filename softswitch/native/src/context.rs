@@ -31,6 +31,9 @@ pub(crate) struct Descriptor {
     pub state: *const TableState,
 }
 
+/// A generated function.
+pub(crate) type Entry = extern "C" fn(*mut Context);
+
 /// The argument of generated functions. What is the same for all packets is renewed with the descriptors only.
 #[derive(Debug)]
 #[repr(C)]

@@ -12,9 +12,8 @@ use narrows_interpreter::packet::Packet;
 use narrows_interpreter::stages::Decisions;
 use narrows_program::Program;
 
-use crate::context::{Address, Context, Descriptor};
+use crate::context::{Address, Context, Descriptor, Entry};
 use crate::lower::kept_words;
-use crate::native::Entry;
 use crate::prepared::PreparedPackets;
 
 /// An interpreter's machine that native code can run on.

@@ -28,11 +28,9 @@ use narrows_interpreter::prefetch::prefetch;
 use narrows_interpreter::stages::{Decisions, EgressMeta};
 use narrows_program::Program;
 
-use crate::context::Context;
+use crate::context::Entry;
 use crate::lower;
 use crate::machine::NativeMachine;
-
-pub(crate) type Entry = extern "C" fn(*mut Context);
 
 /// A program's native code.
 pub struct Native {

@@ -3,10 +3,10 @@
 
 use super::arrivals::OpenArrivals;
 use super::cell::{coarse_bin, CoarseHistogram, CoarseTotal, Sums};
-use super::engine::{CountersStart, EngineSettings};
 use super::envelope::Envelope;
 use super::histogram::Histogram;
 use super::interval::Intervals;
+use super::settings::{CountersStart, EngineSettings};
 use super::tables::{BottleneckArrivals, BottleneckInterval, BottleneckSeries};
 use crate::wire::Record;
 

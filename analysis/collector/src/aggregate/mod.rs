@@ -11,6 +11,7 @@ mod flow;
 mod histogram;
 mod interval;
 mod output;
+mod settings;
 mod source;
 pub mod summary;
 pub mod tables;
@@ -21,8 +22,9 @@ use std::path::{Path, PathBuf};
 pub use bottleneck::FINE_BITS;
 pub use cell::COARSE_BITS;
 pub(crate) use counters::{Counters, Credit, Reading};
-pub use engine::{CountersStart, DepthShown, Engine, EngineSettings, MAX_FLOWS};
+pub use engine::{Engine, MAX_FLOWS};
 pub(crate) use histogram::Histogram;
+pub use settings::{CountersStart, DepthShown, EngineSettings};
 pub use source::{Decoded, Source};
 use summary::Summary;
 

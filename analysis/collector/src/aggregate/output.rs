@@ -6,8 +6,9 @@ use std::path::Path;
 
 use parquet::file::metadata::KeyValue;
 
-use super::engine::{EngineSettings, Placed};
+use super::engine::Placed;
 use super::histogram::Histogram;
+use super::settings::EngineSettings;
 use super::tables::{
     BottleneckArrivals, BottleneckSeries, EnvelopeBucket, EnvelopeBuckets, FlowArrivals, FlowSeries, FlowTotals,
     HistogramBin, HistogramBins, Rows,

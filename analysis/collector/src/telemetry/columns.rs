@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decoded reports in columns: the schema of `telemetry/reports-*.parquet` (docs/telemetry-schema.md).
 
-use super::reader::StoredColumns;
+use super::stored_columns::StoredColumns;
 use super::table::{Column, Kind, Number, Values};
 use crate::wire::Record;
 

@@ -8,5 +8,6 @@ pub mod observer;
 pub mod parquet_file;
 pub mod reader;
 pub mod sink;
+pub mod stored_columns;
 pub mod table;
 pub mod writer;

@@ -242,7 +242,7 @@ class Bmv2Target(P4RuntimeTarget):
         departures = await read_packet_sum(session, "departure_counter")
         back = sum(port.tx_packets for port in senders)
         if plan.unlimited:
-            return two_way_balances(plan, senders, receiver, arrivals + emulated, departures)
+            return two_way_conservation(plan, senders, receiver, arrivals + emulated, departures)
         found = [
             Balance(
                 "between the senders' interfaces and the program",
@@ -315,7 +315,7 @@ class Bmv2Target(P4RuntimeTarget):
                 raise RunError(f"BMv2's Thrift service: {error}") from error
 
 
-def two_way_balances(
+def two_way_conservation(
     plan: Plan, senders: Sequence[PortStats], receiver: PortStats, arrivals: int, departures: int
 ) -> list[Balance]:
     """Both directions together, where the program counts both."""

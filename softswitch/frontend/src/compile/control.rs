@@ -10,7 +10,7 @@ use narrows_program::table::{KeyPart, TableAction, TableCode, MAX_KEY_BITS};
 use serde_json::Value;
 
 use super::emit::{Emitter, Label};
-use super::entries::key_part;
+use super::key::key_part;
 use super::{Objects, Result};
 use crate::error::LoadError;
 use crate::expr::Expr;

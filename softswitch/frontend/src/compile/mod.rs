@@ -6,6 +6,7 @@ mod architecture;
 mod control;
 mod emit;
 mod entries;
+mod key;
 mod objects;
 mod parser;
 mod sums;

@@ -7,10 +7,18 @@ use narrows_program::key::{Key, KeyLayout};
 use narrows_program::table::TableCode;
 
 use super::lookup::{Interval, Rule};
-use super::state::Stored;
 use crate::error::ControlError;
 
 type Result<T> = std::result::Result<T, ControlError>;
+
+/// An entry as it was written, its key in canonical form.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    pub key: Vec<KeyMatch>,
+    pub priority: i32,
+    /// Order of insertion.
+    pub sequence: u32,
+}
 
 /// Parameter values as words, filled up to `stride`.
 pub fn words(code: &TableCode, action: u16, values: &[u128], stride: usize) -> Vec<u64> {

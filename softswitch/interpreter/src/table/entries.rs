@@ -5,9 +5,9 @@ use narrows_program::bits::wide_ones;
 use narrows_program::control::{ActionCall, CounterValue, EntriesPart, Entry, KeyMatch};
 use narrows_program::table::TableCode;
 
-use super::convert::{canonical, describe, words};
+use super::convert::{canonical, describe, words, Stored};
 use super::key_map::NONE;
-use super::state::{Stored, TableState};
+use super::state::TableState;
 use crate::error::ControlError;
 
 type Result<T> = std::result::Result<T, ControlError>;

@@ -4,7 +4,7 @@
 use narrows_program::key::{Key, KeyLayout, Step};
 use narrows_program::table::{Source, MAX_WORDS};
 
-use crate::machine::Frame;
+use crate::frame::Frame;
 use crate::packet::Packet;
 
 /// The packed key of a packet, if it is one word.

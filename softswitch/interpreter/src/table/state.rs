@@ -8,28 +8,19 @@ use narrows_program::control::{CounterValue, KeyMatch, MatchKind};
 use narrows_program::key::KeyLayout;
 use narrows_program::table::{KeyPart, TableCode, BLOCK};
 
-use super::convert::{packed, rule, words};
+use super::convert::{packed, rule, words, Stored};
 use super::key::{build, build_word};
 use super::key_map::{KeyMap, NONE};
 use super::lookup::{Lookup, DIRECT_BITS};
 use super::prefixes::{Magnitudes, Prefixes};
 use crate::error::ControlError;
-use crate::machine::Frame;
+use crate::frame::Frame;
 use crate::packet::Packet;
 
 /// Of a table with more entries than that no change makes the lookup anew.
 const MANY_ENTRIES: usize = 256;
 
 type Result<T> = std::result::Result<T, ControlError>;
-
-/// An entry as it was written, its key in canonical form.
-#[derive(Debug, Clone)]
-pub(super) struct Stored {
-    pub key: Vec<KeyMatch>,
-    pub priority: i32,
-    /// Order of insertion.
-    pub sequence: u32,
-}
 
 /// All key fields are matched exactly.
 fn is_exact(code: &TableCode) -> bool {

@@ -7,8 +7,10 @@ use narrows_pipeline::{Packet, PacketPool};
 
 use super::send::send;
 use super::socket::PacketSocket;
-use super::transmit::{TransmitCounters, BATCH};
+use super::transmit_counters::TransmitCounters;
 
+/// Packets that are sent with one system call.
+pub const BATCH: usize = 32;
 /// Packets that wait for a full interface before more are dropped.
 const BACKLOG: usize = 4_096;
 const SEND_BUFFER: libc::c_int = 32 << 20;

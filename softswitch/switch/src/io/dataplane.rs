@@ -2,13 +2,10 @@
 //! [`super::real_time`] or [`super::virtual_time`].
 // SPDX-License-Identifier: Apache-2.0
 use std::fmt;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
-use narrows_packet_sockets::owned;
 use narrows_pipeline::DigestRecord;
 use tokio::sync::{oneshot, Semaphore};
 
@@ -16,24 +13,12 @@ use super::clock::WallOffset;
 use super::hold::{Hold, HoldError};
 use super::port::Port;
 use super::ports::Ports;
-use super::real_time::{self, LoopSettings};
-use super::timer::Timer;
-use super::virtual_time::{self, VirtualSettings};
 use crate::switch::Switch;
 
 /// Commands that wait for the data path at most; whoever has another one waits until there is room.
 const COMMANDS_WAITING: usize = 64;
 /// Digest records on their way to the control thread; more are dropped and counted.
 pub const DIGEST_CHANNEL: usize = 65_536;
-
-/// Which loop moves the frames.
-#[derive(Debug, Clone, Copy)]
-pub enum Pace {
-    /// As fast as the machine can.
-    RealTime(LoopSettings),
-    /// On a clock that stands still while anything runs.
-    VirtualTime(VirtualSettings),
-}
 
 /// Everything the data-path thread owns.
 pub struct DataPath {
@@ -51,6 +36,16 @@ pub struct DataPath {
 }
 
 impl DataPath {
+    /// Digest records of the program go to `digests`.
+    pub(super) fn new(
+        switch: Switch,
+        ports: Ports,
+        digests: tokio::sync::mpsc::Sender<DigestRecord>,
+        hold: Hold,
+    ) -> Self {
+        DataPath { switch, ports, digests, digests_dropped: 0, records: vec![], heads: vec![], hold, stop: false }
+    }
+
     /// Lets the loop stand still once everything until `at_ns` has happened; `None`: lets it go on. What is returned tells the
     /// switch's time when it does. Errors: that is past, or the loop does not do it.
     pub fn hold(&mut self, at_ns: Option<u64>) -> Result<oneshot::Receiver<u64>, HoldError> {
@@ -87,11 +82,16 @@ pub(super) type Command = Box<dyn FnOnce(&mut DataPath) + Send>;
 #[derive(Clone)]
 pub struct Handle {
     commands: Sender<Command>,
-    room: Arc<Semaphore>,
+    pub(super) room: Arc<Semaphore>,
     wake: Arc<OwnedFd>,
 }
 
 impl Handle {
+    /// `wake` ends the thread's sleep.
+    pub(super) fn new(commands: Sender<Command>, wake: Arc<OwnedFd>) -> Self {
+        Handle { commands, room: Arc::new(Semaphore::new(COMMANDS_WAITING)), wake }
+    }
+
     fn post(&self, command: Command) -> Result<(), Gone> {
         self.commands.send(command).map_err(|_| Gone)?;
         let one = 1u64.to_ne_bytes();
@@ -120,51 +120,6 @@ impl Handle {
     pub fn stop(&self) {
         // An error means that it has ended.
         let _ = self.post(Box::new(|data_path| data_path.stop = true));
-    }
-}
-
-/// A data path at work.
-pub struct Running {
-    /// The way to it.
-    pub handle: Handle,
-    /// Its thread.
-    pub thread: JoinHandle<()>,
-    /// Is closed as soon as the thread has ended, for whatever reason.
-    pub ended: oneshot::Receiver<()>,
-}
-
-/// Starts the data path on a thread of its own. Digest records of the program go to `digests`.
-pub fn spawn(
-    switch: Switch,
-    ports: Vec<Port>,
-    pace: Pace,
-    digests: tokio::sync::mpsc::Sender<DigestRecord>,
-) -> io::Result<Running> {
-    // SAFETY: passes no memory; what it opens is new.
-    let wake = Arc::new(unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }?);
-    let timer = Timer::new()?;
-    let (sender, receiver) = mpsc::channel();
-    let ports = Ports::new(ports, matches!(pace, Pace::RealTime(_)))?;
-    let handle = Handle { commands: sender, room: Arc::new(Semaphore::new(COMMANDS_WAITING)), wake: Arc::clone(&wake) };
-    let (alive, ended) = oneshot::channel::<()>();
-    let hold = Hold::new(matches!(pace, Pace::VirtualTime(_)));
-    let data_path =
-        DataPath { switch, ports, digests, digests_dropped: 0, records: vec![], heads: vec![], hold, stop: false };
-    let thread = thread::Builder::new().name("data-path".into()).spawn(move || {
-        // Dropped when the thread ends, also by a panic.
-        let _alive = alive;
-        run(data_path, &receiver, &wake, &timer, pace);
-    })?;
-    Ok(Running { handle, thread, ended })
-}
-
-fn run(data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, timer: &Timer, pace: Pace) {
-    // Timers of this thread fire when they are due, not up to 50 us later.
-    // SAFETY: PR_SET_TIMERSLACK takes an integer and touches nothing but this thread's slack.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
-    match pace {
-        Pace::RealTime(settings) => real_time::run(data_path, commands, wake, settings),
-        Pace::VirtualTime(settings) => virtual_time::run(data_path, commands, wake, timer, settings),
     }
 }
 
@@ -246,37 +201,4 @@ impl DataPath {
 #[inline]
 fn head_time(port: &Port, offset: WallOffset, now: u64) -> Option<u64> {
     port.arrival(offset, now).filter(|time| *time <= now)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_bounded() {
-        let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
-        let (digests, _) = tokio::sync::mpsc::channel(1);
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), digests).expect("threads");
-        let handle = running.handle.clone();
-        let (go, gate) = std::sync::mpsc::channel::<()>();
-        let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
-        alone.block_on(async {
-            let mut calls = vec![];
-            let first = handle.clone();
-            calls.push(tokio::spawn(async move { first.call(move |_| gate.recv().is_ok()).await }));
-            for _ in 0..500 {
-                let handle = handle.clone();
-                calls.push(tokio::spawn(async move { handle.call(|_| true).await }));
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            // It is held up: few commands wait for it, the callers for room.
-            assert_eq!(handle.room.available_permits(), 0);
-            go.send(()).expect("the data path waits");
-            for call in calls {
-                assert_eq!(call.await.expect("no panic"), Ok(true));
-            }
-        });
-        handle.stop();
-        running.thread.join().expect("ends");
-    }
 }

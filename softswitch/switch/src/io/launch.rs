@@ -12,7 +12,7 @@ use super::moderation::{Moderation, ModerationSettings};
 use super::qdisc::set_fq;
 use super::send::{send, SO_TXTIME};
 use super::socket::PacketSocket;
-use super::transmit::TransmitCounters;
+use super::transmit_counters::TransmitCounters;
 use super::vnet::PACKET_VNET_HDR;
 
 /// Frames that are sent with one system call.

@@ -22,8 +22,10 @@ mod recorder;
 mod send;
 mod socket;
 mod tcp;
+mod thread;
 mod timer;
 mod transmit;
+mod transmit_counters;
 mod virtual_time;
 mod vnet;
 mod wait;
@@ -31,13 +33,14 @@ mod wakeups;
 mod xdp;
 
 pub use access::AccessSettings;
-pub use dataplane::{spawn, DataPath, Gone, Handle, Pace, Running, DIGEST_CHANNEL};
+pub use dataplane::{DataPath, Gone, Handle, DIGEST_CHANNEL};
 pub use hold::HoldError;
 pub use moderation::ModerationSettings;
 pub use port::{Port, PortCounters, PortSettings, RingSettings, Sending};
 pub use real_time::LoopSettings;
 pub use recorder::Recorder;
 pub use socket::link_is_up;
+pub use thread::{spawn, Pace, Running};
 pub use virtual_time::VirtualSettings;
 
 /// Longest frame the switch takes: 9,216 bytes of payload, Ethernet header, and one VLAN tag. (The frame check sequence

@@ -12,7 +12,7 @@ use std::path::Path;
 use narrows_captures::Writer;
 use narrows_pipeline::Packet;
 
-use super::transmit::TransmitCounters;
+use super::transmit_counters::TransmitCounters;
 
 /// As much as Linux lets a pipe hold by default (fs.pipe-max-size): what is written between two waits fits.
 const PIPE_BYTES: libc::c_int = 1 << 20;

@@ -8,13 +8,12 @@ use std::sync::atomic::Ordering;
 
 use narrows_pipeline::{Instance, Packet, PacketPool};
 
-use super::af_packet::AfPacketSender;
+use super::af_packet::{AfPacketSender, BATCH};
 use super::helper::Helper;
 use super::socket::PacketSocket;
+use super::transmit_counters::TransmitCounters;
 use super::xdp::{Sent, XdpSender, PLACES};
 
-/// Packets that are sent with one system call.
-pub const BATCH: usize = 32;
 /// Copies wait no longer than this.
 const PATIENCE_NS: u64 = 1_000_000;
 /// When to try again to send what a full interface did not take.
@@ -25,19 +24,6 @@ const SENDING_NS: u64 = 1_000;
 const CALLS: u32 = 2 * PLACES;
 /// An Ethernet header: no interface takes less.
 const MIN_FRAME: usize = 14;
-
-/// Counters of transmission.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TransmitCounters {
-    /// Frames sent.
-    pub packets: u64,
-    /// Bytes sent.
-    pub bytes: u64,
-    /// Frames dropped because the interface stayed full.
-    pub drops: u64,
-    /// Frames refused by the interface.
-    pub errors: u64,
-}
 
 /// A socket that is only to be closed yet.
 pub type Retired = Box<dyn Any + Send>;

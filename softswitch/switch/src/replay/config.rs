@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::link::{MahimahiConfig, RateConfig, StepsConfig, VariationConfig};
+use super::link_config::{MahimahiConfig, RateConfig, StepsConfig, VariationConfig};
 use crate::failure::Failure;
 use crate::tm::Scheduling;
 

@@ -4,6 +4,7 @@ mod config;
 mod entries;
 mod generate;
 mod link;
+mod link_config;
 mod mapped;
 mod memory;
 mod sink;

@@ -14,6 +14,7 @@ mod curve;
 mod exits;
 mod management;
 mod queue;
+mod queued;
 mod scheduler;
 mod shaper;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use narrows_pipeline::EgressMeta;
 
 use super::curve::NEVER;
 use super::management::{scheduling_of, Management, QueueState};
+use super::queued::{telemetry_qdepth, Queued};
 use super::scheduler::{Scheduler, Scheduling};
 use super::shaper::Shaper;
 use crate::line::Delay;
@@ -98,18 +99,6 @@ pub enum FlowCause {
     Managed,
     /// Left the delay line twice.
     Duplicate,
-}
-
-/// A packet that waits, and what it found on arrival, as telemetry will carry it. As small as can be: a long queue has left the
-/// processor's caches.
-pub(super) struct Queued<P> {
-    pub packet: P,
-    pub enqueue_ns: u64,
-    pub length: u32,
-    depth_bytes: u32,
-    pub depth_packets: u32,
-    epoch: u16,
-    rid: u16,
 }
 
 /// A packet as it arrives at a queue.
@@ -636,12 +625,6 @@ fn take_out<P>(line: &mut VecDeque<(u64, P)>, placed: &Placed) -> Option<P> {
     let behind = line.partition_point(|(other_ns, _)| *other_ns <= placed.exit_ns);
     let position = behind.checked_sub(1).filter(|_| placed.there)?;
     line.remove(position).map(|(_, packet)| packet)
-}
-
-/// v1model's queue depth fields are 19 bits wide.
-#[inline]
-pub(super) fn telemetry_qdepth(packets: u64) -> u32 {
-    packets.min((1 << 19) - 1) as u32
 }
 
 /// The epoch as telemetry carries it: 16 bits, never 0 (0 says that nothing counts bytes and epochs).

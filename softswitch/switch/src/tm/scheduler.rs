@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 
-use super::queue::{telemetry_qdepth, Queued};
+use super::queued::{telemetry_qdepth, Queued};
 
 /// Queues of one link, at most.
 pub const MAX_LINK_QUEUES: u32 = 1_024;
