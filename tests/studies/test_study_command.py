@@ -16,8 +16,7 @@ NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--quick", "--full"], "--full: together with --quick; allowed: one of them"),
-        (["--controls", "--full"], "--controls: together with --quick, --full or --figure; allowed: alone"),
+        (["--controls", "--quick"], "--controls: together with --quick or --figure; allowed: alone"),
         (["--real-time", "--cluster", "here:1"], "--cluster: --real-time needs machines of its own"),
         (["--real-time", "--kernel", "bbr3"], "--kernel bbr3: --real-time has the running kernel's hosts"),
         (["--real-time", "--jobs", "10000"], "--jobs 10000: with --real-time runs disturb one another; allowed: 1 to "),

@@ -40,7 +40,6 @@ def study(
         typer.Argument(metavar="[NEW]", help="With `new`: name of the study to begin.", show_default=False),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, fewer settings, three repetitions.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="As published; this is what runs without --quick.")] = False,
     controls: Annotated[
         bool,
         typer.Option("--controls", help="Quick points with one thing changed, to find what a difference is due to."),
@@ -146,10 +145,8 @@ def study(
     if new_name is not None:
         raise InputError(f"{name} {new_name}: one study at a time; allowed: one name, or {NEW} NAME")
     chosen = find_study(name)
-    if controls and (quick or full or figure):
-        raise InputError("--controls: together with --quick, --full or --figure; allowed: alone")
-    if quick and full:
-        raise InputError("--full: together with --quick; allowed: one of them")
+    if controls and (quick or figure):
+        raise InputError("--controls: together with --quick or --figure; allowed: alone")
     wanted_formats = _formats(formats)
     variant: Variant = "controls" if controls else "quick" if quick else "full"
     virtual = target in LOCAL and not real_time

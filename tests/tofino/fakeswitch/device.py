@@ -24,6 +24,7 @@ class Device:
         self.pipes = pipes
         self.documents = (program_schema(chip), fixed_schema(self.kind.prefix))
         self.schema = Schema.parse(*self.documents)
+        self.tables_by_id = {table.id: table for table in self.schema.tables.values()}
         self.lock = threading.RLock()
         self.reset()
 

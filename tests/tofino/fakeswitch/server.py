@@ -209,7 +209,7 @@ class FakeSwitch(Device):
         for entity in request.entities:
             try:
                 self._authorised(request.client_id, request.p4_name)
-                table = self.schema.by_id(entity.table_entry.table_id)
+                table = self.tables_by_id[entity.table_entry.table_id]
                 self.requests.append(("read", table.name))
                 self._faults("read", table.name, "before", context)
                 with self.lock:
@@ -242,14 +242,14 @@ class FakeSwitch(Device):
     def _update(self, update: pb.Update, target: pb.TargetDevice, context: grpc.ServicerContext) -> None:
         if update.entity.WhichOneof("entity") == "table_operation":
             operation = update.entity.table_operation
-            table = self.schema.by_id(operation.table_id)
+            table = self.tables_by_id[operation.table_id]
             if operation.table_operations_type not in table.operations:
                 raise Refused("INVALID_ARGUMENT", "Invalid operation Invalid arguments")
             self.requests.append((operation.table_operations_type, table.name))
             self.programs.sync(table)
             return
         entry = update.entity.table_entry
-        table = self.schema.by_id(entry.table_id)
+        table = self.tables_by_id[entry.table_id]
         self.requests.append((pb.Update.Type.Name(update.type).lower(), table.name))
         self._faults("write", table.name, "before", context)
         if self._faults("write", table.name, "instead", context):

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from narrows.targets.tofino.bfrt.errors import SchemaError
 
-OfId = TypeVar("OfId", "Table", "Digest")
 _INTEGER_BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -114,10 +113,9 @@ class Schema:
     """All tables and digests of a switch, looked up by name or by a unique part of it."""
 
     def __init__(self, tables: Iterable[Table], digests: Iterable[Digest]) -> None:
-        """Index tables and digests by name and by id."""
+        """Index tables and digests by name, and digests by id."""
         self.tables = {table.name: table for table in tables}
         self.digests = {digest.name: digest for digest in digests}
-        self._by_id = {table.id: table for table in self.tables.values()}
         self._digests_by_id = {digest.id: digest for digest in self.digests.values()}
 
     @classmethod
@@ -168,28 +166,16 @@ class Schema:
             raise SchemaError(f"'{name}' is ambiguous on this switch: {', '.join(table.name for table in found)}")
         raise SchemaError(f"the switch serves no table '{name}': is the Narrows program loaded?")
 
-    def by_id(self, table_id: int) -> Table:
-        """The table with an id that the switch sent.
-
-        Raises:
-            SchemaError: unknown id.
-        """
-        return _of_id(self._by_id, table_id, "table")
-
     def digest_by_id(self, digest_id: int) -> Digest:
         """The digest with an id that the switch sent.
 
         Raises:
             SchemaError: unknown id.
         """
-        return _of_id(self._digests_by_id, digest_id, "digest")
-
-
-def _of_id(known: Mapping[int, OfId], number: int, kind: str) -> OfId:
-    try:
-        return known[number]
-    except KeyError:
-        raise SchemaError(f"the switch sent the unknown {kind} id {number:#x}") from None
+        try:
+            return self._digests_by_id[digest_id]
+        except KeyError:
+            raise SchemaError(f"the switch sent the unknown digest id {digest_id:#x}") from None
 
 
 def _named(fields: Iterable[Field], name: str, problem: str) -> Field:
