@@ -175,19 +175,23 @@ impl Switch {
             return self.discard_lost(packet);
         }
         let length = packet.length();
-        match self.tm.start_idle(now_ns, (port, priority), route.rid(), length, packet) {
-            Ok(dequeued) => {
-                let (managed, queue) = (dequeued.managed, dequeued.queue);
-                self.depart::<true>(dequeued, output);
-                if managed {
-                    self.tell_idle(queue);
-                }
-            }
+        match self.tm.start_idle(now_ns, (port, priority), route.rid(), length, |packet| flow_of(packet), packet) {
+            Ok(dequeued) => self.depart_at_once::<true>(dequeued, output),
             Err(packet) => self.enqueue_any(now_ns, packet, route, output),
         }
     }
 
-    /// A packet that has to wait, is dropped, or is of several queues or one whose delay varies.
+    /// Egress of a packet behind which nothing waits.
+    #[inline(always)]
+    fn depart_at_once<const PLAIN: bool>(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
+        let (managed, queue) = (dequeued.managed, dequeued.queue);
+        self.depart::<PLAIN>(dequeued, output);
+        if managed {
+            self.tell_idle(queue);
+        }
+    }
+
+    /// A packet that has to wait, is dropped, or whose delay varies.
     #[inline(never)]
     fn enqueue_any(&mut self, now_ns: u64, packet: Box<Packet>, route: Route, output: &mut impl Output) {
         let (port, priority) = (route.port(), route.priority());
@@ -200,7 +204,7 @@ impl Switch {
             Admission::Queued => self.count_pushed_out(),
             Admission::Dropped(packet) => self.pool.give(packet),
             Admission::NoQueue(packet) => self.discard_lost(packet),
-            Admission::Started(dequeued) => self.depart::<false>(dequeued, output),
+            Admission::Started(dequeued) => return self.depart_at_once::<false>(dequeued, output),
         }
         self.tell(port, priority);
     }

@@ -216,8 +216,8 @@ impl<P> TrafficManager<P> {
     }
 
     /// The short way of most packets: one of `length` bytes that arrives at `now_ns` (as for [`TrafficManager::enqueue`]) starts at
-    /// once, at one queue whose link is idle and whose delay does not vary. Error: the packet, which has to be enqueued; nothing
-    /// has happened.
+    /// once, at a link that is idle and whose delay does not vary. `flow` is only asked for where it matters. Error: the packet,
+    /// which has to be enqueued; nothing has happened.
     #[inline(always)]
     pub fn start_idle(
         &mut self,
@@ -225,6 +225,7 @@ impl<P> TrafficManager<P> {
         (port, priority): (u16, u8),
         rid: u16,
         length: u32,
+        flow: impl FnOnce(&P) -> Option<u32>,
         packet: P,
     ) -> Result<Dequeued<P>, P> {
         let number = Self::slot(port, priority).map_or(NO_QUEUE, |slot| self.index[slot]);
@@ -232,7 +233,7 @@ impl<P> TrafficManager<P> {
         let Some(queue) = self.queues.get_mut(usize::from(number)).filter(|_| room) else {
             return Err(packet);
         };
-        let Some(exit_ns) = queue.start_idle(now_ns, length) else {
+        let Some(exit_ns) = queue.start_idle(now_ns, length, priority, || flow(&packet)) else {
             return Err(packet);
         };
         self.meta = queue.arriving(now_ns, rid);
@@ -271,7 +272,7 @@ impl<P> TrafficManager<P> {
         if queue.is_empty() {
             let start_ns = queue.shaper.ready_ns(now_ns);
             if start_ns <= now_ns {
-                let packet = queue.pass_idle(packet, arrival);
+                queue.pass_idle(priority, || flow);
                 self.meta = queue.arriving(now_ns, rid);
                 let managed = queue.management.is_some();
                 let exit_ns = if managed { NEVER } else { queue.start_link(now_ns, length, &mut self.delays) };

@@ -127,8 +127,6 @@ pub(super) struct Queue<P> {
     pub delay_ns: u64,
     /// It varies, or did when packets came into the line that leave after the next one: see [`Delay`].
     pub varies: bool,
-    /// It is one queue, and its delay does not vary.
-    plain: bool,
     /// 0: no limit.
     pub limit_bytes: u64,
     /// 0: no limit.
@@ -184,7 +182,6 @@ impl<P> Queue<P> {
             exit_port,
             delay_ns: delay.delay_ns,
             varies: delay.varies(),
-            plain: !delay.varies(),
             limit_bytes: 0,
             limit_packets,
             epoch: 1,
@@ -355,9 +352,6 @@ impl<P> Queue<P> {
     /// Spends the link's time on a packet. Returns when that leaves the delay line.
     #[inline(always)]
     pub fn start_link(&mut self, start_ns: u64, length: u32, delays: &mut [Delay]) -> u64 {
-        if let Some(scheduler) = &mut self.scheduler {
-            scheduler.charge(length);
-        }
         if self.varies {
             self.serve(start_ns, length);
             return self.place_varying(&mut delays[self.exit_port]);
@@ -365,7 +359,7 @@ impl<P> Queue<P> {
         self.start_plain(start_ns, length)
     }
 
-    /// The same where it is one queue and its delay does not vary.
+    /// The same where its delay does not vary.
     #[inline(always)]
     pub fn start_plain(&mut self, start_ns: u64, length: u32) -> u64 {
         self.serve(start_ns, length);
@@ -374,6 +368,9 @@ impl<P> Queue<P> {
 
     #[inline(always)]
     fn serve(&mut self, start_ns: u64, length: u32) {
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.charge(length);
+        }
         self.finish_ns = self.shaper.serve(start_ns, length);
         self.last.there = false;
     }
@@ -389,27 +386,29 @@ impl<P> Queue<P> {
     /// the link idle: returns when it leaves the delay line, [`NEVER`] of a managed queue. `None`: it has to go the long way, and
     /// nothing has happened.
     #[inline(always)]
-    pub fn start_idle(&mut self, now_ns: u64, length: u32) -> Option<u64> {
+    pub fn start_idle(
+        &mut self,
+        now_ns: u64,
+        length: u32,
+        priority: u8,
+        flow: impl FnOnce() -> Option<u32>,
+    ) -> Option<u64> {
         let fits = self.limit_bytes == 0 || u64::from(length) <= self.limit_bytes;
-        if !self.plain || !self.fifo.is_empty() || !fits {
+        if self.varies || !self.fifo.is_empty() || !fits {
             return None;
         }
         if self.management.is_some() {
-            if !self.shaper.is_idle(now_ns) {
+            if !self.shaper.is_idle(now_ns) || !self.is_empty() {
                 return None;
             }
             self.count_enqueue(length);
+            self.pass_idle(priority, flow);
             return Some(NEVER);
         }
         self.finish_ns = self.shaper.serve_idle(now_ns, length)?;
         self.count_enqueue(length);
         self.last.there = false;
         Some(self.place(self.finish_ns))
-    }
-
-    /// The delay or the scheduling has changed.
-    fn judge(&mut self) {
-        self.plain = !self.varies && self.scheduler.is_none();
     }
 
     #[cold]
@@ -420,7 +419,6 @@ impl<P> Queue<P> {
         // Packets that leave later may be there from a time when the line reordered.
         let overtakes = self.delay_line.back().is_some_and(|(last_ns, _)| *last_ns > self.last.exit_ns);
         self.varies = delay.varies() || overtakes;
-        self.judge();
         self.last.exit_ns
     }
 
@@ -459,7 +457,6 @@ impl<P> Queue<P> {
         self.delay_ns = delay.delay_ns;
         // Where it does no more, the next packet to start is the last to be treated so, or a later one.
         self.varies |= delay.varies();
-        self.judge();
         if self.finish_ns > now_ns {
             self.move_service(self.finish_ns, delay);
         }
@@ -490,7 +487,6 @@ impl<P> Queue<P> {
             self.scheduler = Scheduler::new(scheduling_of(management)).map(Box::new);
         }
         self.management = management;
-        self.judge();
     }
 
     /// What the program sees of a managed queue.
@@ -533,19 +529,9 @@ impl<P> Queue<P> {
 
     /// A packet that found nothing waiting and the link idle is the next one of any order.
     #[inline(always)]
-    pub fn pass_idle(&mut self, packet: P, arrival: Arrival) -> P {
-        match self.scheduler {
-            None => packet,
-            Some(_) => self.pass_scheduler(packet, arrival),
-        }
-    }
-
-    #[cold]
-    fn pass_scheduler(&mut self, packet: P, arrival: Arrival) -> P {
-        let queued = self.queued_from_now(packet, arrival);
-        match &mut self.scheduler {
-            None => queued.packet,
-            Some(scheduler) => scheduler.pass(arrival.priority - self.priority, arrival.flow, queued),
+    pub fn pass_idle(&mut self, priority: u8, flow: impl FnOnce() -> Option<u32>) {
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.pass(priority - self.priority, flow());
         }
     }
 

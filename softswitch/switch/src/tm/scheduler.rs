@@ -101,22 +101,21 @@ impl<P> Scheduler<P> {
         }
     }
 
-    /// The only packet passes its queue. The link was idle when it came: it had asked for a packet in vain, so that what queues
-    /// owe each other is forgotten.
-    pub fn pass(&mut self, above: u8, flow: Option<u32>, queued: Queued<P>) -> P {
+    /// The only packet passes its queue: none waits, and it does not. The link was idle when it came: it had asked for a packet in
+    /// vain, so that what queues owe each other is forgotten.
+    pub fn pass(&mut self, above: u8, flow: Option<u32>) {
+        let passed = self.queue_of(above, flow);
         match &mut self.order {
-            Order::Coupled { credit, first_credit, .. } => *credit = *first_credit,
-            Order::Fair { listed, new, old, .. } => {
-                for queue in new.drain(..).chain(old.drain(..)) {
+            Order::Coupled { credit, first_credit, taken, .. } => (*credit, *taken) = (*first_credit, None),
+            Order::Fair { quantum, deficits, listed, new, old, taken } => {
+                while let Some(queue) = new.pop_front().or_else(|| old.pop_front()) {
                     (listed[queue], self.asked_in_vain[queue]) = (false, true);
                 }
+                (listed[passed], deficits[passed], *taken) = (true, *quantum, passed);
+                new.push_back(passed);
             }
         }
-        self.push(above, flow, queued);
-        match self.pop() {
-            Some(queued) => queued.packet,
-            None => unreachable!("it was pushed"),
-        }
+        self.asked_in_vain[passed] = false;
     }
 
     /// What egress sees as the depth that a packet found, in packets: those in its own queue and 1 more; 0 if that had been

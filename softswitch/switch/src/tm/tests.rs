@@ -859,14 +859,24 @@ proptest! {
     /// one for which there is no short way has changed nothing when it turns out.
     #[test]
     fn the_short_way_leads_where_the_long_one_does(
-        rate in prop_oneof![Just(Rate::Unlimited), Just(Rate::Bps(0)), (1_000_000u64..=MAX_RATE_BPS).prop_map(Rate::Bps)],
+        rate in prop_oneof![
+            Just(Rate::Unlimited),
+            Just(Rate::Bps(0)),
+            (1_000_000u64..=MAX_RATE_BPS).prop_map(Rate::Bps),
+            // About what arrives.
+            (5_000_000_000u64..10_000_000_000).prop_map(Rate::Bps),
+        ],
         steps in prop::option::of((1u64..2_000, 0u64..=MAX_RATE_BPS)),
         delay_ns in prop_oneof![Just(0u64), 1u64..5_000],
         limit_bytes in prop_oneof![Just(0u64), 500u64..9_000],
         limit_packets in 0u64..4,
         varies: bool,
-        managed: bool,
-        arrivals in prop::collection::vec((0u64..3_000, 1u32..3_000), 1..100),
+        scheduling in prop::option::of(prop_oneof![
+            Just(Scheduling::Fifo),
+            Just(Scheduling::Coupled { classic_percent: 10, mtu: 1_500 }),
+            Just(Scheduling::Fair { queues: 4, quantum: 1_000, batch: 2 }),
+        ]),
+        arrivals in prop::collection::vec((0u64..3_000, 1u32..3_000, 0u32..8), 1..100),
     ) {
         let configured = || {
             let mut tm = TrafficManager::new(6);
@@ -875,7 +885,7 @@ proptest! {
                 RateSchedule { schedule: Schedule::Steps(Arc::new(made.expect("in order"))), epoch_ns: Some(0) }
             });
             let variation = varies.then(|| Variation::new(Jitter::Uniform { most_ns: 50 }, false, 0.2, 3).expect("in range"));
-            let management = managed.then(|| Some(Management::new(0, 0, Scheduling::Fifo).expect("in range")));
+            let management = scheduling.map(|scheduling| Some(Management::new(0, 0, scheduling).expect("in range")));
             let changes = Changes {
                 rate: Some(rate),
                 schedule,
@@ -890,23 +900,29 @@ proptest! {
             tm
         };
         let (mut short, mut long) = (configured(), configured());
+        let (managed, coupled) = (scheduling.is_some(), matches!(scheduling, Some(Scheduling::Coupled { .. })));
         let mut now = 0;
-        for (id, (gap, length)) in arrivals.into_iter().enumerate() {
+        for (id, (gap, length, flow)) in arrivals.into_iter().enumerate() {
             now += gap;
-            for tm in [&mut short, &mut long] {
+            let start_due = |tm: &mut TrafficManager<usize>| {
+                let mut order = Vec::new();
                 while let Some(started) = tm.poll_start(now) {
                     let (start_ns, length) = (tm.meta().timestamp, 1 + started.packet as u32);
                     let exit_ns = if managed { tm.spend(started.queue, start_ns, length) } else { started.exit_ns };
+                    order.push(started.packet);
                     tm.delay(started.queue, exit_ns, started.packet);
                 }
                 tm.take_exits(now, |_, _, _| {});
-            }
-            let taken = short.start_idle(now, PORT, 7, length, id);
-            let admission = long.enqueue(now, PORT, 7, length, None, id);
+                order
+            };
+            prop_assert_eq!(start_due(&mut short), start_due(&mut long));
+            let place = (PORT.0, PORT.1 + u8::from(coupled && flow % 2 == 1));
+            let taken = short.start_idle(now, place, 7, length, |_| Some(flow), id);
+            let admission = long.enqueue(now, place, 7, length, Some(flow), id);
             let Ok(taken) = taken else {
                 let plain = steps.is_none() && !varies;
                 prop_assert!(!(plain && matches!(admission, Admission::Started(_))), "there is a short way");
-                let again = short.enqueue(now, PORT, 7, length, None, id);
+                let again = short.enqueue(now, place, 7, length, Some(flow), id);
                 prop_assert_eq!(format!("{again:?}"), format!("{admission:?}"));
                 continue;
             };
@@ -915,10 +931,10 @@ proptest! {
             };
             prop_assert_eq!(format!("{taken:?}"), format!("{started:?}"));
             prop_assert_eq!(short.meta(), long.meta());
-            for tm in [&mut short, &mut long] {
-                let exit_ns = if managed { tm.spend(taken.queue, now, length) } else { taken.exit_ns };
-                tm.delay(taken.queue, exit_ns, id);
-            }
+            let exit_ns = if managed { short.spend_idle(taken.queue, now, length) } else { taken.exit_ns };
+            short.delay(taken.queue, exit_ns, id);
+            let exit_ns = if managed { long.spend(started.queue, now, length) } else { started.exit_ns };
+            long.delay(started.queue, exit_ns, id);
         }
         prop_assert_eq!(short.status(), long.status());
     }
