@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -52,6 +53,23 @@ def test_the_version_is_in_one_place() -> None:
     released = re.findall(r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert (__version__, citation["version"], released[0]) == (cargo, cargo, cargo)
+
+
+def test_every_crate_is_content_with_the_oldest_compiler() -> None:
+    """The Rust that README and install.md ask for, which is that of Debian 13, compiles all that Cargo.lock names."""
+    oldest = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
+    words = ["cargo", "metadata", "--format-version=1", "--locked", "--offline"]
+    words += ["--filter-platform=x86_64-unknown-linux-gnu"]
+    packages = json.loads(subprocess.run(words, cwd=ROOT, check=True, capture_output=True).stdout)["packages"]
+
+    def version(text: str) -> tuple[int, ...]:
+        return tuple(map(int, text.split(".")[:2]))
+
+    asked = {f"{one['name']} {one['version']}": one["rust_version"] for one in packages if one["rust_version"]}
+    assert len(asked) > 50
+    assert {name: rust for name, rust in asked.items() if version(rust) > version(oldest)} == {}
+    for page in ("README.md", "docs/install.md"):
+        assert f"Rust {oldest} or newer" in (ROOT / page).read_text()
 
 
 def test_the_repository_is_named_alike() -> None:
