@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from narrows.cli import app
+from narrows.cli import app, machine_readable
 from narrows.errors import InputError
 from narrows.experiment.sweep import load_series
 from narrows.run import series as series_module
 from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
 from narrows_analysis.studies.names import NAMES as STUDIES
+from rich.console import Console
 from typer.testing import CliRunner
 
 TEXT = """\
@@ -54,6 +55,7 @@ def test_several_runs_can_be_set(file: Path) -> None:
     [
         ("bottleneck.rate", "--set bottleneck.rate: is not a setting; allowed: FIELD=VALUE"),
         ("bottleneck.rat=5Mbit", "--set bottleneck.rat: unknown field 'rat'"),
+        ("links.left.rate=5Mbit", "--set links.left.rate: the file has no links, so there is no 'left' to set"),
         ("flows.third.cca=bbr", "--set flows.third.cca: no flow group 'third'"),
         ("bottleneck.rate=fast", "x.yaml --set bottleneck.rate=fast: bottleneck.rate: "),
         ("bottleneck.rate=[", "--set bottleneck.rate=[: the value is not YAML"),
@@ -109,6 +111,30 @@ def test_runs_are_listed_with_whole_names_and_as_json(tmp_path: Path) -> None:
     assert (found["name"], found["status"], found["sweep"]) == (name, "complete", False)
     # Of a run without a summary nothing is known, which is not 0.
     assert (found["utilization"], found["flows"], found["started"]) == (None, None, "2026-01-02T03:04:05Z")
+
+
+def test_runs_are_listed_below_each_other_where_columns_would_cut_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a terminal of 80 columns."""
+    monkeypatch.setattr(machine_readable, "results_console", lambda: Console(width=80))
+    name = "a-name-as-long-as-the-columns-of-a-terminal-" * 3
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "run.json").write_text(json.dumps({"started": "2026-01-02T03:04:05Z", "status": "complete"}))
+    link = {
+        "name": "bottleneck",
+        "rate_bps": 1e8,
+        "utilization": 0.5,
+        "loss_ratio": 0.01,
+        "queue_delay_s": {"p99": 0.04},
+    }
+    (tmp_path / name / "summary.json").write_text(json.dumps({"links": [link], "flows": [{}, {}]}))
+    listed = CliRunner().invoke(app, ["runs", str(tmp_path)], catch_exceptions=False).stdout
+    assert [line.rstrip() for line in listed.splitlines()] == [
+        name,
+        "  2026-01-02 03:04:05, complete, rate 100.00 Mbit/s, flows 2, utilized 50.00 %,",
+        "  lost 1.00 %, delay p99 40.00 ms, Jain -",
+    ]
 
 
 def test_findings_as_json() -> None:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 # Figures of a link, with what they are multiplied by in the table.
 OF_LINKS = {"rate_bps": 1e-6, "utilization": 100, "loss_ratio": 100, "queue_delay_p99_s": 1e3, "jain_index": 1}
-COLUMNS = ("rate\nMbit/s", "flows", "utilized\n%", "lost\n%", "queue delay\np99, ms", "Jain")
+# What a column has, and its unit.
+COLUMNS = (("rate", "Mbit/s"), ("flows", ""), ("utilized", "%"), ("lost", "%"), ("delay p99", "ms"), ("Jain", ""))
 
 
 def runs(
@@ -24,9 +25,10 @@ def runs(
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, in base units.")] = False,
 ) -> None:
     """List runs and sweeps with their main figures, newest first."""
+    from rich.padding import Padding
     from rich.table import Table
 
-    from narrows.cli.machine_readable import print_json, results_console
+    from narrows.cli.machine_readable import UNLIMITED, print_json, results_console
 
     if not directory.is_dir():
         raise InputError(f"{directory}: is not a directory; allowed: one that has runs in it")
@@ -34,18 +36,29 @@ def runs(
     if as_json:
         print_json(found)
         return
-    table = Table("started")
-    table.add_column("run", overflow="fold")
-    table.add_column("status", overflow="fold")
-    for column in COLUMNS:
-        table.add_column(column, justify="right")
+    console = results_console()
+    if not found:
+        console.print(f"{directory} has no runs; begin with: narrows run FILE", highlight=False)
+        return
+    table = Table("started", "run", "status")
+    for name, unit in COLUMNS:
+        table.add_column(f"{name}\n{unit}".rstrip(), justify="right")
     for one in found:
-        table.add_row(_started(one), one["name"] + "/" * one["sweep"], one["status"], *_figures(one))
+        table.add_row(_started(one), _name(one), one["status"], *_figures(one))
     if any(len(one.get("links", ())) > 1 for one in found):
         table.caption = "A-B: the least and the most of a run's links; --json has each"
-    results_console().print(
-        table if found else f"{directory} has no runs; begin with: narrows run FILE", highlight=False
-    )
+    if console.measure(table, options=console.options.update(width=UNLIMITED)).maximum <= console.width:
+        console.print(table, highlight=False)
+        return
+    # In columns that are too narrow names and dates would be cut.
+    for one in found:
+        figures = [
+            f"{name} {figure} {unit}".rstrip()
+            for (name, unit), figure in zip(COLUMNS, _figures(one), strict=True)
+            if figure
+        ]
+        console.print(_name(one), highlight=False, style="bold", soft_wrap=True)
+        console.print(Padding(", ".join([_started(one), one["status"], *figures]), (0, 0, 0, 2)), highlight=False)
 
 
 def _listed(directory: Path) -> Iterator[dict[str, Any]]:
@@ -116,6 +129,11 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def _name(one: dict[str, Any]) -> str:
+    """As ``ls -F`` has it: a sweep is a directory of runs."""
+    return f"{one['name']}{'/' * one['sweep']}"
 
 
 def _started(run: dict[str, Any]) -> str:

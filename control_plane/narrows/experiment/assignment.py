@@ -89,6 +89,8 @@ def assign(data: dict[str, Any], field: str, value: Any, groups: list[str], orig
             # Where names are free, such as those of links, what there is can be set.
             fields = fields_at(Experiment, tuple(parts[:depth])) or list(target)
             known = [name for name in fields if depth or name not in WHOLE]
+            if not known:
+                raise InputError(f"{origin}{field}: the file has no {parts[depth - 1]}, so there is no '{part}' to set")
             if part not in known:
                 raise InputError(f"{origin}{field}: unknown field '{part}'{suggestion(str(part), known)}")
             if depth < len(parts) - 1:
