@@ -280,9 +280,8 @@ def _mean_text(sweep: Sweep, quantity: Quantity, picked: dict[str, str]) -> str:
     found = estimate_at(sweep, quantity.column, picked)
     if found is None:
         return units.MISSING
-    half = found.half_width
-    text = quantity.text(found.mean)
-    text += "" if half is None else f" \N{PLUS-MINUS SIGN}{units.significant(half / quantity.scale, 2)}"
+    mean, half = found.mean / quantity.scale, found.half_width
+    text = quantity.text(found.mean) if half is None else units.with_half_width(mean, half / quantity.scale)
     return text + (f" ({found.missing} without)" if found.missing else "")
 
 

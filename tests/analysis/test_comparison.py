@@ -20,8 +20,9 @@ from narrows_analysis import AnalysisError, analyze_run
 from narrows_analysis.comparison.differences import Difference, as_frame, compare, hedges_g, only_in_one
 from narrows_analysis.comparison.page import write_comparison
 from narrows_analysis.comparison.settings import differing
-from narrows_analysis.comparison.sides import Side, read_side
+from narrows_analysis.comparison.sides import Side, read_side, read_sides
 from narrows_analysis.export import parse_formats
+from narrows_analysis.report import units
 from narrows_analysis.sweep import intervals, load_sweep, write_sweep_report
 from scipy import stats
 from typer.testing import CliRunner
@@ -59,7 +60,7 @@ def write_sweep(directory: Path, runs: Runs) -> Path:
             }
             name = f"{buffer}-r{number}"
             rows += sweep_table.rows(name, {"bottleneck.buffer": buffer}, number, "complete", summary)
-    directory.mkdir()
+    directory.mkdir(parents=True)
     sweep_table.write(directory, rows)
     manifest = {"name": directory.name, "sweep": {"bottleneck.buffer": list(runs)}, "points": 6, "runs": []}
     (directory / "sweep.json").write_text(json.dumps(manifest))
@@ -100,6 +101,34 @@ def test_differences_of_sweeps(sides: tuple[Side, Side]) -> None:
     assert found(differences, "goodput_bps", "a").difference.mean == pytest.approx(9e5)
     assert found(differences, "jain_index").effect is None
     assert found(differences, "jain_index").clear is False
+
+
+def test_sides_are_named_by_what_tells_their_directories_apart(tmp_path: Path) -> None:
+    """Sweeps of one experiment have one name, and so may their directories."""
+    values: Runs = {"1bdp": runs(0.8, 0.9)}
+    paths = [write_sweep(tmp_path / name, values) for name in ("one", "two", "old/one")]
+    assert [side.name for side in read_sides(paths[0], paths[1])] == ["one", "two"]
+    assert [side.name for side in read_sides(paths[0], paths[2])] == [f"{tmp_path.name}/one", "old/one"]
+    assert [side.name for side in read_sides(paths[0], paths[0])] == ["one", "one"]
+
+
+def test_a_group_that_one_side_lacks_is_named_once(sides: tuple[Side, Side]) -> None:
+    """And not at every setting."""
+    values = {place: some for place, some in sides[1].values.items() if place.group != "b"}
+    lines = only_in_one(sides[0], replace(sides[1], values=values))
+    assert [line for line in lines if line.endswith(" before") and "b:" in line] == ["b: only in before"]
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (83.25, 29.1, "83 ±29"), (6.505, 3.24, "6.5 ±3.2"), (0.0004904, 0.0151, "0.000 ±0.015"),
+        (-0.0397, 20.2, "0 ±20"), (99.26, 0.0771, "99.26 ±0.08"), (19.88, 0.0, "19.88 ±0"), (0.0, 0.0, "0 ±0"),
+        (0.99, 0.00012, "0.9900 ±0.0001"), (0.99, 1.2e-7, "0.9900 ±0.00000012"), (12345.0, 678.0, "12 345 ±678"),
+    ],
+)  # fmt: skip
+def test_a_mean_has_the_digits_that_its_interval_leaves_known(value: float, half: float, text: str) -> None:
+    assert units.with_half_width(value, half).replace(units.THIN_SPACE, " ") == text
 
 
 def test_settings_of_one_side_are_named(sides: tuple[Side, Side]) -> None:
@@ -288,7 +317,7 @@ def test_means_over_the_repetitions_of_a_sweep(tmp_path: Path) -> None:
     assert (fair.loc["1bdp", "n"], fair.loc["1bdp", "missing"]) == (2, 1)
     assert set(table.loc[table["quantity"] == "goodput_bps", "group"]) == {"a", "b"}
     page = write_sweep_report(directory).read_text()
-    assert "82 ±5<" in page
+    assert "82.0 ±5.0<" in page
     assert "1 ±0 (1 without)" in page
     written = pd.read_csv(directory / "intervals.csv")
     assert len(written) == len(table)

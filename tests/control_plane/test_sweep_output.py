@@ -27,7 +27,7 @@ def test_the_closing_table_has_a_row_a_setting(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["1bdp", "2bdp"]
     used = heads.index("Link used (%)")
     interval = stats.ttest_1samp([80, 82, 84], 0).confidence_interval()
-    assert rows[0][used] == f"82 ±{(interval.high - interval.low) / 2:.2g}"
+    assert rows[0][used] == f"82.0 ±{(interval.high - interval.low) / 2:.1f}"
     assert rows[1][used] == "90", "one repetition has no interval"
 
 

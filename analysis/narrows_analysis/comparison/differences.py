@@ -69,12 +69,12 @@ def _judged_together(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def only_in_one(first: Side, second: Side) -> list[str]:
-    """Settings and groups that one side lacks, in words."""
+    """Settings and groups that one side lacks, in words; a group that it lacks at all settings once."""
     lines = []
     for one, other in ((first, second), (second, first)):
-        places = dict.fromkeys(str(place) for place in one.values)
-        others = {str(place) for place in other.values}
-        lines += [f"{place}: only in {one.name}" for place in places if place not in others]
+        others, groups = {str(place) for place in other.values}, {place.group for place in other.values}
+        places = [str(place) if place.group in groups else place.group for place in one.values]
+        lines += [f"{place}: only in {one.name}" for place in dict.fromkeys(places) if place not in others]
     return lines
 
 

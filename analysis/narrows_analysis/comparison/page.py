@@ -74,7 +74,7 @@ def _page(first: Side, second: Side, differences: Sequence[Difference]) -> str:
     return render(
         "comparison.html.j2",
         title=f"{second.name} against {first.name}",
-        setting=f"{len(differences)} quantities, over {first.basis}",
+        setting=f"{len(differences)} quantities, over {first.basis} ({counts(differences)})",
         verdict=clear_text(differences),
         warnings=warnings,
         names=[first.name, second.name],
@@ -94,6 +94,12 @@ def clear_text(differences: Sequence[Difference]) -> str:
     """How many differences are clear, in words."""
     clear, known = sum(one.clear is True for one in differences), sum(one.clear is not None for one in differences)
     return f"{clear} of {known} differences are clear (Holm's correction: 5 % for a false one among all)."
+
+
+def counts(differences: Sequence[Difference]) -> str:
+    """How many repetitions, or intervals, there are of a side."""
+    found = {side.count for one in differences for side in (one.first, one.second)}
+    return f"n={'-'.join(str(end) for end in dict.fromkeys((min(found), max(found))))}"
 
 
 def _table(first: Side, second: Side, shown: Sequence[Difference], name: str, title: str) -> dict[str, Any]:
@@ -182,9 +188,7 @@ def labelled(first: Side, second: Side, differences: Sequence[Difference]) -> pd
 
 
 def in_unit(value: Estimate, quantity: Quantity) -> str:
-    """A mean in the quantity's unit, with half the width of its interval, n, and how many do not have it."""
-    half = value.half_width
-    text = units.significant(value.mean / quantity.scale, 4)
-    notes = [] if half is None else [f"\N{PLUS-MINUS SIGN}{units.significant(half / quantity.scale, 2)}"]
-    notes += [f"n={value.count}", *([f"{value.missing} without it"] if value.missing else [])]
-    return f"{text} ({', '.join(notes)})"
+    """A mean in the quantity's unit, with half the width of its interval, and how many do not have it."""
+    mean, half = value.mean / quantity.scale, value.half_width
+    text = units.significant(mean, 4) if half is None else units.with_half_width(mean, half / quantity.scale)
+    return f"{text} ({value.missing} without it)" if value.missing else text

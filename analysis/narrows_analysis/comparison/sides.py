@@ -9,7 +9,7 @@ another run would differ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -58,6 +58,21 @@ class Side:
     basis: Basis
     values: Mapping[Place, Sequence[float]]
     settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_sides(first: Path, second: Path) -> tuple[Side, Side]:
+    """What two directories have to be compared, named by as much of their paths as tells them apart.
+
+    Raises:
+        AnalysisError: as `read_side`.
+    """
+    ends = [directory.resolve().parts for directory in (first, second)]
+    tells = next((length for length in range(1, max(map(len, ends))) if ends[0][-length:] != ends[1][-length:]), 1)
+    one, other = (
+        replace(read_side(directory), name="/".join(end[-tells:]))
+        for directory, end in zip((first, second), ends, strict=True)
+    )
+    return one, other
 
 
 def read_side(directory: Path) -> Side:

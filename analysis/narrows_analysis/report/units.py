@@ -24,6 +24,19 @@ def significant(value: float, digits: int = 4) -> str:
     return text.replace(",", THIN_SPACE)
 
 
+def with_half_width(value: float, half: float) -> str:
+    """A mean and half the width of its interval, which says how many digits of it are known: two of the half's, and
+    at most four of the mean's."""
+    if not half:
+        return f"{significant(value)} \N{PLUS-MINUS SIGN}0"
+    known = 1 - _exponent(half)
+    decimals = max(0, min(known, 3 - _exponent(value)) if value else known)
+    shown = f"{half:,.{decimals}f}"
+    if not float(shown.replace(",", "")):
+        shown = significant(half, 2)
+    return f"{value:z,.{decimals}f} \N{PLUS-MINUS SIGN}{shown}".replace(",", THIN_SPACE)
+
+
 def _exponent(value: float) -> int:
     return int(f"{abs(value):e}".partition("e")[2])
 

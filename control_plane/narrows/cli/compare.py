@@ -43,9 +43,9 @@ def compare(
     """
     from narrows_analysis.comparison.differences import compare as differences_of
     from narrows_analysis.comparison.differences import only_in_one
-    from narrows_analysis.comparison.page import CLEAR, clear_text, in_unit, titled, write_comparison
+    from narrows_analysis.comparison.page import CLEAR, clear_text, counts, in_unit, titled, write_comparison
     from narrows_analysis.comparison.settings import differing
-    from narrows_analysis.comparison.sides import read_side
+    from narrows_analysis.comparison.sides import read_sides
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.export import parse_formats
     from rich.table import Table
@@ -57,7 +57,7 @@ def compare(
     console.quiet = as_json
     try:
         wanted = parse_formats(formats)
-        one, other = read_side(first), read_side(second)
+        one, other = read_sides(first, second)
         differences = differences_of(one, other)
         written = [] if out is None else write_comparison(one, other, differences, out, wanted)
     except AnalysisError as error:
@@ -72,8 +72,8 @@ def compare(
         console.print(f"{name}: {mine} -> {theirs}", highlight=False, markup=False, soft_wrap=True)
     shown = [found for found in differences if every or found.clear]
     if shown:
-        table = Table(title=f"over {one.basis}", title_justify="left")
-        for head in ("", "quantity", str(first), str(second), "difference (95 %)", "g", "clear"):
+        table = Table(title=f"over {one.basis} ({counts(differences)})", title_justify="left")
+        for head in ("", "quantity", one.name, other.name, "difference (95 %)", "g", "clear"):
             table.add_column(head, overflow="fold")
         for found in shown:
             table.add_row(

@@ -64,8 +64,10 @@ def closing_table(directory: Path) -> Table | None:
 
 
 def _cell(rows: pd.DataFrame, scale: float) -> str:
+    from narrows_analysis.report.units import with_half_width
+
     if rows.empty:
         return NOT_KNOWN
     row = rows.iloc[0]
     half = (row["high"] - row["low"]) / 2
-    return f"{row['mean'] / scale:.4g}" + ("" if half != half else f" \N{PLUS-MINUS SIGN}{half / scale:.2g}")
+    return f"{row['mean'] / scale:.4g}" if half != half else with_half_width(row["mean"] / scale, half / scale)
