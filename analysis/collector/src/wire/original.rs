@@ -5,9 +5,14 @@ use std::net::IpAddr;
 
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
+const PROTOCOL_DCCP: u8 = 33;
 const PROTOCOL_SCTP: u8 = 132;
+const PROTOCOL_UDP_LITE: u8 = 136;
 const TCP_MINIMUM_BYTES: usize = 20;
+/// Of UDP-Lite as well (RFC 3828, 3.1).
 const UDP_BYTES: usize = 8;
+/// Where DCCP's header has its own length, in words of four bytes (RFC 4340, 5.1).
+const DCCP_DATA_OFFSET: usize = 4;
 /// The common header; chunks follow, data and acknowledgements alike (RFC 9260, 3).
 const SCTP_BYTES: usize = 12;
 const IPV6_BYTES: usize = 40;
@@ -27,7 +32,8 @@ pub struct Original {
     pub tcp_tsval: u32,
     pub tcp_tsecr: u32,
     pub tcp_flags: u16,
-    /// Bytes of TCP or UDP payload or of SCTP chunks according to the IP length; never more than the frame holds.
+    /// Bytes behind the header of TCP, UDP, UDP-Lite or DCCP, or SCTP's common one, according to the IP length; of other
+    /// protocols and in later fragments those behind the IP headers. Never more than the frame holds.
     pub payload_length: u16,
     /// 4, 6, or 0 if the packet is not IP.
     pub ip_version: u8,
@@ -51,6 +57,17 @@ struct Layers<'a> {
     malformed: bool,
 }
 
+/// Bytes of a transport header other than TCP's.
+#[inline]
+fn header_bytes(protocol: u8, transport: &[u8]) -> usize {
+    match protocol {
+        PROTOCOL_UDP | PROTOCOL_UDP_LITE => UDP_BYTES,
+        PROTOCOL_SCTP => SCTP_BYTES,
+        PROTOCOL_DCCP => transport.get(DCCP_DATA_OFFSET).map_or(0, |words| 4 * usize::from(*words)),
+        _ => 0,
+    }
+}
+
 impl Original {
     /// Parses the bytes from the original Ethernet header on; `frame_length` is the whole packet's.
     #[inline(always)]
@@ -68,10 +85,10 @@ impl Original {
         let length = layers.transport_length;
         match (layers.protocol, layers.transport) {
             (PROTOCOL_TCP, Some(tcp)) => original.parse_tcp(tcp, length),
-            (PROTOCOL_UDP, Some(_)) => original.payload_length = length.saturating_sub(UDP_BYTES) as u16,
-            (PROTOCOL_SCTP, Some(_)) => original.payload_length = length.saturating_sub(SCTP_BYTES) as u16,
-            (PROTOCOL_TCP | PROTOCOL_UDP | PROTOCOL_SCTP, None) => original.payload_length = length as u16,
-            _ => {}
+            (protocol, transport) => {
+                let header = transport.map_or(0, |transport| header_bytes(protocol, transport));
+                original.payload_length = length.saturating_sub(header) as u16;
+            }
         }
         original
     }
