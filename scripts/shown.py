@@ -20,19 +20,21 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWN = re.compile(r"(<!-- shown: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TRANSCRIPT = "transcript"
 # Lines that a slow or loaded machine adds: how far the guest's clock is.
 PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 
-TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, FIRST, TASKS = (
+TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER, INSTRUCTIONS = (
     f"{name}.json"
     for name in (
         "2026-11-21-2cpu-x86_64-timing", "2026-11-23-2cpu-x86_64-virtual-accuracy",
         "2026-11-23-2cpu-x86_64-virtual-ns3", "2026-11-24-2cpu-x86_64-virtual",
         "2026-11-24-2cpu-x86_64-virtual-growth",
         "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
+        "2026-11-21-2cpu-x86_64", "2026-11-24-2cpu-x86_64-pipeline", "2026-11-24-2cpu-x86_64-analyzer",
+        "2026-11-26-2cpu-x86_64-instructions",
     )
 )  # fmt: skip
 TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahimahi mm-link"
@@ -121,6 +123,42 @@ def tasks() -> str:
     return "\n".join(lines) + f"\n\n{conditions}\n"
 
 
+def rates() -> str:
+    """Packets and reports a second, each as it was measured last."""
+
+    def shown(file: str, name: str, who: str, figure: str, scale: float) -> str:
+        found = benchmark(file, name)["spread"][who][figure]
+        middle, low, high = (f"{found[end] / scale:#.3g}" for end in ("median", "least", "greatest"))
+        return f"{middle} ({low} to {high}) | {file.removesuffix('.json')}"
+
+    def replay(what: str) -> str:
+        return shown(PIPELINE, "pipeline", what, "packets_per_s", 1e6)
+
+    def reader(what: str) -> str:
+        return shown(ANALYZER, "analyzer", what, "reports_per_s", 1e6)
+
+    def forwarder(what: str) -> str:
+        return shown(FORWARDING, "forwarding", what, "goodput_bps", 1e9)
+
+    instructions = benchmark(INSTRUCTIONS, "instructions")["instructions_per_packet"]["1, 1,000, 1514 B"]
+    rows = [
+        ("million packets/s of one processor, with queues, clock and a report on each", replay("1, 1,000, 1514 B")),
+        ("the same with 64 bottlenecks", replay("64, 1,000, 1514 B")),
+        ("the same with 60,000 flows", replay("1, 60,000, 1514 B")),
+        ("instructions of a packet", f"{instructions:,.0f} | {INSTRUCTIONS.removesuffix('.json')}"),
+        ("million reports/s decoded, one thread", reader("narrows-collector, decode")),
+        ("million reports/s from a capture to all series and summary.json",
+         reader("Narrows, to all series and summary.json")),
+        ("Gbit/s of one TCP flow through the softswitch, a report on every packet", forwarder("Narrows")),
+        ("through the kernel's bridge", forwarder("kernel bridge")),
+        ("through a forwarder in C that runs no program", forwarder("naive C forwarder")),
+        ("through BMv2 with the same program", forwarder("BMv2")),
+    ]  # fmt: skip
+    return "| | median (least to greatest) | results |\n| --- | --- | --- |\n" + "".join(
+        f"| {what} | {figure} |\n" for what, figure in rows
+    )
+
+
 def transcript() -> str:
     """What the terminal says of the demo in virtual time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "narrows" / "kernels"
@@ -140,7 +178,7 @@ def transcript() -> str:
 
 
 MADE: dict[str, Callable[[], str]] = {
-    "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, TRANSCRIPT: transcript,
+    "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, "rates": rates, TRANSCRIPT: transcript,
 }  # fmt: skip
 
 

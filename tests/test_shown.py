@@ -42,6 +42,24 @@ def test_how_much_longer_ns_3_takes_is_what_was_measured(shown: ModuleType) -> N
     assert said in pages[1]
 
 
+def test_what_twenty_seconds_and_a_packet_take_is_what_was_measured(shown: ModuleType) -> None:
+    """In the README's first sentence, and where it is explained."""
+    fixed, pace = (
+        shown.median(shown.benchmark(shown.VIRTUAL, "virtual"), case, "wall_ratio")
+        for case in ("Fixed: boot to first packet, and end", "100 Mbit/s, 2 flows (the demo)")
+    )
+    seconds = f"{fixed + 20 * pace:.0f} s"
+    assert f"20 s at 100 Mbit/s in about {seconds}, without root" in (shown.ROOT / "README.md").read_text()
+    page = (shown.ROOT / "docs" / "repeatability.md").read_text()
+    assert f"20 s of 100 Mbit/s (162,000 packets) in {seconds}" in page
+    case = "1, 1,000, 1514 B"
+    instructions = shown.benchmark(shown.INSTRUCTIONS, "instructions")["instructions_per_packet"][case]
+    packets = shown.median(shown.benchmark(shown.PIPELINE, "pipeline"), case, "packets_per_s")
+    assert (
+        f"{round(instructions, -2):,.0f} instructions; {packets / 1e6:.1f} million packets a second in replay" in page
+    )
+
+
 def test_another_number_is_noticed_and_mended(
     shown: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
