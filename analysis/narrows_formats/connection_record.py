@@ -100,7 +100,7 @@ class VideoSession(_Record):
 
 
 class ConnectionRecord(_Record):
-    """One connection as its sender knows it; what the transport has not, or the sender does not know, is null."""
+    """One connection as its sender knows it; what the transport does not have, or the sender does not know, is null."""
 
     congestion_control: Text | None = None
     """What it ran with, read back."""

@@ -235,7 +235,7 @@ class RunRecord(_Record):
     links: Annotated[tuple[LinkRecord, ...], Field(min_length=1)]
     """Every direction of a link that was reported, see below."""
     telemetry: dict[str, Any] | None = None
-    """`sample`: one report in so many departures."""
+    """`sample`: N, where one report is made for each N departures."""
     clock_origin_ns: StrictInt | None = None
     """The switch's time at the experiment's start: t = 0 of all times in seconds."""
     clock_origin_source: str | None = None

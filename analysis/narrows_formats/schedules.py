@@ -49,7 +49,7 @@ class RateSteps:
         return self.steps[-1][1] == 0 if self.period_ns is None else self.span_bps.most == 0
 
     def longest_ns(self, size_bytes: int) -> int:
-        """Time that so many bytes take at most, whenever they begin; rounded up."""
+        """Time that these bytes take at most, whenever they begin; rounded up."""
         bits = 8 * size_bytes * NANOSECONDS
         if self.period_ns is None:
             return self.steps[-1][0] - bits // -self.steps[-1][1]
@@ -139,7 +139,7 @@ class Opportunities:
         return not self.loop
 
     def longest_ns(self, size_bytes: int) -> int:
-        """Time that so many bytes take at most, whenever they begin; each may need an opportunity more."""
+        """Time that these bytes take at most, whenever they begin; each may need an opportunity more."""
         needed = size_bytes // OPPORTUNITY_BYTES + 2
         return (1 - needed // -len(self.at_ns)) * self.at_ns[-1]
 

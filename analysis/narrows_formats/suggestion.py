@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-# One slip for so many letters: more, and it is another word.
+# Letters for each slip: with more slips it is another word.
 LETTERS_A_SLIP = 4
 
 

@@ -61,7 +61,7 @@ class UnitError(ValueError):
 
 
 def _unknown_unit(unit: str, known: Iterable[str], allowed: str) -> UnitError:
-    """What to say of a unit that is none, with the known one that tc or a slip of case means by it, if any."""
+    """What to say of an unknown unit, with the known one that tc or a slip of case means by it, if any."""
     known = list(known)
     meant = TC_UNITS.get(unit.casefold()) or next((one for one in known if one.casefold() == unit.casefold()), None)
     guess = f" (did you mean {meant}?)" if meant in known else ""

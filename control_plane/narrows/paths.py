@@ -40,7 +40,7 @@ def compiled_program(architecture: str) -> tuple[Path, Path]:
 
 @cache
 def commit() -> str | None:
-    """The commit of this checkout, with ``-dirty`` if files of it were changed; None if it is none."""
+    """The commit of this checkout, with ``-dirty`` if files of it were changed; None if this is not a checkout."""
     # Whoever runs this need not be the owner of the checkout, of which nothing is executed.
     words = [
         "git",

@@ -36,7 +36,7 @@ impl fmt::Display for Kept {
 
 impl std::error::Error for Kept {}
 
-/// Root goes on as this user of this group, and of no other group; everybody else stays who he is.
+/// Root goes on as this user of this group, and of no other group; other users stay as they are.
 ///
 /// # Errors
 /// If the kernel refuses.

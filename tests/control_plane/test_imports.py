@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command answers before anybody waits: what takes long to import is imported where it is used."""
+"""A command answers before a user waits: what takes long to import is imported where it is used."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import sys
 # Third-party packages that the command line itself is made of, with what they import.
 COMMAND_LINE = {"typer", "click", "shellingham", "annotated_doc", "typing_extensions"}
 OURS = {
-    "narrows", "narrows.cli", "narrows.errors", "narrows.studies", "narrows.studies.processors", "narrows.targets",
-    "narrows.targets.registry", "narrows_analysis", "narrows_analysis.studies", "narrows_analysis.studies.names",
-    "narrows_formats", "narrows_formats.files", "narrows_formats.plugins", "narrows_formats.units",
+    "narrows", "narrows.cli", "narrows.errors", "narrows.search_path", "narrows.studies", "narrows.studies.processors",
+    "narrows.targets", "narrows.targets.registry", "narrows_analysis", "narrows_analysis.studies",
+    "narrows_analysis.studies.names", "narrows_formats", "narrows_formats.files", "narrows_formats.plugins",
+    "narrows_formats.units",
     *(f"narrows.cli.{command}" for command in ("analyze", "benchmark", "calibrate", "check", "clean", "collect",
                                                "collector_command", "compare", "completion", "doctor", "examples",
                                                "export", "kernel", "new",

@@ -123,8 +123,8 @@ def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) ->
         assert 0 < was.departed_bytes * 8 <= 20_000_000 * 0.5
         assert driven.change("access", rate="5Mbit", buffer=30_000, loss="1%", delay="1ms") == 500 * MS
         for given, said in (
-            ({"link": "cell", "rate": 1}, "link 'cell': there is none; allowed: access, core"),
-            ({"rate": 1}, "link 'None': there is none; allowed: access, core"),
+            ({"link": "cell", "rate": 1}, "link 'cell': there is no such link; allowed: access, core"),
+            ({"rate": 1}, "link 'None': there is no such link; allowed: access, core"),
             ({"link": "core", "rate": "fast"}, "link core: .*allowed"),
             ({"link": "core", "buffer": 100}, "no full-size frame of 1514 B"),
             ({"link": "core"}, "nothing is changed"),

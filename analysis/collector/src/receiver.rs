@@ -23,7 +23,7 @@ pub struct Settings {
     pub directory: PathBuf,
     pub source: String,
     pub port: u16,
-    /// Who sends them; `None`: anybody.
+    /// The sender; `None`: any.
     pub switch: Option<SocketAddrV4>,
     /// Reports of bottlenecks from this index on are rejected.
     pub bottlenecks: u8,

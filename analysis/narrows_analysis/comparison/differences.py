@@ -33,7 +33,7 @@ class Difference:
 
     @property
     def clear(self) -> bool | None:
-        """Whether there is a difference: at most 5 % is the chance that any of those said to be clear is none."""
+        """Whether there is a difference: with at most 5 % any of those that are called clear is due to chance."""
         return None if self.p_value is None else self.p_value < 1 - LEVEL
 
 

@@ -17,7 +17,7 @@ HEADER_BYTES = 66
 
 
 def rate(size_bytes: Size, duration_s: float) -> Size:
-    """Bits per second of so many bytes, of one flow or an array of them, in `duration_s` seconds.
+    """Bits per second of `size_bytes`, of one flow or an array of them, in `duration_s` seconds.
 
     L2 bytes give throughput, payload bytes that are delivered for the first time give goodput (RFC 2647, section 3.17).
     Source: definition. A duration that is not positive raises ValueError.
@@ -81,7 +81,7 @@ def goodput_limit(rate_bps: float, frame_bytes: int = 1514, header_bytes: int = 
 
 
 def fair_goodput(rate_bps: float, frame_bytes: int, flows: int) -> float:
-    """Goodput (bit/s) of each of so many flows that share a link of `rate_bps` L2 equally, their frames full.
+    """Goodput (bit/s) of each of `flows` flows that share a link of `rate_bps` L2 equally, their frames full.
 
     Source: definition of max-min fairness at one link, see `goodput_limit`.
     """

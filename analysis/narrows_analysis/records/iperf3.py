@@ -17,7 +17,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def parse(raw: dict[str, Any], name: str, start_s: float) -> HostRecord:
-    """A result of iperf3, of a flow that starts at ``start_s``; one that is none gives a record with `error` set."""
+    """A result of iperf3, of a flow that starts at ``start_s``; anything else gives a record with `error` set."""
     try:
         return _record(raw, start_s)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):

@@ -158,7 +158,7 @@ class MedianError:
 class Sometimes:
     """Some runs of those picked have the measure in [low, high]: what is said of runs, and not of their mean.
 
-    One run is enough. If none has it, it fails once so many runs were made that with 95 % confidence fewer than
+    One run is enough. If none has it, it fails once enough runs were made that with 95 % confidence fewer than
     ``part`` of all runs have it.
     """
 

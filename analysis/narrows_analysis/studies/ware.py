@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-PROBE_RTT_S = 0.2  # for so long BBR holds its window at four packets ...
-PROBE_EVERY_S = 10.0  # ... every so often
+PROBE_RTT_S = 0.2  # how long BBR holds its window at four packets ...
+PROBE_EVERY_S = 10.0  # ... and how often
 PROBE_PACKETS = 4
 
 

@@ -179,7 +179,7 @@ class Bed:
         links = {one.name: one for one in self._plan.links}
         name = next(iter(links)) if link is None and len(links) == 1 else link
         if name not in links:
-            raise InputError(f"link '{link}': there is none; allowed: {', '.join(links)}")
+            raise InputError(f"link '{link}': there is no such link; allowed: {', '.join(links)}")
         one = replace(links[name], field=f"link {name}")
         settings = self._experiment.directions[name]
         asked: dict[str, Any] = {}

@@ -19,7 +19,7 @@ def print_json(found: Any) -> None:
 
 
 def results_console() -> Console:
-    """Standard output for results: as wide as the terminal, or as they are where it is none."""
+    """Standard output for results: as wide as the terminal, or unbroken where it is not one."""
     from rich.console import Console
 
     console = Console()

@@ -14,7 +14,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def fault(points: Points) -> tuple[int, str] | None:
-    """The first pair, from 0, that is none of a cumulative distribution, and why; None if all are.
+    """The first pair, from 0, that cannot be in a cumulative distribution, and why; None if all can.
 
     Two pairs at one value are a jump: that value itself has the probability between their fractions. Two at one
     fraction are a range of values that do not occur. The reason names no value: the file may be one that only root can

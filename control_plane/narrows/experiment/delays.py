@@ -80,7 +80,7 @@ def _components(rtts: Mapping[Pair, int]) -> list[tuple[dict[str, _Term], int | 
                 raise NoDelays((sender, receiver))
     found: list[tuple[dict[str, _Term], int | None]] = []
     known: set[str] = set()
-    # A receiver first: it is the one whose delay is to be none.
+    # A receiver first: its delay is to be 0.
     for _, root in rtts:
         if root in known:
             continue

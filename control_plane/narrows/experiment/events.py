@@ -8,16 +8,15 @@ links are `narrows.experiment.plan.Change`, made while the run is under way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from narrows_formats.schedules import DelaySteps, RateSteps
 from narrows_formats.validation import refuse
 from pydantic import Field, model_validator
 
+from narrows.experiment.plan import Verb
 from narrows.experiment.quantities import Depth, Model, Name, RateOrNone, Ratio, Time
 
-# What happens to flows.
-Verb = Literal["start", "stop"]
 SETTINGS = ("rate", "buffer", "delay", "loss")
 
 

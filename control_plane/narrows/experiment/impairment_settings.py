@@ -121,7 +121,7 @@ class VaryingDelay(Model):
         description="A file of steps: a time and the delay from then on, both with units (`1.5s 40ms`), one a line.",
     )
     period: Annotated[Time, Field(gt=0)] | None = Field(
-        default=None, description="After so long they begin again. Without it the last delay holds."
+        default=None, description="After this time they begin again. Without it the last delay holds."
     )
 
     @model_validator(mode="after")
@@ -154,7 +154,7 @@ class JitterSettings(Model):
     """What is added to each packet's delay: exactly one of `uniform`, `normal`, `pareto` and `samples`."""
 
     uniform: Annotated[Time, Field(gt=0)] | None = Field(
-        default=None, description="Uniform between so much less and so much more."
+        default=None, description="Uniform between minus and plus this time."
     )
     normal: Annotated[Time, Field(gt=0)] | None = Field(
         default=None, description="Standard deviation of a normal distribution of mean 0."

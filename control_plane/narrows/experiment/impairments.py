@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 # Of a normal distribution, which has no end: a draw lies further out once in 30,000 times, and once in 10^9.
 CUT_DEVIATIONS, LONGEST_DEVIATIONS = 4, 6
-# Of a Pareto distribution, what is exceeded by one in so many.
+# Of a Pareto distribution, what one value in this number exceeds.
 LONGEST_OF = 1_000_000
 
 
@@ -36,7 +36,7 @@ class GilbertElliott:
 class LossPattern:
     """Packets that are lost by their position, from 0: ``runs`` of first and last ones, among ``packets``.
 
-    With ``loop`` the positions begin again after so many; else nothing is lost then.
+    With ``loop`` the positions begin again after that number of packets; else nothing is lost then.
     """
 
     runs: tuple[tuple[int, int], ...]

@@ -320,7 +320,7 @@ class Telemetry(Model):
 
     sample: Annotated[int | str, BeforeValidator(_read_sample), _SAMPLE_SCHEMA] = Field(
         default=1,
-        description="One report in so many packets that leave the bottleneck; a power of two, up to 65536. Drops stay "
+        description="One report for each N packets that leave the bottleneck; a power of two, up to 65536. Drops stay "
         "exact per flow up to its last report. `auto`: the least that a testbed's collector and its port hold of the "
         "packets/s that the flows make; 1 on switches in software.",
     )
@@ -598,5 +598,5 @@ class Experiment(Model):
             data = self.model_dump(mode="json", exclude_none=True, by_alias=True)
             return data if self.links else {key: value for key, value in data.items() if key != "links"}
         except PydanticSerializationError as error:
-            # pydantic gives its name to whatever a function of ours raises that it calls, be it an interruption.
+            # pydantic gives its name to whatever a function of ours raises that it calls, even an interruption.
             raise error.__cause__ or error from None

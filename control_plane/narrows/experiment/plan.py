@@ -34,7 +34,7 @@ REPORT_UDP_PORT = 5500
 REPORT_SOURCE_PORT = 5499
 COLLECTOR_PORT = 2
 MIN_TCP_BUFFER = 64 << 20
-# Loss emulation compares so many random bits: the smallest loss ratio is 2^-32, and so is what the greatest lacks of 1.
+# Random bits that loss emulation compares: the smallest loss ratio is 2^-32, and so is what the greatest lacks of 1.
 LOSS_BITS = 32
 MAX_SENDERS = 500
 MAX_PORT = 510  # v1model ports are 9 bits wide and 511 means "drop"
@@ -48,6 +48,8 @@ EPHEMERAL_PORTS = (40_000, 60_999)
 
 
 Direction = Literal["forward", "reverse"]
+# What happens to flows while others run.
+Verb = Literal["start", "stop"]
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Link(ReportedLink):
         return Span(self.rate_bps, self.rate_bps) if self.schedule is None else self.schedule.span_bps
 
     def longest_s(self, size_bytes: int) -> float:
-        """Seconds that so many bytes take at most."""
+        """Seconds that these bytes take at most."""
         if self.schedule is None:
             return size_bytes * 8 / self.rate_bps
         return self.schedule.longest_ns(size_bytes) / NANOSECONDS
@@ -402,7 +404,7 @@ class Plan:
 
     ``end_hosts`` are those of flows, ``collector_host`` takes the reports. ``links`` have a rate, ``unlimited`` are
     reverse directions that are reported all the same (``telemetry.acks``). With ``receive_batch_bytes`` receivers read
-    so much at a time, out of buffers that are as large as can be from the start; 0: whatever there is, out of buffers
+    that much at a time, out of buffers that are as large as can be from the start; 0: whatever there is, out of buffers
     that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
     ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are

@@ -134,7 +134,7 @@ class DualPi2Settings(Pi2Fields):
     )
     step_thresh: Short = _time(MS, "L4S packets that waited longer are marked.")
     coupling_factor: Annotated[StrictInt, Field(ge=1, le=255)] = Field(
-        default=2, description="An L4S packet is marked with so many times the classic queue's linear probability."
+        default=2, description="An L4S packet is marked with this many times the classic queue's linear probability."
     )
     classic_protection: Probability = Field(
         default=0.1, description="Part of the link that the classic queue has while both have packets, in percents."

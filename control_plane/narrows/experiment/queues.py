@@ -98,7 +98,7 @@ class DualPi2:
 
 @dataclass(frozen=True)
 class Fair:
-    """A queue for each of so many sets of flows (RFC 8290), of ``quantum`` bytes a turn; with ``codel``, if set."""
+    """A queue for each set of flows (RFC 8290), of ``quantum`` bytes a turn; with ``codel``, if set."""
 
     flows: int
     quantum: int

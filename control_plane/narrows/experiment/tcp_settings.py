@@ -131,8 +131,8 @@ class TcpFields(Model):
 
     rate: Annotated[Rate, Field(gt=0)] | None = Field(
         default=None,
-        description="Paces each flow's payload to so much at most (`SO_MAX_PACING_RATE`), once its first ten segments "
-        "are sent.",
+        description="Paces each flow's payload to this rate at most (`SO_MAX_PACING_RATE`), once its first ten "
+        "segments are sent.",
     )
     tcp: TcpSettings | None = Field(default=None, description="What else its TCP is set to.")
 

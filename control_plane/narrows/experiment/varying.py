@@ -211,7 +211,7 @@ class VaryingRate(Model):
         default=None, description="Rates from given times on."
     )
     period: Annotated[Time, Field(gt=0)] | None = Field(
-        default=None, description="With `steps`: after so long they begin again. Without it the last rate holds."
+        default=None, description="With `steps`: after this time they begin again. Without it the last rate holds."
     )
     wave: Wave | None = Field(default=None, description="A sine, a square wave or a sawtooth.")
     trace: Trace | None = Field(default=None, description="A file.")

@@ -35,16 +35,16 @@ class Video(Model):
     )
     reservoir: Time | None = Field(
         default=None,
-        description="Up to so much in the buffer the lowest bitrate is fetched; without it three eighths of `buffer` "
+        description="Up to this much in the buffer the lowest bitrate is fetched; without it three eighths of `buffer` "
         "less a segment, which is the most that is held when one is asked for.",
     )
     cushion: _Length | None = Field(
         default=None,
-        description="Over so much more the bitrate rises to the highest; without it 21 fortieths of the same.",
+        description="Over this much more the bitrate rises to the highest; without it 21 fortieths of the same.",
     )
     start: _Length | None = Field(
         default=None,
-        description="Playback begins, and goes on after a stall, once so much is held; without it, one segment.",
+        description="Playback begins, and goes on after a stall, once this much is held; without it, one segment.",
     )
     request: Annotated[Size, Field(ge=MIN_REQUEST)] = Field(
         default=300,

@@ -45,7 +45,7 @@ LEAD_S = 0.05
 NIC_CHECKSUM_OFFLOADS = ("tx", "sg")
 # What lets frames of several segments pass the switch's end of a link as they are.
 JOINED_FRAMES = (*NIC_CHECKSUM_OFFLOADS, "tso")
-# As `narrows.hosts.unprivileged`, for programs that anybody may read; root's TMPDIR may be out of reach.
+# As `narrows.hosts.unprivileged`, for programs that every user may read; root's TMPDIR may be out of reach.
 AS_NOBODY = (
     "setpriv", f"--reuid={unprivileged.NOBODY}", f"--regid={unprivileged.NOBODY}", "--clear-groups", "--no-new-privs",
     "--inh-caps=-all,+net_admin", "--ambient-caps=-all,+net_admin", "--bounding-set=-all,+net_admin",
@@ -272,7 +272,7 @@ class NetnsTestbed(SharedFiles):
         asked = {f.cca or DEFAULT_CCA for f in self._plan.flows if f.application is not None and f.sender == host.name}
         for cca in asked:
             network = str(ip_interface(f"{host.address}/{host.prefix}").network)
-            # Namespaces have no default of their own for algorithms that are not open to everybody.
+            # Namespaces have no default of their own for algorithms that are not open to every user.
             self._ip(host.name, [f"route replace {network} dev {HOST_INTERFACE} src {host.address} congctl {cca}"])
             shown = self._ip(host.name, [f"route show {network}"], f"-{host.ip_version}")
             require(host.name, {"congctl": cca}, {"congctl": shown.partition("congctl ")[2].partition(" ")[0].strip()})

@@ -183,7 +183,7 @@ class RunState:
             os.close(directory)
 
     def guard(self) -> None:
-        """Have the run taken down by somebody else should its owner be killed: what others rest on is changed for it.
+        """Have another process take the run down should its owner be killed: what others rest on is changed for it.
 
         Raises:
             RunError: the guard cannot be started.

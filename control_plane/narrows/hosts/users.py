@@ -11,7 +11,7 @@ from typing import NamedTuple
 # be out of reach. In a guest it is the group of all programs, by which its kernel recognises them.
 APPLICATION_ID = 65533
 SUDO = ("SUDO_UID", "SUDO_GID")
-# Set where everybody is root for themselves only (`narrows.hosts.user_namespace`): who it is really.
+# Set where every user is root for themselves only (`narrows.hosts.user_namespace`): who it is really.
 OUTSIDE = ("NARROWS_UID", "NARROWS_GID")
 
 
@@ -38,7 +38,7 @@ def in_user_namespace() -> bool:
 
 
 def as_environment() -> dict[str, str]:
-    """What tells `invoking_user` the same where everybody is root, as in a guest."""
+    """What tells `invoking_user` the same where every process is root, as in a guest."""
     return {name: str(number) for name, number in zip(SUDO, invoking_user(), strict=True)}
 
 

@@ -33,7 +33,7 @@ class LivePage(Served):
     Events are JSON objects with a ``kind``. ``runs`` names all runs that there will be, and most others say by ``run``
     which one they are of (the first without it): ``run`` begins it and empties its history, ``phase``, ``pace`` and
     ``snapshot`` belong to it, ``ended`` says what became of it. ``report`` has its page as ``html``: this server is
-    gone when somebody reads it. ``end`` is the last of all. A page that comes late gets the snapshots of the runs under
+    gone when it is read. ``end`` is the last of all. A page that comes late gets the snapshots of the runs under
     way, and the latest event of each other kind.
     """
 

@@ -30,7 +30,7 @@ def from_reports(
 ) -> Origin:
     """Put the first data of the first flow at the moment when that flow was started.
 
-    The flow's own setting up, TCP's and the traffic tool's, is in between: by so much, reports seem to be early. What
+    The flow's own setting up, TCP's and the traffic tool's, is in between: reports seem to be early by that time. What
     has left no report of data, because it was lost or failed, is passed over for the next flow.
 
     Args:

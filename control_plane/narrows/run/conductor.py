@@ -17,8 +17,7 @@ from typing import Any, Protocol
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import InputError, RunError
-from narrows.experiment.events import Verb
-from narrows.experiment.plan import Change, Link, Plan
+from narrows.experiment.plan import Change, Link, Plan, Verb
 from narrows.run.changes import Made, sleep_until
 from narrows.run.observer import Observer
 from narrows.run.sampler import Key

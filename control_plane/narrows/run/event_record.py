@@ -8,8 +8,9 @@ from typing import Any
 
 from narrows_formats.units import NANOSECONDS, format_rate, format_size, format_time
 
-from narrows.experiment.events import Event, Verb, flow_words, link_words
+from narrows.experiment.events import Event, flow_words, link_words
 from narrows.experiment.model import Experiment
+from narrows.experiment.plan import Verb
 from narrows.run.changes import Made
 from narrows.run.conductor import FlowRequest
 from narrows.run.measurement import Measured

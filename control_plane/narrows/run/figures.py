@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is shown a run's figures while it is made, for programs that are not ours."""
+"""Shows a run's figures to other programs while it is made."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def read_record(directory: Path) -> dict[str, Any]:
 
 
 def experiment_of(directory: Path) -> dict[str, Any] | None:
-    """The experiment of a run, with defaults for fields that are newer than it; None if it is none any more."""
+    """The experiment of a run, with defaults for fields that are newer than it; None if it is no longer valid."""
     path = directory / files.EXPERIMENT
     try:
         return validate(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)).as_yaml_data()

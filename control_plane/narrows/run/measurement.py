@@ -138,7 +138,7 @@ class Measurement:
         driver: Driver | None = None,
         counts_marks: bool = False,
     ) -> None:
-        """Nothing is created before `run`; ``results`` is there. Sockets are read so often, or never if 0.
+        """Nothing is created before `run`; ``results`` is there. Sockets are read at that interval, or never if 0.
 
         A ``driver`` changes links while traffic flows, starts and stops flows, and says when it ends. ``counts_marks``:
         the collector is asked for CE marks meanwhile, where links mark and every packet is reported.

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from narrows.run import snapshot_text
 from narrows.run.sampler import Snapshot
 
-# Where lines cannot be overwritten, figures are printed so often.
+# Where lines cannot be overwritten, figures are printed at this interval.
 LINE_EVERY_S = 5.0
 PACE_EVERY_S = 10.0
 

@@ -16,9 +16,9 @@ from narrows_formats.units import NANOSECONDS
 from narrows.experiment.plan import Link, Plan
 from narrows.switch.readings import QueueStats
 
-# Rates are means over about so long: long enough to be read, short enough to show what a flow does.
+# Rates are means over about this time: long enough to be read, short enough to show what a flow does.
 WINDOW_S = 1.0
-# The cost of a poll stays bounded: so many flow indices are read at most, in turn if more are busy. Those that have
+# The cost of a poll stays bounded: flow indices that are read at most, in turn if more are busy. Those that have
 # been idle for a while are looked after a few at a time.
 MAX_BUSY = 128
 MAX_IDLE = 8
@@ -260,7 +260,7 @@ class Sampler:
     def _other(self, rate: float, flows: float | None) -> float | None:
         """L2 bit/s of traffic that is not the plan's; None where the flows were not all read both times.
 
-        Queue and flows are read one after the other: a difference too small to tell from that is none.
+        Queue and flows are read one after the other: a difference that is not larger than that counts as none.
         """
         if flows is None or len(self._totals) > MAX_BUSY:
             return None

@@ -72,7 +72,7 @@ class DelayBin:
 
 
 def delay_bins(bits: int = DELAY_BITS) -> Iterator[DelayBin]:
-    """All bins of delays of so many bits, 188 for 48 and 124 for 32.
+    """All bins of delays of that number of bits, 188 for 48 and 124 for 32.
 
     One each for the delays 0 to 3, then four equal ones for every octave ``2^o .. 2^(o+1) - 1``.
     """

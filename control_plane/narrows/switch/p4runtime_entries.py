@@ -113,7 +113,7 @@ def program_digests(program: str = "v1model") -> dict[str, str]:
 
 
 def ecn_threshold(link: ReportedLink, unit_bytes: int) -> int:
-    """A link's ECN threshold in depth units of so many bytes, rounded up; `ECN_OFF` without one."""
+    """A link's ECN threshold in depth units of that many bytes, rounded up; `ECN_OFF` without one."""
     threshold = link.ecn_threshold_bytes
     return ECN_OFF if threshold is None else min(-(-threshold // unit_bytes), ECN_OFF - 1)
 

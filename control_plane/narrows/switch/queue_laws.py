@@ -22,7 +22,7 @@ PIE_CERTAIN, PI2_CERTAIN = (1 << 56) - 1, (1 << 32) - 1
 PI2_UNIT_NS = 64
 # RED's probabilities are of 32 bits, what they add for each unit of the average of 64, its halvings in units of 2^-56.
 RED_CERTAIN, RED_SLOPE, RED_HALVING = (1 << 32) - 1, 1 << 32, 1 << 56
-# After so many halvings nothing is left of its average of 52 bits.
+# Halvings after which nothing is left of its average of 52 bits.
 RED_HALVINGS = 52
 # Packets that the longest queue of FQ-CoDel loses at once, at most (RFC 8290, section 4.1).
 FQ_CODEL_BATCH = 64

@@ -119,7 +119,7 @@ class ProcessDatagrams(ProcessFlows):
         return specify(flow)
 
     async def _stop(self) -> None:
-        """Who has sent everything stays: what comes back to a probe is still to be counted."""
+        """A sender that has sent everything stays: what comes back to a probe is still to be counted."""
         if not all(end.done() for end in self._ends.values()):
             self._stopping = True
             await self._end(self._senders)

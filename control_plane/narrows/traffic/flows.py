@@ -231,7 +231,7 @@ class ProcessFlows(HostGenerator):
         # Of each host one that sends and one that receives, if it does both.
         self._senders: dict[str, Process] = {}
         self._receivers: dict[str, Process] = {}
-        # Of each host with flows that begin there, while somebody drives them: where its process reads commands.
+        # Of each host with flows that begin there, in a driven run: where its process reads commands.
         self._commands: dict[str, int] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._offsets_s: dict[str, float] = {}

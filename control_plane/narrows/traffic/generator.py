@@ -27,7 +27,7 @@ from narrows.hosts.base import Testbed
 from narrows.traffic.base import is_finite, size_of
 from narrows.traffic.connection import Connection
 
-# A flow that takes so much longer than it should has failed: it would otherwise keep a run alive for ever.
+# A flow that takes this much longer than it should has failed: it would otherwise keep a run alive for ever.
 GRACE_S = 60.0
 # Of what all flows together need at least.
 SLOWDOWN = 20

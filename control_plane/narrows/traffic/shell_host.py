@@ -42,7 +42,7 @@ class OnTerminal(Supervisor):
         """Take what is to be run; ``terminal`` is a descriptor, or null where we are not in its foreground."""
         super().__init__(spec)
         self._terminal: int | None = spec["terminal"]
-        # Who is not in the foreground, as this process, is stopped by what it does to a terminal otherwise.
+        # A process that is not in the foreground, as this one, would be stopped by what it does to a terminal.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, lambda *_: self.stop())
         signal.signal(signal.SIGUSR1, lambda *_: self._go_on())
@@ -70,7 +70,7 @@ class OnTerminal(Supervisor):
         say(stopped_by=signal.Signals(number).name)
 
     def _go_on(self) -> None:
-        """Continue the command, in the foreground if its terminal is not somebody else's."""
+        """Continue the command, in the foreground if no other process group has its terminal."""
         if self._terminal is not None:
             os.tcsetpgrp(self._terminal, self._pid)
         os.killpg(self._pid, signal.SIGCONT)

@@ -121,7 +121,7 @@ def sample(
     hosts: Sequence[tuple[socket.socket, TextIO, tuple[tuple[int, int], ...]]],
     pause: Callable[[float], object],
 ) -> None:
-    """Read every ``interval_s`` seconds until a ``pause`` of so many seconds says that it is the end.
+    """Read every ``interval_s`` seconds until a ``pause`` of that many seconds says that it is the end.
 
     Args:
         interval_s: from one reading to the next.

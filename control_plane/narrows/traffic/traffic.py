@@ -153,7 +153,7 @@ class Traffic:
             if found:
                 return found
         groups = dict.fromkeys(flow.group for flow in self._plan.flows)
-        raise InputError(f"flow '{name}': there is none; allowed: {', '.join(groups)}")
+        raise InputError(f"flow '{name}': there is no such flow; allowed: {', '.join(groups)}")
 
     def _to_come(self, chosen: list[tuple[Generator, Flow]], at_ns: int | None) -> int:
         """A time that the hosts of some flows learn of before it comes."""

@@ -17,7 +17,7 @@ CATCH_UP_S = 0.1
 
 
 def send(address: str, port: int, payload: int, rate: float, seconds: float) -> int:
-    """Send for so many seconds; returns the datagrams that were due, those included that the host was too slow for."""
+    """Send for ``seconds``; returns the datagrams that were due, those included that the host was too slow for."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     data, sent = bytes(payload), 0
     with socket.socket(family, socket.SOCK_DGRAM) as sender:

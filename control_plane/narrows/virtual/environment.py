@@ -32,7 +32,7 @@ class Guests:
     """Runs are measured in guests of one kernel, each on a processor of its own."""
 
     def __init__(self, kernel: Kernel, driver: Driver | None = None) -> None:
-        """Take the kernel, and who drives the run if somebody does.
+        """Take the kernel, and the driver of the run if there is one.
 
         Raises:
             RunError: it does not work here.

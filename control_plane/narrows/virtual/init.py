@@ -106,7 +106,7 @@ def prepare(needed: Collection[Path] = (), written: Collection[Path] = ()) -> No
 
 
 def sleep_to_a_step(least_ns: int, step_ns: int) -> None:
-    """Sleep for so long at least, until the monotonic clock is at a multiple of a step, to the nanosecond."""
+    """Sleep for at least that time, until the monotonic clock is at a multiple of a step, to the nanosecond."""
     now_ns = time.monotonic_ns()
     left_ns = -(-(now_ns + least_ns) // step_ns) * step_ns - now_ns
     # It is rounded up to a nanosecond, which a fraction of one must not make the next.
@@ -119,7 +119,7 @@ def set_date(date_s: int) -> None:
 
 
 def charge_system_calls(cost_ns: int) -> bool:
-    """Have each system call of users' programs take so long; False if the kernel cannot do that."""
+    """Have each system call of users' programs take that time; False if the kernel cannot do that."""
     if not SYSCALL_COST.exists():
         return False
     SYSCALL_COST.write_text(str(cost_ns))

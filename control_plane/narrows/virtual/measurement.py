@@ -183,7 +183,7 @@ class VirtualMeasurement:
             self._watch.held = is_awaited
 
     async def _follow(self, guest: Guest, up: asyncio.Event, progress: RunProgress) -> None:
-        """Tell how time passes inside, and end the guest when it does not, be it before it is up."""
+        """Tell how time passes inside, and end the guest when it does not, even before it is up."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(up.wait(), SOON_S)
         if (pid := guest.pid) is None:
@@ -329,7 +329,7 @@ class VirtualMeasurement:
 
 
 def import_afterwards() -> None:
-    """Import what the end of a run needs, while somebody else works."""
+    """Import what the end of a run needs, while the guest works."""
     for name in AFTERWARDS:
         import_module(name)
 

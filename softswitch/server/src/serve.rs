@@ -81,7 +81,7 @@ pub struct ServeArgs {
     /// never spin, no second thread
     #[arg(long, conflicts_with_all = ["busy_poll_us", "real_time", "spin_us"])]
     virtual_time: bool,
-    /// With --virtual-time: wake up once in so many microseconds and hand frames over ahead of their time; at most the shortest
+    /// With --virtual-time: wake up at this interval, in microseconds, and hand frames over ahead of their time; at most the shortest
     /// delay of a port that frames leave by (telemetry aside). 0: wake up for every event
     #[arg(long, default_value_t = 0, requires = "virtual_time", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     lookahead_us: u32,

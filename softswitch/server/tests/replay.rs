@@ -231,7 +231,7 @@ fn a_live_change_of_delay_loses_nothing_and_keeps_the_order() {
     }
 }
 
-/// Packets hold no more of a frame than somebody looks at: whatever was captured, all of it comes out, in reports too.
+/// Packets hold no more of a frame than is looked at: whatever was captured, all of it comes out, in reports too.
 #[test]
 fn frames_come_out_as_far_as_they_were_captured_and_then_zeros() {
     let mut config = config();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
 
-/// The heap grows by so much at a time when its pages are to lie together.
+/// How much the heap grows at a time when its pages are to lie together.
 #[cfg(target_env = "gnu")]
 const STEP: libc::c_int = 16 << 20;
 
@@ -19,7 +19,7 @@ pub fn keep() {
 }
 
 /// The same for all threads, and the heap's pages are taken many at once and in turn, so that the kernel finds neighbours for
-/// them. In a User-Mode Linux guest they are one mapping of the machine's, of which it allows a process only so many.
+/// them. In a User-Mode Linux guest they are one mapping of the machine's, of which it allows a process only a limited number.
 pub fn keep_together() -> io::Result<()> {
     keep();
     // SAFETY: only parameters of the allocator. A refusal changes nothing.

@@ -35,7 +35,7 @@ impl Read for Input {
 }
 
 impl Pipe {
-    /// Opens a pipe, whether somebody writes to it yet or not.
+    /// Opens a pipe, whether it has a writer yet or not.
     ///
     /// # Errors
     /// [`Error::Input`] if there is none.

@@ -21,7 +21,7 @@ pub struct ReplayArgs {
     /// Frames a second.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rate: u64,
-    /// Send for so long, the capture from its beginning again as often as that takes [default: each frame once].
+    /// Send for this time, the capture from its beginning again as often as that takes [default: each frame once].
     #[arg(long)]
     seconds: Option<f64>,
 }

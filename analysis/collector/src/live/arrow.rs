@@ -22,7 +22,7 @@ use crate::telemetry::table::Values;
 
 /// Batches that may wait for the receiver; those that find no place are left out of the stream.
 const BATCHES_IN_FLIGHT: usize = 64;
-/// A receiver that takes nothing for so long has ended.
+/// A receiver that takes nothing for this time has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Somebody who listens, and has been sent nothing yet.
@@ -143,7 +143,7 @@ impl ArrowFile {
 }
 
 impl Observer for ArrowFile {
-    /// A batch without rows is somebody who waits for what came before.
+    /// A batch without rows is from a caller that waits for what came before.
     fn observe(&mut self, rows: &Columns) {
         let result = if rows.is_empty() { self.complete().map(Some) } else { self.write(rows).map(|()| None) };
         let mut out = io::stdout().lock();

@@ -7,7 +7,7 @@ use super::columns::Columns;
 
 /// Someone who is shown every row, in sequence order.
 pub trait Observer: Send {
-    /// Rows that were received since the last call; none, when somebody waits for all that were before.
+    /// Rows that were received since the last call; none when a caller waits for all that came before.
     fn observe(&mut self, columns: &Columns);
 }
 

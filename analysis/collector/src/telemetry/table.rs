@@ -10,13 +10,13 @@ use parquet::schema::types::{Type, TypePtr};
 /// What a column holds; nothing is nullable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Whole numbers of so many bits.
+    /// Whole numbers of `bits` bits.
     Number {
         bits: u8,
         signed: bool,
     },
     Text,
-    /// In every row any number of whole numbers of so many bits, unsigned.
+    /// In every row any number of whole numbers of `bits` bits, unsigned.
     List {
         bits: u8,
     },

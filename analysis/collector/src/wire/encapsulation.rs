@@ -10,7 +10,7 @@ use std::net::SocketAddrV4;
 pub enum Reject {
     /// Not IPv4/UDP to the collector's port: other traffic, not an error.
     Other,
-    /// To the collector's port, from somebody else than the switch.
+    /// To the collector's port, not from the switch.
     Foreign,
     /// The frame or datagram ends before the report does.
     Short,
@@ -69,12 +69,12 @@ impl fmt::Display for Reject {
 pub struct Path {
     /// UDP destination port.
     pub port: u16,
-    /// Address and UDP port of the switch, whose last [`SPREAD_BITS`] are of no account; `None`: reports of anybody are taken.
+    /// Address and UDP port of the switch, whose last [`SPREAD_BITS`] do not matter; `None`: reports of any sender are taken.
     pub switch: Option<SocketAddrV4>,
 }
 
 impl From<u16> for Path {
-    /// Reports of anybody to a port.
+    /// Reports of any sender to a port.
     fn from(port: u16) -> Self {
         Path { port, switch: None }
     }

@@ -14,7 +14,7 @@ from narrows_formats.units import format_time
 from narrows.experiment.traces.base import RatePoint, TraceError, median_ns
 
 Duplicates = Literal["first", "last", "mean"]
-# A time between two lines counts as a gap where it is more than so many times the usual one.
+# How many times the usual time between two lines is a gap.
 GAP = 2
 
 

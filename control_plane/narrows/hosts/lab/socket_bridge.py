@@ -35,7 +35,7 @@ class SocketBridge:
     """Our end of a socket on a machine, and a process for each connection."""
 
     def __init__(self, nic: Nic, there: str, here: Path) -> None:
-        """Listen at ``here``, in a directory that is ours alone; a server listens ``there`` once somebody connects."""
+        """Listen at ``here``, in a directory that is ours alone; a server listens ``there`` once a client connects."""
         self._command = machine_command(nic, ["python3", "-I", "-c", _CONNECT, there])
         self._processes: list[subprocess.Popen[bytes]] = []
         self._listener = socket.socket(socket.AF_UNIX)

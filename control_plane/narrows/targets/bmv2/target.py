@@ -45,7 +45,7 @@ PROFILE = TargetProfile(
 # Packets that may wait at every port but the bottleneck's. The default, 64, loses reports.
 OTHER_DEPTH = 100_000
 STOP_S = 10.0
-# A queue is empty when nothing has left it for so long and for so many times what one packet takes.
+# A queue is empty when nothing has left it for this time and this many times what one packet takes.
 STILL_S = 0.3
 STILL_PACKETS = 3
 

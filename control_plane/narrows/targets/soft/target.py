@@ -327,7 +327,7 @@ def _queue_stats(queue: pb.Queue) -> QueueStats:
 
 
 def _with_aqm_drops(queue: QueueStats, packets: int, octets: int) -> QueueStats:
-    """A queue with so many more packets and bytes that its management dropped."""
+    """The queue, with further packets and bytes that its management dropped."""
     return replace(
         queue,
         dropped_packets=(queue.dropped_packets or 0) + packets,

@@ -29,7 +29,7 @@ BURST_FLIGHTS, BURST_WINDOWS = 4, 8
 WHOLE_FLIGHTS, WHOLE_SHARE = 2, 48
 # Segments that a flow begins with (RFC 6928).
 INITIAL_WINDOW = 10
-# Receivers wake up about so often in a second, all flows together; a batch fits into the processor's caches.
+# How often receivers wake up in a second, about, all flows together; a batch fits into the processor's caches.
 WAKEUPS_S = 200
 MIN_BATCH_BYTES, MAX_BATCH_BYTES = 1 << 16, 1 << 20
 # Ethernet's (IEEE 802.3), from 1 Gbit/s on.
@@ -41,7 +41,7 @@ MIN_POOL = 262_144
 class VirtualTimeSettings:
     """Settings of a switch in virtual time.
 
-    ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
+    ``window_ns``: how long it sleeps at a time (0: until the next event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
     hosts, ``jitter_ns`` what the sender at a port takes for a frame at most, ``moderation`` the interrupt moderation of
     their cards, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held.

@@ -169,7 +169,7 @@ class TofinoTarget(Target):
         """Connect to the switch.
 
         Raises:
-            RunError: it cannot be reached, runs another program or another chip, or belongs to somebody else.
+            RunError: it cannot be reached, runs another program or another chip, or belongs to another client.
         """
         self._testbed = testbed
         await self._call(self._open)
@@ -244,7 +244,7 @@ class TofinoTarget(Target):
         )
 
     async def unexpected_losses(self, plan: Plan) -> list[str]:
-        """Drops that are not the links', and settings that somebody has changed meanwhile.
+        """Drops that are not the links', and settings that were changed meanwhile.
 
         Waits until the driver's copies of the drop counters are no older than the end of traffic.
         """

@@ -43,7 +43,7 @@ pub(super) fn intrinsics(layout: &Layout) -> Result<Intrinsics> {
     })
 }
 
-/// The field of this name, of at most so many bits.
+/// The field of this name, of at most `bits` bits.
 fn find(layout: &Layout, name: &str, bits: u32) -> Result<Intrinsic> {
     let Some(field) = layout.intrinsic(name) else {
         return Ok(Intrinsic::Absent);

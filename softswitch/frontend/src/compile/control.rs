@@ -259,7 +259,7 @@ impl<'v> Control<'v, '_> {
         self.go(next, &place)?;
         code.actions.push(TableAction { widths: Vec::new(), targets: [label; 2] });
         if self.tables.len() >= usize::from(u16::MAX) {
-            return Err(LoadError::unsupported("so many tables", place));
+            return Err(LoadError::unsupported("this number of tables", place));
         }
         self.tables.push(code);
         Ok(())

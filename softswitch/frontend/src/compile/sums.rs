@@ -51,7 +51,7 @@ pub(super) fn calculations(root: &Value, layout: &Layout) -> Result<(Vec<Calcula
             }
         }
         let index = u16::try_from(calculations.len());
-        names.insert(name.to_owned(), index.map_err(|_| LoadError::unsupported("so many calculations", name))?);
+        names.insert(name.to_owned(), index.map_err(|_| LoadError::unsupported("this number of calculations", name))?);
         calculations.push(Calculation { algorithm, pieces, repeated: false });
     }
     Ok((calculations, names))

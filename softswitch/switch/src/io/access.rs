@@ -13,7 +13,7 @@ use crate::tm::ByteClock;
 pub struct AccessSettings {
     /// Bit/s; 0 = frames arrive when they are sent.
     pub rate_bps: u64,
-    /// The host takes between 0 and so long for a frame, as is drawn for each.
+    /// The most that the host takes for a frame; drawn for each, from 0.
     pub jitter_ns: u64,
     /// Of what is drawn.
     pub seed: u64,

@@ -1,7 +1,7 @@
 //! How far the data path may look ahead in virtual time: conservative parallel discrete-event simulation with the delay lines
 //! as lookahead (Chandy and Misra 1979).
 //!
-//! A frame that arrives at `a` leaves its port no earlier than `a` plus the port's delay. Who has worked out everything until `t`
+//! A frame that arrives at `a` leaves its port no earlier than `a` plus the port's delay. A loop that has worked out everything until `t`
 //! therefore knows all that leaves until `t` plus the shortest delay, and nothing has to happen before then.
 // SPDX-License-Identifier: Apache-2.0
 

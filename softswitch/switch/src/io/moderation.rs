@@ -5,9 +5,9 @@ use std::time::Duration;
 /// When a card interrupts its processor, as `ethtool -C` calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModerationSettings {
-    /// rx-usecs: so long after the first frame, at the latest.
+    /// rx-usecs: this time after the first frame, at the latest.
     pub wait: Duration,
-    /// rx-frames: as soon as there are so many.
+    /// rx-frames: as soon as there are this many.
     pub frames: usize,
     /// Large receive offload (`ethtool -K lro`): segments of a flow that are delivered with one interrupt are one frame.
     pub joins: bool,

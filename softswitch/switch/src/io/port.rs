@@ -383,7 +383,7 @@ impl Port {
     }
 
     /// The frames for which an AF_XDP socket is to be opened, unless there is one or it was tried often enough. Without one
-    /// (frames longer than a page, a kernel that has none, a queue that belongs to somebody else) AF_PACKET does.
+    /// (frames longer than a page, a kernel that has none, a queue that another socket has) AF_PACKET does.
     fn wants_af_xdp(&mut self) -> Option<usize> {
         let limit = self.transmitter()?.af_xdp_limit();
         if limit.is_some_and(|limit| limit >= self.frame_limit) {

@@ -111,7 +111,7 @@ impl Ring {
 impl XdpSender {
     /// Opens the first transmit queue of interface `index` for frames of up to `frame_bytes`.
     ///
-    /// Errors: EMSGSIZE for frames longer than a page, EBUSY if somebody else has that queue, and what the kernel says when it has
+    /// Errors: EMSGSIZE for frames longer than a page, EBUSY if another socket has that queue, and what the kernel says when it has
     /// no AF_XDP or does not permit it.
     pub fn open(index: libc::c_int, frame_bytes: usize) -> io::Result<Self> {
         let place_bytes = PLACE_BYTES.into_iter().find(|place| frame_bytes <= *place);

@@ -48,7 +48,7 @@ impl DelaySteps {
 pub enum Jitter {
     /// Nothing.
     None,
-    /// Uniform between plus and minus so many nanoseconds.
+    /// Uniform between minus and plus this many nanoseconds.
     Uniform {
         /// The most.
         most_ns: u64,

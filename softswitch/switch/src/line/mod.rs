@@ -7,7 +7,7 @@ pub use delay::{Delay, DelaySteps, Jitter, Variation};
 
 use narrows_pipeline::Random;
 
-/// A chance of so many in 2^64; `None`: always.
+/// A probability in units of 2^-64; `None`: always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Chance(Option<u64>);
 

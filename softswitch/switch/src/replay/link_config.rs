@@ -28,7 +28,7 @@ pub enum Word {
 pub struct StepsConfig {
     /// Pairs: when a step starts, in nanoseconds from the epoch, and what it is (bit/s or nanoseconds).
     pub steps: Vec<(u64, u64)>,
-    /// The steps begin again after so long.
+    /// The steps begin again after this time.
     pub period_ns: Option<u64>,
     /// When they begin; as soon as they are set, if it is left out.
     pub epoch_ns: Option<u64>,

@@ -122,7 +122,7 @@ fn switch(config: &Config, seed: u64) -> Result<Switch, Failure> {
     Ok(switch)
 }
 
-/// How much of a frame somebody looks at: what is behind that need not be there.
+/// How much of a frame is looked at: what is behind that need not be there.
 #[derive(Debug, Clone, Copy)]
 struct View {
     /// Bytes that the program may parse.

@@ -110,7 +110,7 @@ impl Steps {
         Some(Next { at_ns, segment: Some(Segment { rate, end_ns, remainder: (done % Work::from(rate)) as u64 }) })
     }
 
-    /// Whole periods in which so much is offered; `None`: never that much.
+    /// Whole periods in which that much is offered; `None`: it never is.
     fn turns(&self, total: Work) -> Option<Work> {
         match self.timeline.period_ns() {
             Some(_) => total.checked_div(self.per_period),
@@ -306,7 +306,7 @@ impl Curve {
         self.offered_before(time_ns.min(self.epoch_ns)) + begun
     }
 
-    /// When so much has been offered, in whole nanoseconds rounded down; [`NEVER`]: it never is.
+    /// When that much has been offered, in whole nanoseconds rounded down; [`NEVER`]: it never is.
     pub(super) fn reached(&self, total: Work) -> u64 {
         let before = self.offered_before(self.epoch_ns);
         match self.dated() {
@@ -321,7 +321,7 @@ impl Curve {
         }
     }
 
-    /// When more than so much is offered; `None`: never.
+    /// When more than that is offered; `None`: never.
     pub(super) fn next(&self, total: Work) -> Option<Next> {
         let before = self.offered_before(self.epoch_ns);
         match self.dated() {

@@ -3,7 +3,7 @@
 //! Three things make a law of queue management possible that decides as its RFC says. Egress runs before the link's time is spent:
 //! a packet that it drops costs none, and the next one comes at the same instant. The program's registers of the names in
 //! [`QueueState`] hold what a queue is like at each instant, for ingress to read, as Tofino 2's ghost thread keeps them. And a timer
-//! sends the program a frame each so often, as Tofino's packet generator does; at one instant departures come first, then the
+//! sends the program a frame at an interval, as Tofino's packet generator does; at one instant departures come first, then the
 //! timer, then arrivals.
 // SPDX-License-Identifier: Apache-2.0
 use super::curve::NEVER;
@@ -15,7 +15,7 @@ use super::{QueueNumber, TrafficManager};
 pub struct Management {
     /// Where the registers have the queue: the bottleneck.
     pub index: u32,
-    /// From one of the timer's frames to the next; 0: none come. The first one comes so long after the queue was configured.
+    /// From one of the timer's frames to the next; 0: none come. The first one comes that long after the queue was configured.
     pub period_ns: u64,
     /// How several queues share the link.
     pub scheduling: Scheduling,

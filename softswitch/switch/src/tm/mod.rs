@@ -4,7 +4,7 @@
 //! up to an instant with [`TrafficManager::enqueue`] at that instant; instants never go backwards. At one instant
 //! departures come before arrivals.
 //!
-//! Who does not need to see packets leave their delay lines in order of time over all ports, and in between what starts on
+//! A caller that does not need to see packets leave their delay lines in order of time over all ports, and in between what starts on
 //! links, calls [`TrafficManager::poll_start`] instead, and [`TrafficManager::take_exits`] now and then. Where some ports are
 //! loopbacks, what leaves these comes in again and has its place among the starts: [`TrafficManager::poll_inside`].
 // SPDX-License-Identifier: Apache-2.0

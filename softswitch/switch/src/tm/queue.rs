@@ -259,7 +259,7 @@ impl<P> Queue<P> {
         matches!(scheduling_of(self.management), Scheduling::Fair { .. })
     }
 
-    /// Whether there is room for so much more.
+    /// Whether there is room for that much more.
     #[inline]
     fn has_room(&self, bytes: u32, packets: u64) -> bool {
         (self.limit_bytes == 0 || self.depth_bytes + u64::from(bytes) <= self.limit_bytes)
@@ -548,7 +548,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Drops what waits until there is room for so much more: the oldest packets, of fair queues those of the longest one (RFC
+    /// Drops what waits until there is room for that much more: the oldest packets, of fair queues those of the longest one (RFC
     /// 8290, section 4.1).
     pub fn push_out(&mut self, bytes: u32, packets: u64, mut dropped: impl FnMut(P)) {
         let scheduling = scheduling_of(self.management);

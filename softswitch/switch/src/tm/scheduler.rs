@@ -29,7 +29,7 @@ pub enum Scheduling {
         queues: u32,
         /// Bytes that a queue may send in its turn.
         quantum: u32,
-        /// Where there is no room, the longest queue loses half of its packets, but at most so many.
+        /// Where there is no room, the longest queue loses half of its packets, but at most this many packets.
         batch: u32,
     },
 }

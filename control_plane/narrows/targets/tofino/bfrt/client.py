@@ -21,7 +21,7 @@ from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, 
 
 ALL_PIPES = 0xFFFF
 DEFAULT_PORT = 50052
-# Whole tables have tens of thousands of entries: their reading may take so many times as long.
+# Whole tables have tens of thousands of entries: how many times as long their reading may take.
 WHOLE_TABLE_FACTOR = 10
 # The switch is busy with a reconfiguration and has done nothing: the same request may be sent again.
 _BUSY = ("UNAVAILABLE", "In use")

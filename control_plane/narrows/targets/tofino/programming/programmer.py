@@ -83,7 +83,7 @@ class Programmer:
     def undo(self, mark: int = 0) -> list[str]:
         """Restore what the changes since ``mark`` found, last one first; returns what could not be restored, and why.
 
-        An entry that somebody else has changed since is left as it is, and named.
+        An entry that was changed by another client since is left as it is, and named.
         """
         problems, left = restore_all(self.client, self.journal[mark:], self._audit)
         self.journal[mark:] = left
@@ -264,7 +264,7 @@ def restore(
     except SwitchRefused as error:
         if not all(one.message.endswith(_NOT_READY) for one in error.refusals):
             raise
-        # The queue belongs to no port any more: the switch has restarted, or somebody has deleted the port.
+        # The queue belongs to no port any more: the switch has restarted, or the port was deleted.
         audit.record(_undoing(change, change.operation, None, None))
         return None
     if _same(now, change.old, change.asked):

@@ -29,7 +29,7 @@ class SwitchSession:
         """A client in a session of its own, in place of the one before.
 
         Raises:
-            RunError: the switch cannot be reached, runs another program, belongs to somebody else, or is another chip.
+            RunError: the switch cannot be reached, runs another program, belongs to another client, or is another chip.
         """
         self._end()
         switch = self._inventory.switch
