@@ -142,6 +142,7 @@ def played(requests: dict[str, Any], duration_s: float, **changes: Any) -> list[
     finally:
         exchanges.stop()
         thread.join()
+        exchanges.close()
     return found
 
 

@@ -48,6 +48,7 @@ def running(
     finally:
         sockets.stop()
         thread.join()
+        sockets.close()
 
 
 def until_done(events: Events, flows: int) -> list[dict[str, Any]]:

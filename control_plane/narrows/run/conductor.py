@@ -21,7 +21,7 @@ from narrows.experiment.plan import Change, Link, Plan, Verb
 from narrows.run.changes import Made, sleep_until
 from narrows.run.observer import Observer
 from narrows.run.sampler import Key
-from narrows.switch.readings import QueueStats
+from narrows.switch.readings import QueueStats, by_place
 from narrows.targets.base import Target
 from narrows.traffic.traffic import Traffic
 
@@ -150,7 +150,7 @@ class Conductor:
         else:
             await sleep_until(at_ns)
             time_ns = (await self._target.now_ns() or 0) - self._offset_ns - self._origin_ns
-        places = {(queue.port, queue.queue): queue for queue in await self._target.queues()}
+        places = by_place(await self._target.queues())
         links = {name: _state(link, places[link.port, link.queue]) for name, link in self._links.items()}
         flows = {name: asdict(counts) for name, counts in (await self._observer.counts()).items()}
         self._driver.tell({"state": {"time_ns": time_ns, "links": links, "flows": flows}})

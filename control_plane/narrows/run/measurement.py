@@ -37,7 +37,7 @@ from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
 from narrows.run.standing import set_up
 from narrows.run.stop_signals import already_ending, stop_signals_call
-from narrows.switch.readings import DIGEST_WAIT_NS, Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.switch.readings import DIGEST_WAIT_NS, Balance, FlowDrops, FlowTotals, PortStats, QueueStats, by_place
 from narrows.targets.base import AppliedSettings, Target
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
@@ -313,9 +313,9 @@ class Measurement:
         return {} if marks is None else {link.name: marks.get(link.index, 0) for link in self._plan.links}
 
     async def _link_queues(self) -> dict[str, QueueStats]:
-        by_place = {(queue.port, queue.queue): queue for queue in await self._target.queues()}
+        found = by_place(await self._target.queues())
         try:
-            return {link.name: by_place[link.port, link.queue] for link in self._plan.links}
+            return {link.name: found[link.port, link.queue] for link in self._plan.links}
         except KeyError as error:
             raise RunError(f"the target does not list the queue of a link (port and queue {error})") from error
 

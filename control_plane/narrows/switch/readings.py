@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 # A digest is sent when it has this many records, or this long after the first of them.
 DIGEST_RECORDS = 64
@@ -36,6 +38,22 @@ class QueueStats:
     peak_depth_bytes: int | None
     duplicated_packets: int | None = None
     aqm_dropped_packets: int | None = None
+
+
+class _Placed(Protocol):
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def queue(self) -> int: ...
+
+
+_Queue = TypeVar("_Queue", bound=_Placed)
+
+
+def by_place(queues: Iterable[_Queue]) -> dict[tuple[int, int], _Queue]:
+    """Queues by port and number: where a link's is found."""
+    return {(queue.port, queue.queue): queue for queue in queues}
 
 
 @dataclass(frozen=True)

@@ -348,6 +348,8 @@ class Datagrams:
         for opened in sockets:
             opened.close()
         self._poll.close()
+        self._closed.close()
+        self._close.close()
 
     def _end(self, sender: Sender, origin_s: float, ending: str) -> None:
         sender.is_over = True
@@ -359,22 +361,13 @@ class Datagrams:
             self._tell({"flow": name, "done": True})
 
     def _open(self, host: str, address: str, port: int, ecn: str) -> socket.socket:
-        is_ipv6 = ":" in address
-        opened = self._open_socket(host, socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_DGRAM)
-        opened.setblocking(False)
-        for forced, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF), (SO_SNDBUFFORCE, socket.SO_SNDBUF)):
-            try:
-                opened.setsockopt(socket.SOL_SOCKET, forced, BUFFER_BYTES)
-            except PermissionError:
-                opened.setsockopt(socket.SOL_SOCKET, plain, BUFFER_BYTES)
-        level = socket.IPPROTO_IPV6 if is_ipv6 else socket.IPPROTO_IP
-        opened.setsockopt(level, socket.IPV6_RECVTCLASS if is_ipv6 else IP_RECVTOS, 1)
-        field = socket.IPV6_TCLASS if is_ipv6 else socket.IP_TOS
-        opened.setsockopt(level, field, ECN_FIELDS[ecn])
-        found = opened.getsockopt(level, field)
-        if found != ECN_FIELDS[ecn]:
-            raise OSError(errno.EPROTO, f"the ECN field of {address} is {found}, not {ECN_FIELDS[ecn]}")
-        opened.bind((address, port))
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        opened = self._open_socket(host, family, socket.SOCK_DGRAM)
+        try:
+            set_up(opened, address, port, ecn)
+        except OSError:
+            opened.close()
+            raise
         return opened
 
     def _add(self, receiver: Receiver) -> None:
@@ -390,6 +383,29 @@ class Datagrams:
             # What has arrived before the end is read.
             if self._closing and not ready:
                 return
+
+
+def set_up(opened: socket.socket, address: str, port: int, ecn: str) -> None:
+    """Give a socket its buffers, its ECN field and its port.
+
+    Raises:
+        OSError: the port is in use, or the kernel does not take the ECN field.
+    """
+    opened.setblocking(False)
+    for forced, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF), (SO_SNDBUFFORCE, socket.SO_SNDBUF)):
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, forced, BUFFER_BYTES)
+        except PermissionError:
+            opened.setsockopt(socket.SOL_SOCKET, plain, BUFFER_BYTES)
+    is_ipv6 = opened.family == socket.AF_INET6
+    level = socket.IPPROTO_IPV6 if is_ipv6 else socket.IPPROTO_IP
+    opened.setsockopt(level, socket.IPV6_RECVTCLASS if is_ipv6 else IP_RECVTOS, 1)
+    field = socket.IPV6_TCLASS if is_ipv6 else socket.IP_TOS
+    opened.setsockopt(level, field, ECN_FIELDS[ecn])
+    found = opened.getsockopt(level, field)
+    if found != ECN_FIELDS[ecn]:
+        raise OSError(errno.EPROTO, f"the ECN field of {address} is {found}, not {ECN_FIELDS[ecn]}")
+    opened.bind((address, port))
 
 
 def run_commands(datagrams: Datagrams, commands: str) -> None:

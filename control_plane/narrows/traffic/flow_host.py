@@ -293,9 +293,15 @@ class Loop(ABC):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
     def stop(self) -> None:
-        """Have `run` end what still runs, and close everything; safe to call from another thread, and twice."""
+        """Have `run` end what still runs, and close its sockets; safe to call from another thread, and twice."""
         self._stopped = True
         self._wake.send(b"\0")
+
+    def close(self) -> None:
+        """Close what the loop itself holds, after `run`: nothing can be asked of it any more."""
+        self._poll.close()
+        self._woken.close()
+        self._wake.close()
 
     def release(self, name: str, at_s: float) -> None:
         """Have a flow that was held back begin, its times counting from that one; safe to call from another thread."""

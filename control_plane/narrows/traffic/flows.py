@@ -136,6 +136,10 @@ class HostLoop(Protocol):
         """Have `run` end; safe to call from another thread."""
         ...
 
+    def close(self) -> None:
+        """Close what it holds, after `run`."""
+        ...
+
     def release(self, name: str, at_s: float) -> None:
         """Have a flow that was held back begin at a time; safe to call from another thread."""
         ...
@@ -192,6 +196,7 @@ class ThreadGenerator(HostGenerator):
         if self._thread is not None and self._loop is not None:
             self._loop.stop()
             self._thread.join()
+            self._loop.close()
             self._thread = None
         # What the thread has reported is taken in.
         await asyncio.sleep(0)

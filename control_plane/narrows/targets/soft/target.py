@@ -20,7 +20,7 @@ from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.entries import DELAY_BITS
 from narrows.switch.queue_laws import is_managed
-from narrows.switch.readings import FlowDrops, PortStats, QueueStats
+from narrows.switch.readings import FlowDrops, PortStats, QueueStats, by_place
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
@@ -204,7 +204,7 @@ class SoftTarget(P4RuntimeTarget):
         # Asked for nothing it tells the time.
         request = change_request(before, after)
         made_ns = (await self._switch.manager.configure(request)).timestamp_ns
-        queues = {(queue.port, queue.queue): queue for queue in (await self._switch.manager.list()).queues}
+        queues = by_place((await self._switch.manager.list()).queues)
         queue = queues[after.port, after.queue]
         if any(getattr(queue, field.name) != value for field, value in request.ListFields()):
             raise RunError(f"the softswitch's queue for {after.name} reads back as {queue}, not {after}")
@@ -283,7 +283,7 @@ class SoftTarget(P4RuntimeTarget):
     async def _read_back(self, plan: Plan) -> AppliedSettings:
         from narrows.switch.p4runtime_entries import program_digests
 
-        queues = {(queue.port, queue.queue): queue for queue in await self.queues()}
+        queues = by_place(await self.queues())
         applied = {}
         for link in plan.links:
             queue = queues.get((link.port, link.queue))
@@ -299,7 +299,7 @@ class SoftTarget(P4RuntimeTarget):
         from narrows.switch.link_models import schedule_status, variation
         from narrows.switch.queue_laws import management_message
 
-        queues = {(queue.port, queue.queue): queue for queue in (await self._switch.manager.list()).queues}
+        queues = by_place((await self._switch.manager.list()).queues)
         queue = queues[link.port, link.queue]
         rate = None if link.schedule is None else schedule_status(link.schedule)
         delay = None if link.delay_steps is None else schedule_status(link.delay_steps)
