@@ -177,7 +177,8 @@ def study(
             table.add_row(title, f"{found.statement.says}: {found.statement.agrees_if}", found.ours, verdict)
     console.print(table)
     if not controls:
-        console.print(verdict_counts(chosen, results), highlight=False)
+        of = "" if figure is None else "all figures: "
+        console.print(f"{of}{verdict_counts(chosen, results)}", highlight=False)
     for place in (directory, publish_to):
         if place is not None:
             page = publish(chosen, read_results(directory / files.STUDY), directory, place, wanted_formats)
