@@ -441,7 +441,11 @@ apply() {
         set_sysctl net.ipv4.tcp_wmem "4096 65536 $buffer"
         set_sysctl net.ipv4.tcp_no_metrics_save 1
     fi
-    [ -z "$ecn" ] || set_sysctl net.ipv4.tcp_ecn "$ecn"
+    if [ -n "$ecn" ]; then
+        set_sysctl net.ipv4.tcp_ecn "$ecn"
+        # A lost SYN would make a connection one without ECN.
+        set_sysctl net.ipv4.tcp_ecn_fallback 0
+    fi
     [ -z "$ports" ] || set_sysctl net.ipv4.ip_local_port_range "$ports"
     [ -z "$delay" ] || set_delay "$delay"
 }
@@ -591,7 +595,7 @@ describe() {
     else
         echo "clock=unknown"
     fi
-    for name in tcp_rmem tcp_wmem tcp_no_metrics_save tcp_ecn; do
+    for name in tcp_rmem tcp_wmem tcp_no_metrics_save tcp_ecn tcp_ecn_fallback; do
         echo "sysctl.$name=$(sysctl -n "net.ipv4.$name" | tr '\t' ' ')"
     done
     [ -f "$STATE/$interface" ] && echo "applied=yes" || echo "applied=no"

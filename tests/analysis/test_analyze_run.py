@@ -307,6 +307,23 @@ def test_flow_completion_time(tmp_path: Path) -> None:
     assert flow["fct_s"] == pytest.approx(rows_["timestamp"][-1] / 1e9 - started)
 
 
+def test_no_completion_time_of_packets_that_are_in_no_report(tmp_path: Path) -> None:
+    """A sample has neither a flow's first nor its last packet for sure: a time between two others is not its own."""
+    sender = synthetic.Sender("short", "reno", start_s=0.5, duration_s=10.0, window=4, size_bytes=200 * 1448)
+    synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=[sender], sample_shift=2))
+    flow: Any = analyze_run(tmp_path / "run")["flows"][0]
+    assert (flow["fct_s"], flow["fct_reason"]) == (None, "not every packet of the flow is in a report")
+
+
+def test_a_fin_ends_no_flow_whose_data_have_not_left(tmp_path: Path) -> None:
+    """Data that were lost in front of the FIN are sent again later, or not before the run ends."""
+    sender = synthetic.Sender("short", "reno", duration_s=0.2, window=4, size_bytes=2000 * 1448)
+    truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=[sender]))
+    assert truth.unique_bytes[0] < 2000 * 1448 and truth.rows["tcp_flags"][-1] & 1
+    flow: Any = analyze_run(tmp_path / "run")["flows"][0]
+    assert (flow["fct_s"], flow["fct_reason"]) == (None, "the flow did not end during the run")
+
+
 def test_collision_withholds_drops(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
 

@@ -132,7 +132,8 @@ class Aggregation:
         self.saturated_bits = 8 * int(mine.get("saturated_bytes", 0))
         self.saturated_ticks = int(mine.get("saturated_units", 0))
         self.peak_depth_units = int(mine.get("depth_peak", 0))
-        self._complete = not self.order.lost and not self.order.sample_shift
+        # Every packet that left is in a report.
+        self.complete = not self.order.lost and not self.order.sample_shift
         self.rows = len(run.flows) + 1
         self._most_rows = most_rows or self.rows
         self._totals()
@@ -217,7 +218,7 @@ class Aggregation:
 
     def _scaled(self, batch: dict[str, Int64Array], name: str) -> npt.NDArray[Any]:
         """What the reports of an interval show, for all packets that left in it."""
-        if self._complete:
+        if self.complete:
             return batch[name]
         return batch[name] * (batch["departures"] / np.maximum(batch["reports"], 1))
 

@@ -43,6 +43,7 @@ MAX_PAIRED_FLOWS = 2000
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
 NEVER_TOGETHER = "the flows were never all running at the same time"
 SEVERAL_LINKS = "the experiment has several links, see `links`"
+NO_SIZE = "the flow has no set size"
 NO_TELEMETRY = "no telemetry"
 NO_WINDOW = "no packet of the experiment's flows left it"
 NOT_ASSESSABLE = "not assessable"
@@ -353,7 +354,7 @@ def _flow_section(
         "name": flow.name, "group": flow.group, "cca": flow.cca, "src": flow.src, "dst": flow.dst, "goodput_bps": None,
         "arrivals": None, "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
-        "fct_s": None, "fct_reason": _no_completion(flow, None), "throughput_bps": None, "share": None,
+        "fct_s": None, "fct_reason": NO_SIZE if flow.size_bytes is None else "no telemetry of the flow", "throughput_bps": None, "share": None,
         "aqm_drops": None, "loss_emulation_drops": None, "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None, "ack_compression": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
@@ -384,7 +385,7 @@ def _flow_section(
         section["drops"] = int(totals["drops"])
         section["aqm_drops"] = int(totals["aqm_drops"])
         section["loss_ratio"] = loss_ratio(float(totals["drops"]), float(totals["arrivals"]))
-    section["fct_reason"] = _no_completion(flow, bool(aggregation.finished[number]))
+    section["fct_reason"] = _no_completion(flow, aggregation, number)
     if section["fct_reason"] is None:
         section["fct_s"] = completion_time(start_s, float(aggregation.last_data_departure[number]) * unit_s)
     return section
@@ -403,13 +404,16 @@ def _retransmit_ratio(aggregation: Aggregation, table: FlowTable, number: int) -
     return quotient(sum(one[again] for one in counts), sum(one[sent] for one in counts))
 
 
-def _no_completion(flow: FlowSpec, finished: bool | None) -> str | None:
-    """Why a flow has no completion time, if it has none; None for `finished`: nothing was seen of it."""
+def _no_completion(flow: FlowSpec, aggregation: Aggregation, number: int) -> str | None:
+    """Why a flow that was seen has no completion time, if it has none."""
     if flow.size_bytes is None:
-        return "the flow has no set size"
-    if finished is None:
-        return "no telemetry of the flow"
-    return None if finished else "the flow did not end during the run"
+        return NO_SIZE
+    totals = aggregation.flows.totals
+    if not aggregation.complete and totals["samples"][number] < totals["departures"][number]:
+        return "not every packet of the flow is in a report"
+    # A FIN may pass what is lost in front of it, and a run end before that is sent again.
+    ended = aggregation.finished[number] and totals["new_bytes"][number] >= flow.size_bytes
+    return None if ended else "the flow did not end during the run"
 
 
 def competing_goodput(aggregation: Aggregation) -> FloatArray:

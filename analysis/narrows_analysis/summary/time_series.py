@@ -50,8 +50,7 @@ def goodput_bytes(aggregation: Aggregation) -> tuple[FloatArray, FloatArray]:
     growth of the highest sequence number counts instead: the same over a flow's life, later inside it by the time that
     a hole takes to be filled.
     """
-    complete = not aggregation.order.sample_shift and not aggregation.order.lost
-    name = "new_bytes" if complete else "advanced_bytes"
+    name = "new_bytes" if aggregation.complete else "advanced_bytes"
     return aggregation.flows.cells[name], aggregation.flows.totals[name]
 
 

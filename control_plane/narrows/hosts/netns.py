@@ -242,6 +242,8 @@ class NetnsTestbed(SharedFiles):
             "net.ipv4.tcp_wmem": f"4096\t65536\t{buffer}",
             "net.ipv4.tcp_no_metrics_save": "1",
             "net.ipv4.tcp_ecn": routes.ecn_setting(self._plan),
+            # A lost SYN would make a connection one without ECN (RFC 3168, 6.1.1.1).
+            "net.ipv4.tcp_ecn_fallback": "0",
             "net.ipv4.ip_local_port_range": f"{EPHEMERAL_PORTS[0]}\t{EPHEMERAL_PORTS[1]}",
         }
         if in_user_namespace():

@@ -306,6 +306,7 @@ class SshTestbed:
                 "sysctl.tcp_wmem": f"4096 65536 {buffer}",
                 "sysctl.tcp_no_metrics_save": "1",
                 "sysctl.tcp_ecn": str(int(self._plan.marks_ecn)),
+                "sysctl.tcp_ecn_fallback": "0",
             }
         return asked
 
