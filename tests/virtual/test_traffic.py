@@ -91,7 +91,7 @@ def test_flows_that_start_together_do(tmp_path: Path) -> None:
 
 
 def test_a_lost_syn_does_not_end_ecn(tmp_path: Path) -> None:
-    """Linux asks for no ECN in a SYN that it sends again, unless net.ipv4.tcp_ecn_fallback is 0; each flow's is read back.
+    """Linux asks for no ECN in a SYN that it sends again, unless net.ipv4.tcp_ecn_fallback is 0.
 
     That none of 40 SYNs is lost has a probability of 6e-7.
     """
