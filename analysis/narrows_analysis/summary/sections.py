@@ -350,11 +350,12 @@ def _flow_section(
     run: Run, aggregation: Aggregation | None, table: FlowTable, host: HostRecord, number: int
 ) -> FlowSummary:
     flow = run.flows[number]
+    unseen = NO_SIZE if flow.size_bytes is None else "no telemetry of the flow"
     section: FlowSummary = {
         "name": flow.name, "group": flow.group, "cca": flow.cca, "src": flow.src, "dst": flow.dst, "goodput_bps": None,
         "arrivals": None, "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
-        "fct_s": None, "fct_reason": NO_SIZE if flow.size_bytes is None else "no telemetry of the flow", "throughput_bps": None, "share": None,
+        "fct_s": None, "fct_reason": unseen, "throughput_bps": None, "share": None,
         "aqm_drops": None, "loss_emulation_drops": None, "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None, "ack_compression": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
