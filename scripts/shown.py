@@ -120,6 +120,8 @@ def tasks() -> str:
         f"Two cores, for which {float(load):.0f} programs were waiting when it began (load average); the first row is "
         "of an idle machine."
     )
+    if not any(name.endswith("its kernel") for name, *_ in rows):
+        conditions += " A kernel with a CCA of one's own takes another three minutes to build."
     return "\n".join(lines) + f"\n\n{conditions}\n"
 
 
