@@ -87,7 +87,7 @@ def test_an_address_that_cannot_be_had_is_refused(address: str) -> None:
 def test_virtual_time_is_refused(file: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(file), "--virtual", "--metrics"])
     assert isinstance(result.exception, InputError)
-    assert "--metrics: a clock that jumps" in str(result.exception)
+    assert "--metrics: Prometheus cannot follow a clock that jumps" in str(result.exception)
 
 
 @pytest.fixture
