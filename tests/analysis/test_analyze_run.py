@@ -19,6 +19,8 @@ from narrows_analysis.metrics.fairness import jain_index
 from narrows_analysis.records.json_files import read_json
 
 Competition = tuple[Path, synthetic.Truth, Any]
+# A flag of a report (p4src/common/headers.p4).
+CE_MARKED = 0x01
 
 
 def codes(summary: Any) -> set[str]:
@@ -313,6 +315,43 @@ def test_no_completion_time_of_packets_that_are_in_no_report(tmp_path: Path) -> 
     synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=[sender], sample_shift=2))
     flow: Any = analyze_run(tmp_path / "run")["flows"][0]
     assert (flow["fct_s"], flow["fct_reason"]) == (None, "not every packet of the flow is in a report")
+
+
+def test_marks_are_estimated_from_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fifth packet is marked, every fourth reported: a fifth of the reports is marked, each for four packets."""
+    simulate = synthetic.simulate
+
+    def marked(scenario: synthetic.Scenario) -> synthetic.Truth:
+        truth = simulate(scenario)
+        truth.rows["flags"][::5] |= CE_MARKED
+        return truth
+
+    monkeypatch.setattr(synthetic, "simulate", marked)
+    for shift in (0, 2):
+        scenario = synthetic.two_flows(4.0)
+        scenario.sample_shift = shift
+        truth = synthetic.write_run(tmp_path / f"{shift}", scenario)
+        summary: Any = analyze_run(tmp_path / f"{shift}")
+        marks = -(-len(truth.rows["flags"]) // 5)
+        assert summary["bottleneck"]["ce_marks"] == pytest.approx(marks, rel=0.01 if shift else 0)
+        assert sum(flow["ce_marks"] for flow in summary["flows"]) == pytest.approx(marks, rel=0.02 if shift else 0)
+
+
+def test_a_flow_with_few_reports_has_no_estimates(tmp_path: Path) -> None:
+    """Three of four packets are in no report: neither its bytes nor its times can be given; shares of others can."""
+    scenario = synthetic.two_flows(4.0)
+    scenario.senders.append(synthetic.Sender("short", "reno", start_s=1.0, window=4, size_bytes=11 * 1448))
+    scenario.sample_shift = 2
+    synthetic.write_run(tmp_path / "run", scenario)
+    summary: Any = analyze_run(tmp_path / "run")
+    *bulk, short = summary["flows"]
+    assert all(short[name] is None for name in ("bytes", "goodput_bps", "throughput_bps", "share", "start_s", "end_s"))
+    assert all(flow[name] is not None for flow in bulk for name in ("bytes", "goodput_bps", "share"))
+    assert summary["groups"][-1]["goodput_bps"] is None
+    assert summary["fairness"]["reason"] == "fewer than 39 of the sampled reports are of one of the flows"
+    found = {warning["code"]: warning["message"] for warning in summary["warnings"]}
+    assert found["few_reports"] == "Fewer than 39 reports: short-1; they have no goodput and no times."
+    assert "flow_unseen" not in found
 
 
 def test_a_fin_ends_no_flow_whose_data_have_not_left(tmp_path: Path) -> None:

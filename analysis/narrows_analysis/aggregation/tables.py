@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,10 @@ FLOW_INDEXES = 1 << 16
 QUEUE_BINS = 60_000
 PACKETS_A_QUEUE_BIN = 4
 BATCH_ROWS = 1 << 16
+# What an estimate may be short of. All but 2 / (N + 1) of a flow's packets lie, on average, between the first and the
+# last of N that are drawn by chance.
+MAX_ERROR = 0.05
+MIN_REPORTS = round(2 / MAX_ERROR) - 1
 FLOW_SUMS = (
     "arrivals", "departures", "drops", "aqm_drops", "loss_drops", "bytes", "payload_bytes", "new_bytes",
     "advanced_bytes", "data_packets", "retransmitted_packets", "ce_marks", "samples", "delay_ticks",
@@ -161,6 +166,18 @@ class Aggregation:
             last = max(last, min(planned, int(self.last_departure.max())))
         return first, max(first, last)
 
+    @cached_property
+    def assessable(self) -> npt.NDArray[np.bool_]:
+        """Rows of which there are enough reports for what is estimated from them; all if each packet is in one."""
+        samples, departures = self.flows.totals["samples"], self.flows.totals["departures"]
+        return self.complete | (samples >= departures) & (samples > 0) | (samples >= MIN_REPORTS)
+
+    @cached_property
+    def accounted_for(self) -> bool:
+        """Nearly all that left is of rows that are assessable, so that shares of it are."""
+        assessable = self.flows.totals["departures"][self.assessable].sum()
+        return self.complete or bool(assessable >= (1 - MAX_ERROR) * self.queue.totals["departures"][0])
+
     def ticks_from_origin(self, timestamp: int) -> int:
         """A time of the engine's tables in time units from the experiment's start."""
         return timestamp - self._origin
@@ -222,6 +239,12 @@ class Aggregation:
             return batch[name]
         return batch[name] * (batch["departures"] / np.maximum(batch["reports"], 1))
 
+    def scaled_total(self, total: dict[str, int], name: str) -> int:
+        """The same of all reports of a connection in `connections`."""
+        if self.complete:
+            return total[name]
+        return round(total[name] * total["departures"] / max(total["reports"], 1))
+
     def _flow_series(self) -> None:
         for batch in self._batches("flow_series.parquet"):
             row, column = self._row(batch), batch["interval"] // self._flow_factor
@@ -235,7 +258,7 @@ class Aggregation:
                 new_bytes=np.where(numbered, batch["new_bytes"], payload),
                 advanced_bytes=np.where(numbered, batch["advanced_bytes"], payload),
                 data_packets=batch["data_packets"], retransmitted_packets=batch["retransmitted_packets"],
-                ce_marks=batch["ce_marks"], samples=batch["reports"], delay_ticks=batch["delay_sum"],
+                ce_marks=self._scaled(batch, "ce_marks"), samples=batch["reports"], delay_ticks=batch["delay_sum"],
             )  # fmt: skip
             self.flow_delay.add(row, column, batch["delay_max"])
         for batch in self._batches("flow_arrivals.parquet"):
@@ -249,7 +272,7 @@ class Aggregation:
             due = batch["departures"] >> (self.order.sample_shift or 0)
             self.queue.add(
                 zero, column, departures=batch["departures"], bytes=self._scaled(batch, "bytes"),
-                ce_marks=batch["ce_marks"], samples=batch["reports"], depth_units=batch["depth_sum"],
+                ce_marks=self._scaled(batch, "ce_marks"), samples=batch["reports"], depth_units=batch["depth_sum"],
                 delay_ticks=batch["delay_sum"], missing=np.maximum(due - batch["reports"], 0),
             )  # fmt: skip
             for extremes, name in ((self.depth, "depth"), (self.delay, "delay")):

@@ -39,7 +39,7 @@ def link_section(link: LinkAnalysis) -> LinkSummary:
     run, aggregation = link.run, link.aggregation
     throughputs = np.array([flow["throughput_bps"] or 0.0 for flow in link.flows])
     goodput = np.zeros(len(link.flows) + 1) if aggregation is None else competing_goodput(aggregation)
-    total = float(goodput.sum())
+    total = float(goodput.sum()) if _shares(link) else 0.0
     flows: list[LinkFlowSummary] = []
     for position, (spec, flow) in enumerate(zip(run.flows, link.flows, strict=True)):
         delay = None
@@ -182,33 +182,50 @@ def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSumm
 
     Shares are of all goodput: through the link where there is one, so that what is not the experiment's has the rest
     (`bottleneck.other_share`); of the flows where there are several. There they are None if other traffic left a link
-    as well: whether that is the same at two links, or another one's, is unknown, but each link has its own shares.
+    as well: whether that is the same at two links, or another one's, is unknown, but each link has its own shares. None
+    as well where too much of what left is of flows with too few reports.
     """
     everything = path_goodput(run, links)
     goodput, total = everything[:-1], float(everything.sum())
-    shared = 0.0 if len(links) > 1 and any(_carries_others(link) for link in links) else total
+    apart = all(_shares(link) for link in links) and not (len(links) > 1 and any(map(_carries_others, links)))
+    shared = total if apart else 0.0
+    enough = [_assessable(flow, links) for flow in run.flows]
     members: dict[str, list[int]] = {}
     for number, flow in enumerate(run.flows):
         members.setdefault(flow.group, []).append(number)
-        flows[number]["share"] = quotient(goodput[number], shared)
+        if enough[number]:
+            flows[number]["share"] = quotient(goodput[number], shared)
     goodputs = group_rates(goodput, [flow.group for flow in run.flows])
     sections: list[GroupSummary] = []
     for name, numbers in members.items():
         counted = [(flows[n]["drops"], flows[n]["arrivals"]) for n in numbers]
         known = [(drops, arrivals) for drops, arrivals in counted if drops is not None and arrivals is not None]
         complete = len(known) == len(counted)
+        estimated = total and all(enough[n] for n in numbers)
         ccas = sorted({run.flows[n].cca or "" for n in numbers})
         sections.append(
             {
                 "name": name,
                 "cca": ", ".join(ccas) or None,
                 "flows": len(numbers),
-                "goodput_bps": float(goodputs[name]) if total else None,
-                "share": quotient(float(goodputs[name]), shared),
+                "goodput_bps": float(goodputs[name]) if estimated else None,
+                "share": quotient(float(goodputs[name]), shared) if estimated else None,
                 "loss_ratio": loss_ratio(sum(d for d, _ in known), sum(a for _, a in known)) if complete else None,
             }
         )
     return sections
+
+
+def _shares(link: LinkAnalysis) -> bool:
+    return link.aggregation is None or link.aggregation.accounted_for
+
+
+def _assessable(flow: FlowSpec, links: Sequence[LinkAnalysis]) -> bool:
+    """Whether a flow has enough reports at every link that it crosses and that has telemetry."""
+    if all(link.aggregation is None or link.aggregation.complete for link in links):
+        return True
+    places = _places(flow, links)
+    return all(link.aggregation is None or bool(link.aggregation.assessable[n]) for link, n in places)
 
 
 def _carries_others(link: LinkAnalysis) -> bool:

@@ -21,7 +21,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import PathMeasures
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
-from narrows_analysis.aggregation.tables import Aggregation
+from narrows_analysis.aggregation.tables import MIN_REPORTS, Aggregation
 from narrows_analysis.metrics.completion import completion_time
 from narrows_analysis.metrics.fairness import CONVERGENCE_HOLD_S, CONVERGENCE_TOLERANCE, convergence_time, jain_index
 from narrows_analysis.metrics.loss import loss_ratio
@@ -41,6 +41,7 @@ FloatArray = npt.NDArray[np.float64]
 # Every pair of flows is correlated.
 MAX_PAIRED_FLOWS = 2000
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
+FEW_REPORTS = f"fewer than {MIN_REPORTS} of the sampled reports are of one of the flows"
 NEVER_TOGETHER = "the flows were never all running at the same time"
 SEVERAL_LINKS = "the experiment has several links, see `links`"
 NO_SIZE = "the flow has no set size"
@@ -150,7 +151,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
     # Loss emulation is in front of the queue: what it takes has not arrived there.
     section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
     goodput = competing_goodput(aggregation)
-    section["other_share"] = quotient(float(goodput[-1]), float(goodput.sum()))
+    section["other_share"] = quotient(float(goodput[-1]), float(goodput.sum())) if aggregation.accounted_for else None
     section["queue_bytes"] = _distribution(
         aggregation.depth_histogram, run.depth_unit_bytes, aggregation.peak_depth_units
     )
@@ -167,7 +168,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
             section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
     section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
     section["aqm_drops"] = int(totals["aqm_drops"].sum())
-    section["ce_marks"] = int(queue.totals["ce_marks"][0])
+    section["ce_marks"] = round(queue.totals["ce_marks"][0])
     return section
 
 
@@ -248,7 +249,7 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
     }
     window = None if aggregation is None else common_window(aggregation)
     if aggregation is None or window is None:
-        section["oscillation_reason"] = NO_TELEMETRY if aggregation is None else NEVER_TOGETHER
+        section["oscillation_reason"] = NO_TELEMETRY if aggregation is None else _apart(run, aggregation)
         return section
     width = aggregation.intervals.flows_s
     bins = _queue_bins(aggregation, ((window[0] + window[1]) / 2 * width, window[1] * width))
@@ -289,8 +290,8 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
     if missing_ratio(aggregation) > MAX_MISSING_RATIO:
         return _without_index(section, f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing")
     window = common_window(aggregation)
-    if window is None:
-        return _without_index(section, NEVER_TOGETHER)
+    if window is None or not aggregation.assessable[: run.data_flows].all():
+        return _without_index(section, _apart(run, aggregation))
     width = aggregation.intervals.flows_s
     rates = goodput_bytes(aggregation)[0][: run.data_flows, window[0] : window[1]] * 8 / width
     section["jain_index"] = jain_index(rates.mean(axis=1))
@@ -306,6 +307,11 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
         )
     section["window_s"] = [window[0] * width, window[1] * width]
     return section
+
+
+def _apart(run: Run, aggregation: Aggregation) -> str:
+    """Why there is no time in which all flows were running."""
+    return NEVER_TOGETHER if aggregation.assessable[: run.data_flows].all() else FEW_REPORTS
 
 
 def _without_index(section: FairnessSummary, why: str) -> FairnessSummary:
@@ -370,17 +376,17 @@ def _flow_section(
     start_s = float(aggregation.first_arrival[number]) * unit_s
     end_s = float(aggregation.last_departure[number]) * unit_s
     delivered = float(goodput_bytes(aggregation)[1][number])
-    section |= {
-        "start_s": start_s,
-        "end_s": end_s,
-        "bytes": int(delivered),
-        "goodput_bps": rate(delivered, end_s - start_s) if end_s > start_s else None,
-        "throughput_bps": rate(float(totals["bytes"]), end_s - start_s) if end_s > start_s else None,
-        "departures": int(totals["departures"]),
-        "loss_emulation_drops": int(totals["loss_drops"]),
-        "ce_marks": int(totals["ce_marks"]),
-        "retransmit_ratio": _retransmit_ratio(aggregation, table, number),
-    }
+    section |= {"departures": int(totals["departures"]), "loss_emulation_drops": int(totals["loss_drops"])}
+    if aggregation.assessable[number]:
+        section |= {
+            "start_s": start_s,
+            "end_s": end_s,
+            "bytes": int(delivered),
+            "goodput_bps": rate(delivered, end_s - start_s) if end_s > start_s else None,
+            "throughput_bps": rate(float(totals["bytes"]), end_s - start_s) if end_s > start_s else None,
+            "ce_marks": round(totals["ce_marks"]),
+            "retransmit_ratio": _retransmit_ratio(aggregation, table, number),
+        }
     if not aggregation.collided[table.indices(number)].any():
         section["arrivals"] = int(totals["arrivals"])
         section["drops"] = int(totals["drops"])

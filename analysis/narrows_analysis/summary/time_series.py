@@ -100,7 +100,7 @@ def _write_flows_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
                 "queue_delay_max_s": delay_max[row, span] * unit_s,
             }
             for name in _COUNTS & set(cells):
-                values[name] = cells[name][row, span].astype(np.int64)
+                values[name] = np.rint(cells[name][row, span]).astype(np.int64)
             writer.write_table(_table(FLOW_SERIES_SCHEMA, values))
 
 
@@ -131,7 +131,7 @@ def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
         "missing_reports": cells["missing"].astype(np.int64),
     }
     for name in ("departures", "drops", "aqm_drops", "loss_drops", "ce_marks"):
-        values[name] = cells[name].astype(np.int64)
+        values[name] = np.rint(cells[name]).astype(np.int64)
     writer.write_table(_table(QUEUE_SERIES_SCHEMA, values))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from narrows_formats import files
 from narrows_formats.summary import BottleneckSummary, LinkSummary, WarningSummary
 
-from narrows_analysis.aggregation.tables import Aggregation
+from narrows_analysis.aggregation.tables import MIN_REPORTS, Aggregation
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable
 from narrows_analysis.records.json_files import read_json
@@ -21,6 +21,8 @@ from narrows_analysis.summary.link_analysis import LinkAnalysis
 MAX_MISSING_RATIO = 0.01
 MIN_UTILIZATION = 0.9
 MAX_OTHER_SHARE = 0.01
+# Flows that a warning names.
+MAX_NAMED = 3
 MAX_BUFFER_LIMITED = 0.01
 # From a flow's planned start to the moment at which its sender begins to connect.
 LATE_START_S = 0.01
@@ -141,8 +143,8 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
         ),
         (
             order.sample_shift, "sampled", "warning",
-            f"One report in {1 << (order.sample_shift or 0)} packets: packet and drop counts are exact, bytes, delay "
-            "and depth are estimates from the sample.",
+            f"One report in {1 << (order.sample_shift or 0)} packets: packet and drop counts are exact, bytes, marks, "
+            "delay and depth are estimates from the sample.",
         ),
         (
             aggregation.implausible, "counters_implausible", "error",
@@ -179,9 +181,9 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
 
 
 def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[WarningSummary]:
-    found = []
     names = run.flow_names
-    for number in table.unmatched:
+    found = _few_reports(run, aggregation)
+    for number in table.unmatched if aggregation.complete else ():
         flow = run.flows[number]
         message = f"{names[number]} ({flow.src} to {flow.dst}) never crossed the bottleneck."
         found.append(_caution("flow_unseen", "error", message))
@@ -205,6 +207,17 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
         message = f"{other / total:.1%} of the bytes do not belong to a flow of the experiment."
         found.append(_caution("other_traffic", "warning", message))
     return found
+
+
+def _few_reports(run: Run, aggregation: Aggregation) -> list[WarningSummary]:
+    """Flows that lost or sampled reports say too little of, and what follows from that."""
+    few = [name for name, enough in zip(run.flow_names, aggregation.assessable, strict=False) if not enough]
+    if not few:
+        return []
+    who = ", ".join(few[:MAX_NAMED]) + (f" and {len(few) - MAX_NAMED} more" if len(few) > MAX_NAMED else "")
+    shares = "" if aggregation.accounted_for else ", and no flow has a share"
+    message = f"Fewer than {MIN_REPORTS} reports: {who}; they have no goodput and no times{shares}."
+    return [_caution("few_reports", "warning", message)]
 
 
 def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[WarningSummary]:
