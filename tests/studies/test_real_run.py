@@ -87,7 +87,7 @@ def test_a_study_from_start_to_end(tmp_path: Path) -> None:
         assert len(results.points) == 2
         page = publish(STUDY, results, out, tmp_path / "page").read_text()
         # One run of each point: nothing is decided yet.
-        assert "undecided" in page and "means agree; takes 10 repetitions or more) |" in page
+        assert "**undecided**" in page and "means agree; takes 10 repetitions or more): " in page
         assert len(list((tmp_path / "page" / "figures").iterdir())) == 1
         assert isinstance(console.file, io.StringIO)
         return runner, console.file.getvalue()
