@@ -357,7 +357,7 @@ def test_what_does_not_fit_the_testbed_is_refused(lab: Lab, experiment: dict[str
 
 
 def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
