@@ -6,6 +6,7 @@ NARROWS_CASES sets how many; `make stress` runs some hundred.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -38,11 +39,11 @@ MTUS = [1280, 1280, 1500, 1500, 1500, 9000, 9000, 575, 576, 1279, 9001]
 COUNTS = [1, 1, 1, 2, 2, 8, 8, 100, 1000, 0]
 MOST_PACKETS, LONGEST_S = 1500, 30
 # Linux sends a SYN's answer again 5 times, the first time after a second and then after twice as long each time, and
-# knows nothing of the connection after that (tcp_synack_retries). The other side gives up a minute later.
+# knows nothing of the connection after that (tcp_synack_retries).
 HANDSHAKE_S = 63
 GIVEN_UP = re.compile("flow [^ ]+: Connection (reset by peer|timed out)")
-# SYN, ACK, FIN and the last ACK of a flow, without options.
-WITHOUT_DATA = 4 * 54
+# A SYN is sent so often before its sender gives up (tcp_syn_retries).
+SYNS = 7
 
 
 @st.composite
@@ -95,6 +96,13 @@ def refused_well(message: str) -> bool:
     )
 
 
+def may_be_given_up(plan: Plan, out: Path) -> bool:
+    """Whether TCP had cause to give connections up: too slow a link, or losses of a SYN each time that it was sent."""
+    lost = json.loads((out / "summary.json").read_text())["bottleneck"]["total_loss_ratio"]
+    slow = plan.bottleneck.longest_s(sum(flow.size or 0 for flow in plan.flows)) > HANDSHAKE_S
+    return slow or len(plan.flows) * lost**SYNS > 1e-3
+
+
 def run(data: dict[str, Any], directory: Path) -> tuple[str, int]:
     """What became of an experiment ("refused" or "ran"), and packets."""
     file = directory / "checked.yaml"
@@ -109,8 +117,7 @@ def run(data: dict[str, Any], directory: Path) -> tuple[str, int]:
         refused = [line for line in said.splitlines() if line.startswith("narrows: ")]
         assert refused and refused_well("\n".join(refused)), said
         return "refused", 0
-    sent = sum((flow.size or 0) + WITHOUT_DATA for flow in plan.flows)
-    if code == 1 and GIVEN_UP.search(said) and plan.bottleneck.longest_s(sent) > HANDSHAKE_S:
+    if code == 1 and GIVEN_UP.search(said) and may_be_given_up(plan, directory / "out"):
         return "given up by TCP", 0
     assert code == 0, said
     return "ran", laws.check(directory / "out")
