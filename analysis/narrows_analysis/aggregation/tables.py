@@ -7,7 +7,7 @@ many there are, become grids of bounded size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -233,32 +233,26 @@ class Aggregation:
         self.intervals = Intervals(base.flows_s * self._flow_factor, base.queue_s * self._queue_factor)
         return int(duration_s / self.intervals.flows_s) + 1, int(duration_s / self.intervals.queue_s) + 1
 
-    def _scaled(self, batch: dict[str, Int64Array], name: str) -> npt.NDArray[Any]:
-        """What the reports of an interval show, for all packets that left in it."""
+    def scaled(self, batch: Mapping[str, Any], name: str) -> Any:
+        """What reports show, of intervals or of a connection, for all packets that left with them."""
         if self.complete:
             return batch[name]
         return batch[name] * (batch["departures"] / np.maximum(batch["reports"], 1))
 
-    def scaled_total(self, total: dict[str, int], name: str) -> int:
-        """The same of all reports of a connection in `connections`."""
-        if self.complete:
-            return total[name]
-        return round(total[name] * total["departures"] / max(total["reports"], 1))
-
     def _flow_series(self) -> None:
         for batch in self._batches("flow_series.parquet"):
             row, column = self._row(batch), batch["interval"] // self._flow_factor
-            payload = self._scaled(batch, "payload_bytes")
+            payload = self.scaled(batch, "payload_bytes")
             # Only TCP has sequence numbers; of other traffic every byte is new.
             tcp = batch["advanced_bytes"] > 0
             retransmitting = batch["retransmitted_bytes"] > 0
             numbered = tcp | retransmitting | (batch["new_bytes"] < batch["payload_bytes"])
             self.flows.add(
-                row, column, departures=batch["departures"], bytes=self._scaled(batch, "bytes"), payload_bytes=payload,
+                row, column, departures=batch["departures"], bytes=self.scaled(batch, "bytes"), payload_bytes=payload,
                 new_bytes=np.where(numbered, batch["new_bytes"], payload),
                 advanced_bytes=np.where(numbered, batch["advanced_bytes"], payload),
                 data_packets=batch["data_packets"], retransmitted_packets=batch["retransmitted_packets"],
-                ce_marks=self._scaled(batch, "ce_marks"), samples=batch["reports"], delay_ticks=batch["delay_sum"],
+                ce_marks=self.scaled(batch, "ce_marks"), samples=batch["reports"], delay_ticks=batch["delay_sum"],
             )  # fmt: skip
             self.flow_delay.add(row, column, batch["delay_max"])
         for batch in self._batches("flow_arrivals.parquet"):
@@ -271,8 +265,8 @@ class Aggregation:
             zero = np.zeros(len(column), np.int64)
             due = batch["departures"] >> (self.order.sample_shift or 0)
             self.queue.add(
-                zero, column, departures=batch["departures"], bytes=self._scaled(batch, "bytes"),
-                ce_marks=self._scaled(batch, "ce_marks"), samples=batch["reports"], depth_units=batch["depth_sum"],
+                zero, column, departures=batch["departures"], bytes=self.scaled(batch, "bytes"),
+                ce_marks=self.scaled(batch, "ce_marks"), samples=batch["reports"], depth_units=batch["depth_sum"],
                 delay_ticks=batch["delay_sum"], missing=np.maximum(due - batch["reports"], 0),
             )  # fmt: skip
             for extremes, name in ((self.depth, "depth"), (self.delay, "delay")):

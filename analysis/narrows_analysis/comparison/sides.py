@@ -61,7 +61,7 @@ class Side:
 
 
 def read_sides(first: Path, second: Path) -> tuple[Side, Side]:
-    """What two directories have to be compared, named by as much of their paths as tells them apart.
+    """What two directories have to be compared, named by the shortest ends of their paths that differ.
 
     Raises:
         AnalysisError: as `read_side`.

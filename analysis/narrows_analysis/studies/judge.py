@@ -28,7 +28,7 @@ from narrows_analysis.studies.linear import Key, Linear, Repetitions, Term, mean
 from narrows_analysis.studies.model import MeasuredPoint, number
 from narrows_analysis.studies.showing import show
 
-FEW = 2  # settings, or points of a line, more than which are told by their ends
+FEW = 2  # settings, or points of a line; above this number only the range is given first
 MANY = 6  # settings that do not meet a rule, more than which are not all listed
 
 

@@ -39,7 +39,7 @@ def link_section(link: LinkAnalysis) -> LinkSummary:
     run, aggregation = link.run, link.aggregation
     throughputs = np.array([flow["throughput_bps"] or 0.0 for flow in link.flows])
     goodput = np.zeros(len(link.flows) + 1) if aggregation is None else competing_goodput(aggregation)
-    total = float(goodput.sum()) if _shares(link) else 0.0
+    total = float(goodput.sum()) if _accounted_for(link) else 0.0
     flows: list[LinkFlowSummary] = []
     for position, (spec, flow) in enumerate(zip(run.flows, link.flows, strict=True)):
         delay = None
@@ -187,8 +187,8 @@ def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSumm
     """
     everything = path_goodput(run, links)
     goodput, total = everything[:-1], float(everything.sum())
-    apart = all(_shares(link) for link in links) and not (len(links) > 1 and any(map(_carries_others, links)))
-    shared = total if apart else 0.0
+    comparable = all(map(_accounted_for, links)) and not (len(links) > 1 and any(map(_carries_others, links)))
+    shared = total if comparable else 0.0
     enough = [_assessable(flow, links) for flow in run.flows]
     members: dict[str, list[int]] = {}
     for number, flow in enumerate(run.flows):
@@ -216,7 +216,7 @@ def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSumm
     return sections
 
 
-def _shares(link: LinkAnalysis) -> bool:
+def _accounted_for(link: LinkAnalysis) -> bool:
     return link.aggregation is None or link.aggregation.accounted_for
 
 

@@ -249,7 +249,7 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
     }
     window = None if aggregation is None else common_window(aggregation)
     if aggregation is None or window is None:
-        section["oscillation_reason"] = NO_TELEMETRY if aggregation is None else _apart(run, aggregation)
+        section["oscillation_reason"] = NO_TELEMETRY if aggregation is None else _no_common_window(run, aggregation)
         return section
     width = aggregation.intervals.flows_s
     bins = _queue_bins(aggregation, ((window[0] + window[1]) / 2 * width, window[1] * width))
@@ -291,7 +291,7 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
         return _without_index(section, f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing")
     window = common_window(aggregation)
     if window is None or not aggregation.assessable[: run.data_flows].all():
-        return _without_index(section, _apart(run, aggregation))
+        return _without_index(section, _no_common_window(run, aggregation))
     width = aggregation.intervals.flows_s
     rates = goodput_bytes(aggregation)[0][: run.data_flows, window[0] : window[1]] * 8 / width
     section["jain_index"] = jain_index(rates.mean(axis=1))
@@ -309,7 +309,7 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
     return section
 
 
-def _apart(run: Run, aggregation: Aggregation) -> str:
+def _no_common_window(run: Run, aggregation: Aggregation) -> str:
     """Why there is no time in which all flows were running."""
     return NEVER_TOGETHER if aggregation.assessable[: run.data_flows].all() else FEW_REPORTS
 

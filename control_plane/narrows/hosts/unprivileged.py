@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a script as the user nobody: ``unprivileged.py SCRIPT ARGUMENT...``, started by root.
+"""Drop root privileges and run a script as user ``nobody``: ``unprivileged.py SCRIPT ARGUMENT...``.
 
 Only the standard library is used. Kept is CAP_NET_ADMIN, without which a socket may only use the congestion controls
 that every user may (net.ipv4.tcp_allowed_congestion_control). The script and all that it imports are read before.

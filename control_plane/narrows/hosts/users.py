@@ -7,8 +7,8 @@ import os
 import subprocess
 from typing import NamedTuple
 
-# The user that programs run as where root asks without sudo. Not `nobody`: our own processes run as that user, and must
-# be out of reach. In a guest it is the group of all programs, by which its kernel recognises them.
+# UID of applications when root starts Narrows without sudo. It differs from that of `nobody`, which our own processes
+# run as, so that applications cannot signal or trace them. A guest's kernel identifies applications by this GID.
 APPLICATION_ID = 65533
 SUDO = ("SUDO_UID", "SUDO_GID")
 # Set where every user is root for themselves only (`narrows.hosts.user_namespace`): who it is really.
