@@ -65,6 +65,8 @@ class SshTestbed:
         self._token = secrets.token_hex(8)
         self._guards: list[Guard] = []
         self._bridges: list[SocketBridge] = []
+        # Measured once a run: two measurements differ, and flows and their sockets' readings would too.
+        self._clock_offsets: dict[str, asyncio.Task[float]] = {}
         self._locks = RunLock(state_dir if record is None else record.root)
 
     @property
@@ -209,7 +211,10 @@ class SshTestbed:
         Raises:
             RunError: the machine cannot be reached.
         """
-        return await asyncio.to_thread(remote_clock.offset_s, self._machines[host])
+        if host not in self._clock_offsets:
+            measuring = asyncio.to_thread(remote_clock.offset_s, self._machines[host])
+            self._clock_offsets[host] = asyncio.create_task(measuring)
+        return await self._clock_offsets[host]
 
     def ended(self, process: Process) -> None:
         """Take a process that has ended off the record."""
