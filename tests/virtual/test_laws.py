@@ -139,6 +139,15 @@ def test_runs_at_the_edges_obey_the_laws(tmp_path: Path, link: dict[str, Any]) -
 
 
 @pytest.mark.long
+@NEEDS
+def test_counters_are_read_while_few_frames_are_on_a_long_path(tmp_path: Path) -> None:
+    """Windows of 0.7 s: a read of all flows' counters is more commands than windows fit into its time limit."""
+    link = {"rate": "100Mbit", "rtt": "10s", "buffer": "20kB"}
+    flow = {"cca": "reno", "size": "2684B", "count": 100, "stagger": "10ms"}
+    assert run({"name": "edge", "bottleneck": link, "flows": [flow], "mtu": 9000}, tmp_path)[0] == "ran"
+
+
+@pytest.mark.long
 @given(experiments())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_what_is_refused_says_why(data: dict[str, Any]) -> None:

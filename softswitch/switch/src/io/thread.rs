@@ -74,7 +74,32 @@ fn run(data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, timer:
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::super::clock::now_ns;
     use super::*;
+
+    #[test]
+    fn commands_do_not_wait_for_the_end_of_a_long_window() {
+        let (digests, _) = tokio::sync::mpsc::channel(1);
+        let window = Duration::from_secs(5);
+        let settings = VirtualSettings { window_ns: window.as_nanos() as u64 };
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::VirtualTime(settings), digests).expect("threads");
+        let handle = running.handle.clone();
+        let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        let begun = Instant::now();
+        alone.block_on(async {
+            // Something is due within the window, so that the loop sleeps until its end.
+            let due = now_ns() + 4_000_000_000;
+            handle.call(move |data_path| data_path.hold(Some(due)).is_ok()).await.expect("runs");
+            for _ in 0..200 {
+                assert_eq!(handle.call(|_| true).await, Ok(true));
+            }
+        });
+        assert!(begun.elapsed() < window / 2, "{:?}", begun.elapsed());
+        handle.stop();
+        running.thread.join().expect("ends");
+    }
 
     #[test]
     fn commands_are_bounded() {
