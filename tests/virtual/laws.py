@@ -27,7 +27,7 @@ def check(run_dir: Path) -> int:
     link = run["links"][0]
     conservation(run, summary)
     link_and_queue(reports, link["rate_bps"], link["buffer_bytes"], link["mtu_frame_bytes"])
-    figures(summary, link)
+    figures(summary, link, int(reports["packet_length"].min()))
     return len(reports)
 
 
@@ -66,14 +66,14 @@ def link_and_queue(reports: pd.DataFrame, rate_bps: int, buffer_bytes: int, fram
         free = (free if free is not None and delay_ns > 0 else start) + length * 8 * NS
 
 
-def figures(summary: dict[str, Any], link: dict[str, Any]) -> None:
+def figures(summary: dict[str, Any], link: dict[str, Any], shortest_bytes: int) -> None:
     """Nothing is above the link's rate, and the rate while the link is busy is that rate."""
     rate_bps, seen = link["rate_bps"], summary["bottleneck"]
     assert 0 < seen["utilization"] <= 1 + 1e-9
     assert 0 <= seen["loss_ratio"] < 1
     if seen["saturated_rate_bps"] is not None:
-        # Each busy spell is measured between two whole nanoseconds.
-        busy_ns = 8 * NS * link["mtu_frame_bytes"] / rate_bps
+        # Each busy spell is measured between two whole nanoseconds, and is as long as its shortest frame at least.
+        busy_ns = 8 * NS * shortest_bytes / rate_bps
         assert abs(seen["saturated_rate_bps"] / rate_bps - 1) < max(1e-6, 2 / busy_ns)
     frame_bits = 8 * link["mtu_frame_bytes"]
     for flow in summary["flows"]:
