@@ -48,7 +48,7 @@ class Udp(Model):
     """Datagrams at a constant rate, or at that rate in bursts."""
 
     rate: Annotated[Rate, Field(gt=0)] = Field(
-        description="Rate of the payload, as `iperf3 -u -b` has it; in bursts, the rate of a burst."
+        description="Rate of the payload, as in `iperf3 -u -b`; with `bursts`, the rate within a burst."
     )
     payload: _Payload = Field(
         default=1200,

@@ -32,10 +32,12 @@ class Event(Model):
     )
     buffer: Depth | None = Field(
         default=None,
-        description="What may wait in its queue from the next arrival on; what waits stays. A BDP, or a time, is of "
-        "the rate that the link has at the start.",
+        description="What may wait in its queue from the next arrival on; packets that wait already stay. A BDP, or a "
+        "time, refers to the rate that the link has at the start.",
     )
-    delay: Time | None = Field(default=None, description="Its one-way delay, of what passes the link from then on.")
+    delay: Time | None = Field(
+        default=None, description="Its one-way delay, for packets that pass the link from then on."
+    )
     loss: Ratio | None = Field(default=None, description="Its random loss, from the next arrival on.")
     start: Name | None = Field(default=None, description="The group whose flows start then, in place of its `start`.")
     stop: Name | None = Field(

@@ -52,7 +52,7 @@ class Requests(Model):
         description="Open loop as in a file: a time after the flow's start and the size of a response on each line "
         "(`1.5s 100kB`), in order of time; every user has the same.",
     )
-    users: Count = Field(default=1, description="Users, who draw and wait each for itself.")
+    users: Count = Field(default=1, description="Users, each with random draws and waits of its own.")
     connections: Literal["kept", "new"] = Field(
         default="kept",
         description="`kept`: a user has one connection, from the flow's start on, and its responses come in order. "

@@ -28,7 +28,7 @@ class TextFile(Model):
     file: str = Field(description="The file, relative to the experiment file.")
     text: str | None = Field(
         default=None,
-        description="What the file has, put in when it is read: a resolved experiment needs no file.",
+        description="Contents of the file, filled in when it is read: a resolved experiment needs no file.",
     )
 
 
@@ -52,7 +52,7 @@ class GilbertElliottSettings(Model):
 class LossTrace(TextFile):
     """Loss as it was recorded."""
 
-    loop: bool = Field(default=True, description="It begins again at its end. Else nothing is lost then.")
+    loop: bool = Field(default=True, description="It starts over at its end. Otherwise nothing is lost from then on.")
 
     @cached_property
     def pattern(self) -> LossPattern:

@@ -58,8 +58,8 @@ class DirectionSettings(Model):
     """One direction of a link: its rate, its queue, and what it does to packets."""
 
     rate: LinkRate = Field(
-        description="Rate of the link, in the layer that `rate_layer` names: constant, or one that varies from the "
-        "experiment's start on, by `steps`, as a `wave`, or as in the file of a `trace`."
+        description="Rate of the link, counted in the layer `rate_layer`: constant, or varying from the experiment's "
+        "start on, by `steps`, as a `wave`, or as in the file of a `trace`."
     )
     rate_layer: Literal["l2", "l1"] = Field(
         default="l2",
@@ -68,8 +68,8 @@ class DirectionSettings(Model):
     )
     buffer: Depth = Field(
         description="How much may wait in the queue, the packet in service not counted; at least a full-size frame. "
-        "A BDP is the link's rate times the link's `rtt`; of a rate that varies, the mean over a period, "
-        "or the first rate above 0 where nothing repeats, and so is a depth in time."
+        "A BDP is the link's rate times the link's `rtt`. If the rate varies, a BDP or a depth in time refers to the "
+        "mean over a period, or to the first rate above 0 if nothing repeats."
     )
     delay: LinkDelay = Field(
         default=0,
@@ -78,10 +78,11 @@ class DirectionSettings(Model):
     )
     jitter: JitterSettings | None = Field(
         default=None,
-        description="What each packet's `delay` differs by, never by more than the delay itself; in order, or not.",
+        description="Random difference of each packet's `delay`, never more than the delay itself; with or without "
+        "reordering.",
     )
     duplication: Ratio = Field(
-        default=0.0, description="Part of the packets that leave the link twice, each independently of the others."
+        default=0.0, description="Part of the packets that leave the link twice; each packet is drawn independently."
     )
     ecn_threshold: Depth | None = Field(
         default=None,
@@ -92,12 +93,12 @@ class DirectionSettings(Model):
         default=Simple(kind="tail-drop"),
         json_schema_extra={"default": "tail-drop"},
         description="How the queue is managed (RFC 7567): a kind (`codel`), or a mapping with `kind` and its "
-        "parameters, by the names that `tc` has. All but tail drop is on the softswitch only.",
+        "parameters, named as in `tc`. All kinds but `tail-drop` are on the softswitch only.",
     )
     loss: LinkLoss = Field(
         default=0.0,
         description="Random loss in front of the queue, counted apart from the queue's drops: independent for each "
-        "packet, in steps of 2^-32; or in bursts; or as a file has it.",
+        "packet, in steps of 2^-32; or in bursts; or from a file.",
     )
     capture: bool = Field(
         default=False,
@@ -125,8 +126,8 @@ class LinkSettings(DirectionSettings):
     """A link that limits its flows."""
 
     rtt: Time = Field(
-        description="What the link adds to the base round-trip time of the flows on it that have none of their own, "
-        "made on the reverse path; also the RTT of a BDP."
+        description="What the link adds to the base round-trip time of its flows, unless they have an `rtt` of their "
+        "own; made on the reverse path. It is also the RTT of a BDP."
     )
     reverse: DirectionSettings | None = Field(
         default=None,
@@ -153,7 +154,7 @@ class FlowGroup(ApplicationFields, TcpFields):
         "default (without it, cubic).",
     )
     udp: Udp | None = Field(
-        default=None, description="UDP datagrams at a set rate, whatever becomes of them, for a `duration`."
+        default=None, description="UDP datagrams at a set rate, which nothing slows down, for a `duration`."
     )
     probe: Probe | None = Field(
         default=None, description="Datagrams that come back, which measure the round-trip time, for a `duration`."
@@ -363,25 +364,24 @@ _DATE_SCHEMA = WithJsonSchema({"title": "date: a day, or a day and a time"})
 
 
 class Hosts(Model):
-    """What the hosts' network cards do."""
+    """Settings of the hosts, most of them of their network cards."""
 
     rate: Rate | None = Field(
         default=None,
         description="Rate of the link from each host to the switch: frames that a host sends in one instant arrive "
-        "spaced accordingly. Modelled in virtual time, where it is without this the smallest of 1, 10, 25, 40, 100, "
-        "200, 400 and 800 Gbit/s that is four times the bottleneck's; refused elsewhere, where hosts have links of "
-        "their own.",
+        "spaced accordingly. Virtual time only, where its default is the smallest of 1, 10, 25, 40, 100, 200, 400 and "
+        "800 Gbit/s that is four times the bottleneck's rate or more; refused elsewhere, where hosts have real links.",
     )
     jitter: Time | None = Field(
         default=None,
-        description="What a sender takes for a frame before it sends it: drawn for each, between 0 and this. Virtual "
-        "time only, where it is without this the time of one full-size frame at the bottleneck: when packets come in "
-        "step with those that leave, who finds the queue full becomes deterministic. `0s`: none.",
+        description="Time that a sender takes before it sends a frame: drawn for each frame, between 0 and this. "
+        "Virtual time only, where its default is the time of one full-size frame at the bottleneck: if packets arrived "
+        "in step with departures, drops would become deterministic (phase effects). `0s`: none.",
     )
     rx_usecs: Annotated[StrictInt, Field(ge=1, le=MAX_RX_USECS)] | None = Field(
         default=None,
-        description="Interrupt moderation of each host's network card (`ethtool -C rx-usecs`), in microseconds: what "
-        "has arrived is delivered together, this long after the first frame of it. Without it every frame is delivered "
+        description="Interrupt moderation of each host's network card (`ethtool -C rx-usecs`), in microseconds: frames "
+        "are delivered together, this long after the first of them arrived. Without it every frame is delivered "
         "when it arrives. Virtual time only.",
     )
     rx_frames: Annotated[StrictInt, Field(ge=1, le=MAX_RX_FRAMES)] | None = Field(
@@ -390,13 +390,13 @@ class Hosts(Model):
     )
     date: Annotated[int | None, BeforeValidator(_read_date), PlainSerializer(_write_date), _DATE_SCHEMA] = Field(
         default=None,
-        description="Date that programs see, UTC: `2026-11-25` or `2026-11-25T12:00:00`. Virtual time only, where it "
-        "is without this the beginning of 2026; certificates have a date from which they are valid.",
+        description="Date that programs see, UTC: `2026-11-25` or `2026-11-25T12:00:00`. Virtual time only, where "
+        "its default is the beginning of 2026; certificates must be valid then.",
     )
     syscall: Time | None = Field(
         default=None,
-        description="What a system call of a program (`client`, `server`) takes. Virtual time only, where it is "
-        "`200ns` without this; with `0s` a program that polls a clock may keep time from passing.",
+        description="Time that a system call of a program (`client`, `server`) takes. Virtual time only, where its "
+        "default is `200ns`; with `0s` a program that polls a clock may keep time from passing.",
     )
     offloads: tuple[Literal["gro", "lro"], ...] = Field(
         default=(),
@@ -407,7 +407,7 @@ class Hosts(Model):
 
     sysctls: Sysctls = Field(
         default_factory=dict,
-        description="Kernel settings of TCP of all hosts, by name (`net.ipv4.tcp_...`), read back. In namespaces.",
+        description="TCP kernel settings of all hosts, by name (`net.ipv4.tcp_...`), read back. In namespaces.",
     )
 
     @model_validator(mode="after")
@@ -457,7 +457,7 @@ class Experiment(Model):
         "the last link of its path. Up to 500 groups."
     )
     telemetry: Telemetry = Field(default=Telemetry(), description="Reports and socket readings.")
-    hosts: Hosts | None = Field(default=None, description="What the hosts' network cards do.")
+    hosts: Hosts | None = Field(default=None, description="Settings of the hosts, most of them of their network cards.")
     mtu: Annotated[StrictInt, Field(ge=576, le=9000)] = Field(
         default=1500,
         description="IP MTU of all hosts, in bytes; a full-size frame is 14 bytes longer. IPv6 takes 1280 or more.",
@@ -470,7 +470,7 @@ class Experiment(Model):
     ip_version: Literal[4, 6] = Field(default=4, description="Which IP the flows use.")
     seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] = Field(
         default=1,
-        description="Of all random numbers of a run: loss emulation, workloads. Repetition r uses seed + r - 1.",
+        description="Seed of all random numbers of a run: loss emulation, workloads. Repetition r uses seed + r - 1.",
     )
     repeat: Count = Field(default=1, description="Runs of every point.")
     events: tuple[Event, ...] = Field(
@@ -479,12 +479,12 @@ class Experiment(Model):
     )
     expect: tuple[str, ...] = Field(
         default=(),
-        description="What `narrows test` sees to: a number of summary.json, a comparison and a bound each, such as "
-        "`flows.bbr.share >= 0.4` or `links.cell.queue_delay_s.p99 < 50ms`.",
+        description="What `narrows test` checks: in each entry a number of summary.json, a comparison and a bound, "
+        "such as `flows.bbr.share >= 0.4` or `links.cell.queue_delay_s.p99 < 50ms`.",
     )
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default_factory=dict,
-        description="Fields, written with dots, and the values that each is to take: every combination is run.",
+        description="Fields, written with dots, and the values that each takes: every combination is run.",
     )
 
     @model_validator(mode="before")

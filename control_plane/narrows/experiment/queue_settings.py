@@ -41,8 +41,8 @@ class Simple(Model):
 class StepSettings(Model):
     """A threshold of delay above which packets are marked; `ecn_threshold` is one of depth."""
 
-    kind: Literal["step"] = Field(description="Marks above a delay.")
-    threshold: Short = Field(description="What waited longer is marked, if its sender allows that.")
+    kind: Literal["step"] = Field(description="Marks packets by their delay.")
+    threshold: Short = Field(description="A packet that waited longer is marked, if it is ECN-capable.")
     ect1_only: bool = Field(default=False, description="Only packets with ECT(1), those of L4S.")
 
     @property
@@ -57,7 +57,7 @@ class CodelFields(Model):
     target: Short = _time(5 * MS, "Delay that is acceptable as a standing one.")
     interval: Short = _time(100 * MS, "About the longest RTT.")
     ecn: bool = Field(default=False, description="Marks in place of drops.")
-    ce_threshold: Short | None = Field(default=None, description="What waited longer is marked besides.")
+    ce_threshold: Short | None = Field(default=None, description="A packet that waited longer is marked in any case.")
 
     @field_validator("interval")
     @classmethod
@@ -88,7 +88,7 @@ class PieSettings(Model):
     """PIE (RFC 8033)."""
 
     kind: Literal["pie"] = Field(description="PIE: drops on arrival with a probability that follows the delay.")
-    target: Short = _time(15 * MS, "Delay that it aims at.")
+    target: Short = _time(15 * MS, "Target delay.")
     tupdate: Period = _time(15 * MS, "How often the probability changes.")
     alpha: PieGain = Field(default=2, description="Gain of the delay's distance from the target, in sixteenths.")
     beta: PieGain = Field(default=20, description="Gain of the delay's change, in sixteenths.")
@@ -103,7 +103,7 @@ class PieSettings(Model):
 class Pi2Fields(Model):
     """What PI2 and DualPI2 take."""
 
-    target: Short = _time(15 * MS, "Delay that it aims at, of two queues the classic one.")
+    target: Short = _time(15 * MS, "Target delay; with two queues, that of the classic one.")
     tupdate: Period = _time(16 * MS, "How often the probability changes.")
     alpha: Hertz = Field(default=0.16, description="Gain of the delay's distance from the target, in Hz.")
     beta: Hertz = Field(default=3.2, description="Gain of the delay's change, in Hz.")
@@ -137,7 +137,8 @@ class DualPi2Settings(Pi2Fields):
         default=2, description="An L4S packet is marked with this many times the classic queue's linear probability."
     )
     classic_protection: Probability = Field(
-        default=0.1, description="Part of the link that the classic queue has while both have packets, in percents."
+        default=0.1,
+        description="The classic queue's part of the link while both have packets, in whole percent.",
     )
 
     @field_validator("classic_protection")

@@ -46,7 +46,9 @@ class RedSettings(Model):
     )
     ecn: bool = Field(default=False, description="Marks in place of drops.")
     harddrop: bool = Field(default=False, description="Drops from `max` on also what could be marked.")
-    nodrop: bool = Field(default=False, description="Lets pass what should be marked and cannot be; with `ecn` only.")
+    nodrop: bool = Field(
+        default=False, description="Forwards packets that should be marked and cannot be; with `ecn` only."
+    )
 
     @field_validator("nodrop")
     @classmethod

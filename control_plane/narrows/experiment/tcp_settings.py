@@ -74,25 +74,25 @@ class TcpSettings(Model):
 
     initial_window: Count | None = Field(
         default=None,
-        description="Initial congestion window in segments (of the route, `initcwnd`); Linux has 10 without it. At "
-        "most what 65,535 bytes hold, which is all that a receiver can offer at first.",
+        description="Initial congestion window in segments (`initcwnd` of the route); Linux's default is 10. At "
+        "most what fits in 65,535 bytes, which is all that a receiver can offer at first.",
     )
     rto_min: Annotated[Time, Field(gt=0)] | None = Field(
         default=None,
-        description="Least that is added to the round-trip time for a retransmission timeout (of the route), in whole "
-        "milliseconds; Linux has `200ms` without it.",
+        description="Least time that a retransmission timeout adds to the round-trip time (`rto_min` of the route), in "
+        "whole milliseconds; Linux's default is `200ms`.",
     )
     hystart: StrictBool | None = Field(
         default=None,
-        description="`false`: CUBIC's slow start ends with a loss only. One for all CUBIC flows of an experiment, and "
-        "in virtual time only: it belongs to the kernel.",
+        description="`false`: CUBIC's slow start ends with a loss only. It is a kernel setting: the same for all CUBIC "
+        "flows of an experiment, and in virtual time only.",
     )
     ecn: StrictBool | None = Field(
         default=None,
-        description="Whether its connections use ECN. Without it, if a link marks packets.",
+        description="Whether its connections use ECN. By default they do if a link marks packets.",
     )
     notsent_lowat: Size | None = Field(
-        default=None, description="Most that waits unsent in the sender's socket (`TCP_NOTSENT_LOWAT`)."
+        default=None, description="Limit of unsent bytes in the sender's socket (`TCP_NOTSENT_LOWAT`)."
     )
     options: _Options = Field(
         default_factory=dict,

@@ -33,14 +33,14 @@ class RateStep(Model):
 
 
 class Wave(Model):
-    """A rate that goes up and down."""
+    """A rate that rises and falls periodically."""
 
     kind: Kind = Field(
         description="`sine` begins at its mean and rises, `square` begins high, `sawtooth` rises from `low` to `high`. "
         f"Sine and sawtooth are {STEPS} steps a period; over a period, what they carry is exact."
     )
-    low: RateOrNone = Field(description="The least rate; `0bit`: nothing passes.")
-    high: Rate = Field(description="The most rate.")
+    low: RateOrNone = Field(description="The lowest rate; `0bit`: nothing passes.")
+    high: Rate = Field(description="The highest rate.")
     period: Time = Field(description="Length of a period, a whole number of milliseconds.")
 
     @model_validator(mode="after")
@@ -70,14 +70,14 @@ class Trace(Model):
     as_: Literal["opportunities", "rate"] | None = Field(
         default=None,
         alias="as",
-        description="With `mahimahi`: opportunities as Mahimahi has them (default), or the rate of each `bin`.",
+        description="With `mahimahi`: delivery opportunities, as in Mahimahi (default), or the rate of each `bin`.",
     )
     bin: Annotated[Time, Field(gt=0)] | None = Field(default=None, description="With `as: rate`: length of a step.")
     holds: Literal["from", "until"] | None = Field(
         default=None,
-        description="With `csv` and `pensieve`, which need it: whether a rate holds from its time on (the last time of "
-        "a trace that loops is its end then, and the last rate unused) or up to it (the first rate is unused), as in "
-        "Pensieve's simulator.",
+        description="Required with `csv` and `pensieve`: whether a rate holds from its time on (`from`; in a trace "
+        "that loops, the last time is then its end, and the last rate unused) or up to its time (`until`, as in Pensieve's "
+        "simulator; the first rate is unused).",
     )
     columns: TraceColumns | None = Field(default=None, description="With `csv`: the columns of times and rates.")
     unit: Literal["bit", "kbit", "Mbit", "Gbit"] | None = Field(
@@ -87,19 +87,19 @@ class Trace(Model):
         default=None, description="With `csv`: unit of times that are numbers."
     )
     time_format: str | None = Field(
-        default=None, description="With `csv`: how times are written that are dates, such as `%Y.%m.%d_%H.%M.%S`."
+        default=None, description="With `csv`: format of times that are dates, such as `%Y.%m.%d_%H.%M.%S`."
     )
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] = Field(
-        default=",", description="With `csv`: what stands between columns."
+        default=",", description="With `csv`: what separates columns."
     )
     duplicates: holding.Duplicates | None = Field(
         default=None,
-        description="With `csv` and `pensieve`: which rate holds of several at one time; without it refused.",
+        description="With `csv` and `pensieve`: which of several rates at one time holds; without it they are refused.",
     )
     direction: Literal["uplink", "downlink"] | None = Field(
         default=None, description="With `opennetlab`: which of the file's two directions."
     )
-    loop: bool = Field(default=True, description="It begins again at its end. Else its last rate holds.")
+    loop: bool = Field(default=True, description="It starts over at its end. Otherwise its last rate holds.")
     offset: Time = Field(default=0, description="Where in the trace the experiment starts.")
     scale: Annotated[float, Field(gt=0)] = Field(default=1.0, description="Factor of all rates.")
     start_at_zero: bool = Field(
@@ -108,7 +108,7 @@ class Trace(Model):
     )
     text: str | None = Field(
         default=None,
-        description="What the file has, put in when it is read: a resolved experiment needs no file.",
+        description="Contents of the file, filled in when it is read: a resolved experiment needs no file.",
     )
 
     @model_validator(mode="after")

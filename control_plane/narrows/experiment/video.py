@@ -23,7 +23,7 @@ class Video(Model):
     """A player that fetches one segment after the other over one connection, at a bitrate that its buffer decides."""
 
     bitrates: Annotated[tuple[Annotated[Rate, Field(gt=0)], ...], Field(min_length=1)] = Field(
-        description="Bitrates that there are, ascending; a segment has its bitrate times its length."
+        description="Available bitrates, ascending; a segment's size is its bitrate times its length."
     )
     segment: _Length = Field(
         default=_SEGMENT, json_schema_extra={"default": format_time(_SEGMENT)}, description="Length of a segment."
@@ -31,20 +31,20 @@ class Video(Model):
     buffer: _Length = Field(
         default=_BUFFER,
         json_schema_extra={"default": format_time(_BUFFER)},
-        description="Most that the player holds; it waits with a segment for which there is no room.",
+        description="Most that the player buffers; a segment that does not fit is fetched later.",
     )
     reservoir: Time | None = Field(
         default=None,
-        description="Up to this much in the buffer the lowest bitrate is fetched; without it three eighths of `buffer` "
-        "less a segment, which is the most that is held when one is asked for.",
+        description="While the buffer holds no more than this, the lowest bitrate is fetched; by default three eighths "
+        "of `buffer` less a segment, which is the most that is held when a segment is requested.",
     )
     cushion: _Length | None = Field(
         default=None,
-        description="Over this much more the bitrate rises to the highest; without it 21 fortieths of the same.",
+        description="Over this much more, the bitrate rises to the highest; by default 21 fortieths of the same.",
     )
     start: _Length | None = Field(
         default=None,
-        description="Playback begins, and goes on after a stall, once this much is held; without it, one segment.",
+        description="Playback begins, and resumes after a stall, once this much is buffered; by default one segment.",
     )
     request: Annotated[Size, Field(ge=MIN_REQUEST)] = Field(
         default=300,
