@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of the report as matplotlib's, for notebooks, talks and papers.
 
-`gallery(run)` makes all that the run has data for; save one with `figure.savefig("goodput.pdf")`. What is drawn, in
-which unit and colour, is said in narrows_analysis.report.figures.
+`gallery(run)` makes all that the run has data for; save one with `figure.savefig("goodput.pdf")`.
+narrows_analysis.report.figures defines what is drawn, in which unit and colour.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What notebooks open: a run with its frames and figures, a sweep, a study."""
+"""What notebooks load: a run with its frames and figures, a sweep, a study."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class LoadedStudy:
 
 
 def load(path: Path | str) -> Any:
-    """Open what `narrows run` or `narrows study` wrote: a run, a sweep, or a study; which, the directory says.
+    """Open what `narrows run` or `narrows study` wrote: a run, a sweep, or a study, whichever the directory holds.
 
-    Of a run (`LoadedRun`) frames are read, and figures drawn, when they are asked for: `load(dir).flows`, `.queue`,
-    `.sockets`, `.reports()` are pandas frames in SI units; `.table` and `.summary` are what the run ended with;
-    `.figure("goodput")` is matplotlib's. Of a sweep (`Sweep`, as `load_sweep` gives it) and of a study (`LoadedStudy`,
-    also of one's results file alone) `.frame` is the table of all runs.
+    The frames of a run (`LoadedRun`) are read, and its figures drawn, on first use: `load(dir).flows`, `.queue`,
+    `.sockets`, `.reports()` are pandas frames in SI units; `.table` and `.summary` are the run's final results;
+    `.figure("goodput")` is a matplotlib figure. For a sweep (`Sweep`, as `load_sweep` returns it) and a study
+    (`LoadedStudy`, also from its results file alone), `.frame` is the table of all runs.
 
     Raises:
         AnalysisError: it is none of these.

@@ -147,7 +147,7 @@ class RunData:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The table that a run ends with: a row for each flow, its figures in the units that the columns name."""
+        """The table printed at the end of a run: a row for each flow, in the units that the columns name."""
         names = ["flow", "CCA", *(f"{column.name} {column.unit}".rstrip() for column in BRIEF)]
         rows = [[row.name, row.cca, *plain_values(row)] for row in flow_rows(self.summary)]
         return pd.DataFrame(rows, columns=names)
@@ -228,7 +228,7 @@ class RunData:
 
     @cached_property
     def hosts(self) -> pd.DataFrame:
-        """What the hosts measured (not the switch): quantity "rtt" in s and "cwnd" in bytes."""
+        """Measurements of the hosts (not the switch): quantity "rtt" in s and "cwnd" in bytes."""
         rows = []
         for flow, record in zip(self.run.flows, self.run.host_records, strict=True):
             for quantity, series in (("rtt", record.rtt_series), ("cwnd", record.cwnd_series)):

@@ -36,7 +36,7 @@ class Axis:
 
 
 def numbers(values: Sequence[str]) -> list[Fraction] | None:
-    """What `values` amount to, in a unit that they share; None if they are not numbers, or of several kinds."""
+    """`values` as numbers in a common unit; None if they are not numbers, or of several kinds."""
     found = [magnitude(value) for value in values]
     known = [one for one in found if one is not None]
     if len(known) < len(found) or len({kind for kind, _ in known}) != 1:

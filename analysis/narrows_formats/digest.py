@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of the program's digest of new flows, as a switch sends them."""
+"""Records of the P4 program's digest of new flows, as a switch sends them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Offers = Mapping[str, tuple[EntryPoint, ...]]
 
 
 class PluginError(Exception):
-    """What a name stands for cannot be loaded, or is not one thing; the message says whose it is."""
+    """What a name stands for cannot be loaded, or is ambiguous; the message names the distributions."""
 
 
 @cache

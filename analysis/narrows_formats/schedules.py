@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that vary: what they offer at each time from an epoch on, the experiment's start. Nanoseconds, bit/s."""
+"""Links that vary: what they offer at each time since an epoch, the experiment's start. Nanoseconds, bit/s."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RateSteps:
         return Span(min(rates), max(rates))
 
     def finish_ns(self, start_ns: int, frame_bytes: int) -> int:
-        """When a frame that starts at a time is through, to the nanosecond above."""
+        """When the transmission of a frame that starts at a time is complete, rounded up to a nanosecond."""
         wanted = self._carried(start_ns) + 8 * frame_bytes * NANOSECONDS
         times = range(start_ns, start_ns + self.longest_ns(frame_bytes) + 1)
         return times[bisect.bisect_left(times, wanted, key=self._carried)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing files so that a reader sees the old one or the new one, never half of it."""
+"""Atomic writes: a reader sees the old file or the new one, never a part of it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import IO, Any
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A new file, open for writing, that takes the name ``path`` when the block ends well, else goes.
+    """A new file, open for writing, that is renamed to ``path`` when the block succeeds, and removed when it fails.
 
-    Its own name cannot be predicted and nothing that exists is opened, so that whoever else may write into the
+    Its temporary name cannot be predicted and no existing file is opened, so that others who may write into the
     directory cannot lead the writer, who may be root, to another file. A link at ``path`` is replaced, not followed.
 
     Raises:

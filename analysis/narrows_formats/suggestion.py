@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was meant by a misspelt name."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_the_result_reads_like_a_run(pristine: tuple[Frames, dict[str, Any]], tm
     run = load(tmp_path / "out")
     assert run.summary == summary and write_report(tmp_path / "out").exists()
     assert run.queue["departures"].sum() == REPORTS == run.flows["departures"].sum()
-    with pytest.raises(AnalysisError, match="which is to be analysed instead"):
+    with pytest.raises(AnalysisError, match="analyse that instead"):
         analyze_run(tmp_path / "out")
     assert load(tmp_path / "out").summary == summary
 

@@ -82,7 +82,7 @@ def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Queue | None) -> No
             {"kind": "red", "min": "30kB", "burst": 20},
             "queue.burst: 20 packets of 1000 B .*; allowed: 30 packets or more",
         ),
-        ({"kind": "red", "nodrop": True}, "queue.nodrop: 'True' has a meaning with ecn only"),
+        ({"kind": "red", "nodrop": True}, "queue.nodrop: 'True' has an effect with ecn only"),
         ({"kind": "red", "adaptive": True}, "queue.adaptive: unknown field"),
     ],
 )

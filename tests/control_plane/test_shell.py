@@ -143,7 +143,7 @@ def test_without_root_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(user_namespace, "_unshare", refuse)
     result = CliRunner().invoke(app, ["shell", "true"])
     assert str(result.exception) == (
-        "network namespaces need root, and this machine lets users have none of their own (Operation not permitted); "
+        "network namespaces need root, and users may not create their own on this machine (Operation not permitted); "
         "fix: run with sudo, or --virtual with a command"
     )
     result = CliRunner().invoke(app, ["shell", "--nat", "true"])

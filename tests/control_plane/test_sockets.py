@@ -233,7 +233,7 @@ def test_a_thread_that_can_read_no_more_is_reported(tmp_path: Path, monkeypatch:
         await sampler.stop()
 
     monkeypatch.setattr(socket_sampler, "readings", refused)
-    with pytest.raises(RunError, match="the sampling of sockets ended by itself: sock_diag: error 12"):
+    with pytest.raises(RunError, match="the sampling of sockets ended early: sock_diag: error 12"):
         asyncio.run(sampled())
 
 

@@ -165,7 +165,8 @@ def test_every_packet_takes_its_way_whatever_the_paths(routes: list[tuple[list[s
                 {"from": one, "to": other, "rtt": rtt}
                 for one, other, rtt in (("a", "x", "9ms"), ("a", "y", "20ms"), ("b", "x", "30ms"), ("b", "y", "30ms"))
             ],
-            "cannot be made together, since each host delays all that is for it; allowed: hosts of its own (from, to)",
+            "cannot be made together, since each host delays all packets for it alike; allowed: hosts of its own "
+            "(from, to)",
         ),
         (
             {f"l{n}": LINK for n in range(20)},

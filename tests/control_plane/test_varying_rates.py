@@ -207,7 +207,7 @@ def test_sabre_and_opennetlab(tmp_path: Path) -> None:
         ("0 4\n1 0\n", {"format": "pensieve", "holds": "from", "loop": False}, "would never leave"),
         ("0 0\n1 0\n", {"format": "pensieve", "holds": "from"}, "would never leave"),
         ("{", {"format": "sabre"}, "line 1 is not JSON"),
-        ('[{"duration_ms": 0, "bandwidth_kbps": 1}]', {"format": "sabre"}, "entry 1 lasts no time"),
+        ('[{"duration_ms": 0, "bandwidth_kbps": 1}]', {"format": "sabre"}, "entry 1 has no duration"),
     ],
 )
 def test_what_is_no_trace_is_refused_by_its_line(

@@ -134,7 +134,7 @@ def test_a_rate_beyond_the_machine_names_virtual_time() -> None:
 @pytest.mark.parametrize(("running", "named"), [(False, True), (True, False)])
 def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(running: bool, named: bool) -> None:
     async def losses(_: Plan) -> list[str]:
-        return ["port 1: 7 packets not taken in by the switch: its receive ring was full"]
+        return ["port 1: 7 packets not received by the switch: its receive ring was full"]
 
     measurement: Any = Measurement.__new__(Measurement)
     measurement._plan, measurement._status, measurement._reasons = plan({}), "complete", []

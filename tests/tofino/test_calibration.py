@@ -133,7 +133,7 @@ def test_a_shaper_with_another_clock_is_reported(
 
 
 def test_what_no_shaper_can_do_is_refused() -> None:
-    with pytest.raises(RunError, match=r"counts 40.00 B a packet beside the frame, which cannot be"):
+    with pytest.raises(RunError, match=r"counts 40.00 B a packet beside the frame, which is impossible"):
         shaper_bytes([(256, 1e6 / 296), (1514, 1e6 / 1554)], 0)
     with pytest.raises(RunError, match=r"counts 4.50 B"):
         shaper_bytes([(256, 1e6 / 260.5), (1514, 1e6 / 1518.5)], 0)

@@ -205,7 +205,7 @@ def test_a_machine_that_a_run_elsewhere_has_is_not_touched(
     busy = {name: facts(machines, name) for name in NAMES}
     (tmp_path / "elsewhere").mkdir()
     other = only_machines(SshTestbed(plan, inventory, tmp_path / "elsewhere", 9000))
-    with pytest.raises(RunError, match=r"alice: it cannot be held for the run: .* is in use by another run"):
+    with pytest.raises(RunError, match=r"alice: it cannot be reserved for the run: .* is in use by another run"):
         other.create()
     assert {name: facts(machines, name) for name in NAMES} == busy
 

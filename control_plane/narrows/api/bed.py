@@ -44,7 +44,7 @@ class Bed:
     """A run under way; made by `testbed`.
 
     Attributes:
-        state: what it was like when it last stood still, or was last looked at.
+        state: its state when it last halted, or was last read.
     """
 
     def __init__(
@@ -114,20 +114,20 @@ class Bed:
 
     @property
     def result(self) -> RunData:
-        """The run, as `narrows_analysis.load` gives it, once the with block has ended.
+        """The run, as `narrows_analysis.load` returns it, once the with block has ended.
 
         Raises:
-            RunError: it has not, or not well.
+            RunError: it has not ended, or the run has failed.
         """
         if self._result is None:
             raise RunError("the run has no result yet; fix: ask after the with block")
         return self._result
 
     def run_until(self, time_ns: int) -> State:
-        """Let the run go on until a time since the experiment's start, in nanoseconds.
+        """Let the run continue until a time since the experiment's start, in nanoseconds.
 
-        In virtual time the run stands still there, at that very nanosecond, until the next call. In real time it
-        goes on all the while, and the state is that of the moment when it was read.
+        In virtual time the run halts there, at that exact nanosecond, until the next call. In real time it never
+        halts, and the state is that of the moment when it was read.
 
         Raises:
             InputError: that time is past, or the run is over.
@@ -142,7 +142,7 @@ class Bed:
         return self._state
 
     def step(self, duration: Duration) -> State:
-        """Let the run go on for a while: seconds, or a time with its unit such as ``"10ms"``. See `run_until`."""
+        """Let the run continue for a time: seconds, or a time with its unit such as ``"10ms"``. See `run_until`."""
         return self.run_until(self.time_ns + _nanoseconds(duration))
 
     def steps(self, every: Duration) -> Iterator[State]:
@@ -159,7 +159,7 @@ class Bed:
         loss: float | str | None = None,
         delay: Duration | None = None,
     ) -> int:
-        """Give a link other settings, from now on. In virtual time now is exactly `time_ns`.
+        """Change settings of a link, from now on. In virtual time, now is exactly `time_ns`.
 
         Args:
             link: its name, or ``NAME.reverse``; the only link if left out.
@@ -172,7 +172,7 @@ class Bed:
             When it was done, in nanoseconds since the experiment's start.
 
         Raises:
-            InputError: there is no such link, a value is not valid, as it would not be in the experiment's file, or the
+            InputError: there is no such link, a value would not be valid in the experiment's file either, or the
                 run is over.
             RunError: the switch refuses.
         """
@@ -211,14 +211,14 @@ class Bed:
         return int(self._have({"link": name, **asked})["made_ns"])
 
     def start(self, name: str, at_ns: int | None = None) -> int:
-        """Have flows begin that were held back (`held` of `testbed`), while others run.
+        """Start flows that were held back (`held` of `testbed`), while others run.
 
-        In virtual time a flow begins at that very nanosecond, as one that the experiment's file starts then.
+        In virtual time a flow begins at that exact nanosecond, like one that the experiment's file starts then.
 
         Args:
             name: of a group, whose flows begin as its `stagger` says, or of one flow of it, such as ``cubic-2``.
-            at_ns: when, in nanoseconds since the experiment's start; without it as soon as the flow's host can. Hosts
-                may be ahead of a run that stands still, by a part of the shortest RTT: what is too soon is refused.
+            at_ns: when, in nanoseconds since the experiment's start; without it as soon as the flow's host can. The
+                hosts of a halted run may be ahead by a part of the shortest RTT: a time that is too soon is refused.
 
         Returns:
             When it begins.
@@ -230,7 +230,7 @@ class Bed:
         return int(self._have({"start": name, "at_ns": at_ns})["made_ns"])
 
     def stop(self, name: str, at_ns: int | None = None) -> int:
-        """Have flows stop before their `duration` is over; parameters and errors are those of `start`.
+        """Stop flows before their `duration` is over; parameters and errors are those of `start`.
 
         Bulk flows, UDP and probes can be stopped, once they have begun or been started; others end by themselves.
 
@@ -242,10 +242,10 @@ class Bed:
     def reports(self) -> pa.Table:
         """The reports that have come since the last call, a row for each packet that left a queue.
 
-        In virtual time those of all packets up to `time_ns`, and no others; in real time some tens of milliseconds
-        late. In front of the columns of [the telemetry files](telemetry-schema.md) are ``time_ns`` (departure, since
-        the experiment's start), ``link`` and ``flow_name``, which is null for acknowledgements and as long as the
-        switch has not reported the flow (see `FlowState`). `.to_pandas()` of it is a frame.
+        In virtual time they are those of all packets up to `time_ns`, and no others; in real time they are some tens of
+        milliseconds late. The first columns are ``time_ns`` (departure, since the experiment's start), ``link`` and
+        ``flow_name``, which is null for acknowledgements and until the switch has reported the flow (see `FlowState`);
+        those of [the telemetry files](telemetry-schema.md) follow. `.to_pandas()` converts the table to a frame.
 
         Raises:
             InputError: the run is over, or was made without ``reports=True``.
@@ -302,12 +302,12 @@ def testbed(
 
     Args:
         source: the experiment, without sweep and repetitions; see `narrows.api.experiment`.
-        virtual: in virtual time, where the run stands still between two steps, however long that takes.
+        virtual: in virtual time, where the run halts between two steps, however long the driver takes.
         kernel: of virtual time: a name of ``narrows kernel list``, or a path.
         out: directory of the results, which must not exist; `results/NAME-TIME` by default.
-        held: groups whose flows do not begin before `Bed.start` is called; the run goes on until they have ended, or
-            until the block is left.
-        reports: each packet's report can be read while the run is under way, see `Bed.reports`.
+        held: groups whose flows do not begin before `Bed.start` is called; the run continues until they have ended,
+            or until the block is left.
+        reports: whether each packet's report can be read during the run, see `Bed.reports`.
 
     Raises:
         InputError: the experiment is not valid, or there is no such group.

@@ -24,7 +24,7 @@ def experiment(source: Source) -> Experiment:
     """An experiment, checked.
 
     Args:
-        source: a file, or what a file has: `{"name": ..., "bottleneck": {...}, "flows": [...]}`.
+        source: a file, or its contents as a mapping: `{"name": ..., "bottleneck": {...}, "flows": [...]}`.
 
     Raises:
         InputError: it is not valid; the message names each field and what is allowed.
@@ -58,10 +58,10 @@ def run(source: Source, *, virtual: bool = False, kernel: str | None = None, out
 
 
 def single(one: Experiment) -> Experiment:
-    """See that an experiment is one run.
+    """Check that an experiment is a single run.
 
     Raises:
-        InputError: it is several.
+        InputError: it has a sweep, or repetitions.
     """
     if one.sweep or one.repeat != 1:
         raise InputError(f"{ORIGIN}: has sweep or repeat; allowed: one run, and `narrows run` for several")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driven run is like at an instant."""
+"""The state of a driven run at an instant."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from narrows_formats.units import NANOSECONDS
 class LinkState:
     """A link: its settings, what waits in its queue, and its counters since the run began.
 
-    Rates are L2 bit/s, sizes bytes of Ethernet frames, ``delay_ns`` nanoseconds, ``loss`` a ratio. Departed is what
-    started on the link, dropped what found the queue full.
+    Rates are in L2 bit/s, sizes in bytes of Ethernet frames, ``delay_ns`` in nanoseconds, ``loss`` is a ratio. Departed
+    packets are those whose transmission has begun, dropped packets those that found the queue full.
     """
 
     rate_bps: int
@@ -42,7 +42,7 @@ class FlowState:
 
 @dataclass(frozen=True)
 class State:
-    """A run at ``time_ns`` since its experiment's start; ``over``: its traffic has ended, the figures are the last."""
+    """A run at ``time_ns`` since its experiment's start; ``over``: its traffic has ended, the values are final."""
 
     time_ns: int
     links: Mapping[str, LinkState]

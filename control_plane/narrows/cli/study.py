@@ -198,7 +198,7 @@ def _begin(name: str | None, console: Console) -> None:
     for path in begin(name):
         give_to_user(path)
         console.print(f"{path}", soft_wrap=True, highlight=False)
-    console.print("how to go on: docs/studies/adding.md", highlight=False)
+    console.print("next steps: docs/studies/adding.md", highlight=False)
 
 
 def _senders(virtual: bool, target: str, kernels: list[str], jobs: int, cluster: str | None) -> list[Senders]:

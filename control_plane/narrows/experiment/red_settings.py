@@ -54,7 +54,7 @@ class RedSettings(Model):
     @classmethod
     def _nodrop_marks(cls, nodrop: bool, info: ValidationInfo) -> bool:
         if nodrop and not info.data.get("ecn"):
-            raise refuse("has a meaning with ecn only", "false, or true beside ecn: true")
+            raise refuse("has an effect with ecn only", "false, or true beside ecn: true")
         return nodrop
 
     def on(self, field: str, limit: int, at: tuple[int, int, int]) -> queues.Red:

@@ -232,6 +232,6 @@ def unsupported(groups: Sequence[TcpFields], of_hosts: bool, virtual: bool, mach
             ]
         if group.tcp.hystart is not None and not virtual:
             found.append(
-                f"flows.{number}.tcp.hystart: a setting of this machine's kernel, for all that it does; fix: --virtual"
+                f"flows.{number}.tcp.hystart: a setting of this machine's kernel, not of a flow; fix: --virtual"
             )
     return found

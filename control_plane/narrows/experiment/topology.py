@@ -137,7 +137,7 @@ def _limited(
     events = of_link(experiment.events, name)
     schedule = rate_steps(settings.rate, events) if isinstance(settings.rate, int) else settings.rate.schedule
     if schedule is not None and settings.rate_layer == "l1":
-        raise InputError(f"{field}.rate_layer: is l1 of a rate that varies; allowed: l2")
+        raise InputError(f"{field}.rate_layer: is l1, and the rate varies; allowed: l2")
     rate = settings.rate if isinstance(settings.rate, int) else settings.rate.schedule.nominal_bps
     if settings.rate_layer == "l1":
         # Exact for full-size frames, the ones that fill a link; run.json states the L2 rate that was set.
@@ -375,7 +375,7 @@ def _ports(
         group = next(route.group for route in routes if {route.sender, route.receiver} == {sender, receiver})
         raise InputError(
             f"flows.{group}: the RTTs of the flows that share '{sender}' and '{receiver}' with it cannot be made "
-            "together, since each host delays all that is for it; allowed: hosts of its own (from, to)"
+            "together, since each host delays all packets for it alike; allowed: hosts of its own (from, to)"
         ) from None
     by_port = sorted(hosts, key=lambda host: host.port)
     at_hosts = [SwitchPort(host.port, host.name, delays[host.name]) for host in by_port]
@@ -402,7 +402,7 @@ def _paths(routes: tuple[Route, ...], hosts: tuple[Host, ...], links: Mapping[st
                 if found.setdefault((ingress, last.mac), path) != path:
                     raise InputError(
                         f"flows.{route.group}: packets for '{end}' are forwarded by their destination, and those of "
-                        "another group take another way from the same place; allowed: hosts of its own (from, to)"
+                        "another group take another route from the same place; allowed: hosts of its own (from, to)"
                     )
                 if hop is not None and not hop.loopback:
                     break

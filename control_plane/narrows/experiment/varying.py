@@ -76,8 +76,8 @@ class Trace(Model):
     holds: Literal["from", "until"] | None = Field(
         default=None,
         description="Required with `csv` and `pensieve`: whether a rate holds from its time on (`from`; in a trace "
-        "that loops, the last time is then its end, and the last rate unused) or up to its time (`until`, as in Pensieve's "
-        "simulator; the first rate is unused).",
+        "that loops, the last time is then its end, and the last rate unused) or up to its time (`until`, as in "
+        "Pensieve's simulator; the first rate is unused).",
     )
     columns: TraceColumns | None = Field(default=None, description="With `csv`: the columns of times and rates.")
     unit: Literal["bit", "kbit", "Mbit", "Gbit"] | None = Field(

@@ -42,7 +42,7 @@ class Testbed(Protocol):
 
     @property
     def lead_s(self) -> float:
-        """How long it takes at most to tell a host something, before which nothing is to begin."""
+        """How long a message to a host takes at most; nothing may begin earlier than that."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class Testbed(Protocol):
         ...
 
     def remove(self) -> None:
-        """Take down what was made, or put hosts back as they were. Safe to call at any time, and twice.
+        """Take down what was made, or restore the hosts. Safe to call at any time, and twice.
 
         Raises:
             RunError: something is left; the message says what.
@@ -75,13 +75,13 @@ class Testbed(Protocol):
         stderr: Path | None = None,
         nobody: bool = False,
     ) -> Process:
-        """Start a process on a host (or at `SWITCH`); with ``nobody`` it does not run as root where that is us."""
+        """Start a process on a host (or at `SWITCH`); with ``nobody`` it never runs as root."""
         ...
 
     async def python(self, host: str, script: Path) -> list[str]:
-        """The words that start a script of ours on a host, which needs nothing but Python's standard library.
+        """The command line that starts one of our scripts on a host; it needs nothing but Python's standard library.
 
-        It does not run as root where that is us.
+        The script never runs as root.
 
         Raises:
             RunError: the host cannot be reached.
@@ -113,7 +113,7 @@ class Testbed(Protocol):
         ...
 
     def listening(self, host: str, name: str) -> Listening:
-        """Where a server on a host is to listen, and how it is reached; gone with the run. To be asked once a name."""
+        """Where a server on a host is to listen, and how it is reached; gone with the run. Call it once a name."""
         ...
 
     def directory(self, host: str, local: Path) -> str:
@@ -121,7 +121,7 @@ class Testbed(Protocol):
         ...
 
     async def fetch(self, host: str, local: Path) -> None:
-        """Have what a host wrote to its `directory` in ours.
+        """Copy what a host wrote to its `directory` into ours.
 
         Raises:
             RunError: the host cannot be reached, or something does not arrive.
@@ -137,7 +137,7 @@ class Testbed(Protocol):
         ...
 
     def ended(self, process: Process) -> None:
-        """Tell that a process started by `spawn` has ended."""
+        """Note that a process started by `spawn` has ended."""
         ...
 
     def interface(self, host: str) -> str:
@@ -161,7 +161,7 @@ class Testbed(Protocol):
 
 
 class SharedFiles:
-    """What of a `Testbed` is the same for all whose hosts share this machine's files."""
+    """The parts of a `Testbed` that all have in common whose hosts share this machine's files."""
 
     state_dir: Any  # a Path; of some a property
 

@@ -154,7 +154,7 @@ class Process:
             async with asyncio.timeout(timeout):
                 read = await self._stdout.readline()
         except TimeoutError:
-            raise RunError(f"{self.name} says nothing for {timeout:g} s{self.stderr_tail()}") from None
+            raise RunError(f"{self.name} has written nothing for {timeout:g} s{self.stderr_tail()}") from None
         if not read:
             raise RunError(f"{self.name} ended with exit code {await self.wait()}{self.stderr_tail()}")
         return read.decode(errors="replace").strip()

@@ -34,7 +34,7 @@ def enter() -> None:
         _replace_run()
     except OSError as error:
         raise InputError(
-            f"network namespaces need root, and this machine lets users have none of their own ({error.strerror}); "
+            f"network namespaces need root, and users may not create their own on this machine ({error.strerror}); "
             "fix: run with sudo, or --virtual with a command"
         ) from None
     os.environ |= {name: str(number) for name, number in zip(OUTSIDE, user, strict=True)}

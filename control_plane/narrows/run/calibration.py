@@ -176,8 +176,8 @@ def shaper_bytes(points: Sequence[tuple[int, float]], compensation: int) -> int:
     whole = round(found)
     if abs(found - whole) > BYTE_TOLERANCE or not 0 <= whole <= MAX_BYTES:
         raise RunError(
-            f"the shaper counts {found:.2f} B a packet beside the frame, which cannot be; allowed: a whole number from "
-            f"0 to {MAX_BYTES}; fix: see that nothing else uses the bottleneck's port, and no host pauses the link"
+            f"the shaper counts {found:.2f} B a packet beside the frame, which is impossible; allowed: a whole number "
+            f"from 0 to {MAX_BYTES}; fix: see that nothing else uses the bottleneck's port, and no host pauses the link"
         )
     return whole
 

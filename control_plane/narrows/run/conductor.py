@@ -106,7 +106,7 @@ class Conductor:
                     await self._follow(command)
                 except InputError as error:
                     self._driver.tell({"invalid": str(error)})
-            raise RunError("whoever drove the run has gone")
+            raise RunError("the program that drove the run has ended")
         finally:
             if self._target.stands_still:
                 await self._target.hold(None)

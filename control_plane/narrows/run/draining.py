@@ -39,7 +39,7 @@ async def wait_for_quiescence(read: Read, plan: Plan) -> None:
     Frames may be on a sender's link or in a ring yet, and where the RTT is 0 they are there for some time all the same.
 
     Raises:
-        RunError: packets go on coming, though the senders were taken down.
+        RunError: packets still arrive, though the senders were taken down.
     """
     frame_s = max(link.longest_s(plan.frame_bytes) for link in plan.links)
     held_s = max(POLL_S, frame_s, (plan.jitter_ns or 0) / NANOSECONDS)
@@ -49,7 +49,7 @@ async def wait_for_quiescence(read: Read, plan: Plan) -> None:
     departed = None
     while departed != (left := [queue.dequeued_packets for queue in (await read()).values()]):
         if time.monotonic() > deadline:
-            raise RunError("packets go on coming through the links after the senders were taken down")
+            raise RunError("packets still cross the links after the senders were taken down")
         departed = left
         await asyncio.sleep(rest_s)
         await drain(read, plan)

@@ -37,7 +37,7 @@ def begin(name: str, root: Path = REPOSITORY) -> list[Path]:
         root / "experiments" / name / "quick.yaml": "quick.txt",
     }
     if name in OFFERS or any(path.exists() for path in new):
-        raise InputError(f"new {name}: there is such a study; allowed: a name that none has")
+        raise InputError(f"new {name}: this study exists already; allowed: another name")
     (root / "experiments" / name).mkdir()
     for path, template in new.items():
         storage.write_text(path, (TEMPLATE / template).read_text(encoding="utf-8").replace("NAME", name))

@@ -267,7 +267,7 @@ class Target(ABC):
         place = (plan.bottleneck.port, plan.bottleneck.queue)
         queue = next(one for one in await self.queues() if (one.port, one.queue) == place)
         if queue.peak_depth_bytes is None or self.profile.depth_unit != "bytes":
-            raise RunError(f"{self.profile.name} does not tell how deep its queue has been")
+            raise RunError(f"{self.profile.name} does not report how deep its queue has been")
         return QueueFacts(float(queue.rate_bps), 0, queue.limit_bytes, queue.peak_depth_bytes)
 
     async def rate_step_ns(self, plan: Plan) -> int | None:

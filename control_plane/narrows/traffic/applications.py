@@ -62,7 +62,7 @@ def missing_programs(plan: Plan) -> list[str]:
             if path is None:
                 found.append(f"{name}: '{words[0]}' is not there, or cannot be executed; allowed: a program")
             elif not can_execute(path):
-                found.append(f"{name}: user {invoking_user().uid}, as whom it would run, cannot execute {path}")
+                found.append(f"{name}: user {invoking_user().uid}, as which it would run, cannot execute {path}")
         application = flow.application
         if application is not None and application.cwd is not None and not Path(application.cwd).is_dir():
             found.append(f"flows.{groups.index(flow.group)}.cwd: {application.cwd} is not a directory")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes flows: what all generators have, and what each kind of flow has a class of its own for.
+"""Generators make flows: what all of them have in common; each kind of flow has a class of its own.
 
 To add one: a class of `Generator` in a module of its own, a line in `narrows.traffic.registry`, and what a group of
 such flows says in `narrows.experiment.model`, whose `kind` names it. Telemetry recognises its packets by the 5-tuples
@@ -40,7 +40,7 @@ class Generator(ABC):
     """Whether no other flow goes on once one of its own has ended."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
-        """Take the plan and those of its flows that are to be made; ``results`` takes connections' records."""
+        """Take the plan and the flows to make; ``results`` is the directory for connections' records."""
         self._plan = plan
         self._testbed = testbed
         self._results = results
@@ -82,7 +82,7 @@ class Generator(ABC):
     @property
     @abstractmethod
     def lead_s(self) -> float:
-        """Time from `start` to the experiment's start that it takes until every host knows of it."""
+        """Time from `start` to the experiment's start that every host needs to receive it."""
 
     @abstractmethod
     async def _prepare(self) -> None:
@@ -102,7 +102,7 @@ class Generator(ABC):
         """Let each flow begin at its own time after ``_origin_s``, on each host's clock."""
 
     async def release(self, name: str, at_ns: int) -> None:
-        """Have a flow that was held back begin at a time since the experiment's start, which is to come.
+        """Let a flow that was held back begin at a future time since the experiment's start.
 
         Raises:
             InputError: flows of its kind cannot be held back.
@@ -118,7 +118,7 @@ class Generator(ABC):
         raise InputError(f"flow {name}: is of a kind that cannot be held back")
 
     async def end(self, name: str, at_ns: int) -> None:
-        """Have a flow that sends for a time stop before that is over, at a time to come.
+        """Stop a flow before its duration is over, at a future time.
 
         Raises:
             InputError: flows of its kind cannot.
@@ -152,7 +152,7 @@ class Generator(ABC):
 
     @abstractmethod
     async def group_ended(self, group: str) -> None:
-        """No further connection starts of the flows that last until this group ends.
+        """Start no further connections of the flows that last until this group ends.
 
         Raises:
             RunError: a host cannot be reached.

@@ -61,7 +61,7 @@ class SocketSampler(ABC):
         """End sampling; safe to call twice.
 
         Raises:
-            RunError: it had ended by itself.
+            RunError: it had ended early.
         """
 
     @property
@@ -116,7 +116,7 @@ class SamplingProcesses(SocketSampler):
         died = [process for process in processes if process.returncode is not None]
         await asyncio.gather(*(process.stop(STOP_GRACE_S) for process in processes))
         if died:
-            raise RunError("\n".join(f"{process.name} ended by itself{process.stderr_tail()}" for process in died))
+            raise RunError("\n".join(f"{process.name} ended early{process.stderr_tail()}" for process in died))
 
 
 class SamplingThread(SocketSampler):
@@ -150,7 +150,7 @@ class SamplingThread(SocketSampler):
         try:
             socket_sampler.sample(interval_s, hosts, self._stopped.wait)
         except OSError as error:
-            self._died.append(f"the sampling of sockets ended by itself: {error}")
+            self._died.append(f"the sampling of sockets ended early: {error}")
 
     async def stop(self) -> None:
         """See `SocketSampler.stop`."""

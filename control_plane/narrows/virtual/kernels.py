@@ -57,8 +57,8 @@ class About:
             found.append("its random numbers come from this machine too: runs with one seed differ")
         if self.clock_step_ns > FINE_STEP_NS:
             found.append(
-                f"reading its clock takes {self.clock_step_ns} ns: hosts that send at tens of Gbit/s keep packets from "
-                "their times; fix: narrows kernel build"
+                f"reading its clock takes {self.clock_step_ns} ns: hosts that send at tens of Gbit/s delay "
+                "packets; fix: narrows kernel build"
             )
         return found
 
@@ -150,7 +150,7 @@ def configuration(kernel: Kernel) -> str:
     try:
         answer = subprocess.run([kernel.path, "--showconfig"], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
-        raise InputError(f"--kernel {kernel.path}: cannot be asked what it is: {error}") from error
+        raise InputError(f"--kernel {kernel.path}: cannot be identified: {error}") from error
     if answer.returncode != 0 or "CONFIG_UML=y" not in answer.stdout:
         raise InputError(f"--kernel {kernel.path}: is not a User-Mode Linux kernel; fix: narrows kernel build")
     return answer.stdout

@@ -69,7 +69,7 @@ def _periods(entries: Any, duration: str, rate: str) -> Periods:
             raise TraceError(f"{where} is not a mapping", f"{duration} and {rate}")
         lasts = nanoseconds(number(entry.get(duration), f"{where} ({duration})") / MILLISECONDS)
         if lasts == 0:
-            raise TraceError(f"{where} lasts no time", f"{duration} of more than 0")
+            raise TraceError(f"{where} has no duration", f"{duration} of more than 0")
         points.append(RatePoint(now, round(number(entry.get(rate), f"{where} ({rate})") * 1000), where))
         unused |= entry.keys() - {duration, rate}
         now += lasts

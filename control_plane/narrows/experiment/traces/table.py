@@ -48,7 +48,7 @@ def read(text: str, columns: Columns) -> list[RatePoint]:
             bps = round(number(row[rate], where) * columns.unit_bps)
             found.append(RatePoint(_time_ns(row[time], columns, where), bps, where))
     except csv.Error as error:
-        raise TraceError(f"line {rows.line_num} is no CSV: {error}", "rows of columns") from None
+        raise TraceError(f"line {rows.line_num} is not CSV: {error}", "rows of columns") from None
     return found
 
 

@@ -107,7 +107,7 @@ def _refuse_shared_ports(plan: Plan, ports: Ports) -> None:
     for path in plan.paths:
         if ways.setdefault((path.ingress_port, path.dst_mac), path) != path:
             raise InputError(
-                f"flows: packets for {path.dst_mac} would go two ways from port "
+                f"flows: packets for {path.dst_mac} would take two routes from port "
                 f"{ports.name_of(path.ingress_port)}, which hosts share; allowed: hosts with ports of their own"
             )
 

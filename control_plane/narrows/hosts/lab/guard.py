@@ -48,7 +48,7 @@ class Guard:
         process.kill()
         words_there = process.stderr.read().decode(errors="replace").strip() or f"no answer in {READY_S:g} s"
         self.close()
-        raise RunError(f"{self._nic.name}: it cannot be held for the run: {words_there}")
+        raise RunError(f"{self._nic.name}: it cannot be reserved for the run: {words_there}")
 
     def close(self) -> None:
         """Let the machine go; what is not put back yet is now. Safe to call twice.
@@ -67,4 +67,4 @@ class Guard:
                 process.wait(END_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-                raise RunError(f"{self._nic.name}: it is not put back after {END_S:g} s") from None
+                raise RunError(f"{self._nic.name}: its settings are not restored after {END_S:g} s") from None

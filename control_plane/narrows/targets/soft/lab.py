@@ -129,7 +129,7 @@ class LabSoftTarget(SoftTarget):
         found = await super().unexpected_losses(plan)
         for counter, lost in self._lost(plan).items():
             if more := lost - self._lost_before.get(counter, 0):
-                found.append(f"{counter}: {more} packets not taken in by the switch's machine")
+                found.append(f"{counter}: {more} packets not received by the switch's machine")
         return found
 
     async def packet_conservation(self, plan: Plan) -> list[Balance]:

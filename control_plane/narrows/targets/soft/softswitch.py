@@ -217,8 +217,8 @@ class Softswitch:
             if port.port in ports_except:
                 continue
             for count, what in (
-                (port.rx_ring_drops, "not taken in by the switch: its receive ring was full"),
-                (port.rx_errors, "not taken in by the switch: longer than it takes"),
+                (port.rx_ring_drops, "not received by the switch: its receive ring was full"),
+                (port.rx_errors, "not received by the switch: longer than it accepts"),
                 (port.tx_drops, "not sent by the switch: the interface refused them"),
             ):
                 if count:
