@@ -75,7 +75,7 @@ def analyze_run(run_dir: Run | Path | str, interval_s: float | None = None) -> S
     """
     run = read_run(run_dir)
     if isinstance(run.raw.get("source"), str) and not run.telemetry_files:
-        raise AnalysisError(f"{run.path}: made from {run.raw['source']}, analyse that instead")
+        raise AnalysisError(f"{run.path}: made from {run.raw['source']}; analyse that instead")
     skipped = SkippedReports()
     views = [(view, read_flow_table(view)) for view in run.views]
     files = telemetry_files(run, skipped)
