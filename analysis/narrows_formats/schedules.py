@@ -32,7 +32,7 @@ class RateSteps:
 
     @property
     def span_bps(self) -> Span:
-        """The least and the most rate of a step."""
+        """The lowest and highest rate of a step."""
         rates = [rate for _, rate in self.steps]
         return Span(min(rates), max(rates))
 
@@ -65,7 +65,7 @@ class RateSteps:
         return down._carried(end_ns) - down._carried(start_ns)
 
     def extremes_bps(self, start_ns: int, end_ns: int) -> Span:
-        """The least and the most rate that holds at any time from one to another."""
+        """The lowest and highest rate that holds at any time from one to another."""
         if self.period_ns is not None and end_ns - start_ns >= self.period_ns:
             return self.span_bps
         begin, end = self._phase(start_ns), self._phase(max(start_ns, end_ns - 1))
@@ -148,7 +148,7 @@ class Opportunities:
         return Fraction((self._until(end_ns) - self._until(start_ns)) * OPPORTUNITY_BITS)
 
     def extremes_bps(self, start_ns: int, end_ns: int) -> Span:
-        """The least and the most of what passes in whole tenths of a second from one time to another."""
+        """The least and most that passes in whole tenths of a second from one time to another."""
         tenths = range(start_ns, max(start_ns + 1, end_ns - TENTH + 1), TENTH)
         rates = [int(self.bits(start, start + TENTH)) * (NANOSECONDS // TENTH) for start in tenths]
         return Span(min(rates), max(rates))

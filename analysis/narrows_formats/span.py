@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least and the most of a setting that varies."""
+"""The lowest and highest value of a setting that varies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Span:
-    """The least and the most of something that varies."""
+    """The lowest and highest value of something that varies."""
 
     least: int
     most: int

@@ -135,7 +135,7 @@ def test_runs_are_listed_newest_first(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [cell.strip() for cell in rows[3][4:10]] == [
         "20.00-100.00", "3", "98.77", "0.00-1.00", "2.10-39.90", "0.50",
     ]  # fmt: skip
-    assert "least and the most" in shown
+    assert "lowest and highest" in shown
     listed = json.loads(CliRunner().invoke(app, ["runs", str(tmp_path), "--json"]).stdout)
     old, path = listed[2:]
     assert old["rate_bps"] == 1e8 and path["rate_bps"] is None

@@ -253,7 +253,7 @@ class Bed:
         return self._reports.take(self._have({"reports": True})["reports"])
 
     def _check_reported(self, link: Link) -> None:
-        """See that reports can say what a link may hold."""
+        """Check that reports can say what a link may hold."""
         plan = replace(self._plan, links=(link,))
         if problems := [*unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]:
             raise InputError("\n".join(problems))

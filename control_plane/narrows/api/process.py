@@ -62,7 +62,7 @@ def first_line() -> dict[str, Any]:
 
 
 def environment_of(virtual: bool, kernel: str | None, driver: Driver | None) -> Environment:
-    """Where the run is made, and who drives it.
+    """Where the run is made, and its driver.
 
     Raises:
         InputError: there is no such kernel, or it is not of virtual time.

@@ -142,7 +142,7 @@ def run(
 
 
 def _check_cluster(cluster: str, virtual: bool, kernel: str | None, jobs: int | None, bmv2_path: Path | None) -> None:
-    """See that runs on other machines are asked for what these can know.
+    """Check that runs on other machines are asked for what these can know.
 
     Raises:
         InputError: an option means this machine.

@@ -46,7 +46,7 @@ def runs(
     for one in found:
         table.add_row(_started(one), _name(one), one["status"], *_figures(one))
     if any(len(one.get("links", ())) > 1 for one in found):
-        table.caption = "A-B: the least and the most of a run's links; --json has each"
+        table.caption = "A-B: the lowest and highest value of a run's links; --json has each"
     if console.measure(table, options=console.options.update(width=UNLIMITED)).maximum <= console.width:
         console.print(table, highlight=False)
         return

@@ -139,7 +139,7 @@ def shell(
 
 
 def _have_networks(nat: bool) -> None:
-    """See that this process can make network namespaces, as root or in a user namespace.
+    """Check that this process can make network namespaces, as root or in a user namespace.
 
     Raises:
         InputError: it cannot.

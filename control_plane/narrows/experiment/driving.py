@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a plan is left to who drives the run: flows that are held back until they are started, and reports."""
+"""What a plan leaves to the driver of a run: flows that are held back until they are started, and reports."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ LASTING = ("bulk", "udp", "probe")
 
 
 def check_events(experiment: Experiment) -> None:
-    """See that every event can happen, and changes something.
+    """Check that every event can happen, and changes something.
 
     Raises:
         InputError: a line for each that does not.

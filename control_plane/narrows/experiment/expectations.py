@@ -136,7 +136,7 @@ def _name(section: str, rest: str, groups: Mapping[str, int], links: Sequence[st
 
 
 def _check_number(part: type, fields: Sequence[str]) -> None:
-    """See that fields lead to a number of a part of a summary."""
+    """Check that fields lead to a number of a part of a summary."""
     at: Any = part
     for field in fields:
         known = typing.get_type_hints(at) if is_typeddict(at) else {}

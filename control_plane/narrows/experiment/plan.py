@@ -183,7 +183,7 @@ class Change:
     """New settings of a link at a time, in nanoseconds since the experiment's start; None: as they are.
 
     ``limit`` is in bytes, and in packets for a depth in packets. ``loss`` is a ratio. ``rate_bps`` and ``delay_ns`` are
-    changed by who drives a run: those of the experiment's events are in schedules.
+    changed by the driver of a run: those of the experiment's events are in schedules.
     """
 
     at_ns: int
@@ -337,7 +337,7 @@ class Flow:
     its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other. One with
     ``sending`` is UDP, and has no ``cca``. One with an ``application`` is all packets between its two addresses,
     whatever their protocol and ports, and so is one with an ``exchange``. Times of one that is ``held`` count from when
-    it is started, by who drives the run.
+    its driver starts it.
     """
 
     name: str

@@ -163,7 +163,7 @@ class TcpFields(Model):
 
 
 def check(flows: Sequence[Flow], mtu: int, ip_version: int) -> None:
-    """See that no host is asked for two things at once, and that an initial window can be used.
+    """Check that no host is asked for two things at once, and that an initial window can be used.
 
     Args:
         flows: all of them, group by group.

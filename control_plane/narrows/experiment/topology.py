@@ -186,7 +186,7 @@ def _limited(
 def check_change(
     settings: DirectionSettings, link: Link, frame: int, buffer: QueueDepth | None, loss: float | None
 ) -> int | None:
-    """See that a link may have another buffer or loss, as the experiment's file and its events may give it one.
+    """Check that a link may have another buffer or loss, as the experiment's file and its events may give it one.
 
     Args:
         settings: of the link in the experiment.

@@ -2,7 +2,7 @@
 """A run that is driven while its traffic flows: whoever drives it says until when it goes on, changes links then,
 starts and stops flows, and sees the reports.
 
-In virtual time the run stands still in between. Commands and answers are mappings of plain data, so that the driver may
+In virtual time the run halts in between. Commands and answers are mappings of plain data, so that the driver may
 be anywhere; `narrows.api` is one.
 """
 

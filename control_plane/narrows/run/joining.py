@@ -109,7 +109,7 @@ def find_runs(place: Path, points: Mapping[str, Point]) -> dict[str, Path]:
 
 
 def refuse_mixed(runs: Sequence[tuple[str, Mapping[str, Any]]], references: Iterable[Mapping[str, Any]]) -> None:
-    """See that runs were made by the same code on the same kernel as each other and as the references.
+    """Check that runs were made by the same code on the same kernel as each other and as the references.
 
     Args:
         runs: what begins a message about each, and what it was made by.

@@ -39,7 +39,7 @@ def check_free(path: Path) -> None:
 
 
 class RunDirectory:
-    """Results of one run in the making."""
+    """Unfinished results of one run."""
 
     def __init__(self, final: Path, run_id: str) -> None:
         """``final`` is where the results will be; until `publish` they are in a hidden directory beside it.

@@ -42,7 +42,7 @@ class Way:
     environment: Environment = THIS_MACHINE
 
     def refuse_other(self, run: Mapping[str, Any], where: str) -> None:
-        """See that a run was made in the same way, by its run.json.
+        """Check that a run was made in the same way, by its run.json.
 
         Raises:
             InputError: it was not; ``where`` begins the message.
@@ -54,7 +54,7 @@ class Way:
             raise InputError(f"{where} was run with --target {target}{virtual}; allowed: runs made as these are to be")
 
     def refuse_other_kernel(self, run: Mapping[str, Any], where: str) -> None:
-        """See that a run was made on the kernel that would make it now, where it says on which it was.
+        """Check that a run was made on the kernel that would make it now, where it says on which it was.
 
         Raises:
             InputError: it was not; ``where`` begins the message.
@@ -224,7 +224,7 @@ def _outcome(ended: Ended) -> Outcome:
 
 
 def _refuse_others(series: Series, directory: Path) -> None:
-    """See that a directory is free, or that of this series.
+    """Check that a directory is free, or that of this series.
 
     Raises:
         InputError: it holds something else.

@@ -46,7 +46,7 @@ def read_external_results(path: Path, study: Study, variant: Variant, points: Se
 
 
 def _check(name: str, theirs: dict[str, Any] | None, ours: dict[str, Any], path: Path) -> None:
-    """See that two files of an experiment differ in the points that they ask for at most."""
+    """Check that two files of an experiment differ in the points that they ask for at most."""
     if theirs is None:
         raise InputError(f"--add {path}: does not say what was run as {name}; allowed: results that do")
     said = _settings(theirs, f"--add {path}: {name}"), _settings(ours, name)

@@ -130,7 +130,7 @@ class StudyRun:
         return self._results()
 
     def _refuse_mixed(self, study_point: StudyPoint) -> None:
-        """See that a point that was measured elsewhere was so by this code, on the kernel that it would have here.
+        """Check that a point that was measured elsewhere was so by this code, on the kernel that it would have here.
 
         Raises:
             InputError: it was not.

@@ -46,7 +46,7 @@ class TrafficManagerClient:
         return await self._call("StartSchedules", request, pb.StartSchedulesResponse)
 
     async def hold(self, at_ns: int | None) -> int:
-        """Have the switch stand still at a switch time, and wait until it does; None: it goes on. Returns its time."""
+        """Halt the switch at a switch time, and wait until it has; None: it continues. Returns its time."""
         election_id = pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low)
         request = pb.HoldRequest(at_ns=at_ns, election_id=election_id)
         return (await self._call("Hold", request, pb.HoldResponse, timeout_s=None)).timestamp_ns

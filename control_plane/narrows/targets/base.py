@@ -93,10 +93,10 @@ class Target(ABC):
     """Whether buffer and loss of links can be changed while traffic flows, and rates otherwise than by schedules."""
 
     stands_still: bool = False
-    """Whether it can be made to stand still, together with time: see `hold`."""
+    """Whether it can be halted, together with time: see `hold`."""
 
     is_held: bool = False
-    """Whether a run will make it stand still; set before `start`."""
+    """Whether a run will halt it; set before `start`."""
 
     @classmethod
     @abstractmethod

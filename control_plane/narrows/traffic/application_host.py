@@ -119,7 +119,7 @@ class Supervisor:
             signal.signal(number, lambda *_: self.stop())
 
     def stop(self) -> None:
-        """Have the program end."""
+        """End the program."""
         if self._asked_to_stop_s is None:
             self._asked_to_stop_s = time.monotonic()
 

@@ -296,7 +296,7 @@ class Datagrams:
         return True
 
     def release(self, name: str, at_s: float) -> None:
-        """Have a flow that was held back begin, its times counting from that one; safe to call from another thread."""
+        """Let a flow that was held back begin, its times counting from that one; safe to call from another thread."""
         place = self._place(name)
 
         def release() -> None:
@@ -306,7 +306,7 @@ class Datagrams:
         self._ask(release)
 
     def finish(self, name: str, at_s: float) -> None:
-        """Have a flow end at a time before its own; safe to call from another thread."""
+        """Let a flow end at a time before its own; safe to call from another thread."""
         place = self._place(name)
 
         def finish() -> None:

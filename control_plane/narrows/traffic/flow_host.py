@@ -304,7 +304,7 @@ class Loop(ABC):
         self._wake.close()
 
     def release(self, name: str, at_s: float) -> None:
-        """Have a flow that was held back begin, its times counting from that one; safe to call from another thread."""
+        """Let a flow that was held back begin, its times counting from that one; safe to call from another thread."""
         self._call(partial(self._release, name, at_s))
 
     def run_commands(self, commands: int) -> None:
@@ -446,7 +446,7 @@ class FlowSockets(Loop):
         self._schedule(flow)
 
     def finish(self, name: str, at_s: float) -> None:
-        """Have a flow that lasts for a time end at that one; safe to call from another thread."""
+        """Let a flow that lasts for a time end at that one; safe to call from another thread."""
         self._call(partial(self._finish_at, name, at_s))
 
     def _finish_at(self, name: str, at_s: float) -> None:

@@ -141,7 +141,7 @@ class HostLoop(Protocol):
         ...
 
     def release(self, name: str, at_s: float) -> None:
-        """Have a flow that was held back begin at a time; safe to call from another thread."""
+        """Let a flow that was held back begin at a time; safe to call from another thread."""
         ...
 
 

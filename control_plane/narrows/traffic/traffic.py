@@ -102,7 +102,7 @@ class Traffic:
             raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
 
     async def start_flows(self, name: str, at_ns: int | None) -> int:
-        """Have flows that were held back begin, those of a group or one, while others run.
+        """Start flows that were held back, those of a group or one, while others run.
 
         Args:
             name: of the group or the flow.
@@ -127,7 +127,7 @@ class Traffic:
         return at_ns
 
     async def stop_flows(self, name: str, at_ns: int | None) -> int:
-        """Have flows stop that send for a time; parameters and errors are those of `start_flows`."""
+        """Stop flows that send for a time; parameters and errors are those of `start_flows`."""
         chosen = self._named(name)
         at_ns = self._to_come(chosen, at_ns)
         for _, flow in chosen:
@@ -158,7 +158,7 @@ class Traffic:
     def _to_come(self, chosen: list[tuple[Generator, Flow]], at_ns: int | None) -> int:
         """A time that the hosts of some flows learn of before it comes."""
         lead_s = max(generator.lead_s for generator, _ in chosen)
-        # Hosts may be ahead of a switch that stands still.
+        # Hosts may be ahead of a halted switch.
         first_ns = time.monotonic_ns() + round((lead_s - self._origin) * NANOSECONDS)
         if at_ns is not None and at_ns < first_ns:
             raise InputError(
