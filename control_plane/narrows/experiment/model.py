@@ -229,7 +229,7 @@ class FlowGroup(ApplicationFields, TcpFields):
             return "udp" if self.udp is not None else "probe"
         if self.requests is not None or self.video is not None:
             return "requests" if self.video is None else "video"
-        return "bulk" if self.size is None else "sized"
+        return "bulk" if self.size is None else "finite"
 
     @property
     def sends_datagrams(self) -> bool:
@@ -279,7 +279,7 @@ class FlowGroup(ApplicationFields, TcpFields):
         return self
 
     @model_validator(mode="after")
-    def _bulk_sized_or_workload(self) -> Self:
+    def _bulk_finite_or_workload(self) -> Self:
         if self.workload is not None:
             if self.size is not None or self.duration is not None:
                 raise refuse("has a workload beside duration or size", "one of duration, size and workload")

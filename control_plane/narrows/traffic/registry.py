@@ -37,7 +37,7 @@ _DATAGRAMS = Kind("narrows.traffic.datagrams:make")
 _EXCHANGES = Kind("narrows.traffic.exchanges:make")
 KINDS = {
     "bulk": _FLOW_SOCKETS,
-    "sized": _FLOW_SOCKETS,
+    "finite": _FLOW_SOCKETS,
     "workload": _FLOW_SOCKETS,
     "udp": _DATAGRAMS,
     "probe": _DATAGRAMS,
