@@ -181,11 +181,11 @@ def test_a_server_is_ready_when_it_has_said_so_and_may_go_into_the_background(tm
 def test_a_program_begins_at_its_time(tmp_path: Path) -> None:
     at = time.monotonic() + 1.0
     (tmp_path / "origin").write_text(f"{at - 0.5!r}\n")
-    process = supervise(tmp_path, "/bin/true", origin=str(tmp_path / "origin"), start_s=0.5)
-    assert process.stdout is not None
-    started = json.loads(process.stdout.readline())["started"]
-    assert 0 <= started - at < 0.05
-    process.wait(10)
+    with supervise(tmp_path, "/bin/true", origin=str(tmp_path / "origin"), start_s=0.5) as process:
+        assert process.stdout is not None
+        started = json.loads(process.stdout.readline())["started"]
+        assert 0 <= started - at < 0.05
+        process.wait(10)
 
 
 def test_files_are_kept_and_links_are_not(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def analyze(
 ) -> None:
     """Turn telemetry into time series and a summary.
 
-    A run or a sweep gets its results and report in its own directory again. Telemetry by itself and captures get
-    the same, and the engine's tables, in --out.
+    Results and report of a run or a sweep are made again in its own directory; those of telemetry by itself and of
+    captures, with the engine's tables, go to --out.
     """
     import narrows_analysis
 

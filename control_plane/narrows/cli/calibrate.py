@@ -26,7 +26,7 @@ RATES_BPS = (20_000_000, 100_000_000)
 def calibrate(
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML).", show_default=False)] = None,
     target: Annotated[
-        str, typer.Option(help=f"{TOFINO}, or {SOFT}: the software switch, in a lab or here, to see how it is.")
+        str, typer.Option(help=f"{TOFINO}, or {SOFT}: the software switch, in a lab or here, for information.")
     ] = TOFINO,
 ) -> None:
     """Measure a testbed's switch once: rate, depth, latency.

@@ -48,7 +48,7 @@ def collect(
     ] = None,
     metrics_flows: Annotated[
         int | None,
-        typer.Option(help="Flows of a link with figures of their own there; later ones are one.", show_default="1000"),
+        typer.Option(help="Flows of a link with metrics of their own; all later ones share one.", show_default="1000"),
     ] = None,
     postcards: Annotated[
         str | None,

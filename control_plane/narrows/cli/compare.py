@@ -33,13 +33,13 @@ def compare(
         str,
         typer.Option("--format", help="Of tables (csv, tex) and figures (png, svg, pdf, pgf), with commas."),
     ] = "csv,svg",
-    every: Annotated[bool, typer.Option("--all", help="Show what is not a clear difference as well.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show differences that are not clear as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON, in base units.")] = False,
 ) -> None:
     """Compare two runs or two sweeps.
 
-    What was set otherwise, and the differences that are clear, with 95 % confidence intervals and effect sizes. What is
-    clear is corrected for the number of quantities (Holm).
+    The settings that differ, and the differences that are clear, with 95 % confidence intervals and effect sizes. What
+    is clear is corrected for the number of quantities (Holm).
     """
     from narrows_analysis.comparison.differences import compare as differences_of
     from narrows_analysis.comparison.differences import only_in_one

@@ -79,7 +79,7 @@ def doctor(
 ) -> None:
     """Show what this machine or testbed can run.
 
-    And how to fix what it cannot. Exit code 1 if anything is wrong.
+    And how to fix what is missing. Exit code 1 if anything is wrong.
     """
     from rich.console import Console
 

@@ -30,7 +30,7 @@ def export(
     ] = None,
     node_id: Annotated[int, typer.Option(min=0, max=(1 << 32) - 1, help="Of --int: the switch's node ID.")] = 1,
 ) -> None:
-    """Give a run to other programs.
+    """Export a run for other programs.
 
     CSV for R, MATLAB and spreadsheets; pcapng for Wireshark, tshark and tcptrace; Arrow for programs of one's own; INT
     for INT collectors.

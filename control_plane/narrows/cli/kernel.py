@@ -28,9 +28,7 @@ def build(
         list[str] | None,
         typer.Option(help="An option of its configuration, CONFIG_NAME=VALUE; may be given several times."),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="What the kernel is called by --kernel.", show_default="default")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the kernel, for --kernel.", show_default="default")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Compilers at once.", show_default="all processors")] = None,
 ) -> None:
     """Build a kernel from any Linux source; takes a few minutes, needs no root, and installs nothing."""

@@ -35,13 +35,13 @@ Jobs = Annotated[
     int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
 ]
 Inventory = Annotated[Path | None, typer.Option(help="The testbed (YAML), for soft or tofino.", show_default=False)]
-Mixed = Annotated[bool, typer.Option("--mixed", help="Take in with --add what other code or another kernel made.")]
+Mixed = Annotated[bool, typer.Option("--mixed", help="With --add, accept runs of other code or another kernel.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="In place of what the file says: bottleneck.rate=50Mbit; may be given several times.",
+        help="Override a field of the file: bottleneck.rate=50Mbit; may be given several times.",
         show_default=False,
     ),
 ]

@@ -19,7 +19,7 @@ def report(
     ],
     open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
 ) -> None:
-    """Write report.html anew, and print its path.
+    """Write report.html again, and print its path.
 
     Of a run, or of a sweep and all its runs, from analysed results.
     """

@@ -27,7 +27,7 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Directory for the results; must not exist. That of the same sweep goes on: what is complete is kept.",
+            help="Directory for the results; must not exist, unless it has the same sweep, which then continues.",
             show_default="results/NAME-TIME",
         ),
     ] = None,
@@ -48,7 +48,7 @@ def run(
     add: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Directory of the same sweep from another machine, whose complete runs are taken in; may be given "
+            help="Directory of the same sweep from another machine, whose complete runs are added; may be given "
             "several times.",
             show_default="none",
         ),
@@ -60,7 +60,7 @@ def run(
         int | None,
         typer.Option(help="TCP port of that page, on 127.0.0.1; implies --live.", show_default="any free one"),
     ] = None,
-    metrics: Annotated[bool, typer.Option("--metrics", help="Serve figures to Prometheus meanwhile.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Serve metrics to Prometheus during the runs.")] = False,
     metrics_address: Annotated[
         str | None,
         typer.Option(help="HOST:PORT where; implies --metrics.", show_default="127.0.0.1:9464"),

@@ -33,8 +33,8 @@ def shell(
         list[str] | None,
         typer.Argument(
             metavar="[FILE] [--] [COMMAND]...",
-            help="An experiment file (.yaml), whose links and flows there are; the command and its arguments, your "
-            "shell without one.",
+            help="An experiment file (.yaml) with the links and flows; then the command and its arguments, or "
+            "nothing for your shell.",
             show_default=False,
         ),
     ] = None,
@@ -43,10 +43,11 @@ def shell(
     ] = None,
     upload: Annotated[str | None, typer.Option(help="Rate of its other direction.", show_default="the same")] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="In place of --rate: a file as Mahimahi's mm-link has it.", show_default=False)
+        Path | None,
+        typer.Option(help="In place of --rate: a trace in Mahimahi's (mm-link's) format.", show_default=False),
     ] = None,
     upload_trace: Annotated[
-        Path | None, typer.Option(help="In place of --upload: such a file.", show_default=False)
+        Path | None, typer.Option(help="In place of --upload: such a trace.", show_default=False)
     ] = None,
     buffer: Annotated[str | None, typer.Option(help="Depth of both queues.", show_default="1bdp")] = None,
     rtt: Annotated[str | None, typer.Option(help="Base round-trip time.", show_default="40ms")] = None,
@@ -85,8 +86,8 @@ def shell(
 ) -> None:
     """Run a command, or a shell, behind a bottleneck.
 
-    Its exit code is the command's, or 128 and the number of the signal that ended it. What is said of the run goes to
-    standard error, and while the command runs into the title of the terminal, and into the file $NARROWS_FIGURES.
+    Its exit code is the command's, or 128 plus the number of the signal that ended it. Messages about the run go to
+    standard error; while the command runs, its figures are in the terminal's title and in the file $NARROWS_FIGURES.
     """
     if target not in LOCAL:
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")

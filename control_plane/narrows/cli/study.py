@@ -112,9 +112,9 @@ def study(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Re-run a published study, and say how close it came.
+    """Repeat a published study, and say how close the results are.
 
-    Goes on where it was interrupted. Progress goes to standard error.
+    Continues where it was interrupted. Progress goes to standard error.
     """
     from narrows_analysis.studies.evaluate import verdict_text
     from narrows_analysis.studies.page import (

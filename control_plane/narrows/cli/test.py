@@ -35,7 +35,7 @@ def test(
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON on standard output.")] = False,
 ) -> None:
-    """Run experiments, and see if they show what is expected.
+    """Run experiments, and check what they expect.
 
     A verdict a line on standard output; progress goes to standard error. Ends with 1 if an expectation is not met.
     """
