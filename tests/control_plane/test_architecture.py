@@ -47,6 +47,14 @@ def test_every_package_of_the_control_plane_is_on_the_map() -> None:
     assert {name for name in packages if f"control_plane/narrows/{name}/" not in PAGE} == set()
 
 
+def test_every_package_of_the_analysis_is_on_the_map() -> None:
+    packages = {
+        path.split("/")[2] for path in PACKAGES if re.fullmatch(r"analysis/narrows_analysis/\w+/__init__\.py", path)
+    }
+    assert len(packages) > 5
+    assert {name for name in packages if f"`{name}/`" not in PAGE} == set()
+
+
 def test_every_package_says_what_may_be_in_it() -> None:
     silent = [path for path in PACKAGES if not ast.get_docstring(ast.parse((REPOSITORY / path).read_text()))]
     assert silent == []
