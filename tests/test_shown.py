@@ -38,7 +38,7 @@ def test_how_much_longer_ns_3_takes_is_what_was_measured(shown: ModuleType) -> N
     assert (
         f"takes {times[0]:.1f} times as long as a guest at 100 Mbit/s and {times[1]:.0f} times at 1 Gbit/s" in pages[0]
     )
-    said = f"took it {times[0]:.1f} times as long as a guest in virtual time, at 1 Gbit/s {times[1]:.0f} times"
+    said = f"took {times[0]:.1f} times as long as in virtual time, and {times[1]:.0f} times at 1 Gbit/s"
     assert said in pages[1]
 
 
