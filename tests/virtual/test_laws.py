@@ -41,7 +41,8 @@ MOST_PACKETS, LONGEST_S = 1500, 30
 # Linux sends a SYN's answer again 5 times, the first time after a second and then after twice as long each time, and
 # knows nothing of the connection after that (tcp_synack_retries).
 HANDSHAKE_S = 63
-GIVEN_UP = re.compile("flow [^ ]+: Connection (reset by peer|timed out)")
+# By TCP, or by the run, which waits a minute or more: six losses of a SYN in a row take longer, or eight of a segment.
+GIVEN_UP = re.compile("flow [^ ]+: (Connection (reset by peer|timed out)|no end after [0-9]+ s)")
 # A SYN is sent so often before its sender gives up (tcp_syn_retries).
 SYNS = 7
 
@@ -97,7 +98,7 @@ def refused_well(message: str) -> bool:
 
 
 def may_be_given_up(plan: Plan, out: Path) -> bool:
-    """Whether TCP had cause to give connections up: too slow a link, or losses of a SYN each time that it was sent."""
+    """Whether TCP or the run had cause to give connections up: too slow a link, or every try of a packet lost."""
     lost = json.loads((out / "summary.json").read_text())["bottleneck"]["total_loss_ratio"]
     slow = plan.bottleneck.longest_s(sum(flow.size or 0 for flow in plan.flows)) > HANDSHAKE_S
     return slow or len(plan.flows) * lost**SYNS > 1e-3
