@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the events of an experiment are about what it has, and what they mean for the times of its flows."""
+"""Checks that the events of an experiment are possible, and applies them to the times of its flows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in a YAML file an error is: a message that names file and field is given the line."""
+"""Adds line numbers to messages that name a YAML file and a field."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a YAML file to checked experiments; every error names file, field, value and what is allowed."""
+"""Reads and checks experiments in YAML; every error names file, field, value and what is allowed."""
 
 from __future__ import annotations
 

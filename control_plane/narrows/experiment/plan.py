@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run will build: the nouns of a plan, which `narrows.experiment.planning` makes of an experiment.
+"""What a run will build: the nouns of a plan, which `narrows.experiment.planning` makes from an experiment.
 
 The same plan serves every target: hosts and their addresses, the switch's ports and paths, the links' settings in bytes
 and nanoseconds, and every flow with the 5-tuple it will have.

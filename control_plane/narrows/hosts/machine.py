@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine is and what it has: recorded with runs, checked before them, shown by ``narrows doctor``."""
+"""Describes this machine: recorded with runs, checked before them, shown by ``narrows doctor``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cca_modules() -> list[str]:
 
 
 def missing_cca(name: str) -> str:
-    """What to tell a user who wants an algorithm that the kernel does not have; empty if it has it."""
+    """A message for a user who wants an algorithm that the kernel does not have; empty if it has it."""
     have = kernel_ccas()
     if name in have:
         return ""

@@ -48,8 +48,8 @@ def processor_s(pid: int) -> float:
 class ProcessNamespace:
     """A PID namespace: when its first process ends, the kernel kills everything that was ever started in it.
 
-    It ends with whoever made it, in whatever way that ends. A daemon leaves its session and its parent, and may make a
-    network namespace of its own; out of this it cannot get.
+    It ends with the process that made it, however that ends. A daemon can leave its session and its parent, and may
+    make a network namespace of its own, but it cannot leave this namespace.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was set is read back, and a run that would rest on something else fails: docs/read-back.md lists it all."""
+"""Settings are read back, and a run that would have others fails: docs/read-back.md lists them all."""
 
 from __future__ import annotations
 

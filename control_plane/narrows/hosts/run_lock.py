@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run at a time may use: a lock that the kernel takes back when its owner ends, however it ends."""
+"""Locks for things that only one run at a time may use; the kernel releases them when their owner ends."""
 
 from __future__ import annotations
 

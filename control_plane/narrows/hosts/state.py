@@ -93,7 +93,7 @@ class RunState:
 
     @property
     def file(self) -> Path:
-        """Where the record stands."""
+        """The record's file."""
         return self.root / f"{self.run_id}.json"
 
     @property
@@ -116,7 +116,7 @@ class RunState:
         self.save()
 
     def launch(self) -> Launch:
-        """What starts a process of the run so that all that comes of it can be ended, wherever that hides.
+        """A launcher for processes of the run, all of whose descendants can be ended, wherever they hide.
 
         Raises:
             RunError: the kernel refuses.
@@ -183,7 +183,7 @@ class RunState:
             os.close(directory)
 
     def guard(self) -> None:
-        """Have another process take the run down should its owner be killed: what others rest on is changed for it.
+        """Let another process take the run down if its owner is killed, since it changes things that others depend on.
 
         Raises:
             RunError: the guard cannot be started.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of links that no schedule of the switch has: each made at its time while traffic flows."""
+"""Changes of links that are in no schedule of the switch: each is made at its time while traffic flows."""
 
 from __future__ import annotations
 

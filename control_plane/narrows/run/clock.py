@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When, on the switch's clock, the experiment began: for switches whose clock can only be seen in their reports."""
+"""The experiment's start on the switch's clock, for switches whose clock can only be seen in their reports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When nothing waits in the links' queues, and nothing can come any more: only then their counters are final."""
+"""Waits until the links' queues are empty and no more packets can arrive: only then are their counters final."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 """The check that every run ends with: drops seen by telemetry against the traffic manager's own counters.
 
 A flow's last report says how many of its packets were offered to the queue and how many left it; the difference is its
-drops, to the packet. What arrived after the packet of that report and was dropped can stand in no report: it is the
-rest of the program's own arrival counter.
+drops, to the packet. Packets that arrived after that report's packet and were dropped are in no report: they are the
+remainder of the program's own arrival counter.
 """
 
 from __future__ import annotations

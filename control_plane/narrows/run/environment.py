@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where runs are measured: on this machine in real time, or somewhere else."""
+"""Where runs are measured: on this machine in real time, or elsewhere."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Environment(Protocol):
         ...
 
     def unsupported(self, plan: Plan) -> list[str]:
-        """What of the plan cannot be had there, whatever the machine; each begins with the experiment's field."""
+        """Parts of the plan that are not supported there on any machine; each begins with the experiment's field."""
         ...
 
     def problems(self, plan: Plan) -> list[str]:
@@ -70,11 +70,11 @@ class Environment(Protocol):
         ...
 
     def missing_cca(self, name: str) -> str:
-        """What to tell a user who wants an algorithm that senders do not have there; empty if they have it."""
+        """A message for a user who wants an algorithm that senders do not have there; empty if they have it."""
         ...
 
     def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
-        """How many of some runs can be under way without one disturbing another; not more than are wanted."""
+        """How many runs can be made at once without disturbing each other; not more than are wanted."""
         ...
 
     def expected_s(self, plan: Plan) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of several machines in one result: what may be joined, and by what name the rest is refused."""
+"""Joins runs of several machines into one result, and refuses by name those that may not be joined."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def made_here(environment: Environment) -> dict[str, str]:
 
 
 def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """In what two runs were not made by the same code on the same kernel, in words; empty if they were."""
+    """How the code or kernels of two runs differ, in words; empty if they do not."""
     for name, title in MADE_BY.items():
         if theirs.get(name) != ours.get(name):
             this, that = (_short(str(one[name])) if one.get(name) else UNKNOWN for one in (theirs, ours))

@@ -54,7 +54,7 @@ Status = Literal["complete", "partial", "failed"]
 
 
 class Progress(Protocol):
-    """Who follows how a run gets on."""
+    """Follows the progress of a run."""
 
     def phase(self, text: str, total_s: float | None = None) -> None:
         """A phase begins; ``total_s`` is how long it will take, if that is known."""
@@ -63,7 +63,7 @@ class Progress(Protocol):
         """Figures of the moment."""
 
     def note(self, text: str) -> None:
-        """Something that the user is to know."""
+        """Something that the user should know."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Measured:
 
 
 def with_reports_of_its_own(plan: Plan) -> Plan:
-    """The plan with a source port for its reports that no other process knows: the collector takes no others."""
+    """The plan with a source port for its reports that no other process knows; the collector accepts only this one."""
     port = FIRST_USER_PORT + secrets.randbelow(1 + LAST_PORT - FIRST_USER_PORT)
     return replace(plan, collector=replace(plan.collector, src_port=port))
 

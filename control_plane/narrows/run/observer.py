@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what the live view shows from the switch.
 
-Which index a flow has the switch announces itself, once per flow (the program's digest). A poll is then three short
+The switch itself announces the index of each flow, once (the program's digest). A poll is then three short
 calls: the traffic manager's list of queues, its drops by flow, and the departure counters of the flows that are shown.
 """
 

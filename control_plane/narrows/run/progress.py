@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user sees while a run is under way: live figures on a terminal, else a line now and then, and a page."""
+"""What the user sees during a run: live figures on a terminal, otherwise a line from time to time, and a page."""
 
 from __future__ import annotations
 

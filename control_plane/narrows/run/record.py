@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written of a measurement when it is over: run.json, and the tables that are made from raw readings.
+"""Writes run.json after a measurement, and the tables that are made from raw readings.
 
-It may have been made somewhere else; this needs only what it has found and the files in the run's directory.
+The measurement may have been made elsewhere; only its findings and the files in the run's directory are needed.
 """
 
 from __future__ import annotations

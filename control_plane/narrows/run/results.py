@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of one run: written under a hidden name, renamed when it is whole."""
+"""The directory of one run: written under a hidden name, renamed when it is complete."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def make_directory(path: Path) -> None:
 
 
 def replace_directory(directory: Path, fill: Callable[[Path], object]) -> None:
-    """Have ``fill`` make a directory, then give it its name, in place of one that is there.
+    """Make a directory by ``fill``, then give it its name, in place of an existing one.
 
-    Whoever is killed meanwhile leaves it under its other name, which `remove_run` removes.
+    A process that is killed meanwhile leaves it under its temporary name, which `remove_run` removes.
     """
     remove_run(directory)
     make_directory(directory.parent)

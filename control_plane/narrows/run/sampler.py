@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From counters read every now and then to rates: the arithmetic of the live view."""
+"""Computes rates from counters that are read from time to time: the arithmetic of the live view."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many runs below one directory, those of a sweep or of a study: which are complete already, and making the others.
+"""The runs of a sweep or a study, below one directory: finds those that are complete, and makes the others.
 
-They are made one after the other, side by side on this machine, or by the workers of a cluster. What is killed in the
-middle of it goes on when it is started again: a run has its name only once it is whole.
+They are made one after the other, side by side on this machine, or by the workers of a cluster. A schedule that was
+killed continues when it is started again: a run gets its name only when it is complete.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a flow is the same whatever makes it."""
+"""Properties of flows that do not depend on their generator."""
 
 from __future__ import annotations
 

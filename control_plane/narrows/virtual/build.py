@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Building a kernel for guests: any Linux source and patches of the user's, with a configuration of ours."""
+"""Builds a kernel for guests from any Linux source and the user's patches, with our configuration."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def build(
     say: Callable[[str], None],
     options: Sequence[str] = (),
 ) -> tuple[Kernel, About]:
-    """Build a kernel, see that it works here, and put it into the cache; one of the same name goes.
+    """Build a kernel, check that it works here, and put it into the cache, in place of any with the same name.
 
     Args:
         name: in the cache.

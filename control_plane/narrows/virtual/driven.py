@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of a run as its guest knows it: commands come from the outside, and no time goes by until they do."""
+"""The driver of a run as its guest knows it: commands come from outside, and no time passes until they arrive."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every first process of a guest does: make a bare kernel a machine, talk to the outside, turn the machine off.
+"""Common to all first processes of guests: turn a bare kernel into a machine, talk to the outside, power off.
 
 Little is imported: in a guest every file that is opened costs ten times what it does outside.
 """

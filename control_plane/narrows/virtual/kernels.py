@@ -51,7 +51,7 @@ class About:
         return [f"{name} ({label})" if (label := self.label(name)) else name for name in self.ccas]
 
     def notes(self) -> list[str]:
-        """What sets it apart from a kernel that `narrows kernel build` makes of today's source."""
+        """How it differs from a kernel that `narrows kernel build` makes from today's source."""
         found = []
         if not self.repeatable:
             found.append("its random numbers come from this machine too: runs with one seed differ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What time it is in a guest and which process runs there, read from the kernel's memory without its help.
+"""Reads the time in a guest, and the process that runs there, from the kernel's memory without its help.
 
 A guest whose time stands still cannot be asked. Its kernel is a process of this machine, though, and the program's
 symbols say where it keeps its clock and its current task.

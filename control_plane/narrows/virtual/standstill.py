@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeping a guest's time from going on while it waits for the outside.
+"""Stops a guest's time while it waits for the outside.
 
 A guest in which everything sleeps jumps to its next timer. A process of the lowest class that is never asleep keeps it
 from that, and gives way to every other one at once.
@@ -29,10 +29,10 @@ class Standstill:
         os.close(asleep)
 
     def begin(self) -> None:
-        """No time goes by from now on."""
+        """Let no time pass from now on."""
         self._wanted[0] = 1
         os.write(self._wake, b"\0")
 
     def end(self) -> None:
-        """Time goes on when everything sleeps."""
+        """Let time pass again when everything sleeps."""
         self._wanted[0] = 0
