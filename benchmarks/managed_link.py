@@ -16,7 +16,8 @@ from passage import QUEUE
 LOW_DELAY = (0b01, 0b11)
 # What each kind of Linux holds without a limit of its own (tc): `buffer` of the same link here. RED needs one.
 LIMITS = {
-    "codel": "1000packets", "pie": "1000packets", "red": "8bdp", "fq_codel": "10240packets", "dualpi2": "10000packets",
+    "pfifo": "1000packets", "codel": "1000packets", "pie": "1000packets", "red": "8bdp", "fq_codel": "10240packets",
+    "dualpi2": "10000packets",
 }  # fmt: skip
 
 

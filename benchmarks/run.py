@@ -46,7 +46,6 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "emulators": emulators.run,
     **aqm.BENCHMARKS,
     "l4s": l4s.run,
-    "l4s-all": l4s.run_all,
     "virtual": virtual.run,
     "virtual-accuracy": virtual_accuracy.run,
     "virtual-bmv2": virtual_bmv2.run,

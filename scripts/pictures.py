@@ -64,7 +64,7 @@ def l4s(results: Path) -> Figure:
     spread = json.loads(results.read_text())["benchmarks"]["l4s"]["spread"]
     made = Figure(figsize=(6.4, 2.8), layout="constrained")
     axes = made.add_subplot()
-    names = list(spread)[::-1]
+    names = [name for name in spread if "cubic/prague" in name and "tail-drop" not in name][::-1]
     for offset, quantity, label in ((0.2, "classic_p99_ms", "CUBIC's queue"), (-0.2, "low_p99_ms", "Prague's queue")):
         values = [spread[name][quantity]["median"] for name in names]
         places = [place + offset for place in range(len(names))]
@@ -72,7 +72,8 @@ def l4s(results: Path) -> Figure:
         for place, value in zip(places, values, strict=True):
             axes.annotate(f" {value:.2g} ms", (value, place), va="center", fontsize=7.5)
     axes.set_yticks(
-        range(len(names)), [name.replace("cubic/prague", "RTT").replace("/", " and ", 1) + " ms" for name in names]
+        range(len(names)),
+        [name.replace("dualpi2, cubic/prague", "RTT").replace("/", " and ", 1) + " ms" for name in names],
     )
     axes.set_xlabel("99th percentile of the age of the oldest packet (ms)")
     axes.spines[["top", "right"]].set_visible(False)

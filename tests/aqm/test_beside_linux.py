@@ -68,14 +68,36 @@ def test_goodput_is_that_of_the_published_minute(script: Callable[[str], Any]) -
 
 
 def test_published_pairs_are_experiments(script: Callable[[str], Any]) -> None:
-    """A flow each, with its own RTT and ECN, and a buffer of more than a second, which DualPI2 never lets fill."""
-    for pair in script("l4s").PAIRS:
-        first, second = pair.experiment(1)["flows"]
-        assert (first["cca"], second["cca"]) == pair.ccas
-        plan = make_plan(Experiment.model_validate(pair.experiment(1)))
-        assert [flow.rtt_ns for flow in plan.flows] == [rtt * 1_000_000 for rtt in pair.rtts_ms]
-        assert all(plan.uses_ecn(flow) for flow in plan.flows)
-        assert plan.bottleneck.limit_bytes * 8 / plan.bottleneck.rate_bps > 1
+    """A flow each, with its own RTT and ECN; DualPI2 never fills more than a second, pfifo drops at 1,000 packets."""
+    l4s = script("l4s")
+    for pair in l4s.PAIRS:
+        for queue in l4s.QUEUES:
+            first, second = pair.experiment(queue, 1)["flows"]
+            assert (first["cca"], second["cca"]) == pair.ccas
+            plan = make_plan(Experiment.model_validate(pair.experiment(queue, 1)))
+            assert [flow.rtt_ns for flow in plan.flows] == [rtt * 1_000_000 for rtt in pair.rtts_ms]
+            assert all(plan.uses_ecn(flow) for flow in plan.flows)
+            assert plan.bottleneck.rate_bps == l4s.RATE_BPS
+            limit = plan.bottleneck.limit_bytes
+            assert limit == 1000 * 1514 if queue == l4s.TAIL_DROP else limit * 8 / l4s.RATE_BPS > 1
+            if queue == l4s.TAIL_DROP:
+                assert script("managed").words("pfifo", l4s.RATE_BPS, limit, True) == "bfifo limit 1514000"
+
+
+def test_delay_is_of_the_queues_that_there_are(script: Callable[[str], Any]) -> None:
+    """62,500 B wait 10 ms at 50 Mbit/s; of DualPI2 both ages are read, and only in the minute that counts."""
+    l4s = script("l4s")
+    times = list(range(l4s.SECONDS))
+    inside = [l4s.WINDOW_S[0] <= time <= l4s.WINDOW_S[1] for time in times]
+    readings = pd.DataFrame({
+        "time_s": times, "depth_bytes": [62_500 if one else 10**6 for one in inside],
+        "delay_c_s": [0.02 if one else 1 for one in inside], "delay_l_s": [0.001 if one else 1 for one in inside],
+    })  # fmt: skip
+    sockets = pd.DataFrame({"flow": [0, 0, 1, 1], "time_s": [0, 90, 0, 90], "acked_bytes": [0, 9 * 10**7, 0, 0]})
+    found = l4s._figures(l4s.TAIL_DROP, sockets, readings)
+    assert found == pytest.approx({"first_mbps": 8, "second_mbps": 0, "p99_ms": 10})
+    found = l4s._figures(l4s.DUAL, sockets, readings)
+    assert found == pytest.approx({"first_mbps": 8, "second_mbps": 0, "classic_p99_ms": 20, "low_p99_ms": 1})
 
 
 def test_both_have_the_same_flows_and_limits(script: Callable[[str], Any]) -> None:
