@@ -22,6 +22,8 @@ from narrows.run import side_by_side
 from narrows.run.environment import THIS_MACHINE
 from narrows.run.measurement import Measurement
 from narrows.run.runner import CheckedRun, Outcome
+from narrows.switch import traffic_manager_pb2 as pb
+from narrows.targets.soft.softswitch import Softswitch
 from narrows.targets.soft.target import CARRIED_PACKETS_S, SoftTarget
 from narrows.virtual.environment import Guests
 from rich.console import Console
@@ -142,3 +144,22 @@ def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(running: boo
     asyncio.run(measurement._note_losses())
     assert measurement._status == "failed" and "its receive ring was full" in measurement._reasons[0]
     assert ("--virtual" in measurement._reasons[0]) == named
+
+
+@pytest.mark.parametrize(("late", "found"), [(100, []), (101, ["port 1"])])
+def test_a_switch_that_holds_a_tenth_of_the_packets_up_fails_the_run(late: int, found: list[str]) -> None:
+    """Reports are not meant by that."""
+    ports = [pb.Port(port=port, tx_packets=1000, tx_late=count) for port, count in ((1, late), (2, 0), (3, 1000))]
+
+    async def port_stats() -> pb.PortStatsResponse:
+        return pb.PortStatsResponse(ports=ports)
+
+    async def listed() -> pb.ListResponse:
+        return pb.ListResponse()
+
+    switch: Any = Softswitch("switch")
+    switch.check = lambda: None
+    switch._manager = types.SimpleNamespace(port_stats=port_stats, list=listed)
+    lines = asyncio.run(switch.losses(ports_except=(3,)))
+    assert [line.partition(":")[0] for line in lines] == found
+    assert all(f"{late} of 1000 packets left more than 10 ms after their time" in line for line in lines)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import subprocess
 import textwrap
@@ -76,6 +77,31 @@ def test_forwards_reports_and_counts(network: Network, tmp_path: Path, options: 
             name = "NarrowsIngress.bottleneck.arrival_counter.flows"
             found = [entity async for entity in switch.p4.read([P4CounterEntry(name)])]
             assert sum(entry.packet_count for entry in found if isinstance(entry, P4CounterEntry)) == 50
+
+    asyncio.run(scenario())
+
+
+def test_what_waits_for_the_processor_is_counted_as_late(network: Network, tmp_path: Path) -> None:
+    """More than 10 ms after their time: frames that arrive while the process is stopped."""
+
+    async def late(switch: Switch) -> int:
+        return next(port.tx_late for port in (await switch.tm.port_stats()).ports if port.port == 2)
+
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            send(network, "sender", 20)
+            await asyncio.sleep(0.3)
+            # On a busy machine these may have waited as well.
+            before = await late(switch)
+            switch.process.send_signal(signal.SIGSTOP)
+            send(network, "sender", 30)
+            await asyncio.sleep(0.05)
+            switch.process.send_signal(signal.SIGCONT)
+            await asyncio.sleep(0.3)
+            assert (await queue(switch, 2)).dequeued_packets == 50
+            assert await late(switch) - before == 30
 
     asyncio.run(scenario())
 

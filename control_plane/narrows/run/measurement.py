@@ -353,10 +353,10 @@ class Measurement:
         return LinkCounters(queue.dropped_packets, drops, totals)
 
     async def _note_losses(self) -> None:
-        """A run that lost packets anywhere else than it was to has not measured what it was to."""
+        """A run that lost packets anywhere else than it was to, or held them up, has not measured what it was to."""
         self._losses = await self._target.unexpected_losses(self._plan)
         if self._losses:
-            where = "packets were lost where the experiment loses none: " + "; ".join(self._losses)
+            where = "packets were lost, or late, where the experiment has neither: " + "; ".join(self._losses)
             overload = not (self._plan.in_guest or self._target.switch_is_running)
             self._degrade(
                 "failed", where + ("; fix: --virtual, exact at any rate, or a lower rate" if overload else "")

@@ -41,12 +41,15 @@ pub struct PortCounters {
     pub tx_drops: u64,
     /// Frames refused by the interface.
     pub tx_errors: u64,
-    /// Frames that were handed to the kernel after their time.
+    /// Frames that were handed to the kernel after their time, in real time by more than [`LATE_NS`].
     pub tx_late: u64,
 }
 
 /// Attempts to open an AF_XDP socket again. The old one may be in use for a moment; where it cannot work, trying costs time.
 const AF_XDP_ATTEMPTS: u32 = 8;
+
+/// In real time a frame is late if it leaves more than this after its time: on a machine that keeps up none does.
+pub const LATE_NS: u64 = 10_000_000;
 
 /// A frame that seems to have been sent from further ahead than this was stamped before the wall clock was set back.
 const STAMP_AHEAD_NS: u64 = 10_000_000;
@@ -70,6 +73,8 @@ pub struct Port {
     /// How often to try yet to send by AF_XDP after that has stopped working.
     af_xdp_attempts: u32,
     received: PortCounters,
+    /// Frames that leave at once and were late.
+    late: u64,
 }
 
 /// How frames leave.
@@ -182,6 +187,7 @@ impl Port {
             opening: None,
             af_xdp_attempts,
             received: PortCounters::default(),
+            late: 0,
         };
         let af_xdp = port.wants_af_xdp();
         port.adopt(
@@ -213,11 +219,14 @@ impl Port {
         }
     }
 
-    /// Adds a packet to what is to be sent; it is due at `exit_ns`.
+    /// Adds a packet to what is to be sent; it is due at `exit_ns`, and it is `now_ns`.
     #[inline]
-    pub fn push(&mut self, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool, helper: &Helper) {
+    pub fn push(&mut self, exit_ns: u64, now_ns: u64, packet: Box<Packet>, pool: &mut PacketPool, helper: &Helper) {
         match &mut self.outlet {
-            Outlet::Now(transmitter) => transmitter.push(packet, pool, helper),
+            Outlet::Now(transmitter) => {
+                self.late += u64::from(now_ns > exit_ns + LATE_NS);
+                transmitter.push(packet, pool, helper);
+            }
             Outlet::Timed(launcher) => launcher.push(exit_ns, packet),
             Outlet::Piped(recorder) => {
                 recorder.push(exit_ns, &packet);
@@ -287,7 +296,7 @@ impl Port {
     pub fn counters(&mut self) -> PortCounters {
         self.received.rx_ring_drops += self.ring.socket().take_ring_drops();
         let (sent, tx_late) = match &self.outlet {
-            Outlet::Now(transmitter) => (transmitter.counters(), 0),
+            Outlet::Now(transmitter) => (transmitter.counters(), self.late),
             Outlet::Timed(launcher) => (launcher.counters(), launcher.late()),
             Outlet::Piped(recorder) => (recorder.counters(), 0),
         };

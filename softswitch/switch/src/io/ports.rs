@@ -25,6 +25,8 @@ pub struct Ports {
     background: Background,
     /// When the helper was given work of other ports last.
     by_helper_at: Option<u64>,
+    /// The time, in real time: when the loop looked at the clock last.
+    now_ns: u64,
 }
 
 impl Ports {
@@ -37,7 +39,13 @@ impl Ports {
         }
         let (helper, background) =
             if helped { (Helper::start()?, Background::start()?) } else { (Helper::default(), Background::default()) };
-        Ok(Ports { list, index, helper, background, by_helper_at: None })
+        Ok(Ports { list, index, helper, background, by_helper_at: None, now_ns: 0 })
+    }
+
+    /// From now on what is sent is compared with this time.
+    #[inline]
+    pub fn set_now(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
     }
 
     /// Sends what is urgent and what else there is time for in `idle_ns`; returns whether there was some of the latter.
@@ -100,7 +108,7 @@ impl Output for Ports {
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
         // The switch sends to interface ports only, and each of them is in the list.
         match self.list.get_mut(usize::from(self.index[usize::from(port)])) {
-            Some(port) => port.push(exit_ns, packet, pool, &self.helper),
+            Some(port) => port.push(exit_ns, self.now_ns, packet, pool, &self.helper),
             None => pool.give(packet),
         }
     }
