@@ -9,12 +9,14 @@ scripts/shown.py --check         writes nothing; the exit code is 1 where a tabl
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,16 @@ TRANSCRIPT = "transcript"
 # Lines that a slow or loaded machine adds: how far the guest's clock is.
 PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 
-TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER, INSTRUCTIONS = (
+(
+    TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, LINKS, CLOCKS, BMV2, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER,
+    INSTRUCTIONS,
+) = (
     f"{name}.json"
     for name in (
         "2026-11-21-2cpu-x86_64-timing", "2026-11-23-2cpu-x86_64-virtual-accuracy",
         "2026-11-23-2cpu-x86_64-virtual-ns3", "2026-11-24-2cpu-x86_64-virtual",
-        "2026-11-24-2cpu-x86_64-virtual-growth",
+        "2026-11-24-2cpu-x86_64-virtual-growth", "2026-11-24-2cpu-x86_64-virtual-links",
+        "2026-11-22-2cpu-x86_64-clocks", "2026-11-24-2cpu-x86_64-virtual-bmv2",
         "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
         "2026-11-21-2cpu-x86_64", "2026-11-24-2cpu-x86_64-pipeline", "2026-11-24-2cpu-x86_64-analyzer",
         "2026-11-26-2cpu-x86_64-instructions",
@@ -71,7 +77,6 @@ def measured() -> str:
     slow, fast = "100 Mbit/s, 2 flows, 10 s", "1 Gbit/s, 2 flows, 2 s"
     rows = [
         ("measured side by side", "Narrows", "`tc tbf`", "Mahimahi", "ns-3"),
-        ("---",) * 5,
         ("99 % of departures within, at 100 Mbit/s in real time",
          within(real["100000000"], "Narrows"), f"{within(real['100000000'], TBF_4_MS)} (burst of 4 ms)", "", ""),
         ("99 % of departures within, at 10 Gbit/s in virtual time",
@@ -83,7 +88,7 @@ def measured() -> str:
         ("a second of BBR and CUBIC at 100 Mbit/s takes", wall("Narrows", slow), "", "", wall("ns-3", slow)),
         ("a second of BBR and CUBIC at 1 Gbit/s takes", wall("Narrows", fast), "", "", wall("ns-3", fast)),
     ]  # fmt: skip
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return table(*rows)
 
 
 def costs() -> str:
@@ -161,6 +166,110 @@ def rates() -> str:
     )
 
 
+def table(*rows: tuple[str, ...]) -> str:
+    """A table of Markdown; the first row is its head."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (rows[0], ("---",) * len(rows[0]), *rows[1:]))
+
+
+def digits(value: float, number: int) -> str:
+    """At least so many digits of a number that count, and no exponent."""
+    return "0" if value == 0 else f"{value:,.{max(0, number - 1 - math.floor(math.log10(abs(value))))}f}"
+
+
+def named(file: str) -> str:
+    """A result file as a page of docs/ names it."""
+    return f"[{file.removesuffix('.json')}](../benchmarks/results/{file.replace('.json', '.md')})"
+
+
+def virtual_costs() -> str:
+    """Wall time of a second of virtual time, by load and length of packets."""
+    spread = benchmark(VIRTUAL, "virtual")["spread"]
+    variants = ("", ", 9000 B", ", LRO", ", 9000 B, LRO")
+
+    def cell(case: str) -> str:
+        if case not in spread:
+            return ""
+        middle, least, greatest = (
+            digits(spread[case]["wall_ratio"][end], 2) for end in ("median", "least", "greatest")
+        )
+        return f"{middle} ({least} to {greatest})"
+
+    loads = ("100 Mbit/s, 2 flows", "1 Gbit/s, 2 flows", "10 Gbit/s, 2 flows", "100 Gbit/s, 4 flows")
+    rows = [(load, *(cell(load + variant) for variant in variants)) for load in loads[1:]]
+    shown = table(
+        ("", "1500 B", "9000 B", "1500 B, LRO", "9000 B, LRO"),
+        (loads[0], cell(f"{loads[0]} (the demo)"), "", "", ""),
+        *rows,
+    )
+    fixed = spread["Fixed: boot to first packet, and end"]["wall_ratio"]["median"]
+    return f"{shown}\nThe start and the end of a run take {fixed:.1f} s more. {named(VIRTUAL)}\n"
+
+
+def growth() -> str:
+    """What many flows, long runs and many runs cost."""
+    part = benchmark(GROWTH, "virtual-growth")
+    few, many, most = (median(part, f"{flows} flows, 3 s", "us_a_packet") for flows in (2, 100, 1000))
+    long, short = (
+        f"{median(part, case, 'wall_ratio'):.2f} of their time and {median(part, case, 'memory_mb'):.0f} MB"
+        for case in ("2 flows, 600 s", "2 flows, 60 s")
+    )
+    return (
+        f"Of 100 flows each packet costs {many / few:.1f} times as much as of two, of 1,000 flows {most / few:.1f} "
+        f"times. Ten minutes at 1 Gbit/s take {long}, one minute {short.replace('their', 'its')}; 64 runs of 5 s at "
+        f"100 Mbit/s are over in {median(part, '64', 'wall_s'):.0f} s on two processors. {named(GROWTH)}\n"
+    )
+
+
+def virtual_accuracy() -> str:
+    """How far departures are from a perfect schedule."""
+    part = benchmark(ACCURACY, "virtual-accuracy")
+
+    def cells(spread: Any) -> tuple[str, str]:
+        figures = {name: found["median"] for name, found in spread.items()}
+        times = ", ".join(digits(figures[f"error_{name}_us"], 2) for name in ("p50", "p99", "max"))
+        return times, f"{figures['rate_error_percent']:.2g} %"
+
+    rates = {
+        "10000000": "10 Mbit/s",
+        "1000000000": "1 Gbit/s",
+        "10000000000": "10 Gbit/s",
+        "100000000000": "100 Gbit/s",
+    }
+    rows = [
+        (name, *cells(part[rate]["spread"]["Narrows"]), *cells(part[rate]["spread"][TBF]))
+        for rate, name in rates.items()
+    ]
+    head = ("rate", "Narrows: p50, p99, max, us", "rate error", "tbf: p50, p99, max, us", "rate error")
+    return f"{table(head, *rows)}\n{named(ACCURACY)}\n"
+
+
+def fast_links() -> str:
+    """What fast links carry."""
+    spread = benchmark(LINKS, "virtual-links")["spread"]
+    rows = []
+    for link in sorted(spread, key=lambda name: int(name.partition(" ")[0])):
+        figures = {name: found["median"] for name, found in spread[link].items()}
+        ratio = figures["bbr_over_cubic"]
+        rows.append((
+            link, f"{figures['utilization']:.4f}", f"{figures['queue_over_buffer']:.4f}",
+            f"{figures['rate_error']:.0e}", f"{figures['packets']:,.0f}", f"{figures['reports_lost']:.0f}",
+            f"{100 * ratio / (1 + ratio):.0f} %",
+        ))  # fmt: skip
+    head = (
+        "link", "utilization, last two seconds", "queue / buffer", "rate error while never idle", "packets",
+        "reports lost", "BBR's share",
+    )  # fmt: skip
+    return f"{table(head, *rows)}\n{named(LINKS)}\n"
+
+
+def recorded(file: str) -> str:
+    """The table of a result file that has one."""
+    text = (RESULTS / file.replace(".json", ".md")).read_text()
+    found = re.search(r"^## .*?^(\|.*?)\n\n", text, re.DOTALL | re.MULTILINE)
+    assert found is not None, file
+    return f"{found[1]}\n\n{named(file)}\n"
+
+
 def transcript() -> str:
     """What the terminal says of the demo in virtual time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "narrows" / "kernels"
@@ -181,6 +290,8 @@ def transcript() -> str:
 
 MADE: dict[str, Callable[[], str]] = {
     "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, "rates": rates, TRANSCRIPT: transcript,
+    "virtual-costs": virtual_costs, "growth": growth, "virtual-accuracy": virtual_accuracy, "fast-links": fast_links,
+    "clocks": partial(recorded, CLOCKS), "virtual-switches": partial(recorded, BMV2),
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ runs, and no link of the site is dead."""
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -20,10 +21,11 @@ import pandas as pd
 import pytest
 import synthetic
 import typer
-from documented import COMMANDS, NARROWS, PAGES, QUICK, ROOT, arguments
+from documented import COMMANDS, MENTIONED, NARROWS, PAGES, QUICK, ROOT, arguments
 from narrows.cli import app
 from narrows_analysis import analyze_run, write_report
 from narrows_formats.columns import SOCKETS
+from test_accessibility import READERS, faults
 from typer.testing import CliRunner
 
 
@@ -88,6 +90,50 @@ def test_a_command_of_the_documentation(command: str, project: Path, monkeypatch
         group.make_context(name, rest)
 
 
+def test_commands_named_in_the_text_and_their_options() -> None:
+    """Those with placeholders, too: there is such a command, and it has each option."""
+    wrong = []
+    for mention in MENTIONED:
+        group: Any = typer.main.get_command(app)
+        words = [word.strip("[],;:.") for word in mention.partition("narrows ")[2].split()]
+        while hasattr(group, "commands") and words and words[0] in group.commands:
+            group = group.commands[words.pop(0)]
+        known = {option for parameter in group.params for option in [*parameter.opts, *parameter.secondary_opts]}
+        known |= {"--help", "-h"}
+        options = [word.partition("=")[0] for word in itertools.takewhile("--".__ne__, words) if word.startswith("-")]
+        wrong += [f"{mention}: {option}" for option in options if option not in known]
+        if hasattr(group, "commands") and not options and words[:1] not in (["ALL"], ["COMMAND"]):
+            wrong.append(mention)
+    assert len(MENTIONED) > 50 and wrong == []
+
+
+def blocks_of_python(page: str) -> list[str]:
+    """They share their names."""
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/notebook.md", "docs/cookbook.md", "docs/metrics.md"])
+def test_python_in_the_documentation_runs(page: str, project: Path) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks_of_python(page):
+        exec(compile(block, page, "exec"), names)
+    assert names["run"].path == Path("results/demo")
+
+
+@pytest.mark.long
+@pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
+def test_python_that_drives_runs(project: Path) -> None:
+    """Up to the step interface, of which the notebook has what is left out there."""
+    names: dict[str, Any] = {}
+    *blocks, step_interface = blocks_of_python("docs/python-api.md")
+    assert "class RateControl" in step_interface
+    for block in blocks:
+        exec(compile(block.replace('"10s"', '"4s"'), "docs/python-api.md", "exec"), names)
+    assert sorted(flow["name"] for flow in names["bed"].result.summary["flows"]) == [
+        "cubic-1", "late-1", "late-2", "late-3",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
 def test_a_target_of_make(command: str) -> None:
     words = [word for word in shlex.split(command) if word != "sudo"]
@@ -120,13 +166,30 @@ def test_pages_made_from_the_program_are_up_to_date() -> None:
     assert check.returncode == 0, check.stdout
 
 
-@pytest.mark.long
-def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as a site; a dead link is an error."""
+    place = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(place)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=300)
     assert built.returncode == 0, built.stdout + built.stderr
-    assert (tmp_path / "tutorials" / "shallow-buffers" / "index.html").exists()
+    return place
+
+
+@pytest.mark.long
+def test_the_site_has_no_dead_link(site: Path) -> None:
+    assert (site / "tutorials" / "shallow-buffers" / "index.html").exists()
+
+
+@pytest.mark.long
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("page", ["api", "virtual-time"])
+def test_a_page_of_the_site_has_no_fault(browser: Any, site: Path, page: str, reader: str) -> None:
+    """Of code and signatures, of tables wider than a phone, whose corner may be empty."""
+    found = faults(browser, (site / page / "index.html").as_uri(), reader)
+    assert [fault for fault in found if not fault.startswith("minor: empty-table-header")] == []
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
