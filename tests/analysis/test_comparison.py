@@ -271,6 +271,21 @@ def test_many_repetitions_make_a_difference_clear(run_directory: Path, tmp_path:
     assert r"Link used (\%)" in (tmp_path / "out" / "comparison.tex").read_text()
 
 
+def test_only_clear_differences_have_filled_dots(tmp_path: Path) -> None:
+    """Of two buffers, one of which makes a difference, in one plot."""
+    rng = np.random.default_rng(3)
+    for name, more in (("before", 0.0), ("after", 0.1)):
+        noise = 0.01 * rng.standard_normal((2, 8))
+        write_sweep(tmp_path / name, {"1bdp": runs(*(0.6 + more + noise[0])), "2bdp": runs(*(0.8 + noise[1]))})
+    before, after = (read_side(tmp_path / name) for name in ("before", "after"))
+    differences = compare(before, after)
+    (page,) = write_comparison(before, after, differences, tmp_path / "out", ())
+    plotted = {one.place.quantity for one in differences if one.clear}
+    for clear, dot in ((True, '<u class="clear"'), (False, '<u class=""')):
+        expected = sum(one.place.quantity in plotted and bool(one.clear) == clear for one in differences)
+        assert page.read_text().count(dot) == expected > 0
+
+
 def test_an_unknown_format_is_refused_with_the_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert parse_formats("csv, svg,csv") == ("csv", "svg")
