@@ -146,10 +146,12 @@ def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(running: boo
     assert ("--virtual" in measurement._reasons[0]) == named
 
 
-@pytest.mark.parametrize(("late", "found"), [(100, []), (101, ["port 1"])])
-def test_a_switch_that_holds_a_tenth_of_the_packets_up_fails_the_run(late: int, found: list[str]) -> None:
-    """Reports are not meant by that."""
-    ports = [pb.Port(port=port, tx_packets=1000, tx_late=count) for port, count in ((1, late), (2, 0), (3, 1000))]
+@pytest.mark.parametrize(
+    ("late", "sent", "found"), [(200, 2000, []), (201, 2000, ["port 1"]), (100, 100, []), (101, 101, ["port 1"])]
+)
+def test_a_switch_that_holds_a_tenth_of_the_packets_up_fails_the_run(late: int, sent: int, found: list[str]) -> None:
+    """Reports are not meant by that, nor is one pause."""
+    ports = [pb.Port(port=port, tx_packets=sent, tx_late=count) for port, count in ((1, late), (2, 0), (3, 1000))]
 
     async def port_stats() -> pb.PortStatsResponse:
         return pb.PortStatsResponse(ports=ports)
@@ -162,4 +164,4 @@ def test_a_switch_that_holds_a_tenth_of_the_packets_up_fails_the_run(late: int, 
     switch._manager = types.SimpleNamespace(port_stats=port_stats, list=listed)
     lines = asyncio.run(switch.losses(ports_except=(3,)))
     assert [line.partition(":")[0] for line in lines] == found
-    assert all(f"{late} of 1000 packets left more than 10 ms after their time" in line for line in lines)
+    assert all(f"{late} of {sent} packets left more than 10 ms after their time" in line for line in lines)
