@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,7 +42,10 @@ LINKS = "links."
 
 @dataclass(frozen=True)
 class Quantity:
-    """A column of the sweep's table that can be mapped; `per_group` if each flow group has its own value."""
+    """A column of the sweep's table that can be mapped; `per_group` if each flow group has its own value.
+
+    None is below 0; ``greatest`` is what it can be at most, in SI units.
+    """
 
     column: str
     title: str
@@ -49,6 +53,7 @@ class Quantity:
     scale: float
     per_group: bool = False
     caption: str = ""
+    greatest: float = math.inf
 
     def text(self, value: float) -> str:
         """`value` as a cell of a heat map shows it."""
@@ -56,10 +61,10 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity("share", "Share of goodput", "%", 0.01, per_group=True),
-    Quantity("jain_index", "Jain's index", "", 1.0, caption="1 is equal."),
-    Quantity("utilization", "Link used", "%", 0.01),
-    Quantity("bottleneck_loss_ratio", "Packets dropped", "%", 0.01),
+    Quantity("share", "Share of goodput", "%", 0.01, per_group=True, greatest=1),
+    Quantity("jain_index", "Jain's index", "", 1.0, caption="1 is equal.", greatest=1),
+    Quantity("utilization", "Link used", "%", 0.01, greatest=1),
+    Quantity("bottleneck_loss_ratio", "Packets dropped", "%", 0.01, greatest=1),
     Quantity("queue_delay_mean_s", "Mean queue delay", "ms", 1e-3),
     Quantity("queue_delay_p99_s", "Queue delay, 99th percentile", "ms", 1e-3),
     Quantity("goodput_bps", "Goodput", "Mbit/s", 1e6, per_group=True),
@@ -146,8 +151,8 @@ def pivot(sweep: Sweep, column: str, rows: str, columns: str | None, fixed: dict
     return table.reindex(index=sweep.fields[rows], columns=wanted).astype(float)
 
 
-def estimate_at(sweep: Sweep, column: str, fixed: dict[str, str]) -> Estimate | None:
-    """Mean of `column` over the repetitions that `fixed` picks, with its 95 % confidence interval.
+def estimate_at(sweep: Sweep, quantity: Quantity, fixed: dict[str, str]) -> Estimate | None:
+    """Mean of `quantity` over the repetitions that `fixed` picks, with its 95 % confidence interval.
 
     Repetitions that do not have it are counted as missing; None if none has it.
     """
@@ -155,10 +160,11 @@ def estimate_at(sweep: Sweep, column: str, fixed: dict[str, str]) -> Estimate | 
     for name, value in fixed.items():
         frame = frame[frame[name] == value]
     # A run's own quantities stand in the row of each of its groups.
-    values = frame.drop_duplicates(["directory", "group"] if "group" in fixed else ["directory"])[column]
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64)
+    values = frame.drop_duplicates(["directory", "group"] if "group" in fixed else ["directory"])
+    numbers = pd.to_numeric(values[quantity.column], errors="coerce").to_numpy(dtype=np.float64)
     known = numbers[np.isfinite(numbers)]
-    return estimate(known.tolist(), missing=len(numbers) - len(known))
+    found = estimate(known.tolist(), missing=len(numbers) - len(known))
+    return None if found is None else replace(found, possible=(0.0, quantity.greatest))
 
 
 def intervals(sweep: Sweep) -> pd.DataFrame:
@@ -173,7 +179,7 @@ def intervals(sweep: Sweep) -> pd.DataFrame:
         setting = dict(zip(sweep.fields, values, strict=True))
         for quantity in quantities(sweep.frame):
             for group in groups if quantity.per_group else [""]:
-                found = estimate_at(sweep, quantity.column, setting | ({"group": group} if group else {}))
+                found = estimate_at(sweep, quantity, setting | ({"group": group} if group else {}))
                 if found is not None:
                     low, high = found.interval or (np.nan, np.nan)
                     measured = {"mean": found.mean, "low": low, "high": high}
@@ -276,12 +282,12 @@ def _page_map(
 
 
 def _mean_text(sweep: Sweep, quantity: Quantity, picked: dict[str, str]) -> str:
-    """A mean, half the width of its interval, and how many repetitions do not have the quantity."""
-    found = estimate_at(sweep, quantity.column, picked)
+    """A mean, its interval, and how many repetitions do not have the quantity."""
+    found = estimate_at(sweep, quantity, picked)
     if found is None:
         return units.MISSING
-    mean, half = found.mean / quantity.scale, found.half_width
-    text = quantity.text(found.mean) if half is None else units.with_half_width(mean, half / quantity.scale)
+    ends = None if found.interval is None else [end / quantity.scale for end in found.interval]
+    text = quantity.text(found.mean) if ends is None else units.with_interval(found.mean / quantity.scale, *ends)
     return text + (f" ({found.missing} without)" if found.missing else "")
 
 
@@ -360,7 +366,7 @@ def line_charts_of(sweep: Sweep) -> list[list[Chart]]:
     for place, quantity in enumerate(quantities(sweep.frame)):
         titles = (quantity.title, quantity.unit, quantity.caption)
         own = groups if quantity.per_group and len(groups) > 1 else []
-        estimates = partial(estimate_at, sweep, quantity.column)
+        estimates = partial(estimate_at, sweep, quantity)
         charts += line_charts(f"line-{place}", titles, quantity.scale, sweep.fields, own, estimates)
     return [charts[place : place + 2] for place in range(0, len(charts), 2)]
 

@@ -319,6 +319,17 @@ def test_the_command_gives_differences_as_json(tmp_path: Path) -> None:
     assert (found["first"]["n"], found["first"]["missing"]) == (3, 0)
 
 
+def test_no_interval_of_a_sweep_holds_what_cannot_be(tmp_path: Path) -> None:
+    """Of 90 and 99 % a t interval is 94.5 +- 57.2 %."""
+    directory = write_sweep(tmp_path / "one", {"1bdp": runs(0.90, 0.99)})
+    table = intervals(load_sweep(directory)).set_index("quantity")
+    expected = stats.ttest_1samp([0.90, 0.99], 0).confidence_interval()
+    assert expected.high > 1
+    ends = (table.loc["utilization", "low"], table.loc["utilization", "high"])
+    assert ends == pytest.approx((expected.low, 1))
+    assert ">94.5 (37 to 100)<" in write_sweep_report(directory).read_text()
+
+
 def test_means_over_the_repetitions_of_a_sweep(tmp_path: Path) -> None:
     directory = write_sweep(tmp_path / "one", {"1bdp": [*runs(0.80, 0.82), *runs(0.84, jain=None)], "2bdp": runs(0.9)})
     table = intervals(load_sweep(directory))

@@ -29,12 +29,14 @@ class Sample(NamedTuple):
 class Estimate:
     """A mean, or a sum of means, and the samples that it is made of.
 
-    ``missing`` is the number of repetitions that do not have the measured quantity.
+    ``missing`` is the number of repetitions that do not have the measured quantity, ``possible`` the least and the
+    greatest value that it can have.
     """
 
     mean: float
     samples: tuple[Sample, ...]
     missing: int = 0
+    possible: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def count(self) -> int:
@@ -43,7 +45,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        """Half the width of the 95 % confidence interval; None if a sample has one value only."""
+        """Half the width of the 95 % confidence interval by Student's t; None if a sample has one value only."""
         if self.count < 2:
             return None
         from scipy.special import stdtrit  # Slow to import, and only intervals need it.
@@ -54,9 +56,10 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Ends of the 95 % confidence interval."""
+        """Ends of the 95 % confidence interval, none of them where the quantity cannot be."""
         half = self.half_width
-        return None if half is None else (self.mean - half, self.mean + half)
+        least, greatest = self.possible
+        return None if half is None else (max(least, self.mean - half), min(greatest, self.mean + half))
 
     @property
     def p_value(self) -> float | None:

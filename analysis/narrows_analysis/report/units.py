@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 THIN_SPACE = "\u2009"
 MISSING = "\u2013"
 
@@ -35,6 +37,13 @@ def with_half_width(value: float, half: float) -> str:
     if not float(shown.replace(",", "")):
         shown = significant(half, 2)
     return f"{value:z,.{decimals}f} \N{PLUS-MINUS SIGN}{shown}".replace(",", THIN_SPACE)
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """A mean and its interval: by half its width, or by its ends where one of them is as far as the quantity goes."""
+    if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
+        return with_half_width(value, (high - low) / 2)
+    return f"{significant(value, 3)} ({significant(low, 2)} to {significant(high, 2)})"
 
 
 def _exponent(value: float) -> int:

@@ -64,10 +64,10 @@ def closing_table(directory: Path) -> Table | None:
 
 
 def _cell(rows: pd.DataFrame, scale: float) -> str:
-    from narrows_analysis.report.units import with_half_width
+    from narrows_analysis.report.units import with_interval
 
     if rows.empty:
         return NOT_KNOWN
     row = rows.iloc[0]
-    half = (row["high"] - row["low"]) / 2
-    return f"{row['mean'] / scale:.4g}" if half != half else with_half_width(row["mean"] / scale, half / scale)
+    mean, low, high = (row[name] / scale for name in ("mean", "low", "high"))
+    return f"{mean:.4g}" if low != low else with_interval(mean, low, high)
