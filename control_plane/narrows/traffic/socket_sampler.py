@@ -131,9 +131,11 @@ def sample(
     due = time.monotonic()
     while True:
         for diag, output, wanted in hosts:
-            now = time.monotonic()
+            before = time.monotonic()
             found = [reading for dump in wanted for reading in readings(diag, *dump)]
-            lines = [f"{now:.6f} {' '.join(map(str, reading))}\n" for reading in found]
+            # On a busy machine the kernel may have answered long after it was asked.
+            middle = (before + time.monotonic()) / 2
+            lines = [f"{middle:.6f} {' '.join(map(str, reading))}\n" for reading in found]
             output.write("".join(lines))
             output.flush()
         due = max(due + interval_s, time.monotonic())
