@@ -133,37 +133,34 @@ def tasks() -> str:
 def rates() -> str:
     """Packets and reports a second, each as it was measured last."""
 
-    def shown(file: str, name: str, who: str, figure: str, scale: float) -> str:
+    def shown(file: str, name: str, who: str, figure: str, scale: float) -> tuple[str, str]:
         found = benchmark(file, name)["spread"][who][figure]
-        middle, low, high = (f"{found[end] / scale:#.3g}" for end in ("median", "least", "greatest"))
-        return f"{middle} ({low} to {high}) | {file.removesuffix('.json')}"
+        return spread(found, lambda value: f"{value / scale:#.3g}"), file.removesuffix(".json")
 
-    def replay(what: str) -> str:
+    def replay(what: str) -> tuple[str, str]:
         return shown(PIPELINE, "pipeline", what, "packets_per_s", 1e6)
 
-    def reader(what: str) -> str:
+    def reader(what: str) -> tuple[str, str]:
         return shown(ANALYZER, "analyzer", what, "reports_per_s", 1e6)
 
-    def forwarder(what: str) -> str:
+    def forwarder(what: str) -> tuple[str, str]:
         return shown(FORWARDING, "forwarding", what, "goodput_bps", 1e9)
 
     instructions = benchmark(INSTRUCTIONS, "instructions")["instructions_per_packet"]["1, 1,000, 1514 B"]
     rows = [
-        ("million packets/s of one processor, with queues, clock and a report on each", replay("1, 1,000, 1514 B")),
-        ("the same with 64 bottlenecks", replay("64, 1,000, 1514 B")),
-        ("the same with 60,000 flows", replay("1, 60,000, 1514 B")),
-        ("instructions of a packet", f"{instructions:,.0f} | {INSTRUCTIONS.removesuffix('.json')}"),
-        ("million reports/s decoded, one thread", reader("narrows-collector, decode")),
+        ("million packets/s of one processor, with queues, clock and a report on each", *replay("1, 1,000, 1514 B")),
+        ("the same with 64 bottlenecks", *replay("64, 1,000, 1514 B")),
+        ("the same with 60,000 flows", *replay("1, 60,000, 1514 B")),
+        ("instructions of a packet", f"{instructions:,.0f}", INSTRUCTIONS.removesuffix(".json")),
+        ("million reports/s decoded, one thread", *reader("narrows-collector, decode")),
         ("million reports/s from a capture to all series and summary.json",
-         reader("Narrows, to all series and summary.json")),
-        ("Gbit/s of one TCP flow through the softswitch, a report on every packet", forwarder("Narrows")),
-        ("through the kernel's bridge", forwarder("kernel bridge")),
-        ("through a forwarder in C that runs no program", forwarder("naive C forwarder")),
-        ("through BMv2 with the same program", forwarder("BMv2")),
+         *reader("Narrows, to all series and summary.json")),
+        ("Gbit/s of one TCP flow through the softswitch, a report on every packet", *forwarder("Narrows")),
+        ("through the kernel's bridge", *forwarder("kernel bridge")),
+        ("through a forwarder in C that runs no program", *forwarder("naive C forwarder")),
+        ("through BMv2 with the same program", *forwarder("BMv2")),
     ]  # fmt: skip
-    return "| | median (least to greatest) | results |\n| --- | --- | --- |\n" + "".join(
-        f"| {what} | {figure} |\n" for what, figure in rows
-    )
+    return table(("", "median (least to greatest)", "results"), *rows)
 
 
 def table(*rows: tuple[str, ...]) -> str:
@@ -176,6 +173,12 @@ def digits(value: float, number: int) -> str:
     return "0" if value == 0 else f"{value:,.{max(0, number - 1 - math.floor(math.log10(abs(value))))}f}"
 
 
+def spread(found: Any, show: Callable[[float], str]) -> str:
+    """What was measured several times: the median, and the least and the greatest."""
+    middle, least, greatest = (show(found[end]) for end in ("median", "least", "greatest"))
+    return f"{middle} ({least} to {greatest})"
+
+
 def named(file: str) -> str:
     """A result file as a page of docs/ names it."""
     return f"[{file.removesuffix('.json')}](../benchmarks/results/{file.replace('.json', '.md')})"
@@ -183,16 +186,11 @@ def named(file: str) -> str:
 
 def virtual_costs() -> str:
     """Wall time of a second of virtual time, by load and length of packets."""
-    spread = benchmark(VIRTUAL, "virtual")["spread"]
+    found = benchmark(VIRTUAL, "virtual")["spread"]
     variants = ("", ", 9000 B", ", LRO", ", 9000 B, LRO")
 
     def cell(case: str) -> str:
-        if case not in spread:
-            return ""
-        middle, least, greatest = (
-            digits(spread[case]["wall_ratio"][end], 2) for end in ("median", "least", "greatest")
-        )
-        return f"{middle} ({least} to {greatest})"
+        return spread(found[case]["wall_ratio"], partial(digits, number=2)) if case in found else ""
 
     loads = ("100 Mbit/s, 2 flows", "1 Gbit/s, 2 flows", "10 Gbit/s, 2 flows", "100 Gbit/s, 4 flows")
     rows = [(load, *(cell(load + variant) for variant in variants)) for load in loads[1:]]
@@ -201,7 +199,7 @@ def virtual_costs() -> str:
         (loads[0], cell(f"{loads[0]} (the demo)"), "", "", ""),
         *rows,
     )
-    fixed = spread["Fixed: boot to first packet, and end"]["wall_ratio"]["median"]
+    fixed = found["Fixed: boot to first packet, and end"]["wall_ratio"]["median"]
     return f"{shown}\nThe start and the end of a run take {fixed:.1f} s more. {named(VIRTUAL)}\n"
 
 
@@ -224,8 +222,8 @@ def virtual_accuracy() -> str:
     """How far departures are from a perfect schedule."""
     part = benchmark(ACCURACY, "virtual-accuracy")
 
-    def cells(spread: Any) -> tuple[str, str]:
-        figures = {name: found["median"] for name, found in spread.items()}
+    def cells(found: Any) -> tuple[str, str]:
+        figures = {name: one["median"] for name, one in found.items()}
         times = ", ".join(digits(figures[f"error_{name}_us"], 2) for name in ("p50", "p99", "max"))
         return times, f"{figures['rate_error_percent']:.2g} %"
 
@@ -245,10 +243,10 @@ def virtual_accuracy() -> str:
 
 def fast_links() -> str:
     """What fast links carry."""
-    spread = benchmark(LINKS, "virtual-links")["spread"]
+    links = benchmark(LINKS, "virtual-links")["spread"]
     rows = []
-    for link in sorted(spread, key=lambda name: int(name.partition(" ")[0])):
-        figures = {name: found["median"] for name, found in spread[link].items()}
+    for link in sorted(links, key=lambda name: int(name.partition(" ")[0])):
+        figures = {name: found["median"] for name, found in links[link].items()}
         ratio = figures["bbr_over_cubic"]
         rows.append((
             link, f"{figures['utilization']:.4f}", f"{figures['queue_over_buffer']:.4f}",

@@ -150,7 +150,7 @@ def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(running: boo
     ("late", "sent", "found"), [(200, 2000, []), (201, 2000, ["port 1"]), (100, 100, []), (101, 101, ["port 1"])]
 )
 def test_a_switch_that_holds_a_tenth_of_the_packets_up_fails_the_run(late: int, sent: int, found: list[str]) -> None:
-    """Reports are not meant by that, nor is one pause."""
+    """Late reports do not count, nor does a single pause."""
     ports = [pb.Port(port=port, tx_packets=sent, tx_late=count) for port, count in ((1, late), (2, 0), (3, 1000))]
 
     async def port_stats() -> pb.PortStatsResponse:

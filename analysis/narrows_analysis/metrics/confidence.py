@@ -56,7 +56,7 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Ends of the 95 % confidence interval, none of them where the quantity cannot be."""
+        """Ends of the 95 % confidence interval, within what is possible."""
         half = self.half_width
         least, greatest = self.possible
         return None if half is None else (max(least, self.mean - half), min(greatest, self.mean + half))

@@ -40,7 +40,7 @@ def with_half_width(value: float, half: float) -> str:
 
 
 def with_interval(value: float, low: float, high: float) -> str:
-    """A mean and its interval: by half its width, or by its ends where one of them is as far as the quantity goes."""
+    """A mean and its interval: half its width, or both ends of one that a limit of the quantity cuts short."""
     if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
         return with_half_width(value, (high - low) / 2)
     return f"{significant(value, 3)} ({significant(low, 2)} to {significant(high, 2)})"

@@ -353,7 +353,7 @@ class Measurement:
         return LinkCounters(queue.dropped_packets, drops, totals)
 
     async def _note_losses(self) -> None:
-        """A run that lost packets anywhere else than it was to, or held them up, has not measured what it was to."""
+        """Fail a run that lost packets, or sent them late, where its experiment does not."""
         self._losses = await self._target.unexpected_losses(self._plan)
         if self._losses:
             where = "packets were lost, or late, where the experiment has neither: " + "; ".join(self._losses)

@@ -21,6 +21,7 @@ from narrows.targets.soft.virtual_time import VirtualTimeSettings
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
 if TYPE_CHECKING:
+    from narrows.switch import traffic_manager_pb2 as pb
     from narrows.switch.p4runtime import P4RuntimeSession
     from narrows.switch.traffic_manager import TrafficManagerClient
 
@@ -53,6 +54,20 @@ def missing_parts() -> list[str]:
         if not path.exists()
     ]
     return lacks
+
+
+def _counters(port: pb.Port) -> PortStats:
+    return PortStats(
+        port=port.port,
+        rx_packets=port.rx_packets,
+        rx_bytes=port.rx_bytes,
+        tx_packets=port.tx_packets,
+        tx_bytes=port.tx_bytes,
+        rx_ring_drops=port.rx_ring_drops,
+        rx_errors=port.rx_errors,
+        tx_drops=port.tx_drops + port.tx_errors,
+        link_up=port.link_up,
+    )
 
 
 class Softswitch:
@@ -178,20 +193,7 @@ class Softswitch:
 
     async def ports(self) -> list[PortStats]:
         """Interface counters of all ports."""
-        return [
-            PortStats(
-                port=port.port,
-                rx_packets=port.rx_packets,
-                rx_bytes=port.rx_bytes,
-                tx_packets=port.tx_packets,
-                tx_bytes=port.tx_bytes,
-                rx_ring_drops=port.rx_ring_drops,
-                rx_errors=port.rx_errors,
-                tx_drops=port.tx_drops + port.tx_errors,
-                link_up=port.link_up,
-            )
-            for port in (await self.manager.port_stats()).ports
-        ]
+        return [_counters(port) for port in (await self.manager.port_stats()).ports]
 
     async def losses(self, queues_except: Collection[int] = (), ports_except: Collection[int] = ()) -> list[str]:
         """Packets it lost, one line a place.
@@ -209,13 +211,12 @@ class Softswitch:
         pool = sum(queue.pool_dropped_packets for queue in answer.queues)
         if pool:
             found.append(f"{pool} packets dropped because the switch's pool of {answer.pool_limit_packets} was full")
-        looped = (await self.manager.port_stats()).discards.loopback
-        if looped:
+        stats = await self.manager.port_stats()
+        if looped := stats.discards.loopback:
             found.append(f"{looped} packets dropped because a loopback port had no room for them")
-        found += await self._late(ports_except)
-        for port in await self.ports():
-            if port.port in ports_except:
-                continue
+        ports = [port for port in stats.ports if port.port not in ports_except]
+        found += self._late(ports)
+        for port in map(_counters, ports):
             for count, what in (
                 (port.rx_ring_drops, "not received by the switch: its receive ring was full"),
                 (port.rx_errors, "not received by the switch: longer than it accepts"),
@@ -225,9 +226,8 @@ class Softswitch:
                     found.append(f"port {port.port}: {count} packets {what}")
         return found
 
-    async def _late(self, ports_except: Collection[int]) -> list[str]:
+    def _late(self, ports: Sequence[pb.Port]) -> list[str]:
         """Packets that left after their time: in virtual time any, in real time too many that were very late."""
-        ports = [port for port in (await self.manager.port_stats()).ports if port.port not in ports_except]
         if self._virtual_time is None:
             return [
                 f"port {port.port}: {port.tx_late} of {port.tx_packets} packets left more than 10 ms after their time"

@@ -14,8 +14,8 @@ use super::port::Port;
 use super::timer::Timer;
 use super::wait::Waiter;
 
-/// A longer window ends early for a command: some requests are hundreds of commands one after the other, whose sender does not wait
-/// for as many windows. A sleep that nothing ends costs fewer system calls.
+/// A longer window ends early for a command: a request may be hundreds of commands in turn, and its deadline is shorter than as many
+/// windows. In a shorter one the thread sleeps without listening, which takes fewer system calls.
 const LONG_WINDOW_NS: u64 = 10_000_000;
 /// How often interfaces are looked after.
 const MAINTENANCE_NS: u64 = 1_000_000_000;
