@@ -25,7 +25,8 @@ from narrows_analysis.sweep import line_charts_of, load_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
-L4S = ROOT / "benchmarks" / "results" / "2026-11-25-2cpu-x86_64-l4s.json"
+# The newest: names begin with the date.
+L4S = max((ROOT / "benchmarks" / "results").glob("*-l4s.json"))
 # The same picture is the same file; letters are letters, which takes a third.
 matplotlib.rcParams |= {"svg.hashsalt": "narrows", "svg.fonttype": "none"}
 

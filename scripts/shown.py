@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SHOWN = re.compile(r"(<!-- shown: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SHOWN = re.compile(r"(<!-- shown: (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TRANSCRIPT = "transcript"
 # Lines that a slow or loaded machine adds: how far the guest's clock is.
 PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
@@ -49,6 +49,13 @@ TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahima
 def benchmark(file: str, name: str) -> Any:
     """A benchmark's part of a result file."""
     return json.loads((RESULTS / file).read_text())["benchmarks"][name]
+
+
+def newest(name: str) -> str:
+    """The last result file of those that have this benchmark."""
+    found = [json.loads(path.read_text()) | {"path": path} for path in RESULTS.glob(f"*-{name}*.json")]
+    found = [one for one in found if "spread" in one["benchmarks"].get(name, {})]
+    return str(max(found, key=lambda one: one["host"]["date"])["path"].name)
 
 
 def median(part: Any, who: str, figure: str) -> float:
@@ -176,12 +183,12 @@ def digits(value: float, number: int) -> str:
 def spread(found: Any, show: Callable[[float], str]) -> str:
     """What was measured several times: the median, and the least and the greatest."""
     middle, least, greatest = (show(found[end]) for end in ("median", "least", "greatest"))
-    return f"{middle} ({least} to {greatest})"
+    return middle if least == middle == greatest else f"{middle} ({least} to {greatest})"
 
 
-def named(file: str) -> str:
-    """A result file as a page of docs/ names it."""
-    return f"[{file.removesuffix('.json')}](../benchmarks/results/{file.replace('.json', '.md')})"
+def named(file: str, top: str = "..") -> str:
+    """A result file as a page names it that is in docs/, or as far from the top of the repository as it says."""
+    return f"[{file.removesuffix('.json')}]({top}/benchmarks/results/{file.replace('.json', '.md')})"
 
 
 def virtual_costs() -> str:
@@ -260,12 +267,76 @@ def fast_links() -> str:
     return f"{table(head, *rows)}\n{named(LINKS)}\n"
 
 
-def recorded(file: str) -> str:
+def source(file: str, name: str, top: str = "..") -> str:
+    """Below a table of a benchmark's spreads: how it was measured."""
+    part = benchmark(file, name)
+    runs = len(next(iter(part["runs"].values())))
+    return f"Median (least to greatest), n = {runs}, {named(file, top)}. {part['conditions']}\n"
+
+
+def managed_cost() -> str:
+    """What queue management adds to the instructions of a packet."""
+    found = benchmark(INSTRUCTIONS, "instructions")["instructions_per_packet"]
+    without = found["1, 1,000, 1514 B"]
+    kinds = {name: count for name, count in found.items() if " " not in name}
+    least, most = (100 * (pick(kinds.values()) / without - 1) for pick in (min, max))
+    counts = ", ".join(f"{count:,.0f} with `{kind}`" for kind, count in kinds.items())
+    return (
+        f"With queue management the switch executes {least:.0f} to {most:.0f} % more instructions for a packet that "
+        f"does not wait, its report included: {without:,.0f} without, {counts}. {named(INSTRUCTIONS)}\n"
+    )
+
+
+def beside_linux() -> str:
+    """Queue management of Linux and of Narrows; bold where their ranges are apart."""
+    file = newest("aqm")
+    part = benchmark(file, "aqm")
+    shows: dict[str, Callable[[float], str]] = {
+        "delay_median_ms": partial(digits, number=3),
+        "delay_p99_ms": partial(digits, number=3),
+        "utilization": lambda value: f"{100 * value:.1f}",
+        "drops": "{:,.0f}".format,
+    }
+
+    def ends(name: str, figure: str) -> tuple[float, float]:
+        """As they are shown: what is equal there is not apart."""
+        found = part["spread"][name][figure]
+        least, greatest = (float(shows[figure](found[end]).replace(",", "")) for end in ("least", "greatest"))
+        return least, greatest
+
+    def cell(name: str, figure: str) -> str:
+        (least, greatest), (least_of_linux, greatest_of_linux) = (
+            ends(re.sub("^[^,]*", who, name), figure) for who in ("Narrows", "Linux")
+        )
+        text = spread(part["spread"][name][figure], shows[figure])
+        apart = least > greatest_of_linux or greatest < least_of_linux
+        return f"**{text}**" if apart and name.startswith("Narrows") else text
+
+    rows = []
+    for name in part["spread"]:
+        who, kind, load = name.split(", ", 2)
+        rows.append((load.replace("Mbit", " Mbit"), kind, who, *(cell(name, figure) for figure in shows)))
+    head = ("link, flows", "kind", "of", "delay, median, ms", "p99, ms", "utilization, %", "drops")
+    return f"{table(head, *rows)}\n{source(file, 'aqm')}"
+
+
+def l4s() -> str:
+    """Pairs of flows through queues of Linux and of Narrows, beside what was published of them."""
+    file = newest("l4s")
+    return f"{table_of(file)}\n\n{source(file, 'l4s', '../..')}"
+
+
+def table_of(file: str) -> str:
     """The table of a result file that has one."""
     text = (RESULTS / file.replace(".json", ".md")).read_text()
     found = re.search(r"^## .*?^(\|.*?)\n\n", text, re.DOTALL | re.MULTILINE)
     assert found is not None, file
-    return f"{found[1]}\n\n{named(file)}\n"
+    return found[1]
+
+
+def recorded(file: str) -> str:
+    """The table of a result file, and its name."""
+    return f"{table_of(file)}\n\n{named(file)}\n"
 
 
 def transcript() -> str:
@@ -289,7 +360,8 @@ def transcript() -> str:
 MADE: dict[str, Callable[[], str]] = {
     "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, "rates": rates, TRANSCRIPT: transcript,
     "virtual-costs": virtual_costs, "growth": growth, "virtual-accuracy": virtual_accuracy, "fast-links": fast_links,
-    "clocks": partial(recorded, CLOCKS), "virtual-switches": partial(recorded, BMV2),
+    "clocks": partial(recorded, CLOCKS), "virtual-switches": partial(recorded, BMV2), "beside-linux": beside_linux,
+    "l4s": l4s, "managed-cost": managed_cost,
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -57,6 +58,22 @@ def test_what_twenty_seconds_and_a_packet_take_is_what_was_measured(shown: Modul
     packets = shown.median(shown.benchmark(shown.PIPELINE, "pipeline"), case, "packets_per_s")
     assert (
         f"{round(instructions, -2):,.0f} instructions; {packets / 1e6:.1f} million packets a second in replay" in page
+    )
+
+
+def test_the_newest_result_is_shown_that_was_measured(
+    shown: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = {"conditions": "As it was.", "runs": {"Linux": [{}] * 5}, "spread": {"Linux": {}}}
+    files = {"2026-11-24-l4s": part, "2026-11-25-l4s-again": part, "2026-11-26-l4s": {"skipped": ["no kernel"]}}
+    for name, one in files.items():
+        text = json.dumps({"host": {"date": name[:10]}, "benchmarks": {"l4s": one}})
+        (tmp_path / f"{name}.json").write_text(text)
+        (tmp_path / f"{name}.md").write_text(f"# Benchmark results\n\n## L4S\n\n| {name} |\n|---|\n\nCommands\n")
+    monkeypatch.setattr(shown, "RESULTS", tmp_path)
+    assert shown.l4s() == (
+        "| 2026-11-25-l4s-again |\n|---|\n\nMedian (least to greatest), n = 5, "
+        "[2026-11-25-l4s-again](../../benchmarks/results/2026-11-25-l4s-again.md). As it was.\n"
     )
 
 
