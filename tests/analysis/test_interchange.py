@@ -35,8 +35,8 @@ def _export(*arguments: str | Path) -> str:
     return result.output
 
 
-def _packets(path: Path) -> list[tuple[int, int, Any, int, str]]:
-    """Interface, time (ns), frame, length and comment of each packet, as scapy reads them."""
+def _packets(path: Path) -> list[tuple[int, int, bytes, int, str]]:
+    """Interface, time (ns), frame, length and comment of each packet, as scapy reads them; it dissects slowly."""
     found = []
     with RawPcapNgReader(str(path)) as reader:
         names: dict[bytes, int] = {}
@@ -45,13 +45,15 @@ def _packets(path: Path) -> list[tuple[int, int, Any, int, str]]:
             time_ns = ((meta.tshigh << 32) + meta.tslow) * synthetic.NS // meta.tsresol
             number = names.setdefault(meta.ifname, len(names))
             comment = b"; ".join(getattr(meta, "comments", None) or [getattr(meta, "comment", None) or b""]).decode()
-            found.append((number, time_ns, Ether(data), meta.wirelen, comment))
+            found.append((number, time_ns, data, meta.wirelen, comment))
         assert list(names) == [b"bottleneck in", b"bottleneck out"]
     return found
 
 
 @pytest.fixture(scope="module")
-def packets(competition: Competition, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, int, Any, int, str]]:
+def packets(
+    competition: Competition, tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[int, int, bytes, int, str]]:
     path = tmp_path_factory.mktemp("export") / "run.pcapng"
     _export(competition[0], "--pcapng", path)
     return _packets(path)
@@ -70,8 +72,9 @@ def test_every_packet_stands_in_front_of_the_queue_and_behind_it(competition: Co
     assert [one[1] for one in before] == (left - truth.delays_ns).tolist()
     times = [one[1] for one in packets]
     assert times == sorted(times)
-    assert [one[2][TCP].seq for one in behind] == rows["tcp_seq"].tolist()
-    assert Counter((one[2][IP].src, one[2][TCP].sport) for one in behind) == {
+    frames = [Ether(one[2]) for one in behind]
+    assert [frame[TCP].seq for frame in frames] == rows["tcp_seq"].tolist()
+    assert Counter((frame[IP].src, frame[TCP].sport) for frame in frames) == {
         ("10.0.0.1", 40000): truth.departures[0], ("10.0.1.1", 40001): truth.departures[1]
     }  # fmt: skip
     assert [flow["departures"] for flow in summary["flows"]] == truth.departures
@@ -83,7 +86,7 @@ def test_drops_of_the_comments_are_those_of_the_summary(competition: Competition
     for interface, _, frame, _, comment in packets:
         if found := re.search(r"(\d+) dropped by the queue before it", comment):
             assert interface == 0
-            drops[frame[IP].src] += int(found[1])
+            drops[Ether(frame)[IP].src] += int(found[1])
     assert sum(truth.drops) > 0
     # What was dropped after a flow's last report is in no report: at most that, and the summary's own count is equal.
     assert drops == {f"10.0.{number}.1": flow["drops"] for number, flow in enumerate(summary["flows"])}
@@ -93,7 +96,8 @@ def test_headers_are_whole(competition: Competition, packets: Any) -> None:
     """Lengths and the checksum of IP fit, and the timestamps option is the packet's own."""
     tsval = competition[1].rows["tcp_tsval"]
     behind = [one for one in packets if one[0] == 1][100:200]
-    for number, (_, _, frame, length, _) in enumerate(behind, 100):
+    for number, (_, _, data, length, _) in enumerate(behind, 100):
+        frame = Ether(data)
         ip = frame[IP]
         assert 14 + ip.len == length
         assert ip.len - ip.ihl * 4 - frame[TCP].dataofs * 4 == 1448

@@ -83,6 +83,7 @@ def run(environment: Path, *options: str, **variables: str) -> subprocess.Comple
     return subprocess.run(command, capture_output=True, text=True, cwd=environment, env=host_metadata)
 
 
+@pytest.mark.long
 @pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 def test_an_installed_narrows_runs_an_experiment(environment: Path) -> None:
     done = run(environment, "--out", "out")

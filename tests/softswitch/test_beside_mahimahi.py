@@ -85,7 +85,7 @@ def through_mahimahi(trace: Path, directory: Path, seconds: float) -> Log:
         subprocess.run(sender, check=True)
     finally:
         process.terminate()
-        process.wait()
+        process.communicate()
     return read(log)
 
 

@@ -94,13 +94,13 @@ def address() -> Iterator[str]:
         found.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{found.getsockname()[1]}"
     command = [str(BINARY), "serve", "--grpc", address, "--loopback", "1", "--loopback", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        yield address
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            yield address
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
 
 
 @pytest.fixture

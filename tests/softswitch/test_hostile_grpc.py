@@ -36,12 +36,12 @@ def test_hostile_messages_end_with_a_status(tmp_path: Path) -> None:
             assert switch.poll() is None
         finally:
             switch.send_signal(signal.SIGTERM)
-            code = switch.wait(10)
+            switch.communicate(timeout=10)
         errors.seek(0)
         said = errors.read()
     counts = {f"{method} {status}": count for (method, status), count in sorted(findings.statuses.items())}
     print(f"cases: {findings.cases} in {seconds:.0f} s, grown by {grown >> 20} MiB: {counts}")
-    assert (findings.faults, said, code) == ([], "", 0)
+    assert (findings.faults, said, switch.returncode) == ([], "", 0)
     assert findings.cases == CASES
     assert grown < GROWTH_BYTES
     # The changes are neither so small that all is carried out, nor so large that nothing is.

@@ -315,7 +315,7 @@ def test_full_collector_link_costs_reports_only(network: Network, tmp_path: Path
         asyncio.run(scenario())
     finally:
         tap.kill()
-        tap.wait()
+        tap.communicate()
 
 
 # Prints the first frame with a tag. The kernel takes the outer one out of it and hands it over beside it:

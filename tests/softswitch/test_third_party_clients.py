@@ -68,7 +68,8 @@ def switch() -> Iterator[Network]:
     finally:
         if process is not None:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(10) == 0
+            process.communicate(timeout=10)
+            assert process.returncode == 0
         network.down()
 
 

@@ -94,6 +94,7 @@ def file(path: Path) -> tuple[int, int]:
 
 
 # A study goes on as a sweep does, and takes twice as long to try.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.needs("stress")) if kind == "study" else kind for kind in KINDS]
 )

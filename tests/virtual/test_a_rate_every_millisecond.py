@@ -31,6 +31,7 @@ def carried(mbits: IntArray, time_ns: IntArray) -> IntArray:
     return np.asarray(before[steps] + mbits[steps] * (time_ns - steps * MS))
 
 
+@pytest.mark.long
 def test_every_packet_leaves_when_the_integral_says(tmp_path: Path) -> None:
     draw = random.Random(10)
     # One millisecond in twenty is an outage; the last rate holds after the flows' end.

@@ -39,6 +39,7 @@ def summary(tmp_path: Path, virtual: bool) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.long
 def test_the_answers_are_those_of_real_time(tmp_path: Path) -> None:
     virtual, real = (summary(tmp_path / name, name == "virtual") for name in ("virtual", "real"))
     for found in (virtual, real):

@@ -79,6 +79,7 @@ def test_json_is_all_of_standard_output_and_a_captured_link_is_a_file(tmp_path: 
     assert 0 < drops <= flow["drops"] <= drops + 2 and len(behind) == flow["departures"]
 
 
+@pytest.mark.long
 def test_quiet_is_without_progress_and_an_error_is_on_standard_error(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     made = run(tmp_path, "--json", "--out", "out")

@@ -42,6 +42,7 @@ def share(settled: pd.DataFrame, low: bool) -> float:
     return float(mine.sum() * 8 / (20e6 * (10 - SETTLED_S)))
 
 
+@pytest.mark.long
 def test_an_unresponsive_flow_below_the_rate_takes_no_more_than_it_sends(tmp_path: Path) -> None:
     """15.5 Mbit/s of ECT(1): CUBIC has what is left, none of the datagrams is lost, and they do not wait.
 

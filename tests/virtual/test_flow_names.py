@@ -27,6 +27,7 @@ flows:
 """
 
 
+@pytest.mark.long
 def test_drops_by_five_tuple_are_the_drops_by_name(tmp_path: Path) -> None:
     file, out = tmp_path / "experiment.yaml", tmp_path / "out"
     file.write_text(TEXT)

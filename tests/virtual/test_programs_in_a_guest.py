@@ -106,6 +106,7 @@ def test_the_host_cannot_be_written_and_the_date_is_what_was_asked(tmp_path: Pat
     assert (virtual["date"], virtual["syscall_ns"]) == ("2031-02-03T00:00:00+00:00", 200)
 
 
+@pytest.mark.long
 def test_a_program_that_polls_the_clock_takes_time(tmp_path: Path) -> None:
     """10 ms of polling at 200 ns a call, and 1 ns for the reading, are 50,000 calls at most."""
     poll = (

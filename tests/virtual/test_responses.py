@@ -16,6 +16,7 @@ pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-co
 SEGMENT, FRAME = 1448, 1514
 
 
+@pytest.mark.long
 def test_response_times_are_those_of_slow_start_and_of_pacing(tmp_path: Path) -> None:
     """100 kB are 70 segments, which slow start from 10 (RFC 6928) has on their way in three rounds: 10, 20 and 40. The
     window is 10 again after a pause of more than the timeout (RFC 2861). So a response takes three round trips and, on

@@ -63,6 +63,7 @@ def test_a_file_that_expects_nothing_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.needs("default-kernel", "changed-kernel")
 @pytest.mark.parametrize(("kernel", "failures", "code"), [(kernels.DEFAULT, [], 0), (CHANGED_KERNEL, ["< 90%"], 1)])
 def test_a_constant_that_is_changed_in_the_kernel_turns_it_red(

@@ -192,7 +192,7 @@ def test_the_bottleneck_is_what_was_asked(finished: tuple[Path, dict[str, Any], 
     assert all(RTT_S <= flow["rtt_s"]["min"] < RTT_S + 0.03 for flow in summary["flows"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_interrupted_run_keeps_what_it_measured(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "result"
     running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "60s"}]), out)

@@ -204,6 +204,7 @@ def test_figures_are_in_the_title_and_in_a_file_and_nowhere_else(terminal: Termi
     assert shown.count("Mbit/s (download") == 1
 
 
+@pytest.mark.long
 def test_a_command_that_is_suspended_suspends_narrows(terminal: Terminal, place: Path) -> None:
     command = "echo begun; read line; echo got $line"
     terminal.begin(f"sh -c '{command}'")
@@ -236,6 +237,7 @@ def test_nothing_is_left_when_the_terminal_is_closed(terminal: Terminal, place: 
     terminal.close()
 
 
+@pytest.mark.long
 def test_nothing_is_left_when_the_shell_around_it_is_killed(terminal: Terminal, place: Path) -> None:
     terminal.begin()
     os.kill(terminal.pid, signal.SIGKILL)
