@@ -20,7 +20,7 @@ from narrows.experiment.planning import make_plan
 from narrows.hosts.base import SharedFiles, Testbed
 from narrows.hosts.links import run as call
 from narrows.hosts.process import Process, spawn
-from narrows.targets.tofino.delay_line import TofinoDelayLine
+from narrows_tofino.delay_line import TofinoDelayLine
 from replaying import FAR, NEAR, highest_held, inside, replay, veth_link
 from results import Outcome, Table
 

@@ -24,7 +24,7 @@ from types import FrameType
 import lab
 from narrows.errors import RunError
 from narrows.hosts.links import remove_namespace
-from narrows.targets.tofino.chip.model import CHIPS
+from narrows_tofino.chip.model import CHIPS
 from processes import inside
 from targets import TARGETS
 from targets.base import Target

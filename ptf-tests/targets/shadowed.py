@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import cast
 
 from lab import Lab
-from narrows.targets.tofino.bfrt.client import Endpoint
-from narrows.targets.tofino.bfrt.connect import connect
-from narrows.targets.tofino.chip.model import CHIPS
+from narrows_tofino.bfrt.client import Endpoint
+from narrows_tofino.bfrt.connect import connect
+from narrows_tofino.chip.model import CHIPS
 from p4runtime import Entry
 from processes import Child, inside
 

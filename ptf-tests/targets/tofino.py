@@ -11,11 +11,11 @@ from pathlib import Path
 
 import yaml
 from lab import Lab
-from narrows.targets.tofino.bfrt.client import Client, Endpoint, Operation
-from narrows.targets.tofino.bfrt.connect import connect
-from narrows.targets.tofino.bfrt.values import Data
-from narrows.targets.tofino.chip.model import TOFINO1
-from narrows.targets.tofino.testbed.inventory import FEC
+from narrows_tofino.bfrt.client import Client, Endpoint, Operation
+from narrows_tofino.bfrt.connect import connect
+from narrows_tofino.bfrt.values import Data
+from narrows_tofino.chip.model import TOFINO1
+from narrows_tofino.testbed.inventory import FEC
 
 from targets.base import Parameters, namespace_links
 from targets.tofino_model import Model, missing_programs

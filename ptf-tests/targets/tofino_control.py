@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Operation
-from narrows.targets.tofino.bfrt.schema import Table
-from narrows.targets.tofino.bfrt.values import Data, Key, KeyValue, Lpm, Ternary, Value, per_pipe
-from narrows.targets.tofino.chip.model import Chip
-from narrows.targets.tofino.writes.entries import TABLES
-from narrows.targets.tofino.writes.mirror import MIRROR_HEADER_BYTES, session_length
-from narrows.targets.tofino.writes.planned import number
+from narrows_tofino.bfrt.client import ALL_PIPES, Client, Operation
+from narrows_tofino.bfrt.schema import Table
+from narrows_tofino.bfrt.values import Data, Key, KeyValue, Lpm, Ternary, Value, per_pipe
+from narrows_tofino.chip.model import Chip
+from narrows_tofino.writes.entries import TABLES
+from narrows_tofino.writes.mirror import MIRROR_HEADER_BYTES, session_length
+from narrows_tofino.writes.planned import number
 from p4runtime import Entry
 
 REGISTERS = (

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from narrows.targets.tofino.bfrt.client import DEFAULT_PORT
-from narrows.targets.tofino.chip.model import Chip
+from narrows_tofino.bfrt.client import DEFAULT_PORT
+from narrows_tofino.chip.model import Chip
 from processes import Child
 
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"

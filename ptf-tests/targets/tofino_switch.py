@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from expected import TofinoHash
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Operation
-from narrows.targets.tofino.bfrt.values import Data, Key
-from narrows.targets.tofino.chip.depth import cells_per_frame
-from narrows.targets.tofino.chip.model import CHIPS, Chip, pipe_of
-from narrows.targets.tofino.chip.shaper import burst_for
-from narrows.targets.tofino.writes.entries import DELAY_BITS
-from narrows.targets.tofino.writes.planned import number, numbers
+from narrows_tofino.bfrt.client import ALL_PIPES, Client, Operation
+from narrows_tofino.bfrt.values import Data, Key
+from narrows_tofino.chip.depth import cells_per_frame
+from narrows_tofino.chip.model import CHIPS, Chip, pipe_of
+from narrows_tofino.chip.shaper import burst_for
+from narrows_tofino.writes.entries import DELAY_BITS
+from narrows_tofino.writes.planned import number, numbers
 
 from targets.base import Ability, OneControl, Profile, Result
 from targets.tofino_control import TofinoControl

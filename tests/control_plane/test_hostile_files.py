@@ -15,7 +15,7 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.sweep import load_series
-from narrows.targets.tofino.testbed.inventory import load_inventory
+from narrows_tofino.testbed.inventory import load_inventory
 
 ROOT = Path(__file__).parents[2]
 CASES = int(os.environ.get("NARROWS_CASES", "40"))

@@ -63,7 +63,7 @@ def test_the_wheel_holds_our_packages_and_nothing_else(environment: Path) -> Non
     (wheel,) = (environment / "wheels").iterdir()
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"narrows", "narrows_analysis", "narrows_formats"}
+    assert top == {"narrows", "narrows_analysis", "narrows_formats", "narrows_tofino"}
 
 
 def test_every_file_is_there(environment: Path) -> None:

@@ -22,9 +22,9 @@ from narrows.run import sampler
 from narrows.run.runner import trace_notes
 from narrows.run.sampler import Reading
 from narrows.targets.bmv2 import packets
-from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.testbed.inventory import load_inventory
 from narrows_formats.schedules import Opportunities, RateSteps
+from narrows_tofino.binding import bind
+from narrows_tofino.testbed.inventory import load_inventory
 
 MS, SECOND = 10**6, 10**9
 

@@ -25,10 +25,10 @@ for folder in (SUITE, REPOSITORY / "tests" / "tofino"):
 import expected  # noqa: E402
 import frames  # noqa: E402
 from fakeswitch.server import FakeSwitch  # noqa: E402
-from narrows.targets.tofino.bfrt.client import Endpoint  # noqa: E402
-from narrows.targets.tofino.bfrt.connect import connect  # noqa: E402
-from narrows.targets.tofino.bfrt.errors import SchemaError, SwitchRefused  # noqa: E402
-from narrows.targets.tofino.chip.model import CHIPS  # noqa: E402
+from narrows_tofino.bfrt.client import Endpoint  # noqa: E402
+from narrows_tofino.bfrt.connect import connect  # noqa: E402
+from narrows_tofino.bfrt.errors import SchemaError, SwitchRefused  # noqa: E402
+from narrows_tofino.chip.model import CHIPS  # noqa: E402
 from p4runtime import Entry  # noqa: E402
 from targets.base import Ability  # noqa: E402
 from targets.tofino import MODEL_PORTS, PROGRAM, LabFile, TofinoTarget, connect_switch, port_parameter  # noqa: E402

@@ -11,11 +11,11 @@ import grpc
 import pytest
 from fakeswitch.server import PROGRAM, FakeSwitch
 from narrows.errors import InputError
-from narrows.targets.tofino.bfrt.client import Endpoint, Operation, Tls
-from narrows.targets.tofino.bfrt.connect import connect
-from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost
-from narrows.targets.tofino.bfrt.values import Entry, Key, Lpm, Ternary
-from narrows.targets.tofino.programming.audit import AuditLog, Change, outstanding, read_audit
+from narrows_tofino.bfrt.client import Endpoint, Operation, Tls
+from narrows_tofino.bfrt.connect import connect
+from narrows_tofino.bfrt.errors import BfrtError, ConnectionLost
+from narrows_tofino.bfrt.values import Entry, Key, Lpm, Ternary
+from narrows_tofino.programming.audit import AuditLog, Change, outstanding, read_audit
 
 SUBJECT = ["-subj", "/CN=switch.lab", "-addext", "subjectAltName=DNS:switch.lab"]
 

@@ -30,9 +30,9 @@ from narrows.run import calibration
 from narrows.run.calibration import Bench, Departures, Findings, departure_rate, measure, shaper_bytes
 from narrows.run.calibration_bench import experiment_of, unwrap
 from narrows.targets.base import QueueFacts
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.calibration import Calibration, calibration_path
-from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
+from narrows_tofino.target import TofinoTarget
+from narrows_tofino.testbed.calibration import Calibration, calibration_path
+from narrows_tofino.testbed.inventory import Inventory, load_inventory
 
 __all__ = ["fresh_counters", "inventory", "kind", "switch"]
 

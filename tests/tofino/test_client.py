@@ -13,13 +13,13 @@ import pytest
 from fakeswitch.faults import Fault, abort, refuse, stall
 from fakeswitch.fixtures import KINDS, PIPE, RECEIVER_PORT, client, kind, switch
 from fakeswitch.server import PROGRAM, FakeSwitch
-from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
-from narrows.targets.tofino.bfrt import sde_module
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation
-from narrows.targets.tofino.bfrt.connect import connect
-from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, SchemaError, SwitchRefused
-from narrows.targets.tofino.bfrt.own_client import SERVICE
-from narrows.targets.tofino.bfrt.values import Data, Key, Lpm, Ternary
+from narrows_tofino.bfrt import bfruntime_pb2 as pb
+from narrows_tofino.bfrt import sde_module
+from narrows_tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation
+from narrows_tofino.bfrt.connect import connect
+from narrows_tofino.bfrt.errors import BfrtError, ConnectionLost, SchemaError, SwitchRefused
+from narrows_tofino.bfrt.own_client import SERVICE
+from narrows_tofino.bfrt.values import Data, Key, Lpm, Ternary
 
 __all__ = ["client", "kind", "switch"]
 

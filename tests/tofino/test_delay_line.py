@@ -26,10 +26,10 @@ from narrows.hosts.process import Process, spawn
 from narrows.switch.entries import passthrough_entries
 from narrows.switch.p4runtime_entries import table_entries
 from narrows.targets.soft.softswitch import Softswitch
-from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.inventory import Inventory
 from narrows_formats.programs import SOFTSWITCH
+from narrows_tofino.binding import bind
+from narrows_tofino.target import TofinoTarget
+from narrows_tofino.testbed.inventory import Inventory
 
 LINE_PORT = 160
 LINE_MAC = "02:00:00:00:00:05"
@@ -145,7 +145,7 @@ def paths_on(switch: FakeSwitch) -> list[tuple[int, str, int]]:
 
 @pytest.mark.needs("root", "ping", SOFTSWITCH)
 def test_each_sender_has_its_round_trip_time(cables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
+    monkeypatch.setattr("narrows_tofino.target.COUNTER_AGE_S", 0)
     switch = FakeSwitch("tofino")
     inventory = Inventory.model_validate(line_data(switch.address))
     target = TofinoTarget(inventory, tmp_path / "audit.jsonl")

@@ -12,8 +12,8 @@ from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
 from narrows.hosts.lab import examination
 from narrows.hosts.lab.inventory import Machine
-from narrows.targets.tofino import doctor
-from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows_tofino import doctor
+from narrows_tofino.testbed.inventory import Inventory
 
 GOOD = {
     "kernel": "6.8.0", "ccas": "reno cubic bbr", "interface": "yes", "carrier": "1", "speed": "100000",

@@ -12,15 +12,15 @@ from fakeswitch.fixtures import fresh_counters, inventory, kind, make_experiment
 from fakeswitch.server import FakeSwitch
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
-from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
-from narrows.targets.tofino.bfrt.client import Operation
-from narrows.targets.tofino.bfrt.schema import Schema
-from narrows.targets.tofino.bfrt.values import encode_data, encode_key
-from narrows.targets.tofino.planner import plan
-from narrows.targets.tofino.readings.counters import counting_table
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.inventory import Inventory
-from narrows.targets.tofino.writes.planned import PlannedWrite
+from narrows_tofino.bfrt import bfruntime_pb2 as pb
+from narrows_tofino.bfrt.client import Operation
+from narrows_tofino.bfrt.schema import Schema
+from narrows_tofino.bfrt.values import encode_data, encode_key
+from narrows_tofino.planner import plan
+from narrows_tofino.readings.counters import counting_table
+from narrows_tofino.target import TofinoTarget
+from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.planned import PlannedWrite
 
 __all__ = ["fresh_counters", "inventory", "kind", "switch"]
 

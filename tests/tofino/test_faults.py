@@ -19,11 +19,11 @@ from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import NarrowsError, RunError
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.targets.tofino.bfrt.client import Client, Endpoint
-from narrows.targets.tofino.bfrt.connect import connect
-from narrows.targets.tofino.restore import restore_from
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows_tofino.bfrt.client import Client, Endpoint
+from narrows_tofino.bfrt.connect import connect
+from narrows_tofino.restore import restore_from
+from narrows_tofino.target import TofinoTarget
+from narrows_tofino.testbed.inventory import Inventory
 
 __all__ = ["fresh_counters", "inventory", "kind"]
 
@@ -37,7 +37,7 @@ def quickly(endpoint: Endpoint, prefer: Sequence[str]) -> Client:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narrows.targets.tofino.target.LINK_WAIT_S", 0.3)
+    monkeypatch.setattr("narrows_tofino.target.LINK_WAIT_S", 0.3)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from fakeswitch.fixtures import COLLECTOR_PORT, RECEIVER_PORT, inventory_data, m
 from narrows.cli import app
 from narrows.errors import InputError
 from narrows.experiment.planning import make_plan
-from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.testbed.inventory import Inventory, is_loopback, load_inventory
+from narrows_tofino.binding import bind
+from narrows_tofino.testbed.inventory import Inventory, is_loopback, load_inventory
 from typer.testing import CliRunner
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "inventory.example.yaml"

@@ -28,14 +28,14 @@ from narrows.errors import InputError
 from narrows.experiment.model import FlowGroup, Telemetry
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.targets.tofino.bfrt.client import Client
-from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
-from narrows.targets.tofino.programming.programmer import Programmer
-from narrows.targets.tofino.readings.checks import watermark, watermark_writes
-from narrows.targets.tofino.testbed.inventory import FEC, Inventory
-from narrows.targets.tofino.writes.ports import port_writes
-from narrows.targets.tofino.writes.reader import LiveReader
+from narrows_tofino.bfrt.client import Client
+from narrows_tofino.binding import bind
+from narrows_tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
+from narrows_tofino.programming.programmer import Programmer
+from narrows_tofino.readings.checks import watermark, watermark_writes
+from narrows_tofino.testbed.inventory import FEC, Inventory
+from narrows_tofino.writes.ports import port_writes
+from narrows_tofino.writes.reader import LiveReader
 
 __all__ = ["audit", "client", "inventory", "kind", "programmer", "switch"]
 

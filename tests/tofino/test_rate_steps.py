@@ -17,12 +17,12 @@ from fakeswitch.server import FakeSwitch
 from narrows.errors import InputError, RunError
 from narrows.experiment.planning import make_plan
 from narrows.run.calibration_bench import experiment_of
-from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.programming.audit import outstanding, read_audit
-from narrows.targets.tofino.rate_steps import changes
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.inventory import Inventory
 from narrows_formats.schedules import RateSteps
+from narrows_tofino.binding import bind
+from narrows_tofino.programming.audit import outstanding, read_audit
+from narrows_tofino.rate_steps import changes
+from narrows_tofino.target import TofinoTarget
+from narrows_tofino.testbed.inventory import Inventory
 from test_calibration import measured
 
 __all__ = ["fresh_counters", "inventory", "kind", "switch"]

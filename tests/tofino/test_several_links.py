@@ -33,16 +33,16 @@ from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.lab.machines import SshTestbed
 from narrows.switch.entries import mac_number
-from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.chip.depth import HEADROOM_CELLS
-from narrows.targets.tofino.planner import plan as plan_writes
-from narrows.targets.tofino.planner import plan_switch
-from narrows.targets.tofino.programming.audit import outstanding, read_audit
-from narrows.targets.tofino.sampling import report_load
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.inventory import Inventory
-from narrows.targets.tofino.writes.entries import index_shares
-from narrows.targets.tofino.writes.reader import AssumedReader
+from narrows_tofino.binding import bind
+from narrows_tofino.chip.depth import HEADROOM_CELLS
+from narrows_tofino.planner import plan as plan_writes
+from narrows_tofino.planner import plan_switch
+from narrows_tofino.programming.audit import outstanding, read_audit
+from narrows_tofino.sampling import report_load
+from narrows_tofino.target import TofinoTarget
+from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.entries import index_shares
+from narrows_tofino.writes.reader import AssumedReader
 from test_dry_run import arrived, planned
 from typer.testing import CliRunner
 

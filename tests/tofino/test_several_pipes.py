@@ -16,10 +16,10 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.switch.entries import mac_number
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.inventory import Inventory
-from narrows.targets.tofino.writes import entries
-from narrows.targets.tofino.writes.entries import index_shares
+from narrows_tofino.target import TofinoTarget
+from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes import entries
+from narrows_tofino.writes.entries import index_shares
 
 __all__ = ["fresh_counters", "kind", "switch"]
 

@@ -8,9 +8,9 @@ from fakeswitch.traffic_manager import KINDS, TrafficManager
 from hypothesis import example, given
 from hypothesis import strategies as st
 from narrows.errors import InputError
-from narrows.targets.tofino.chip.depth import capacity_cells, depth_for
-from narrows.targets.tofino.chip.model import CHIPS, TOFINO1, TOFINO2, Chip
-from narrows.targets.tofino.chip.shaper import (
+from narrows_tofino.chip.depth import capacity_cells, depth_for
+from narrows_tofino.chip.model import CHIPS, TOFINO1, TOFINO2, Chip
+from narrows_tofino.chip.shaper import (
     RATE_TOLERANCE,
     burst_for,
     max_rate_bps,

@@ -38,13 +38,13 @@ from narrows.run.drop_accounting import LastReport, check
 from narrows.run.observer import Observer
 from narrows.switch.readings import FlowDrops, FlowTotals
 from narrows.targets.base import Target
-from narrows.targets.tofino.bfrt.client import Operation
-from narrows.targets.tofino.bfrt.errors import ConnectionLost
-from narrows.targets.tofino.programming.audit import outstanding, read_audit
-from narrows.targets.tofino.restore import main as restore_main
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.inventory import Inventory
-from narrows.targets.tofino.testbed.session import SwitchSession
+from narrows_tofino.bfrt.client import Operation
+from narrows_tofino.bfrt.errors import ConnectionLost
+from narrows_tofino.programming.audit import outstanding, read_audit
+from narrows_tofino.restore import main as restore_main
+from narrows_tofino.target import TofinoTarget
+from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.testbed.session import SwitchSession
 
 __all__ = ["fresh_counters", "inventory", "kind", "switch"]
 
@@ -494,7 +494,7 @@ def test_counters_of_an_earlier_run_are_zeroed(switch: FakeSwitch, target: Tofin
 def test_a_link_that_stays_down_is_named_and_nothing_is_left(
     switch: FakeSwitch, target: TofinoTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("narrows.targets.tofino.target.LINK_WAIT_S", 0.3)
+    monkeypatch.setattr("narrows_tofino.target.LINK_WAIT_S", 0.3)
 
     async def run() -> None:
         before = switch.state()

@@ -25,9 +25,9 @@ from narrows.hosts.lab import remote_clock
 from narrows.hosts.lab.inventory import Ssh
 from narrows.hosts.lab.machines import SshTestbed
 from narrows.hosts.process import Process
-from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.doctor import examine
-from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows_tofino.binding import bind
+from narrows_tofino.doctor import examine
+from narrows_tofino.testbed.inventory import Inventory
 
 pytestmark = [pytest.mark.needs("root", "sshd", "ssh"), pytest.mark.parallel_safe]
 
@@ -356,9 +356,9 @@ def test_the_switch_is_reached_through_a_tunnel(machines: Machines, tmp_path: Pa
         path.write_text(json.dumps(data))
         visit = (
             "import sys; from pathlib import Path; "
-            "from narrows.targets.tofino.testbed.inventory import load_inventory; "
+            "from narrows_tofino.testbed.inventory import load_inventory; "
             "from narrows.hosts.lab.tunnel import Tunnel; "
-            "from narrows.targets.tofino.bfrt.connect import connect; "
+            "from narrows_tofino.bfrt.connect import connect; "
             "inventory = load_inventory(Path(sys.argv[1])); "
             "tunnel = Tunnel(inventory.switch.tunnel, inventory.switch.address); "
             "client = connect(inventory.endpoint(tunnel.open()), ('own',)); "

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from fakeswitch.fixtures import make_experiment, make_inventory
 from fakeswitch.program_schema import program_schema
-from narrows.targets.tofino.bfrt.schema import Schema
-from narrows.targets.tofino.bfrt.values import encode_data, encode_key
-from narrows.targets.tofino.chip.depth import IN_MEMORY_OVERHEAD_BYTES
-from narrows.targets.tofino.planner import plan
-from narrows.targets.tofino.writes.entries import TABLES
-from narrows.targets.tofino.writes.mirror import MIRROR_HEADER_BYTES
+from narrows_tofino.bfrt.schema import Schema
+from narrows_tofino.bfrt.values import encode_data, encode_key
+from narrows_tofino.chip.depth import IN_MEMORY_OVERHEAD_BYTES
+from narrows_tofino.planner import plan
+from narrows_tofino.writes.entries import TABLES
+from narrows_tofino.writes.mirror import MIRROR_HEADER_BYTES
 
 SOURCES = Path(__file__).resolve().parents[2] / "p4src"
 REGISTERS = (

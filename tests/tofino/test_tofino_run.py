@@ -25,9 +25,9 @@ from fakeswitch.fixtures import inventory_data
 from lab_machines import Machines
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 from narrows.hosts.state import all_runs
-from narrows.targets.tofino.programming.audit import outstanding, read_audit
-from narrows.targets.tofino.testbed.calibration import calibration_path
 from narrows_formats.programs import COLLECTOR
+from narrows_tofino.programming.audit import outstanding, read_audit
+from narrows_tofino.testbed.calibration import calibration_path
 from test_calibration import measured
 
 pytestmark = [pytest.mark.needs("root", "sshd", "ssh", COLLECTOR), pytest.mark.parallel_safe]

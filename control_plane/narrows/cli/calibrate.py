@@ -12,11 +12,11 @@ from narrows.errors import InputError
 from narrows.targets.registry import TOFINO, check_options
 
 if TYPE_CHECKING:
+    from narrows_tofino.testbed.calibration import Calibration
     from rich.console import Console
 
     from narrows.run.calibration import Findings
     from narrows.targets.base import Target
-    from narrows.targets.tofino.testbed.calibration import Calibration
 
 SOFT = "soft"
 # A sender in Python fills the first with frames of 256 B.
@@ -45,7 +45,7 @@ def calibrate(
     found, calibration = asyncio.run(_measure(target, inventory, console))
     _show(found, console, "cells" if calibration is not None else "B")
     if calibration is not None and inventory is not None:
-        from narrows.targets.tofino.testbed.calibration import calibration_path
+        from narrows_tofino.testbed.calibration import calibration_path
 
         path = calibration_path(inventory)
         calibration.write(path)
@@ -76,8 +76,8 @@ async def _measure(target: str, inventory: Path | None, console: Console) -> tup
         found = await measure(bench, RATES_BPS, lambda words: console.print(f"calibrate: {words}", highlight=False))
     if target != TOFINO or inventory is None or device is None:
         return found, None
-    from narrows.targets.tofino.testbed.calibration import Calibration, RateStep
-    from narrows.targets.tofino.testbed.inventory import load_inventory
+    from narrows_tofino.testbed.calibration import Calibration, RateStep
+    from narrows_tofino.testbed.inventory import load_inventory
 
     switch = load_inventory(inventory).switch
     steps = tuple(RateStep(set_bps=round(one.set_bps), measured_bps=round(one.measured_bps)) for one in found.rates)
@@ -97,7 +97,7 @@ async def _measure(target: str, inventory: Path | None, console: Console) -> tup
 
 
 async def _device(target: Target) -> tuple[str, int] | None:
-    from narrows.targets.tofino.target import TofinoTarget
+    from narrows_tofino.target import TofinoTarget
 
     return await target.device() if isinstance(target, TofinoTarget) else None
 

@@ -102,8 +102,8 @@ def _findings_of(target: str, inventory: Path | None) -> list[Diagnosis]:
     if inventory is None:
         return findings(target)
     if target == TOFINO:
-        from narrows.targets.tofino import doctor as tofino_doctor
-        from narrows.targets.tofino.testbed.inventory import load_inventory
+        from narrows_tofino import doctor as tofino_doctor
+        from narrows_tofino.testbed.inventory import load_inventory
 
         return tofino_doctor.examine(load_inventory(inventory))
     from narrows.targets.soft import lab_doctor

@@ -15,11 +15,11 @@ from narrows.errors import InputError
 from narrows.targets.registry import TOFINO
 
 if TYPE_CHECKING:
+    from narrows_tofino.writes.planned import PlannedWrite
     from rich.console import Console
 
     from narrows.experiment.model import Experiment
     from narrows.targets.soft.planner import PlannedSetting
-    from narrows.targets.tofino.writes.planned import PlannedWrite
 
 EXAMPLES = {"soft": "soft-inventory.example.yaml", TOFINO: "inventory.example.yaml"}
 Planned: TypeAlias = "PlannedWrite | PlannedSetting"
@@ -68,8 +68,8 @@ def plan(
 def _planner(target: str, inventory: Path) -> tuple[Callable[[Experiment], Sequence[Planned]], str]:
     """What plans an experiment in a testbed, and what the switch is called."""
     if target == TOFINO:
-        from narrows.targets.tofino.planner import plan as plan_writes
-        from narrows.targets.tofino.testbed.inventory import load_inventory
+        from narrows_tofino.planner import plan as plan_writes
+        from narrows_tofino.testbed.inventory import load_inventory
 
         testbed = load_inventory(inventory)
         return lambda experiment: plan_writes(experiment, testbed), f"{testbed.switch.chip} as its driver leaves it"

@@ -26,7 +26,7 @@ _HERE = offers(
 # Those that may be between the machines of an inventory.
 _IN_A_LAB = offers(
     LAB_TARGETS,
-    {"soft": "narrows.targets.soft.lab:LabSoftTarget", TOFINO: "narrows.targets.tofino.target:TofinoTarget"},
+    {"soft": "narrows.targets.soft.lab:LabSoftTarget"},
 )
 LOCAL = tuple(_HERE)
 IN_A_LAB = tuple(_IN_A_LAB)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from narrows.targets.tofino.bfrt.schema import Schema, Table
+from narrows_tofino.bfrt.schema import Schema, Table
 
 from fakeswitch.fixed_schema import fixed_schema
 from fakeswitch.program_schema import program_schema

@@ -12,13 +12,13 @@ import pytest
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.targets.tofino.bfrt.client import Client, Endpoint
-from narrows.targets.tofino.bfrt.connect import connect
-from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.programming.audit import AuditLog
-from narrows.targets.tofino.programming.programmer import Programmer
-from narrows.targets.tofino.readings import checks
-from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows_tofino.bfrt.client import Client, Endpoint
+from narrows_tofino.bfrt.connect import connect
+from narrows_tofino.binding import bind
+from narrows_tofino.programming.audit import AuditLog
+from narrows_tofino.programming.programmer import Programmer
+from narrows_tofino.readings import checks
+from narrows_tofino.testbed.inventory import Inventory
 
 from fakeswitch.server import PROGRAM, FakeSwitch
 
@@ -115,7 +115,7 @@ def client(switch: FakeSwitch, kind: str) -> Iterator[Client]:
 @pytest.fixture(autouse=True)
 def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fake's counters are never old."""
-    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
+    monkeypatch.setattr("narrows_tofino.target.COUNTER_AGE_S", 0)
     assert checks.COUNTER_AGE_S >= 2
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.experiment.model import Experiment
-from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows_tofino.testbed.inventory import Inventory
 
 from fakeswitch.fixtures import COLLECTOR_PORT, inventory_data, machine
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
-from narrows.targets.tofino.bfrt.schema import Table
-from narrows.targets.tofino.bfrt.values import encode_field
+from narrows_tofino.bfrt import bfruntime_pb2 as pb
+from narrows_tofino.bfrt.schema import Table
+from narrows_tofino.bfrt.values import encode_field
 
 from fakeswitch.device import Device, short
 from fakeswitch.tables import check_key

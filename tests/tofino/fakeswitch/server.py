@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 from google.protobuf import any_pb2
-from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
+from narrows_tofino.bfrt import bfruntime_pb2 as pb
 
 from fakeswitch.device import Device
 from fakeswitch.faults import Fault

@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
-from narrows.targets.tofino.bfrt.schema import Action, Field, Table
+from narrows_tofino.bfrt import bfruntime_pb2 as pb
+from narrows_tofino.bfrt.schema import Action, Field, Table
 
 from fakeswitch.traffic_manager import ALL_PIPES, Refused
 

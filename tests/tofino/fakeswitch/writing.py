@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
-from narrows.targets.tofino.bfrt.schema import Table
+from narrows_tofino.bfrt import bfruntime_pb2 as pb
+from narrows_tofino.bfrt.schema import Table
 
 from fakeswitch.device import Device, short
 from fakeswitch.tables import check_data, check_key

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a plan to the same plan on a Tofino's ports and the machines of its testbed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from narrows.errors import InputError
+from narrows.experiment.plan import Path, Plan, SwitchPort
+from narrows.hosts.lab.binding import Ports, place
+from narrows.hosts.lab.inventory import DELAY_LINE
+from narrows.switch.queue_laws import NEEDS
+
+from narrows_tofino.rate_steps import refuse_unless_kept
+from narrows_tofino.sampling import with_sample_that_fits
+from narrows_tofino.testbed.inventory import Inventory
+
+# Reports come from the switch itself; the address is of the range for benchmarking and never routed.
+SWITCH_MAC = "02:4e:57:00:00:00"
+
+
+def bind(plan: Plan, inventory: Inventory) -> Plan:
+    """The plan with the inventory's ports, MAC and IP addresses, and a sampling that its collector holds (``auto``).
+
+    Raises:
+        InputError: more hosts or loopback ports than the testbed has, a link with a delay of its own, or a machine
+            without an address of the plan's IP version or at the port of another one's link.
+    """
+    _refuse_what_it_lacks(plan, inventory)
+    loopbacks = [port.dev_port for port in inventory.loopback_ports]
+    ports = Ports(
+        number_of=lambda machine: inventory.port_of(machine).dev_port,
+        name_of=lambda number: inventory.port(number).name,
+        loopbacks=loopbacks,
+    )
+    bound = place(plan, inventory, ports)
+    bound = replace(bound, collector=replace(bound.collector, src_mac=SWITCH_MAC))
+    if inventory.delay_line is not None:
+        line = inventory.port_of(inventory.delay_line).dev_port
+        bound = replace(
+            bound,
+            ports=(*bound.ports, SwitchPort(line, DELAY_LINE, 0)),
+            paths=tuple(hop for path in bound.paths for hop in _by_way_of(line, path, bound.links[0].index)),
+        )
+    return with_sample_that_fits(bound, inventory)
+
+
+def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
+    """Raises InputError if the plan has links or loopback ports that the testbed cannot have."""
+    refuse_unless_kept(plan, inventory.calibration)
+    for link in plan.links:
+        if link.management is not None:
+            raise InputError(
+                f"{link.field}.queue: {link.management.kind} needs {NEEDS[link.management.kind]}, which the program on "
+                "Tofino does not have; allowed: tail-drop, with or without ecn_threshold, or --target soft"
+            )
+        if link.loss_model is not None:
+            raise InputError(
+                f"{link.field}.loss: Tofino's program loses packets independently of each other only; allowed: a "
+                "ratio, or --target soft"
+            )
+        if link.varies_behind:
+            raise InputError(
+                f"{link.field}: delay that varies, jitter and duplication are not made on Tofino, which has nothing "
+                "that holds packets behind a queue; allowed: none of them, or --target soft"
+            )
+        if link.delay_ns:
+            raise InputError(
+                f"{link.field}.delay: Tofino has nothing that holds packets behind a queue; allowed: 0 there, with the "
+                "RTT in rtt, or --target soft"
+            )
+    ports = inventory.loopback_ports
+    if len(plan.loopbacks) > len(ports):
+        names = ", ".join(link.name for link in plan.reported if link.loopback)
+        raise InputError(
+            f"links: {names} need {len(plan.loopbacks)} loopback ports, the inventory names {len(ports)} (loopback); "
+            f"allowed: {f'up to {len(ports)} such links' if ports else 'links that each lead to a host of their own'}, "
+            "or --target soft"
+        )
+    if inventory.delay_line is not None and (len(plan.links) > 1 or plan.loopbacks):
+        raise InputError(
+            "links: the testbed's delay line (delay.at: line) holds what comes back from one link to one receiver; "
+            "allowed: that, or delay.at: receiver or none in the inventory"
+        )
+
+
+def _by_way_of(line: int, path: Path, bottleneck: int) -> tuple[Path, ...]:
+    """The reverse path leads through the delay line: out to it, and in from it.
+
+    Where it is reported, it is so once, on its way out.
+    """
+    if path.link == bottleneck:
+        return (path,)
+    return (replace(path, egress_port=line), replace(path, ingress_port=line, link=None))

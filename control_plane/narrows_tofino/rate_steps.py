@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rates that vary on Tofino: this machine writes a shaper again at each time of a schedule.
+
+That is timed by software. Each step is read back, and kept with when it was due and between which times it was made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import count, islice, pairwise
+from typing import Any
+
+from narrows.errors import InputError, RunError
+from narrows.experiment.plan import Link, Plan
+from narrows_formats.schedules import RateSteps
+from narrows_formats.units import NANOSECONDS, format_size, format_time
+
+from narrows_tofino.testbed.calibration import Calibration
+from narrows_tofino.writes.entries import DELAY_BITS
+
+Write = Callable[[Link, int], Awaitable[tuple[int, int, int]]]
+
+
+@dataclass
+class AppliedSteps:
+    """What became of a link's steps: times in ns from the experiment's start on.
+
+    A step that was due at ``planned_ns`` was made between ``begun_ns`` and ``achieved_ns``, when it had been read back.
+    """
+
+    finest_step_ns: int
+    planned_ns: list[int] = field(default_factory=list)
+    begun_ns: list[int] = field(default_factory=list)
+    achieved_ns: list[int] = field(default_factory=list)
+    rate_bps: list[int] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """As run.json has it; the error is how late the latest step was, null without any."""
+        late = [done - due for due, done in zip(self.planned_ns, self.achieved_ns, strict=True)]
+        return {"timed_by": "software", **asdict(self), "largest_error_ns": max(late, default=None)}
+
+
+def changes(schedule: RateSteps) -> Iterator[tuple[int, int]]:
+    """Times from the start on and the rates from then on, the first rate and steps that change nothing left out."""
+    rate = schedule.steps[0][1]
+    for turn in count():
+        for start, wanted in schedule.steps:
+            if wanted != rate:
+                yield start + turn * (schedule.period_ns or 0), wanted
+                rate = wanted
+        if schedule.period_ns is None or schedule.span_bps.least == schedule.span_bps.most:
+            return
+
+
+def refuse_unless_kept(plan: Plan, calibration: Calibration | None) -> None:
+    """Raises InputError if a rate varies in a way that the switch's driver cannot follow, or may not."""
+    varying = [link for link in plan.links if link.schedule is not None]
+    for link in varying:
+        if not isinstance(link.schedule, RateSteps):
+            raise InputError(
+                f"{link.field}.rate: opportunities are not made on Tofino, whose shapers have rates only; allowed: "
+                "as: rate with bin, or --target soft"
+            )
+        if link.schedule.span_bps.least == 0:
+            raise InputError(
+                f"{link.field}.rate: is 0 for a time, and what a shaper of Tofino makes of that is not documented; "
+                "allowed: rates above 0, or --target soft"
+            )
+        wait_s = (link.limit_bytes + plan.frame_bytes) * 8 / link.schedule.span_bps.least
+        if wait_s * NANOSECONDS >= 1 << DELAY_BITS:
+            raise InputError(
+                f"{link.field}.buffer: {format_size(link.limit_bytes)} may be a wait of {wait_s:.6g} s at the least "
+                f"rate, and reports hold less than {(1 << DELAY_BITS) / NANOSECONDS:.6g} s; allowed: a smaller buffer"
+            )
+        if calibration is None or calibration.rate_step_ns is None:
+            raise InputError(
+                f"{link.field}.rate: varies, and how fast this switch takes a new rate was never measured; "
+                "fix: narrows calibrate; allowed without: a constant rate, or --target soft"
+            )
+        finest_ns = calibration.rate_step_ns * len(varying)
+        gap_ns = _least_gap_ns(link.schedule)
+        if gap_ns is not None and gap_ns < finest_ns:
+            shared = "" if len(varying) == 1 else f", as {len(varying)} links share it"
+            raise InputError(
+                f"{link.field}.rate: changes again after {format_time(gap_ns)}, and the driver takes a change every "
+                f"{format_time(finest_ns)} (calibration of {calibration.date}{shared}); allowed: {finest_ns}ns or more "
+                "between changes, or --target soft"
+            )
+
+
+def _least_gap_ns(schedule: RateSteps) -> int | None:
+    """Shortest time from one change to the next; None with fewer than two."""
+    # The second turn has the change from the last step to the first, and what follows it.
+    times = [at for at, _ in islice(changes(schedule), 2 * len(schedule.steps))]
+    return min((after - before for before, after in pairwise(times)), default=None)
+
+
+class RateStepper:
+    """Writes the steps of a run's links, each link's in a task of its own."""
+
+    def __init__(self, write: Write) -> None:
+        """``write`` sets a link's rate; it returns when that began and was read back (monotonic ns) and the rate."""
+        self._write = write
+        self._tasks: list[asyncio.Task[None]] = []
+        self.applied: dict[str, AppliedSteps] = {}
+
+    def start(self, links: Sequence[Link], epoch_ns: int, step_ns: int) -> None:
+        """Begin at a time of this machine's monotonic clock; ``step_ns`` is the finest step of one link alone."""
+        varying = [(link, link.schedule) for link in links if isinstance(link.schedule, RateSteps)]
+        for link, schedule in varying:
+            self.applied[link.name] = AppliedSteps(step_ns * len(varying))
+            self._tasks.append(asyncio.create_task(self._follow(link, schedule, epoch_ns)))
+
+    def check(self) -> None:
+        """Notice early that a step could not be made.
+
+        Raises:
+            RunError: the switch refused one, or it came after the next one was due.
+        """
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    async def stop(self) -> None:
+        """Leave the rates as they are; safe to call at any time, and twice."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow(self, link: Link, schedule: RateSteps, epoch_ns: int) -> None:
+        applied = self.applied[link.name]
+        for due_ns, rate_bps in changes(schedule):
+            if applied.achieved_ns and applied.achieved_ns[-1] > due_ns:
+                raise RunError(
+                    f"{link.field}.rate: the step of {format_time(applied.planned_ns[-1])} was made at "
+                    f"{format_time(applied.achieved_ns[-1])}, when the next one was due already; fix: longer steps, or "
+                    "narrows calibrate"
+                )
+            await asyncio.sleep(max(0, epoch_ns + due_ns - time.monotonic_ns()) / NANOSECONDS)
+            begun_ns, achieved_ns, made_bps = await self._write(link, rate_bps)
+            applied.planned_ns.append(due_ns)
+            applied.begun_ns.append(begun_ns - epoch_ns)
+            applied.achieved_ns.append(achieved_ns - epoch_ns)
+            applied.rate_bps.append(made_bps)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program's registers and counters, with what each pipe holds put together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from narrows.switch.readings import FlowTotals
+
+from narrows_tofino.bfrt.client import Client, Operation
+from narrows_tofino.bfrt.schema import Schema, Table
+from narrows_tofino.bfrt.values import per_pipe
+from narrows_tofino.writes.planned import PlannedWrite, number
+
+REGISTER_BITS = 32
+REGISTER = "Register"
+COUNTER = "Counter"
+PACKETS = "$COUNTER_SPEC_PKTS"
+BYTES = "$COUNTER_SPEC_BYTES"
+_ZEROED = {
+    "flow_arrivals": REGISTER,
+    "flow_departures": REGISTER,
+    "flow_loss_drops": REGISTER,
+    "flow_owner": REGISTER,
+    "bottleneck_departures": REGISTER,
+    "high_watermark": REGISTER,
+    "delay_histogram": COUNTER,
+    "arrival_counter": COUNTER,
+    "departure_counter": COUNTER,
+}
+# Above this many flows one bulk transfer is quicker than single reads.
+BULK_FROM = 512
+
+
+def clear_writes() -> list[PlannedWrite]:
+    """Zeroes everything that is counted by flow or bottleneck, in all pipes, before a run begins."""
+    return [PlannedWrite(Operation.CLEAR, name, None, {}, "what an earlier run has counted") for name in _ZEROED]
+
+
+def counting_table(schema: Schema, name: str) -> Table:
+    """The register or counter of a clearing write.
+
+    Raises:
+        SchemaError: the program has none of this name.
+    """
+    return schema.part(name, _ZEROED[name])
+
+
+class Unwrapped:
+    """A count that goes on where its register begins anew: right if it is read at least once in 2^32 packets.
+
+    At 100 Gbit/s in full-size frames that is every 500 s; a run reads twice a second.
+    """
+
+    def __init__(self) -> None:
+        """It begins at 0, as the register does."""
+        self._total = 0
+
+    def read(self, register: int) -> int:
+        """The count, from what the register shows now."""
+        self._total += (register - self._total) % (1 << REGISTER_BITS)
+        return self._total
+
+
+class Counters:
+    """Reads registers and counters. Bulk reads copy whole tables by DMA; the data plane is not held up by either."""
+
+    def __init__(self, client: Client) -> None:
+        """Find the tables.
+
+        Raises:
+            SchemaError: the program has none of these names.
+        """
+        self._client = client
+        schema = client.schema
+        for name in _ZEROED:
+            counting_table(schema, name)
+        self._bottlenecks = schema.part("bottleneck_departures", REGISTER)
+        self._arrived = schema.part("arrival_counter", COUNTER)
+        self._departed = schema.part("departure_counter", COUNTER)
+        self._departures: dict[int, Unwrapped] = {}
+
+    def totals(self, flows: Collection[int]) -> list[FlowTotals]:
+        """Arrivals and departures of some flow indices, from counters of 64 bits."""
+        arrived = self._read(self._arrived, PACKETS, flows)
+        departed = self._read(self._departed, PACKETS, flows)
+        return [FlowTotals(flow, arrived[flow], departed[flow]) for flow in sorted(flows)]
+
+    def bytes(self, flows: Collection[int]) -> tuple[int, int]:
+        """Bytes offered to the queue and bytes that left it, of some flow indices together."""
+        arrived, departed = (self._read(table, BYTES, flows) for table in (self._arrived, self._departed))
+        return sum(arrived.values()), sum(departed.values())
+
+    def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
+        """Bytes that left the queue, by flow index."""
+        return self._read(self._departed, BYTES, flows)
+
+    def bottleneck_departures(self, bottleneck: int) -> int:
+        """Packets that have left a bottleneck's queue since its register was zeroed."""
+        index = self._bottlenecks.keys[0].name
+        data = self._client.read(self._bottlenecks, {index: bottleneck}).data
+        # A register has one data field, whose name repeats the register's.
+        register = sum(per_pipe(next(iter(data.values()))))
+        return self._departures.setdefault(bottleneck, Unwrapped()).read(register)
+
+    def _read(self, table: Table, field: str, flows: Collection[int]) -> dict[int, int]:
+        index = table.keys[0].name
+        if len(flows) < BULK_FROM:
+            return {flow: number(self._client.read(table, {index: flow}), field) for flow in flows}
+        self._client.execute(table, "Sync")
+        entries = self._client.read_all(table, from_hw=False)
+        found = {int(str(entry.key[index])): number(entry, field) for entry in entries}
+        return {flow: found[flow] for flow in flows}

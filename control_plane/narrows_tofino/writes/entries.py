@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of our own program as they are written by BF Runtime."""
+
+from __future__ import annotations
+
+from narrows.experiment.plan import Plan, ReportedLink
+from narrows.switch.entries import ECN_OFF, Prefix, ProgramEntry, Range, program_entries
+from narrows_formats.units import format_size
+
+from narrows_tofino.bfrt.client import Operation
+from narrows_tofino.bfrt.values import KeyValue, Lpm, Ternary
+from narrows_tofino.chip.depth import depth_units
+from narrows_tofino.chip.model import pipe_of
+from narrows_tofino.writes.planned import PlannedWrite, Reader
+
+# Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: quarters from 4.
+SHARE_SHIFT = 5
+FIRST_QUARTER = 4
+# Of a queue delay, in ns: what a mirrored copy has room for in p4src/tofino/narrows.p4. Longer waits are refused.
+DELAY_BITS = 32
+# Ternary fields, and all of their bits.
+MASKS = {"ingress_port": 0x1FF, "dst_mac": (1 << 48) - 1}
+# Tables whose entries of an earlier run would misdirect packets or reports.
+TABLES = ("cross_connect", "loss", "bottleneck", "collector", "delay_bins")
+
+
+def program_writes(plan: Plan, cell_bytes: int, reader: Reader) -> list[PlannedWrite]:
+    """Removes what earlier runs left in the program's tables, then installs the plan's entries."""
+    left = [
+        PlannedWrite(Operation.DELETE, table, entry.key, {}, "left by an earlier run")
+        for table in TABLES
+        for entry in reader.entries(table)
+    ]
+
+    def threshold(link: ReportedLink) -> tuple[int, str]:
+        if (asked := link.ecn_threshold_bytes) is None:
+            return ECN_OFF, ""
+        cells = depth_units(asked, plan.frame_bytes, cell_bytes)
+        return min(cells, ECN_OFF - 1), f"cells, {format_size(asked)} of frames"
+
+    shares = index_shares(plan)
+    entries = program_entries(plan, threshold, lambda port: shares[pipe_of(port)], DELAY_BITS)
+    return left + [_write(entry) for entry in entries]
+
+
+def _write(entry: ProgramEntry) -> PlannedWrite:
+    key: dict[str, KeyValue] = {}
+    for name, part in entry.key.items():
+        # Of tables that Tofino's program has not (`narrows_tofino.binding` refuses what needs them).
+        assert not isinstance(part, Range)
+        if isinstance(part, Prefix):
+            key[name] = Lpm(part.value, part.length)
+        else:
+            key[name] = Ternary(part, MASKS[name]) if name in MASKS else part
+    if entry.priority is not None:
+        key["$MATCH_PRIORITY"] = entry.priority
+    return PlannedWrite(
+        Operation.INSERT, entry.table, key, dict(entry.data), entry.why, action=entry.action, units=entry.units
+    )
+
+
+def index_shares(plan: Plan) -> dict[int, int]:
+    """Share of the flow indices of each pipe that packets come to a bottleneck through; of a single one 0, all."""
+    pipes = sorted({pipe_of(path.ingress_port) for path in plan.paths if path.link is not None})
+    if len(pipes) == 1:
+        return {pipes[0]: 0}
+    return {pipe: (FIRST_QUARTER + number) << SHARE_SHIFT for number, pipe in enumerate(pipes)}

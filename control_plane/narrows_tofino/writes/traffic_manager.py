@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writes that make queues of Tofino's traffic manager the links of a plan, and nothing else on the chip.
+
+Order matters and is kept: memory that others must not run out of before the queues do (pools, ingress limits), then of
+each queue its depth and its rate. Every table is one of fixed function; docs/tofino.md explains each field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from narrows.errors import InputError
+from narrows.experiment.plan import Link, Plan
+from narrows.switch.widths import unreported_waits
+from narrows_formats.schedules import RateSteps
+from narrows_formats.units import format_rate
+
+from narrows_tofino.bfrt.client import ALL_PIPES, Operation
+from narrows_tofino.bfrt.values import Entry, Key
+from narrows_tofino.chip.depth import (
+    HEADROOM_CELLS,
+    Depth,
+    about_size,
+    capacity_cells,
+    depth_for,
+)
+from narrows_tofino.chip.model import Chip, pipe_of
+from narrows_tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, quantise_burst, shape
+from narrows_tofino.testbed.inventory import SPEED_BPS, Inventory
+from narrows_tofino.writes.entries import DELAY_BITS
+from narrows_tofino.writes.planned import PlannedWrite, Reader, number, numbers, text
+
+STATIC = "DISABLE"
+SHAPING_UNIT = "BPS"
+NEAREST = "MIN_ERROR"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Where a link's queue is: its port, and the port group and number that the queue tables are keyed by.
+
+    Tables of queues and pipes refuse a target of all pipes, so what is written there names ``pipe``.
+    """
+
+    dev_port: int
+    queue: int
+    pipe: int
+    pg_id: int
+    pg_queue: int
+
+    @property
+    def key(self) -> Key:
+        """Key of the tm.queue tables; their target is `pipe`."""
+        return {"pg_id": self.pg_id, "pg_queue": self.pg_queue}
+
+
+@dataclass(frozen=True)
+class BottleneckQueue:
+    """One link as the chip will have it."""
+
+    link: Link
+    queue: Queue
+    depth: Depth
+    shaping: Shaping
+
+
+class TrafficManager:
+    """Plans the traffic manager's part of a switch: a queue for each link that has a rate."""
+
+    def __init__(self, inventory: Inventory, reader: Reader, plan: Plan) -> None:
+        """Work out the queues, their depths and rates.
+
+        Raises:
+            InputError: rates or depths that the chip does not have, or a port that the traffic manager does not know;
+                the message names the largest that can be had.
+        """
+        self._inventory = inventory
+        self._reader = reader
+        self._chip: Chip = inventory.switch.generation
+        configuration = self._need("tm.cfg", None)
+        self._cell_bytes = number(configuration, "cell_size_bytes")
+        self.total_cells = number(configuration, "total_cells")
+        if self._cell_bytes != self._chip.cell_bytes:
+            raise InputError(
+                f"inventory: switch.chip is {self._chip.name}, but the switch has cells of {self._cell_bytes} B "
+                f"(tofino has 80, tofino2 176)"
+            )
+        self.plan = plan
+        self.bottlenecks = self._bottlenecks()
+        # What they hold together, each with packets that are under way.
+        self._held_cells = sum(one.depth.cells + HEADROOM_CELLS for one in self.bottlenecks)
+        alone = len(self.bottlenecks) == 1
+        self._which, self._own = ("the bottleneck", "the bottleneck's") if alone else ("the links", "the links'")
+
+    @property
+    def input_ports(self) -> list[int]:
+        """Ports on which packets for links arrive, or come in again from one: no limit there may drop first."""
+        loopbacks = self.plan.loopbacks
+        return sorted(
+            {path.ingress_port for path in self.plan.paths if path.link is not None or path.ingress_port in loopbacks}
+        )
+
+    @property
+    def other_outputs(self) -> list[int]:
+        """Ports that packets from loopback ports leave by without a queue of a link, as those of several links may."""
+        limited = {one.link.port for one in self.bottlenecks}
+        again = {path.egress_port for path in self.plan.paths if path.ingress_port in self.plan.loopbacks}
+        return sorted(again - limited)
+
+    def writes(self) -> list[PlannedWrite]:
+        """Everything, in order."""
+        return [
+            *self._pools(),
+            *self._ingress_limits(),
+            *self._egress_limits(),
+            *self._flow_control(),
+            *self._compensation(),
+            *(write(one) for one in self.bottlenecks for write in (self._buffer, self._shaper, self._shaper_on)),
+        ]
+
+    def shaping_at(self, settings: Link, rate_bps: int) -> Shaping:
+        """What the shaper of a link's queue makes of a rate in the layer that the link's is written in.
+
+        Raises:
+            InputError: it cannot be made.
+        """
+        switch, plan = self._inventory.switch, self.plan
+        calibration = self._inventory.calibration
+        shaper_bytes = None if calibration is None else calibration.shaper_bytes
+        overhead = overhead_for("l2" if settings.l1_rate_bps is None else "l1", plan.frame_bytes, shaper_bytes)
+        speed_bps = self._inventory.port(settings.port).speed_bps
+        return shape(self._chip, rate_bps, plan.frame_bytes, overhead, speed_bps, switch.clock_hz, settings.field)
+
+    def step(self, link: Link, rate_bps: int) -> tuple[PlannedWrite, BottleneckQueue]:
+        """The write that gives a link's queue another rate, and the queue as it is then: see `stepped`."""
+        before = next(one for one in self.bottlenecks if one.link.index == link.index)
+        after = replace(before, shaping=self.shaping_at(link, rate_bps))
+        return self._shaper(after), after
+
+    def stepped(self, queue: BottleneckQueue) -> None:
+        """A queue has another rate now."""
+        self.bottlenecks = tuple(queue if one.link.index == queue.link.index else one for one in self.bottlenecks)
+
+    def reset_ports(self) -> list[int]:
+        """Ports with a link whose rate a change of the port's speed, or its being added anew, has undone."""
+        return [one.queue.dev_port for one in self.bottlenecks if self._was_reset(one)]
+
+    def _was_reset(self, bottleneck: BottleneckQueue) -> bool:
+        shaping = self._need("tm.queue.sched_shaping", bottleneck.queue.key, bottleneck.queue.pipe)
+        rate_bps = number(shaping, "max_rate") * 1000
+        if abs(rate_bps / bottleneck.shaping.shaper_bps - 1) < RATE_TOLERANCE:
+            return False
+        port = self._reader.entry("$PORT", {"$DEV_PORT": bottleneck.queue.dev_port})
+        speed_bps = 0 if port is None else SPEED_BPS.get(text(port, "$SPEED").removeprefix("BF_SPEED_"), 0)
+        return abs(rate_bps - speed_bps) < RATE_TOLERANCE * speed_bps
+
+    def _bottlenecks(self) -> tuple[BottleneckQueue, ...]:
+        available = capacity_cells(self._chip, self.total_cells)
+        made: list[BottleneckQueue] = []
+        for link in self.plan.links:
+            made.append(self._bottleneck(link, available))
+            available -= made[-1].depth.cells + HEADROOM_CELLS
+        return tuple(made)
+
+    def _bottleneck(self, settings: Link, available_cells: int) -> BottleneckQueue:
+        plan = self.plan
+        rates = [settings.l1_rate_bps or settings.rate_bps]
+        if isinstance(settings.schedule, RateSteps):
+            rates = list(dict.fromkeys(rate for _, rate in settings.schedule.steps))
+        # Those of later steps as well: what cannot be made is refused before anything is written.
+        shaping, *_ = [self.shaping_at(settings, rate) for rate in rates]
+        if too_long := unreported_waits(plan, DELAY_BITS, 1):
+            raise InputError("\n".join(too_long))
+        queue = self._queue(settings.port, settings.queue)
+        found = self._need("tm.queue.buffer", queue.key, queue.pipe)
+        depth = depth_for(
+            self._chip,
+            self._cell_bytes,
+            settings.limit_bytes,
+            plan.frame_bytes,
+            number(found, "guaranteed_cells"),
+            available_cells,
+            settings.rate_bps,
+            settings.field,
+        )
+        return BottleneckQueue(settings, queue, depth, shaping)
+
+    def _queue(self, dev_port: int, queue: int) -> Queue:
+        found = self._need("tm.port.cfg", {"dev_port": dev_port})
+        queues = numbers(found, "egress_qid_queues")
+        if queue >= len(queues):
+            raise InputError(f"port {dev_port} has {len(queues)} queues; queue {queue} is not among them")
+        return Queue(dev_port, queue, pipe_of(dev_port), number(found, "pg_id"), queues[queue])
+
+    def _pools(self) -> list[PlannedWrite]:
+        """Pools of the links' own: other packets do not take their cells, nor they those of others.
+
+        The pools hold all queues at their limits, so that no queue takes another one's cells either.
+        """
+        switch, alone = self._inventory.switch, len(self.bottlenecks) == 1
+        queues, hold = ("the queue at its limit", "the queue holds") if alone else ("all at their limits", "they hold")
+        guaranteed = sum(one.depth.guaranteed_cells for one in self.bottlenecks)
+        sizes = {
+            switch.egress_pool: (self._held_cells - guaranteed, f"{queues}, and some"),
+            switch.ingress_pool: (self._held_cells, f"what {hold} is counted at ingress as well"),
+        }
+        return [
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.pool.cfg"),
+                {"pool": pool},
+                {"size_cells": size},
+                f"a pool of its own for {self._which}: {why}",
+                units={"size_cells": self._bytes(size)},
+            )
+            for pool, (size, why) in sizes.items()
+        ]
+
+    def _ingress_limits(self) -> list[PlannedWrite]:
+        """Admission at ingress must never refuse what a link's queue still has room for."""
+        limit = self._held_cells
+        writes: list[PlannedWrite] = []
+        for dev_port in self.input_ports:
+            key = {"dev_port": dev_port}
+            found = self._need("tm.port.dpg", key)
+            if not found.data.get("icos_0", True):
+                raise InputError(
+                    f"port {dev_port}: a priority group (tm.ppg.cfg) holds its traffic, whose limit would drop first; "
+                    "delete that group on the switch"
+                )
+            hysteresis = self._chip.hysteresis_floor_cells
+            writes.append(
+                PlannedWrite(
+                    Operation.MODIFY,
+                    self._name("tm.port.dpg"),
+                    key,
+                    {
+                        "guaranteed_cells": number(found, "guaranteed_cells"),
+                        "hysteresis_cells": hysteresis,
+                        "pool_id": self._inventory.switch.ingress_pool,
+                        "pool_max_cells": limit,
+                        "dynamic_baf": STATIC,
+                    },
+                    f"let port {dev_port} fill {self._which}: the default share of the ingress pool drops earlier",
+                    units={"pool_max_cells": self._bytes(limit)},
+                )
+            )
+        configuration = self._need("tm.cfg", None)
+        if "ig_buffer_limit_cells" in configuration.data:
+            wanted = min(self.total_cells, limit + self._chip.reserve_cells)
+            if (
+                configuration.data.get("ig_buffer_limit_enable")
+                and number(configuration, "ig_buffer_limit_cells") < wanted
+            ):
+                writes.append(
+                    PlannedWrite(
+                        Operation.MODIFY,
+                        self._name("tm.cfg"),
+                        None,
+                        {"ig_buffer_limit_cells": wanted},
+                        "raise the cap that ingress has for the whole switch",
+                        units={"ig_buffer_limit_cells": self._bytes(wanted)},
+                    )
+                )
+        return writes
+
+    def _egress_limits(self) -> list[PlannedWrite]:
+        """Limits of whole ports and pipes, raised only where they are in the way."""
+        writes: list[PlannedWrite] = []
+        in_pipes: dict[int, int] = {}
+        for one in self.bottlenecks:
+            in_pipes[one.queue.pipe] = in_pipes.get(one.queue.pipe, 0) + one.depth.cells + HEADROOM_CELLS
+        checks: list[tuple[str, Key | None, int, str, int]] = [
+            *(
+                ("tm.port.buffer", {"dev_port": port}, ALL_PIPES, "ig_limit_cells", self._held_cells)
+                for port in self.input_ports
+            ),
+            *(
+                ("tm.port.buffer", {"dev_port": one.queue.dev_port}, ALL_PIPES, "eg_limit_cells",
+                 one.depth.cells + HEADROOM_CELLS)
+                for one in self.bottlenecks
+            ),
+            *(("tm.pipe.cfg", None, pipe, "eg_limit_cells", cells) for pipe, cells in in_pipes.items()),
+        ]  # fmt: skip
+        for table, key, pipe, field, wanted in checks:
+            if number(self._need(table, key, pipe), field) < wanted:
+                writes.append(
+                    PlannedWrite(
+                        Operation.MODIFY,
+                        self._name(table),
+                        key,
+                        {field: wanted},
+                        f"a limit below {self._own} depth would drop first",
+                        pipe=pipe,
+                        units={field: self._bytes(wanted)},
+                    )
+                )
+        return writes
+
+    def _flow_control(self) -> list[PlannedWrite]:
+        ports = sorted({*self.input_ports, *(one.queue.dev_port for one in self.bottlenecks), *self.other_outputs})
+        return [
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.port.flowcontrol"),
+                {"dev_port": port},
+                {"mode_tx": "NONE"},
+                "hosts must see drops, not pause frames",
+            )
+            for port in ports
+            if text(self._need("tm.port.flowcontrol", {"dev_port": port}), "mode_tx") != "NONE"
+        ]
+
+    def _compensation(self) -> list[PlannedWrite]:
+        """What shapers add to a packet, of each pipe.
+
+        Raises:
+            InputError: links whose rates count different bytes have their queues in one pipe.
+        """
+        first: dict[int, BottleneckQueue] = {}
+        for one in self.bottlenecks:
+            other = first.setdefault(one.queue.pipe, one)
+            if other.shaping.overhead.ifg_compensation != one.shaping.overhead.ifg_compensation:
+                layers = [queue.shaping.overhead.layer for queue in (other, one)]
+                raise InputError(
+                    f"{one.link.field}.rate_layer: is {layers[1]}, and {other.link.name} with {layers[0]} is in the "
+                    f"same pipe ({one.queue.pipe}), whose shapers all count the same bytes of a packet; allowed: "
+                    f"{layers[0]}, or ports of different pipes"
+                )
+        return [
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.pipe.sched_cfg"),
+                None,
+                {"packet_ifg_compensation": one.shaping.overhead.ifg_compensation},
+                f"{one.shaping.overhead.note}; holds for every shaper of the pipe",
+                units={"packet_ifg_compensation": "B a packet"},
+                pipe=pipe,
+            )
+            for pipe, one in first.items()
+        ]
+
+    def _whose(self, bottleneck: BottleneckQueue) -> str:
+        """Which link a write is for, where there are several."""
+        return "" if len(self.bottlenecks) == 1 else f"{bottleneck.link.name}: "
+
+    def _buffer(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+        depth = bottleneck.depth
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.queue.buffer"),
+            bottleneck.queue.key,
+            {
+                "guaranteed_cells": depth.guaranteed_cells,
+                "hysteresis_cells": depth.hysteresis_cells,
+                "tail_drop_enable": True,
+                "pool_id": self._inventory.switch.egress_pool,
+                "pool_max_cells": depth.pool_cells,
+                "dynamic_baf": STATIC,
+            },
+            f"{self._whose(bottleneck)}tail drop at {depth.cells} cells, which hold {depth.packets} frames of "
+            f"{depth.frame_bytes} B",
+            action="shared_pool",
+            units={
+                "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
+                "hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
+            },
+            pipe=bottleneck.queue.pipe,
+        )
+
+    def _shaper(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+        shaping = bottleneck.shaping
+        realised = int(shaping.shaper_bps / 1000)
+        burst = quantise_burst(self._chip, shaping.burst_bytes)
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.queue.sched_shaping"),
+            bottleneck.queue.key,
+            {
+                "unit": SHAPING_UNIT,
+                "provisioning": NEAREST,
+                "max_rate": shaping.rate_kbps,
+                "max_burst_size": shaping.burst_bytes,
+            },
+            f"{self._whose(bottleneck)}{format_rate(shaping.asked_bps)} asked for, {shaping.realised_bps / 1000:.1f} "
+            f"kbit/s made ({shaping.error:+.3%})",
+            units={"max_rate": "kbit/s", "max_burst_size": "B"},
+            # A chip answers with what it made of the rate, the model with what was written.
+            expect={
+                "max_rate": (shaping.rate_kbps, realised - 1, realised, realised + 1),
+                "max_burst_size": (shaping.burst_bytes, burst),
+            },
+            pipe=bottleneck.queue.pipe,
+        )
+
+    def _shaper_on(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.queue.sched_cfg"),
+            bottleneck.queue.key,
+            {"max_rate_enable": True, "scheduling_enable": True},
+            f"{self._whose(bottleneck)}without this the rate above is not used",
+            pipe=bottleneck.queue.pipe,
+        )
+
+    def _need(self, table: str, key: Key | None, pipe: int = ALL_PIPES) -> Entry:
+        name = self._name(table)
+        entry = self._reader.entry(name, key, pipe)
+        if entry is None:
+            raise InputError(f"the switch has no entry {dict(key or {})} in {name}")
+        return entry
+
+    def _name(self, table: str) -> str:
+        return f"{self._chip.prefix}.{table}"
+
+    def _bytes(self, cells: int) -> str:
+        return f"cells of {self._cell_bytes} B, {about_size(cells * self._cell_bytes)}"
