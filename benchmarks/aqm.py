@@ -44,8 +44,10 @@ class Load:
     def experiment(self, kind: str, seed: int) -> dict[str, Any]:
         """The experiment file, without its queue management."""
         bottleneck = {"rate": self.rate, "buffer": managed_link.LIMITS[kind], "rtt": self.rtt}
-        flows = {"cca": "cubic", "count": self.flows, "duration": f"{self.seconds}s", "tcp": {"ecn": self.ecn}}
-        return {"name": "aqm", "seed": seed, "bottleneck": bottleneck, "flows": [flows]}
+        flow = {"cca": "cubic", "duration": f"{self.seconds}s", "tcp": {"ecn": self.ecn}}
+        starts = managed.starts(self.flows, self.window[0] / 2, seed)
+        flows = [{"name": f"flow-{number}", **flow, **start} for number, start in enumerate(starts, 1)]
+        return {"name": "aqm", "seed": seed, "bottleneck": bottleneck, "flows": flows}
 
     @property
     def window(self) -> tuple[float, float]:
@@ -84,7 +86,8 @@ def _measure(loads: Sequence[Load], runs: int, kernel: Kernel) -> Outcome:
     tables = [_table(load, kinds, series) for load in loads]
     conditions = (
         "CUBIC flows in a guest of virtual time, 40 ms at 10 and 100 Mbit/s, 10 ms at 1 and 2 ms at 10 Gbit/s; the "
-        "first quarter is left out. Linux: htb on a bridge with a burst of one frame, whose time is part of the round "
+        "first quarter is left out, in the first half of which each flow starts at a time that the seed draws. Linux: "
+        "htb on a bridge with a burst of one frame, whose time is part of the round "
         "trip as on a line, with tc's defaults for the management in it; RED has 5 and "
         "15 ms of the link as its bounds and 0.1 as probability. Narrows: `queue:` with its defaults, tc's limit as "
         "`buffer`. Queue delay is what waits over the rate, every 5 ms, of all queues together. Seeds are the numbers "

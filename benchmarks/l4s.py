@@ -28,6 +28,8 @@ QUEUES = {DUAL: DUAL, TAIL_DROP: "pfifo"}
 RATE, RATE_BPS = "50Mbit", 50_000_000
 ECN = {"ecn": True}
 SECONDS = 90
+# Each flow starts at a time before this, which the seed draws.
+STARTED_S = 10
 # The minute that ends two seconds before the end.
 WINDOW_S = (SECONDS - 62, SECONDS - 2)
 GOODPUTS = ("first_mbps", "second_mbps")
@@ -56,9 +58,10 @@ class Pair:
 
     def experiment(self, queue: str, seed: int) -> dict[str, Any]:
         """The experiment file; its buffer is Linux's limit, which DualPI2 does not reach."""
+        starts = managed.starts(2, STARTED_S, seed)
         flows = [
-            {"name": name, "cca": cca, "rtt": f"{rtt}ms", "duration": f"{SECONDS}s", "tcp": ECN}
-            for name, cca, rtt in zip(("first", "second"), self.ccas, self.rtts_ms, strict=True)
+            {"name": name, "cca": cca, "rtt": f"{rtt}ms", "duration": f"{SECONDS}s", "tcp": ECN, **start}
+            for name, cca, rtt, start in zip(("first", "second"), self.ccas, self.rtts_ms, starts, strict=True)
         ]
         limit, rtt = managed_link.LIMITS[QUEUES[queue]], f"{self.rtts_ms[0]}ms"
         bottleneck = {"rate": RATE, "buffer": limit, "rtt": rtt, "queue": queue}
@@ -92,10 +95,11 @@ def run(runs: int) -> Outcome:
         delay, *low = series.texts(_name(pair, queue, who), DELAYS[queue])
         table.rows.append((pair.name, queue, who, first, second, pair.published[queue], delay, *(low or [""])))
     conditions = (
-        f"Two flows through {RATE}/s in a guest, {SECONDS} s, RTTs in ms, with DualPI2 and its defaults, or tail drop "
+        f"Two flows through {RATE}/s in a guest, {SECONDS} s each, begun at times before {STARTED_S} s that "
+        "the seed draws, RTTs in ms, with DualPI2 and its defaults, or tail drop "
         f"at {managed_link.LIMITS[QUEUES[TAIL_DROP]]}; Linux: under htb with a burst of one frame, whose time is part "
         "of the round trip as on a line; Narrows: `queue:`. Goodput as the senders' sockets have it acknowledged in "
-        "the minute that ends 2 s before the end; CUBIC uses ECN. Delays, every 5 ms: of tail drop what waits over the "
+        f"the minute from {WINDOW_S[0]} s on; CUBIC uses ECN. Delays, every 5 ms: of tail drop what waits over the "
         "rate, of DualPI2 the age of the oldest packet of C, and of L. Seeds are the numbers of the rounds. Published, "
         "of 180 s: heistp/l4s-tests, a kernel of 2020, whose "
         f"Prague was not yet independent of the RTT below 25 ms. Kernel of the guest: {kernel.name}."

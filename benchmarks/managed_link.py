@@ -12,8 +12,8 @@ from managed import COLUMNS, READING_S
 from narrows_analysis import LoadedRun
 from passage import QUEUE
 
-# ECN fields (RFC 3168) that DualPI2 takes for L4S (RFC 9332).
-LOW_DELAY = (0b01, 0b11)
+# Of DualPI2 the number of the low-latency queue in reports.
+LOW_LATENCY = 1
 # What each kind of Linux holds without a limit of its own (tc): `buffer` of the same link here. RED needs one.
 LIMITS = {
     "pfifo": "1000packets", "codel": "1000packets", "pie": "1000packets", "red": "8bdp", "fq_codel": "10240packets",
@@ -40,7 +40,7 @@ def of_reports(reports: pd.DataFrame, table: pd.DataFrame, until_s: float) -> pd
     came = _so_far(reports["arrival_s"].to_numpy()[order], reports["packet_bytes"].to_numpy()[order], at)
     by_departure = reports.sort_values("time_s", kind="stable")
     sent = _so_far(left_s, by_departure["packet_bytes"].to_numpy(), at)
-    low = by_departure["ecn"].isin(LOW_DELAY)
+    low = by_departure["queue"] == LOW_LATENCY
     # Rows of the table end an interval after their time.
     ended_s = (table["time_s"] + table["interval_s"]).to_numpy()
     columns = (

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,18 @@ def test_published_pairs_are_experiments(script: Callable[[str], Any]) -> None:
                 assert script("managed").words("pfifo", l4s.RATE_BPS, limit, True) == "bfifo limit 1514000"
 
 
+def test_starts_differ_between_rounds(script: Callable[[str], Any]) -> None:
+    """What the seed draws is both contestants' of a round, and over before what counts begins."""
+    aqm, l4s = script("aqm"), script("l4s")
+    for experiment, counted_s in (
+        (partial(aqm.LOADS[1].experiment, "pie"), aqm.LOADS[1].window[0]),
+        (partial(l4s.PAIRS[0].experiment, l4s.DUAL), l4s.WINDOW_S[0]),
+    ):
+        rounds = [[flow["start"] for flow in experiment(seed)["flows"]] for seed in (1, 1, 2)]
+        assert rounds[0] == rounds[1] != rounds[2]
+        assert all(0 <= float(start.removesuffix("s")) < counted_s for start in (*rounds[0], *rounds[2]))
+
+
 def test_delay_is_of_the_queues_that_there_are(script: Callable[[str], Any]) -> None:
     """62,500 B wait 10 ms at 50 Mbit/s; of DualPI2 both ages are read, and only in the minute that counts."""
     l4s = script("l4s")
@@ -113,7 +126,7 @@ def test_both_have_the_same_flows_and_limits(script: Callable[[str], Any]) -> No
 def test_reports_are_read_as_a_queue(script: Callable[[str], Any]) -> None:
     """One classic packet waits from 1 to 21 ms, one of L4S from 6 to 11 ms: read every 5 ms, until 30 ms."""
     reports = pd.DataFrame({
-        "arrival_s": [0.006, 0.001], "time_s": [0.011, 0.021], "packet_bytes": [1000, 500], "ecn": [1, 0],
+        "arrival_s": [0.006, 0.001], "time_s": [0.011, 0.021], "packet_bytes": [1000, 500], "queue": [1, 0],
     })  # fmt: skip
     table = pd.DataFrame({"time_s": [0.0, 0.01], "interval_s": 0.01, "drops": [0, 3], "ce_marks": [1, 1]})
     found = script("managed_link").of_reports(reports, table, 0.0299)
