@@ -133,7 +133,7 @@ def tasks() -> str:
         "of an idle machine."
     )
     if not any(name.endswith("its kernel") for name, *_ in rows):
-        conditions += " A kernel with a CCA of one's own takes another three minutes to build."
+        conditions += " A kernel with a CCA of one's own takes another few minutes to build."
     return "\n".join(lines) + f"\n\n{conditions}\n"
 
 

@@ -8,6 +8,7 @@ code 1 if one fails. docs/reliability.md says what each test shows.
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import platform
 import re
@@ -170,9 +171,8 @@ def main() -> int:
     print(found)
     if arguments.write is not None:
         where = f"{os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}"
-        arguments.write.write_text(
-            f"# Faults, load and hostile input: one run of `make stress`\n\nOn {where}.\n\n{found}\n"
-        )
+        title = "# Faults, load and hostile input: one run of `make stress`"
+        arguments.write.write_text(f"{title}\n\nOn {where}, {datetime.date.today()}.\n\n{found}\n")
     return 0 if all(one.good for one in results) else 1
 
 

@@ -59,6 +59,21 @@ def test_what_twenty_seconds_and_a_packet_take_is_what_was_measured(shown: Modul
     assert (
         f"{round(instructions, -2):,.0f} instructions; {packets / 1e6:.1f} million packets a second in replay" in page
     )
+    forwarded = shown.median(shown.benchmark(shown.FORWARDING, "forwarding"), "Narrows", "goodput_bps")
+    assert f"| {forwarded / 1e9:.1f} Gbit/s of full-size frames" in page
+
+
+def test_how_far_tbf_is_from_its_rate_is_what_was_measured(shown: ModuleType) -> None:
+    part = shown.benchmark(shown.TIMING, "accuracy")["100000000"]
+    short = -shown.median(part, shown.TBF, "rate_error_percent")
+    assert f"it is {int(short)} % short at 100 Mbit/s" in (shown.ROOT / "docs" / "other-tools.md").read_text()
+
+
+def test_how_long_setting_up_takes_is_what_was_measured(shown: ModuleType) -> None:
+    took_s = {row["name"]: row["value"] for row in shown.benchmark(shown.FIRST, "first-minutes")["figures"]}
+    set_up_s = took_s["make demo, from nothing"] - took_s["- the run: testbed, 20 s of traffic, removal"]
+    assert round(set_up_s / 60) == 2
+    assert "On two cores it takes about two minutes" in (shown.ROOT / "docs" / "install.md").read_text()
 
 
 def test_the_newest_result_is_shown_that_was_measured(
