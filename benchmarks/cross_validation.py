@@ -26,15 +26,16 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Flow, Plan
 from narrows.experiment.planning import make_plan
 from narrows.paths import commit
-from narrows.studies.catalogue import StudyPoint, find_study, study_points
-from narrows.studies.senders import Senders, guests
 from narrows.virtual.kernels import config_digest, configuration, find
 from narrows_analysis.metrics.completion import ideal_completion_time
 from narrows_analysis.metrics.fairness import convergence_time
 from narrows_analysis.metrics.throughput import goodput_limit
-from narrows_analysis.studies.checks import picks
-from narrows_analysis.studies.cycles import convergences, fillings
-from narrows_analysis.studies.measures import (
+from narrows_analysis.study_results import MeasuredPoint, Results, read_results, setting, write_results
+from narrows_formats.link_names import ONLY_LINK
+from narrows_formats.units import NANOSECONDS, bdp_bytes
+from narrows_studies.checks import meets, picks
+from narrows_studies.cycles import convergences, fillings
+from narrows_studies.measures import (
     EVEN,
     WINDOW_S,
     Measures,
@@ -46,12 +47,12 @@ from narrows_analysis.studies.measures import (
     modelled,
     turns,
 )
-from narrows_analysis.studies.model import LINKS, Control, Link, MeasuredPoint, Results, Study, setting
-from narrows_analysis.studies.page import results_path, write_page
-from narrows_analysis.studies.probes import probe_measures
-from narrows_analysis.studies.results import merged, read_results, write_results
-from narrows_formats.link_names import ONLY_LINK
-from narrows_formats.units import NANOSECONDS, bdp_bytes
+from narrows_studies.model import LINKS, Control, Link, Study
+from narrows_studies.page import results_path, write_page
+from narrows_studies.probes import probe_measures
+from narrows_studies.results import merged
+from narrows_studies.running.catalogue import StudyPoint, find_study, study_points
+from narrows_studies.running.senders import Senders, guests
 from passage import Passage, send_through
 
 INTERVAL_S = 0.1  # in which sockets are read
@@ -131,7 +132,7 @@ def _wanted(study: Study, control: Control, only: str | None) -> list[StudyPoint
         point
         for point in study_points(study, quick=control.of == "quick")
         if point.experiment == control.experiment
-        and any(MeasuredPoint(control.id, point.parameters, 1, {}).meets(where) for where in conditions)
+        and any(meets(MeasuredPoint(control.id, point.parameters, 1, {}), where) for where in conditions)
     ]
 
 

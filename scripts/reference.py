@@ -73,7 +73,8 @@ def commands() -> str:
 
 
 def _all(group: Any, prefix: str = "narrows") -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
+    for name in group.commands:
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from _all(command, f"{prefix} {name}")
         else:

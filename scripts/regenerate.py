@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, InputError
-from narrows.studies.catalogue import StudyPoint, find_study, study_points
-from narrows.studies.run import StudyRun
-from narrows.studies.senders import Senders, guests
 from narrows.targets.registry import target_factory
 from narrows.virtual.kernels import config_digest, find
-from narrows_analysis.studies.model import MeasuredPoint, Study, setting
-from narrows_analysis.studies.names import NAMES
-from narrows_analysis.studies.page import VARIANTS, results_path
-from narrows_analysis.studies.results import read_results, write_results
+from narrows_analysis.study_results import MeasuredPoint, read_results, setting, write_results
+from narrows_studies.model import Study
+from narrows_studies.names import OFFERS
+from narrows_studies.page import VARIANTS, results_path
+from narrows_studies.running.catalogue import StudyPoint, find_study, study_points
+from narrows_studies.running.run import StudyRun
+from narrows_studies.running.senders import Senders, guests
 from rich.console import Console
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "studies"
@@ -37,7 +37,7 @@ TOOK = "cpu_s"  # what is not the run's, but the machine's
 def main(arguments: Sequence[str]) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", nargs="*", default=NAMES, help="which studies (default: all)")
+    parser.add_argument("study", nargs="*", default=list(OFFERS), help="which studies (default: all)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="directory of the pages (default: docs/studies)")
     options = parser.parse_args(arguments)
     try:

@@ -12,7 +12,7 @@ from documented import ROOT
 from narrows.experiment.sweep import load_series
 
 RECIPES = re.findall(r"```yaml\n(name: (\S+)\n.*?)```", (ROOT / "docs" / "cookbook.md").read_text(), re.DOTALL)
-SOURCES = [path for folder in ("control_plane", "analysis") for path in (ROOT / folder).rglob("*.py")]
+SOURCES = [path for folder in ("control_plane", "analysis", "studies") for path in (ROOT / folder).rglob("*.py")]
 
 
 @pytest.mark.parametrize(("text", "name"), RECIPES, ids=[name for _, name in RECIPES])

@@ -84,7 +84,7 @@ def test_a_command_of_the_documentation(command: str, project: Path, monkeypatch
     while hasattr(group, "commands"):
         name, *rest = rest
         assert name in group.commands, f"{command}: there is no command {name}; {sorted(group.commands)}"
-        group = group.commands[name]
+        group = group.get_command(context, name)
         if hasattr(group, "commands"):
             continue
         group.make_context(name, rest)
@@ -97,7 +97,7 @@ def test_commands_named_in_the_text_and_their_options() -> None:
         group: Any = typer.main.get_command(app)
         words = [word.strip("[],;:.") for word in mention.partition("narrows ")[2].split()]
         while hasattr(group, "commands") and words and words[0] in group.commands:
-            group = group.commands[words.pop(0)]
+            group = group.get_command(None, words.pop(0))
         known = {option for parameter in group.params for option in [*parameter.opts, *parameter.secondary_opts]}
         known |= {"--help", "-h"}
         options = [word.partition("=")[0] for word in itertools.takewhile("--".__ne__, words) if word.startswith("-")]

@@ -19,9 +19,9 @@ import pytest
 from documented import NARROWS, QUICK, ROOT, arguments
 from narrows.cli import app
 from narrows.run.schedule import Ended, Schedule, ScheduledRun
-from narrows.studies.senders import this_machine
 from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from narrows_studies.running.senders import this_machine
 from typer.testing import CliRunner
 
 PROGRAM = str(Path(sys.executable).with_name("narrows"))
@@ -134,9 +134,9 @@ def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatc
         yield from ()
 
     # This machine in place of a guest, whose cards cannot vary.
-    monkeypatch.setattr("narrows.studies.senders.guests", lambda _: [this_machine()])
-    monkeypatch.setattr("narrows.studies.nuisances.CARDS", ())
-    monkeypatch.setattr("narrows.cli.study.runs_at_once", lambda: 8)
+    monkeypatch.setattr("narrows_studies.running.senders.guests", lambda _: [this_machine()])
+    monkeypatch.setattr("narrows_studies.running.nuisances.CARDS", ())
+    monkeypatch.setattr("narrows_studies.command.runs_at_once", lambda: 8)
     monkeypatch.setattr(Schedule, "run", plan)
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output

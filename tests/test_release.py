@@ -19,8 +19,8 @@ from narrows import __version__
 
 PACKAGED = (
     "control_plane/narrows", "control_plane/narrows_tofino", "analysis/narrows_analysis", "analysis/narrows_formats",
-    "p4src/compiled", "deploy", "experiments", "README.md", "LICENSE", "MANIFEST.in", "Cargo.toml", "pyproject.toml",
-    "setup.py",
+    "studies/narrows_studies", "p4src/compiled", "deploy", "README.md", "LICENSE", "MANIFEST.in", "Cargo.toml",
+    "pyproject.toml", "setup.py",
 )  # fmt: skip
 PROGRAMS = {"narrows-softswitch", "narrows-collector"}
 
@@ -86,7 +86,7 @@ def test_a_wheel_has_what_the_package_reads(checkout: Path) -> None:
     built = wheel(checkout, None)
     assert Path(str(built.filename)).name == f"narrows-{__version__}-py3-none-any.whl"
     names = set(built.namelist())
-    for package in ("narrows", "narrows_analysis", "narrows_formats", "narrows_tofino"):
+    for package in ("narrows", "narrows_analysis", "narrows_formats", "narrows_studies", "narrows_tofino"):
         assert f"{package}/py.typed" in names
     for path in (ROOT / "p4src" / "compiled" / "v1model").iterdir():
         assert f"narrows/data/p4/v1model/{path.name}" in names

@@ -14,7 +14,7 @@ from narrows_formats.suggestion import suggestion
 from narrows_analysis import gallery
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.run_data import RunData
-from narrows_analysis.studies.results import read_results
+from narrows_analysis.study_results import read_results
 from narrows_analysis.sweep import load_sweep
 
 

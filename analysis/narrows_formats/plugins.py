@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other distributions add to Narrows by entry points: targets and studies, by the names that commands take."""
+"""What distributions add to Narrows by entry points: targets, commands and more, by the names that users type."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TARGETS = "narrows.targets"
 """Switches on this machine: subclasses of `narrows.targets.base.Target`."""
 LAB_TARGETS = "narrows.lab_targets"
 """Switches between the machines of an inventory, likewise."""
-STUDIES = "narrows.studies"
-"""Values of `narrows_analysis.studies.model.Study`; their experiments are in ``experiments/`` beside the module."""
+COMMANDS = "narrows.commands"
+"""Commands of `narrows`: each a `typer.Typer`, of one command or of several."""
 
 Offers = Mapping[str, tuple[EntryPoint, ...]]
 
@@ -24,28 +24,34 @@ class PluginError(Exception):
 
 
 @cache
-def _added() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """What is installed beside, by group: looked for once, since that opens a file of every distribution."""
+def _installed() -> tuple[EntryPoint, ...]:
+    """Every distribution's: looked for once, since that opens a file of each."""
     installed = entry_points()
-    return {group: tuple(installed.select(group=group)) for group in (TARGETS, LAB_TARGETS, STUDIES)}
+    return tuple(point for group in sorted(installed.groups) for point in installed.select(group=group))
 
 
-def offers(group: str, own: Mapping[str, str]) -> Offers:
-    """What a group has by name: Narrows' own first, then what is installed beside; nothing is imported.
+def _of(group: str) -> list[EntryPoint]:
+    return [point for point in _installed() if point.group == group]
+
+
+def offers(group: str, own: Mapping[str, str] | None = None) -> Offers:
+    """What a group has by name: what the caller has itself, then what is installed; nothing is imported.
 
     Args:
-        group: `TARGETS`, `LAB_TARGETS` or `STUDIES`.
-        own: ``module:attribute`` by name.
+        group: of entry points, such as `TARGETS`.
+        own: ``module:attribute`` by name, of what is not an entry point.
     """
-    found: dict[str, tuple[EntryPoint, ...]] = {name: (EntryPoint(name, value, group),) for name, value in own.items()}
-    for point in _added()[group]:
+    found: dict[str, tuple[EntryPoint, ...]] = {
+        name: (EntryPoint(name, value, group),) for name, value in (own or {}).items()
+    }
+    for point in _of(group):
         found[point.name] = (*found.get(point.name, ()), point)
     return found
 
 
 def places(group: str) -> list[Path]:
     """The directories that distributions are in which add to a group; nothing is imported."""
-    return [Path(str(point.dist.locate_file(""))) for point in _added()[group] if point.dist is not None]
+    return [Path(str(point.dist.locate_file(""))) for point in _of(group) if point.dist is not None]
 
 
 def _origin(point: EntryPoint) -> str:

@@ -28,7 +28,7 @@ def binary(name: str) -> Path:
 
 
 def data(folder: str) -> Path:
-    """A folder of files that come with the package: ``p4``, ``experiments`` or ``deploy``."""
+    """A folder of files that come with the package: ``p4`` or ``deploy``."""
     return Path(str(files("narrows"))) / "data" / folder
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, LoadedRun, LoadedStudy, Sweep, load
-from narrows_analysis.studies.model import MeasuredPoint, Results
-from narrows_analysis.studies.results import write_results
+from narrows_analysis.study_results import MeasuredPoint, Results, write_results
 from test_comparison import runs, write_sweep
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
 LISTED = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout.split()
-PACKAGES = [
-    path for path in LISTED if path.endswith("/__init__.py") and path.startswith(("control_plane/", "analysis/"))
-]
+FOLDERS = ("control_plane/", "analysis/", "studies/")
+PACKAGES = [path for path in LISTED if path.endswith("/__init__.py") and path.startswith(FOLDERS)]
 
 
 def test_every_python_module_and_folder_on_the_map_exists() -> None:

@@ -24,14 +24,14 @@ flows: [{cca: cubic, duration: 1s}]
 FILES = """
 from narrows.cli import new
 from narrows.paths import compiled_program
-from narrows.studies.catalogue import find_study, study_points
+from narrows_studies.running.catalogue import find_study, study_points
 from narrows.hosts.lab import machines
 from narrows.live import server
 from narrows.virtual import build
-from narrows_analysis.studies.names import NAMES
+from narrows_studies.names import OFFERS
 from narrows_formats.columns import telemetry_columns
 assert all(path.is_file() for path in (*compiled_program("v1model"), machines.HOST_SCRIPT, machines.REMOTE_SCRIPT))
-assert all(study_points(find_study(name), quick=True) for name in NAMES)
+assert all(study_points(find_study(name), quick=True) for name in OFFERS)
 assert new.TEMPLATE.is_file() and build.FRAGMENT.is_file() and telemetry_columns("reports")
 server.LivePage(0)
 print(server.__file__)
@@ -63,7 +63,7 @@ def test_the_wheel_holds_our_packages_and_nothing_else(environment: Path) -> Non
     (wheel,) = (environment / "wheels").iterdir()
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"narrows", "narrows_analysis", "narrows_formats", "narrows_tofino"}
+    assert top == {"narrows", "narrows_analysis", "narrows_formats", "narrows_studies", "narrows_tofino"}
 
 
 def test_every_file_is_there(environment: Path) -> None:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets and studies of other distributions: found by their entry points, with nothing of ours changed."""
+"""Targets, studies and commands of other distributions: found by their entry points, with nothing of ours changed.
+
+Our own studies, and their command, are added in no other way: `pyproject.toml` is the example.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +30,7 @@ class Other(SoftTarget):
         return replace(super().profile, name="other")
 """
 STUDY = """
-from narrows_analysis.studies.model import Study, StudyFigure
+from narrows_studies.model import Study, StudyFigure
 
 STUDY = Study("tiny", "A", "B", "C", (StudyFigure(id="1", experiment="one", title="title"),))
 """
@@ -105,3 +109,43 @@ def test_experiments_of_anothers_study_are_beside_its_module(tmp_path: Path) -> 
     file.parent.mkdir(parents=True)
     file.write_text(EXPERIMENT.replace("10Mbit", "10Mbot"))
     assert f"{file}:2: bottleneck.rate" in refusal(tmp_path, "study", "tiny", "--real-time")
+
+
+def test_two_studies_of_a_name_are_refused(tmp_path: Path) -> None:
+    """Ours has no right of its own to the name."""
+    install(tmp_path, "others", STUDY, "[narrows.studies]\nware2019 = others:STUDY\n")
+    said = refusal(tmp_path, "study", "ware2019")
+    assert "study ware2019: more than one of narrows.studies has that name: " in said
+    assert {"narrows", "others"} <= set(re.split(r"[:,;] ", said))
+
+
+COMMAND = """
+import typer
+
+app = typer.Typer(add_completion=False)
+
+@app.command()
+def hello(name: str):
+    "Greet someone."
+    print("hello", name)
+"""
+
+
+def test_a_command_of_another_distribution(tmp_path: Path) -> None:
+    """It is one of ours for users: in the help, in what is meant by a typing error, and when it is called."""
+    install(tmp_path, "others", COMMAND, "[narrows.commands]\nhello = others:app\n")
+    assert narrows(tmp_path, "hello", "world").stdout == "hello world\n"
+    assert re.search(r"^  hello +Greet someone\.$", narrows(tmp_path, "--help").stdout, re.MULTILINE)
+    assert "Did you mean 'hello'" in refusal(tmp_path, "helo")
+
+
+def test_a_command_that_cannot_be_used_leaves_the_others(tmp_path: Path) -> None:
+    """It cannot be loaded, or is called as one of ours; the help lists all the same."""
+    entry_points = "[narrows.commands]\nbroken = others:app\nschema = others:app\n"
+    install(tmp_path, "others", "import no_such_module\n", entry_points)
+    assert narrows(tmp_path, "--version").returncode == EXIT_OK
+    help_ = narrows(tmp_path, "--help")
+    assert help_.returncode == EXIT_OK and re.search("^  broken +Cannot be used: ", help_.stdout, re.MULTILINE)
+    said = refusal(tmp_path, "broken", "--option", "word")
+    assert "narrows: command broken: others cannot load others:app: ModuleNotFoundError" in said
+    assert "command schema: more than one of narrows.commands has that name" in refusal(tmp_path, "schema")

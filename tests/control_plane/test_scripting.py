@@ -16,7 +16,7 @@ from narrows.errors import InputError
 from narrows.experiment.sweep import load_series
 from narrows.run import series as series_module
 from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
-from narrows_analysis.studies.names import NAMES as STUDIES
+from narrows_studies.names import OFFERS as STUDIES
 from rich.console import Console
 from typer.testing import CliRunner
 

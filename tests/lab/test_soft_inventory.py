@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 EXAMPLE = data("deploy") / "soft-inventory.example.yaml"
-DEMO = data("experiments") / "demo.yaml"
+DEMO = Path(__file__).parents[2] / "experiments" / "demo.yaml"
 
 
 def machine(name: str, port: str, number: int) -> dict[str, Any]:

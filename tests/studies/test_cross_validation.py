@@ -15,13 +15,12 @@ import pandas as pd
 import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.studies.senders import this_machine
 from narrows.traffic.connection import Connection
 from narrows.virtual import kernels
 from narrows_analysis.metrics.completion import ideal_completion_time
-from narrows_analysis.studies.model import MeasuredPoint, Results
-from narrows_analysis.studies.page import results_path
-from narrows_analysis.studies.results import read_results, write_results
+from narrows_analysis.study_results import MeasuredPoint, Results, read_results, write_results
+from narrows_studies.page import results_path
+from narrows_studies.running.senders import this_machine
 
 RATE_BPS = 10_000_000
 EXPERIMENT = validate(

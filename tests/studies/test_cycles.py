@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from narrows_analysis.studies.cycles import convergences, fillings, risings
+from narrows_studies.cycles import convergences, fillings, risings
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 from narrows_analysis.metrics.confidence import estimate, holm
-from narrows_analysis.studies.catalogue import STUDIES
-from narrows_analysis.studies.checks import (
+from narrows_analysis.study_results import MeasuredPoint
+from narrows_studies.checks import (
     AtOneOf,
     Check,
     Compare,
@@ -26,11 +26,12 @@ from narrows_analysis.studies.checks import (
     picks,
     within,
 )
-from narrows_analysis.studies.decision import Decision, every, simes, some, whichever
-from narrows_analysis.studies.evaluate import Finding, evaluate, evaluate_all, evidence, moved, verdict_text
-from narrows_analysis.studies.judge import crossing
-from narrows_analysis.studies.model import MeasuredPoint, Statement, Study, says
-from narrows_analysis.studies.showing import show
+from narrows_studies.decision import Decision, every, simes, some, whichever
+from narrows_studies.evaluate import Finding, evaluate, evaluate_all, evidence, moved, verdict_text
+from narrows_studies.judge import crossing
+from narrows_studies.model import Statement, Study, says
+from narrows_studies.showing import show
+from own_studies import STUDIES
 from scipy import stats
 
 BUFFER = "bottleneck.buffer"

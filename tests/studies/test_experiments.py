@@ -13,9 +13,15 @@ from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import make_series
 from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
 from narrows.run.time_left import TimeLeft, traffic_time_s
-from narrows.studies.catalogue import (
+from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Guests
+from narrows.virtual.kernels import Kernel
+from narrows_analysis.study_results import MeasuredPoint
+from narrows_formats.units import duration_in_words
+from narrows_studies.checks import meets
+from narrows_studies.evaluate import evaluate
+from narrows_studies.model import Study
+from narrows_studies.running.catalogue import (
     CONTROLS,
-    EXPERIMENTS,
     QUICK,
     change,
     control_points,
@@ -23,13 +29,8 @@ from narrows.studies.catalogue import (
     select,
     study_points,
 )
-from narrows.studies.processors import most_at_once
-from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Guests
-from narrows.virtual.kernels import Kernel
-from narrows_analysis.studies.catalogue import STUDIES
-from narrows_analysis.studies.evaluate import evaluate
-from narrows_analysis.studies.model import MeasuredPoint, Study
-from narrows_formats.units import duration_in_words
+from narrows_studies.running.processors import most_at_once
+from own_studies import EXPERIMENTS, STUDIES
 
 STUDY_LIST = list(STUDIES.values())
 
@@ -122,7 +123,7 @@ def test_the_full_variant_has_every_point_that_a_statement_needs(study: Study) -
         for statement in figure.statements:
             assert evaluate(statement, mine).verdict != "not run here", f"{figure.id}: {statement.id}"
         for plot in figure.plots:
-            assert any(point.meets(plot.where) for point in mine), f"{figure.id}: {plot.title}"
+            assert any(meets(point, plot.where) for point in mine), f"{figure.id}: {plot.title}"
             for axis in (plot.x, plot.by):
                 assert not axis or axis in mine[0].parameters, f"{figure.id}: {axis}"
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from narrows_analysis.studies.checks import Check, Compare, Pick, Within
-from narrows_analysis.studies.explain import explain, loss_by_pacing, loss_by_window
-from narrows_analysis.studies.model import MeasuredPoint, Statement
+from narrows_analysis.study_results import MeasuredPoint
+from narrows_studies.checks import Check, Compare, Pick, Within
+from narrows_studies.explain import explain, loss_by_pacing, loss_by_window
+from narrows_studies.model import Statement
 
 BUFFER = "bottleneck.buffer"
 WINDOW = {

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.needs("root", SOFTSWITCH, COLLECTOR), pytest.mark.para
 
 # What a study is that another distribution adds; its experiments are beside it.
 TINY = """
-from narrows_analysis.studies.model import Study, StudyFigure
+from narrows_studies.model import Study, StudyFigure
 
 STUDY = Study("tiny", "A", "B", "C", (StudyFigure(id="1", experiment="one", title="title"),))
 """

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 import synthetic
 from narrows_analysis import RunData, analyze_run
-from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate, send_budget_bytes
-from narrows_analysis.studies.measures import Measures, measure_run, turns
-from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times
-from narrows_analysis.studies.ware import expect
 from narrows_formats.run_record import LinkRecord
+from narrows_studies.bbr import bbr_state, loss_by_estimate, send_budget_bytes
+from narrows_studies.measures import Measures, measure_run, turns
+from narrows_studies.probes import probe_gap_s, probe_synchrony, probe_times
+from narrows_studies.ware import expect
 
 
 def made(path: Path, scenario: synthetic.Scenario) -> tuple[RunData, synthetic.Truth]:
@@ -106,7 +106,7 @@ def test_turns_are_looked_for_until_the_flows_end(monkeypatch: pytest.MonkeyPatc
         looked_at.append((float(flows["time_s"].min()), float(flows["time_s"].max())))
         return {}
 
-    monkeypatch.setattr("narrows_analysis.studies.measures.turns", turns)
+    monkeypatch.setattr("narrows_studies.measures.turns", turns)
     measures = measure_run(run, (0.25, 0.5))
     low, high = run.summary["fairness"]["window_s"] or (0.0, 0.0)
     assert value(measures, "window_end_s") == pytest.approx((low + high) / 2)

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.studies.catalogue import find_study, study_points
-from narrows.studies.nuisances import CARDS, MODERATIONS_US, seed_of, varied
-from narrows_analysis.studies.catalogue import STUDIES
+from narrows_studies.running.catalogue import find_study, study_points
+from narrows_studies.running.nuisances import CARDS, MODERATIONS_US, seed_of, varied
+from own_studies import STUDIES
 
 FRAME_NS = 1514 * 8 * 10**9 / 100e6
 DATA: dict[str, Any] = {

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from narrows.studies.catalogue import study_points
 from narrows_analysis import AnalysisError
-from narrows_analysis.studies.catalogue import STUDIES
-from narrows_analysis.studies.model import LINKS, Control, Link, MeasuredPoint, Results, Study, Variant
-from narrows_analysis.studies.page import (
+from narrows_analysis.study_results import MeasuredPoint, Results, Variant, read_results, write_results
+from narrows_studies.model import LINKS, Control, Link, Study
+from narrows_studies.page import (
     control_findings,
     findings,
     publish,
@@ -23,7 +22,8 @@ from narrows_analysis.studies.page import (
     title,
     verdict_counts,
 )
-from narrows_analysis.studies.results import read_results, write_results
+from narrows_studies.running.catalogue import study_points
+from own_studies import STUDIES
 
 DOCS = Path(__file__).parents[2] / "docs" / "studies"
 CLAYPOOL = STUDIES["claypool2019"]

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from narrows_analysis.studies.catalogue import STUDIES
-from narrows_analysis.studies.evaluate import evaluate
-from narrows_analysis.studies.model import MeasuredPoint
+from narrows_analysis.study_results import MeasuredPoint
+from narrows_studies.evaluate import evaluate
+from own_studies import STUDIES
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
 Run = tuple[Mapping[str, str], Mapping[str, float | None]]

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import yaml
-from narrows.studies.catalogue import study_points
-from narrows.studies.run import StudyRun
 from narrows.targets.registry import target_factory
 from narrows_analysis import RunData
-from narrows_analysis.studies.checks import Pick, Within
-from narrows_analysis.studies.model import Plot, Statement, Study, StudyFigure
-from narrows_analysis.studies.page import publish
-from narrows_analysis.studies.probes import read_sockets
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from narrows_studies.checks import Pick, Within
+from narrows_studies.model import Plot, Statement, Study, StudyFigure
+from narrows_studies.page import publish
+from narrows_studies.probes import read_sockets
+from narrows_studies.running.catalogue import study_points
+from narrows_studies.running.run import StudyRun
 from rich.console import Console
 
 pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 import yaml
-from narrows.studies.catalogue import study_points
-from narrows.studies.senders import guests
 from narrows.virtual.kernels import DEFAULT, config_digest, find
-from narrows_analysis.studies.model import Study, StudyFigure
-from narrows_analysis.studies.results import read_results
+from narrows_analysis.study_results import read_results
+from narrows_studies.model import Study, StudyFigure
+from narrows_studies.running.catalogue import study_points
+from narrows_studies.running.senders import guests
 
 ROOT = Path(__file__).parents[2]
 TINY: dict[str, Any] = {
@@ -39,10 +39,11 @@ MAKES_IT = """
 import importlib.util, sys
 from pathlib import Path
 import narrows
-from narrows.studies.catalogue import study_points
-from narrows.studies.senders import guests
-from narrows_analysis.studies.model import Results, Study, StudyFigure
-from narrows_analysis.studies.results import write_results
+from narrows_studies.running.catalogue import study_points
+from narrows_studies.running.senders import guests
+from narrows_analysis.study_results import Results
+from narrows_studies.model import Study, StudyFigure
+from narrows_analysis.study_results import write_results
 checkout, experiments, out = map(Path, sys.argv[1:])
 assert Path(narrows.__file__).is_relative_to(checkout), narrows.__file__
 spec = importlib.util.spec_from_file_location("regenerate", checkout / "scripts" / "regenerate.py")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from narrows_analysis.studies.model import MeasuredPoint, Plot
-from narrows_analysis.studies.plots import _along, draw
+from narrows_analysis.study_results import MeasuredPoint
+from narrows_studies.model import Plot
+from narrows_studies.plots import _along, draw
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
 

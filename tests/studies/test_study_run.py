@@ -28,18 +28,18 @@ from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import THIS_MACHINE
 from narrows.run.joining import made_here
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
-from narrows.studies import ccas, run
-from narrows.studies.catalogue import StudyPoint, study_points
-from narrows.studies.ccas import Algorithms
-from narrows.studies.external_results import read_external_results
-from narrows.studies.run import StudyRun
-from narrows.studies.senders import this_machine
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import AnalysisError
-from narrows_analysis.studies.measures import Measures
-from narrows_analysis.studies.model import Results, Study, StudyFigure
-from narrows_analysis.studies.results import read_results
+from narrows_analysis.study_results import Results, read_results
 from narrows_formats.files import STUDY as RESULTS
+from narrows_studies.measures import Measures
+from narrows_studies.model import Study, StudyFigure
+from narrows_studies.running import ccas, run
+from narrows_studies.running.catalogue import StudyPoint, study_points
+from narrows_studies.running.ccas import Algorithms
+from narrows_studies.running.external_results import read_external_results
+from narrows_studies.running.run import StudyRun
+from narrows_studies.running.senders import this_machine
 from rich.console import Console
 
 STUDY = Study("mine", "citation", "conditions", "differences", (StudyFigure(id="1", experiment="one", title="title"),))

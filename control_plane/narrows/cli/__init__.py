@@ -28,16 +28,17 @@ from narrows.cli import (
     runs,
     schema,
     shell,
-    study,
     test,
 )
-from narrows.cli.examples import examples
+from narrows.cli.added import Commands
+from narrows.cli.examples import examples_of
 from narrows.cli.streams import outlive_readers
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
 from narrows.search_path import SEARCH_PATH
 
 app = typer.Typer(
     name="narrows",
+    cls=Commands,
     help="Congestion-control experiments in a bottleneck made of a P4 switch.",
     no_args_is_help=True,
     # Without: it would import a Markdown parser for every --help.
@@ -55,7 +56,6 @@ for command in (
     test.test,
     report.report,
     plan.plan,
-    study.study,
     compare.compare,
     analyze.analyze,
     export.export,
@@ -66,8 +66,8 @@ for command in (
     clean.clean,
     schema.schema,
 ):
-    app.command(epilog=examples(command.__name__))(command)
-app.command(context_settings=shell.CONTEXT, epilog=examples("shell"))(shell.shell)
+    app.command(epilog=examples_of(command.__name__))(command)
+app.command(context_settings=shell.CONTEXT, epilog=examples_of("shell"))(shell.shell)
 app.add_typer(kernel.app, name="kernel")
 
 

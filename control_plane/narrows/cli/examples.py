@@ -36,11 +36,15 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "runs": ("narrows runs",),
     "schema": ("narrows schema",),
     "shell": ("sudo .venv/bin/narrows shell --rate 10Mbit --rtt 80ms --nat -- curl -o /dev/null https://www.kernel.org/",),
-    "study": ("narrows study claypool2019 --quick", "narrows study claypool2019 --figure 7"),
     "test": ("narrows test experiments/guard/cubic.yaml --virtual --junit junit.xml",),
 }  # fmt: skip
 
 
-def examples(command: str) -> str:
-    """The end of a command's help; its lines are left as they are (``\\b``)."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in _EXAMPLES[command])
+def examples_of(command: str) -> str:
+    """The end of a command's help."""
+    return examples(*_EXAMPLES[command])
+
+
+def examples(*commands: str) -> str:
+    """Commands as the end of a help; the lines are left as they are (``\\b``)."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in commands)

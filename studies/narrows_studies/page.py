@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's pages: every published statement, ours, and the verdict, and a page for each figure with what was measured
+there; all of it computed from results."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+from narrows_analysis.export import FIGURES as FIGURE_FORMATS
+from narrows_analysis.export import TABLES, save_table
+from narrows_analysis.study_results import MeasuredPoint, Results, Variant, read_results, write_results
+
+from narrows_studies.checks import holds, meets, picks
+from narrows_studies.evaluate import Finding, evaluate_all, evidence, moved, verdict_text
+from narrows_studies.explain import explain
+from narrows_studies.model import LINKS, Control, Statement, Study, StudyFigure
+from narrows_studies.plots import draw_all, image_name, slug
+from narrows_studies.results import figure_points, points_of
+
+VARIANTS: tuple[Variant, ...] = ("full", "quick")
+CONTROLS: tuple[Variant, ...] = ("controls", *LINKS)
+RESULTS, FIGURES = "results", "figures"
+EXPERIMENTS = "../../studies/narrows_studies/papers/experiments"  # from the page of a study in docs/studies
+SHOWN = 12  # digits of a commit or digest that a page has
+FOLDED = 120  # characters of what was measured, more than which are folded
+MADE = "<!-- Made by `narrows study --publish`; changes made by hand are lost. -->"
+LINK_CAVEAT = (
+    "**Controls through other links** take the place of the switch, and of nothing else: hosts, their kernel, netem "
+    "and how sockets are read are the same. What differs there as well is not due to the switch; it may be due to any "
+    "of these.",
+    "",
+)
+
+
+def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]]:
+    """Every statement of a study with its verdict, judged together, in the order of the figures."""
+    judged = [
+        (figure, statement, figure_points(results, figure))
+        for figure in study.figures
+        for statement in figure.statements
+    ]
+    found = evaluate_all([(statement, points) for _, statement, points in judged])
+    return [
+        (figure, replace(one, covered=_covered(one, results, points)))
+        for one, (figure, _, points) in zip(found, judged, strict=True)
+    ]
+
+
+def _covered(found: Finding, results: Results, points: Sequence[MeasuredPoint]) -> str:
+    """Which values of a swept parameter were run, of those that the variant has for the statement; "" for all."""
+    lacking: dict[str, list[str]] = {}
+    for pick in picks(found.statement.check) if found.verdict != "not run here" else ():
+        mine = [point for point in points if meets(point, pick.where)]
+        for experiment in dict.fromkeys(point.experiment for point in mine):
+            sweep: Mapping[str, Sequence[object]] = results.experiments.get(experiment, {}).get("sweep", {})
+            for name, values in sweep.items():
+                wanted = [str(value) for value in values if holds(pick.where.get(name), str(value))]
+                run = {point.parameters[name] for point in mine if point.experiment == experiment}
+                if not set(wanted) <= run:
+                    lacking[name] = [value for value in wanted if value in run]
+    return "; ".join(f"{name} {', '.join(run)} only" for name, run in lacking.items())
+
+
+def control_findings(study: Study, results: Results) -> list[tuple[Control, Finding]]:
+    """The statements that each control of these results was made for, judged by its points, and together."""
+    judged = [
+        (control, statement, points_of(results, control.id))
+        for control in study.controls
+        for figure in study.figures
+        if figure.experiment == control.experiment and (control.link or "controls") == results.variant
+        for statement in figure.statements
+        if statement.id in control.statements
+    ]
+    found = evaluate_all([(statement, points) for _, statement, points in judged])
+    return [(control, one) for one, (control, _, _) in zip(found, judged, strict=True)]
+
+
+def verdict_counts(study: Study, results: Results) -> str:
+    """``12 agree, 3 differ, 5 undecided (4 with means that agree), 1 not comparable, 4 not run here``."""
+    found = [finding for _, finding in findings(study, results)]
+    counts = Counter(finding.verdict for finding in found)
+    leaning = sum(finding.verdict == "undecided" and finding.leaning is True for finding in found)
+    undecided = f"{counts['undecided']} undecided" + (f" ({leaning} with means that agree)" if leaning else "")
+    return (
+        f"{counts['agrees']} agree, {counts['differs']} differ, {undecided}, "
+        f"{counts['not comparable']} not comparable, {counts['not run here']} not run here"
+    )
+
+
+def claims(study: Study, results: Results) -> pd.DataFrame:
+    """Everything that the publication says, ours and the verdict, as a table; a row each."""
+    rows = [
+        {
+            "source": found.statement.source,
+            "published": found.statement.says,
+            "agrees_if": found.statement.agrees_if,
+            "ours": found.ours,
+            "verdict": found.verdict,
+            "n": found.count,
+            "p": found.p_value,
+            "means_agree": found.leaning,
+        }
+        for _, found in findings(study, results)
+    ]
+    left = [
+        {"source": one.source, "published": one.says, "ours": one.reason, "verdict": one.kind, "n": 0}
+        for one in study.left_out
+    ]
+    return pd.DataFrame([*rows, *left])
+
+
+def publish(study: Study, results: Results, runs: Path, place: Path, formats: Sequence[str] = ()) -> Path:
+    """Write the pages of a study, with figures and results, into a directory; returns the first one.
+
+    Args:
+        study: the study.
+        results: of one variant; the other variant's, if they are in the directory already, stay on the page.
+        runs: directory of the runs, for figures over time.
+        place: where the page goes; ``results/`` and ``figures/`` are made in it.
+        formats: of `narrows_analysis.export`, in which figures, and the table of claims, are written besides.
+    """
+    (place / RESULTS).mkdir(parents=True, exist_ok=True)
+    write_results(results, results_path(study, results.variant, place))
+    draw_all(study, results, runs, place / FIGURES, [one for one in formats if one in FIGURE_FORMATS and one != "png"])
+    for one in formats:
+        if one in TABLES:
+            save_table(claims(study, results), place / f"{study.name}.{results.variant}.claims", one)
+    return write_page(study, place)
+
+
+def write_page(study: Study, place: Path) -> Path:
+    """Write the pages from the results and figures that are in a directory, into it; returns the first one."""
+    pages = render(study, place)
+    for name, text in pages.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text, encoding="utf-8")
+    return place / next(iter(pages))
+
+
+def results_path(study: Study, variant: str, place: Path) -> Path:
+    """Where the results of a variant are."""
+    return place / RESULTS / f"{study.name}.{variant}.json"
+
+
+def title(study: Study) -> str:
+    """What the publication is called."""
+    quoted = re.search(r'"([^"]+)"', study.citation)
+    return quoted[1] if quoted else study.name
+
+
+def render(study: Study, place: Path) -> dict[str, str]:
+    """Every page as Markdown, by its path, from the results and figures that are in a directory.
+
+    The first has the verdicts; each other one is of a figure, in a directory of the study's name.
+    """
+    results, controls = (
+        [read_results(path) for variant in variants if (path := results_path(study, variant, place)).exists()]
+        for variants in (VARIANTS, CONTROLS)
+    )
+    judged = [(one, findings(study, one)) for one in results]
+    controlled = [(one, control_findings(study, one)) for one in controls]
+    figures = {}
+    for figure in study.figures:
+        if lines := _figure(study, figure, judged, controlled, place):
+            head = [f"# {_heading(figure)}", "", MADE, "", f"Of [{title(study)}](../{study.name}.md).", ""]
+            caveat = LINK_CAVEAT if _has_links(study, figure, results) else ()
+            figures[f"{study.name}/{slug(figure.id)}.md"] = (figure, [*head, *caveat, *lines])
+    lines = [
+        f"# {title(study)}",
+        "",
+        MADE,
+        "",
+        f"{study.citation}.",
+        "",
+        f"**Published conditions.** {study.conditions}",
+        "",
+        f"**Ours.** {study.differences} Experiments: [experiments/{study.name}]({EXPERIMENTS}/{study.name}). "
+        f"Run: `narrows study {study.name}`, or `narrows study {study.name} --quick`.",
+        "",
+        *_machines(results),
+        *_verdicts(study, results),
+        *_claims(study, judged),
+    ]
+    if figures:
+        lines += ["## Figures", "", "Plots, what was measured where ours differs, and controls:", ""]
+        lines += [f"- [{_heading(figure)}]({name})" for name, (figure, _) in figures.items()] + [""]
+    lines += _skipped(results)
+    pages = {f"{study.name}.md": lines} | {name: text for name, (_, text) in figures.items()}
+    return {name: "\n".join(text).rstrip() + "\n" for name, text in pages.items()}
+
+
+def _heading(figure: StudyFigure) -> str:
+    return f"{'Figure ' if figure.id[0].isdigit() else ''}{figure.id}: {figure.title}"
+
+
+def _machines(results: Sequence[Results]) -> list[str]:
+    if not results:
+        return ["Not run here yet.", ""]
+    texts = [
+        f"The {one.variant} variant ran on target `{one.machine['target']}`{_clock(one)}: {len(one.points)} runs, "
+        f"kernel {one.machine['kernel']}, {one.machine['cpus']} processors{_provenance(one)}."
+        for one in results
+    ]
+    missing = [
+        f"The {variant} variant was not run." for variant in VARIANTS if variant not in {r.variant for r in results}
+    ]
+    return [" ".join([*texts, *missing]), "", *_extent(results)]
+
+
+def _provenance(results: Results) -> str:
+    """Of what the runs are that can be made again, and how many are older and cannot."""
+    known = [point.provenance for point in results.points if point.provenance]
+    if not known:
+        return "; all are older than provenance, and none can be made again to the bit"
+    commits, configurations = (
+        ", ".join(sorted({str(one[name])[:SHOWN] for one in known if name in one}))
+        for name in ("commit", "kernel_config_sha256")
+    )
+    older = len(results.points) - len(known)
+    text = f"; provenance: commit {commits or 'unknown'}, kernel configuration {configurations or 'unknown'}"
+    return text + (f"; {older} older runs have none, and cannot be made again to the bit" if older else "")
+
+
+def _clock(results: Results) -> str:
+    return {"virtual": " in virtual time", "real": " in real time"}.get(results.machine.get("clock", "real"), "")
+
+
+def _extent(results: Sequence[Results]) -> list[str]:
+    """How much of what was published has been run, and how long the rest takes."""
+    # The full variant, which is the first, knows best what is left.
+    sizes = [one.machine["published"] for one in results if one.machine.get("published")]
+    if not sizes:
+        return []
+    here = sum(len(one.points) for one in results if one.variant == "full")
+    published = sizes[0]
+    text = (
+        f"**Extent.** Of {published['points']:,.0f} published runs ({published['traffic_s'] / 3600:,.0f} h of traffic) "
+        f"{here} are here."
+    )
+    if left_h := published.get("left_s", 0) / 3600:
+        one, many = _duration(left_h), _duration(left_h / 64)
+        text += f" The rest takes about {one} on one processor of that machine, {many} on 64."
+    return [text, ""]
+
+
+def _duration(hours: float) -> str:
+    return f"{hours:,.0f} h" if round(hours) else f"{60 * hours:.0f} min"
+
+
+def _verdicts(study: Study, results: Sequence[Results]) -> list[str]:
+    if not results:
+        return []
+    return [f"**Verdicts, {one.variant}.** {verdict_counts(study, one)}." for one in results] + [""]
+
+
+Judged = Sequence[tuple[Results, list[tuple[StudyFigure, Finding]]]]
+Controlled = Sequence[tuple[Results, list[tuple[Control, Finding]]]]
+
+
+def _claims(study: Study, judged: Judged) -> list[str]:
+    """The table of everything that the publication says, as far as we know of it."""
+    statements = sum(len(figure.statements) for figure in study.figures)
+    counts = Counter(one.kind for one in study.left_out)
+    account = f"**Claims.** Of what is published {statements} claims have a rule below"
+    account += "".join(f", {counts[kind]} {'is' if counts[kind] == 1 else 'are'} {kind}" for kind in sorted(counts))
+    listed = statements + len(study.left_out)
+    if study.claims is not None:
+        account += f"; a reader of the whole text counted {study.claims}"
+        missing = study.claims - listed
+        account += f", of which {missing} are not mapped" if missing > 0 else ", no more than are listed"
+    head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} |" for one, _ in judged)
+    lines = ["## What is published, and ours", "", f"{account}. {study.account}".rstrip(), ""]
+    lines += [head, "|---|---|---|" + "---|" * len(judged)]
+    rows = [(figure, statement) for figure in study.figures for statement in figure.statements]
+    for place, (_, statement) in enumerate(rows):
+        row = f"| {statement.source} | {statement.says} | {statement.agrees_if} |"
+        lines.append(row + "".join(f" {_ours(found[place][1])} |" for _, found in judged))
+    for left in study.left_out:
+        lines.append(f"| {left.source} | {left.says} | - |" + f" **{left.kind}**: {left.reason} |" * len(judged))
+    return [*lines, ""]
+
+
+def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Controlled, place: Path) -> list[str]:
+    """What there is of a figure beside its verdicts; nothing where it was not run and has no rule that changed."""
+    lines = []
+    for statement in figure.statements:
+        if statement.changed:
+            lines += [f"- **Rule changed after data were seen**, *{statement.says}*: {statement.changed}", ""]
+        for one, everything in judged:
+            found = next(found for of, found in everything if of is figure and found.statement is statement)
+            if found.differs:
+                lines += _notes(found, one, figure_points(one, figure))
+            lines += _controlled(study, figure, found, one, controlled)
+    for place_of, plot in enumerate(figure.plots):
+        for one, _ in judged:
+            image = image_name(study, figure, place_of, one.variant)
+            if (place / FIGURES / image).exists():
+                lines += [f"![{plot.title} ({one.variant})](../{FIGURES}/{image})", ""]
+    return lines
+
+
+def _notes(found: Finding, results: Results, points: Sequence[MeasuredPoint]) -> list[str]:
+    """What was measured beside a difference, and what it says about where the difference comes from; to be opened."""
+    statement = found.statement
+    word = "differs" if found.verdict == "differs" else "seems to differ"
+    head = f"Where ours {word} ({results.variant}): <em>{html.escape(statement.says)}</em>. Measured there"
+    # Markdown inside: GitHub takes it behind an empty line, the site where it is said.
+    lines = ['<details markdown="1">', f"<summary>{head}</summary>", ""]
+    measured = evidence(statement, points)
+    if measured:
+        lines += [
+            "| Setting | " + " | ".join(f"`{name}`" for name in statement.evidence) + " |",
+            "|---|" + "---|" * len(statement.evidence),
+            *(f"| {setting or 'all'} | {' | '.join(values)} |" for setting, values in measured),
+            "",
+        ]
+    sentences = explain(statement, points, results.machine.get("bbr_ack_aggregation"))
+    lines += [f"- {sentence}" for sentence in sentences] + ([""] if sentences else [])
+    return [*lines, "</details>", ""]
+
+
+def _controls(study: Study, figure: StudyFigure, statement: Statement, variant: Variant) -> list[Control]:
+    """The controls of a statement, and of its figure's experiment, in a variant."""
+    return [
+        one
+        for one in study.controls
+        if one.experiment == figure.experiment and statement.id in one.statements and one.of == variant
+    ]
+
+
+def _has_links(study: Study, figure: StudyFigure, results: Sequence[Results]) -> bool:
+    """Whether a control of the figure's page has another link in place of the switch."""
+    return any(
+        control.link is not None
+        for statement in figure.statements
+        for one in results
+        for control in _controls(study, figure, statement, one.variant)
+    )
+
+
+def _controlled(
+    study: Study, figure: StudyFigure, finding: Finding, results: Results, controlled: Controlled
+) -> list[str]:
+    """What each control of a statement gave, and whether a difference goes away or comes with what it changes."""
+    mine = _controls(study, figure, finding.statement, results.variant)
+    found = {
+        control.id: (judged, points_of(of, control.id))
+        for of, everything in controlled
+        for control, judged in everything
+        if judged.statement is finding.statement
+    }
+    if not mine:
+        # One of the other variant decides as well.
+        of_any = any(_controls(study, figure, finding.statement, variant) for variant in VARIANTS)
+        nothing = finding.differs and not of_any
+        return ["No control changes one thing of this yet, which would decide why.", ""] if nothing else []
+    of = "" if finding.differs else f" of *{finding.statement.says}*"
+    ours = figure_points(results, figure)
+    return [*(f"- **Control**{of}, {one.change}: {_control(finding, ours, found.get(one.id))}" for one in mine), ""]
+
+
+def _control(
+    finding: Finding, ours: Sequence[MeasuredPoint], control: tuple[Finding, Sequence[MeasuredPoint]] | None
+) -> str:
+    if control is None or control[0].verdict == "not run here":
+        return "not run here."
+    found, theirs = control
+    ends = {
+        (True, "agrees"): " The difference goes away.",
+        (True, "differs"): " The difference stays.",
+        (False, "differs"): " Here it differs.",
+    }
+    text = f"{found.ours}: {verdict_text(found)}.{ends.get((finding.differs, found.verdict), '')}"
+    if finding.differs and found.verdict == "differs" and (apart := moved(finding.statement, ours, theirs)):
+        # Both are on the same side of a bound, which does not make them the same.
+        text += f" It is not the same one: {apart}."
+    return text
+
+
+def _ours(found: Finding) -> str:
+    """The verdict and what was measured, as a cell: what goes into detail is there to be opened."""
+    verdict = verdict_text(found).replace(found.verdict, f"**{found.verdict}**", 1)
+    # How many repetitions there were is said once, unless a value has others.
+    said = found.ours.replace(f", n={found.count})", ")").replace("|", "\\|")
+    first, *more = said.split("; ")
+    if len(said) > FOLDED and more:
+        said = f"<details><summary>{first}</summary>{'; '.join(more)}</details>"
+    return f"{verdict}: {said}"
+
+
+def _skipped(results: Sequence[Results]) -> list[str]:
+    lines = []
+    for one in results:
+        reasons = Counter(one.skipped.values())
+        lines += [f"- {one.variant}: {count} point{'s' if count > 1 else ''}: {why}" for why, count in reasons.items()]
+    return ["## Left out", "", *lines] if lines else []

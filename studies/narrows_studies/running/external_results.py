@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points of a study that were measured elsewhere: on another machine, or by runs that are no longer there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import InputError
+from narrows.experiment.assignment import WHOLE
+from narrows.experiment.loader import validate
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.study_results import Results, Variant, read_results, setting
+from narrows_formats.flat import flat
+
+from narrows_studies.model import Study
+from narrows_studies.running.catalogue import StudyPoint
+
+
+def read_external_results(path: Path, study: Study, variant: Variant, points: Sequence[StudyPoint]) -> Results:
+    """Results of the same variant of a study, with those of its points that are among ours, and our directories.
+
+    Raises:
+        InputError: they are something else, or of other settings.
+    """
+    try:
+        results = read_results(path)
+    except AnalysisError as error:
+        raise InputError(f"--add {error}; allowed: results of {study.name}, {variant}") from error
+    if (results.study, results.variant) != (study.name, variant):
+        raise InputError(
+            f"--add {path}: holds results of {results.study}, {results.variant}; allowed: of {study.name}, {variant}"
+        )
+    measured = {(one.setting, one.repetition): one for one in results.points}
+    found = []
+    for point in points:
+        known = measured.get((setting(point.experiment, point.parameters), point.point.repetition))
+        if known is not None:
+            found.append(replace(known, directory=str(point.directory)))
+    for name, ours in {point.experiment: point.written for point in points}.items():
+        if any(point.experiment == name for point in found):
+            _check(name, results.experiments.get(name), ours, path)
+    return replace(results, points=tuple(found))
+
+
+def _check(name: str, theirs: dict[str, Any] | None, ours: dict[str, Any], path: Path) -> None:
+    """Check that two files of an experiment differ in the points that they ask for at most."""
+    if theirs is None:
+        raise InputError(f"--add {path}: does not say what was run as {name}; allowed: results that do")
+    said = _settings(theirs, f"--add {path}: {name}"), _settings(ours, name)
+    for field in dict.fromkeys([*said[0], *said[1]]):
+        this, that = (str(one.get(field)) for one in said)
+        if this != that:
+            raise InputError(
+                f"--add {path}: {name} was run with {field} {this}, not {that}; allowed: the study's settings"
+            )
+
+
+def _settings(data: dict[str, Any], origin: str) -> dict[str, Any]:
+    return flat(validate({field: value for field, value in data.items() if field not in WHOLE}, origin).as_yaml_data())

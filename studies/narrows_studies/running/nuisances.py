@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no publication controls, and what therefore varies from one run of a study to the next.
+
+Runs in virtual time that differ in nothing would be one run, counted several times: those of two settings too, where
+what is set apart never binds (two buffers that never fill). So each run, of each setting and repetition, has a seed of
+its own, and of it a start, an RTT and cards that are a little different. What was drawn is in the run's experiment
+file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+from narrows.experiment.model import Experiment, Hosts
+from narrows.experiment.planning import make_plan
+from narrows_formats.units import NANOSECONDS, format_time
+
+Card = Literal["jitter", "rx_usecs"]
+# What hosts' cards may vary in: all of it in virtual time with our switch, see the fields of `Hosts`.
+CARDS: tuple[Card, ...] = ("jitter", "rx_usecs")
+
+RTT_PART = 0.01
+JITTERS = (0.5, 1.5)  # times a full-size frame at the bottleneck, which is what it is where nothing varies
+MODERATIONS_US = (0, 5, 10, 20, 50)  # usual settings of cards; 0 is none
+
+
+def seed_of(identity: str, parameters: Mapping[str, str], repetition: int) -> int:
+    """The seed of a run: another one for each experiment, setting and repetition."""
+    words = [identity, *(f"{name}={value}" for name, value in sorted(parameters.items())), str(repetition)]
+    return int.from_bytes(hashlib.sha256("\n".join(words).encode()).digest()[:4])
+
+
+def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -> Experiment:
+    """The experiment with a seed, and with what that seed draws of what is not controlled.
+
+    Each group starts up to one RTT later, the RTTs are up to 1 % shorter or longer, all by the same part, so that they
+    keep their proportions, and cards take their time. What an experiment says of its hosts itself stays.
+    """
+    drawn = random.Random(seed)
+    longer = 1 + drawn.uniform(-RTT_PART, RTT_PART)
+    link = experiment.bottleneck
+    assert link is not None, "studies are of one link"
+    rtt = link.rtt
+    groups = tuple(
+        group.model_copy(
+            update={
+                "start": group.start + round(drawn.random() * rtt),
+                **({} if group.rtt is None else {"rtt": round(group.rtt * longer)}),
+            }
+        )
+        for group in experiment.flows
+    )
+    bottleneck = link.model_copy(update={"rtt": round(rtt * longer)})
+    changes: dict[str, Any] = {"seed": seed, "flows": groups, "bottleneck": bottleneck}
+    # Drawn whether they are asked for or not, so that all else is the same.
+    jitter, moderation = drawn.uniform(*JITTERS), drawn.choice(MODERATIONS_US)
+    if cards and experiment.hosts is None:
+        card: dict[Card, Any] = {
+            "jitter": format_time(round(jitter * _frame_ns(experiment))),
+            "rx_usecs": moderation or None,
+        }
+        changes["hosts"] = Hosts(**{name: card[name] for name in cards})
+    return experiment.model_copy(update=changes)
+
+
+def _frame_ns(experiment: Experiment) -> float:
+    """How long a full-size frame takes at the bottleneck."""
+    plan = make_plan(experiment)
+    return plan.frame_bytes * 8 * NANOSECONDS / plan.bottleneck.rate_bps

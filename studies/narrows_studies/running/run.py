@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a study: its points by the scheduler of sweeps, each measured, with what was measured elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import InputError, Interrupted, RunError
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
+from narrows.hosts import machine
+from narrows.run.cluster import Cluster, worker_options
+from narrows.run.joining import made_here, refuse_mixed
+from narrows.run.results import give_to_user
+from narrows.run.runner import Outcome, check
+from narrows.run.schedule import Ended, Schedule, ScheduledRun
+from narrows.run.time_left import TimeLeft, traffic_time_s
+from narrows.targets.base import Target
+from narrows_analysis import LoadedRun
+from narrows_analysis.study_results import MeasuredPoint, Results, Variant, write_results
+from narrows_formats import files
+from narrows_formats.units import duration_in_words
+from rich.console import Console
+
+from narrows_studies.measures import measure_run
+from narrows_studies.model import Study
+from narrows_studies.results import merged
+from narrows_studies.running.catalogue import StudyPoint, published
+from narrows_studies.running.provenance import provenance
+from narrows_studies.running.senders import Senders, this_machine
+
+MakeTarget = Callable[[Experiment], Target]
+
+
+class StudyRun:
+    """One variant of a study in one directory."""
+
+    def __init__(
+        self,
+        study: Study,
+        variant: Variant,
+        directory: Path,
+        target: str,
+        make_target: MakeTarget,
+        console: Console,
+        senders: Sequence[Senders] = (),
+        external: Sequence[Results] = (),
+        mixed: bool = False,
+    ) -> None:
+        """Nothing is created before `run`.
+
+        Args:
+            study: what is run.
+            variant: of it.
+            directory: for the results.
+            target: name of what ``make_target`` makes for a run.
+            make_target: gives a fresh target for a run.
+            console: where progress goes.
+            senders: kernels that hosts can have; a point is run with the first one that has its algorithms. Without any
+                the running one.
+            external: results of points, with their directories here, that are not to be run again.
+            mixed: whether these may have been measured by other code or on another kernel than here.
+        """
+        self._target = target
+        self._senders = tuple(senders) or (this_machine(),)
+        self._study = study
+        self._variant: Variant = variant
+        self._directory = directory
+        self._make_target = make_target
+        self._console = console
+        self._measured: dict[Path, MeasuredPoint] = {}
+        self._written: dict[str, Any] = {}
+        self._measured_as: dict[Path, Plan] = {}
+        self._external = [one for one in external if one.points]
+        self._known = {Path(point.directory): point for one in external for point in one.points}
+        self._mixed = mixed
+        self._skipped: dict[str, str] = {}
+        self._refused: list[InputError] = []
+
+    def run(
+        self,
+        points: list[StudyPoint],
+        at_once: int = 1,
+        others: Sequence[StudyPoint] = (),
+        cluster: Cluster | None = None,
+    ) -> Results:
+        """Run what is not complete yet, and measure everything.
+
+        Args:
+            points: all points that are wanted.
+            at_once: how many runs may be under way at the same time.
+            others: points of the study that are not to be run; what is complete of them stays in the results.
+            cluster: whose workers run the points, instead of this machine.
+
+        Raises:
+            InputError: this machine cannot run a study, or a result is one of another experiment.
+            RunError: the directory is another running study's.
+            Interrupted: a signal ended it; what is complete is kept.
+        """
+        if not self._mixed:
+            for study_point in (*points, *others):
+                self._refuse_mixed(study_point)
+        with Schedule(self._directory, self._console, cluster=cluster) as schedule:
+            tasks: dict[str, tuple[StudyPoint, ScheduledRun]] = {}
+            for study_point in points:
+                if self._is_complete(schedule, study_point):
+                    self._measure(study_point)
+                elif (task := self._task(study_point)) is not None:
+                    tasks[task.name] = (study_point, task)
+            if self._refused and not tasks and not self._measured:
+                raise self._refused[0]
+            wanted = [task for _, task in tasks.values()]
+            if tasks and self._senders[0].name:
+                # No more guests than memory holds.
+                at_once = self._senders[0].environment.at_once([task.run.plan for task in wanted], at_once)
+            schedule.begin(senders.environment.records for senders in self._senders)
+            self._announce(len(points), wanted, schedule.at_once(at_once))
+            for study_point in others:
+                if self._is_complete(schedule, study_point):
+                    self._measure(study_point)
+            # At an interruption workers hear of it at once, not when it is no longer known where it came from.
+            with closing(schedule.run(wanted, at_once)) as ends:
+                for number, ended in enumerate(ends, 1):
+                    self._take(tasks[ended.task.name][0], ended, f"[{number}/{len(tasks)}]")
+        self._write()
+        return self._results()
+
+    def _refuse_mixed(self, study_point: StudyPoint) -> None:
+        """Check that a point that was measured elsewhere was so by this code, on the kernel that it would have here.
+
+        Raises:
+            InputError: it was not.
+        """
+        known = self._known.get(study_point.directory)
+        if known is not None:
+            runnable = self._runnable(study_point)
+            environment = (runnable[0][1] if runnable else self._senders[0]).environment
+            refuse_mixed([(f"--add: {study_point.directory}", known.provenance)], [made_here(environment)])
+
+    def _task(self, study_point: StudyPoint) -> ScheduledRun | None:
+        """What is to be run for a point; None, with the reason noted, if that cannot be here as written."""
+        runnable = self._runnable(study_point)
+        if not runnable:
+            self._skipped[str(study_point.directory)] = self._lacking(study_point.point.experiment)
+            return None
+        experiment, senders = runnable[0]
+        point = study_point.point
+        try:
+            run = check(experiment, self._make_target(experiment), point.origin, senders.environment)
+        except InputError as error:
+            self._refused.append(error)
+            self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
+            return None
+        expected_s = senders.environment.expected_s(run.plan)
+        return ScheduledRun(str(study_point.directory), run, expected_s, worker_options(self._target, senders.name))
+
+    def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
+        """The experiment with the names of its algorithms in each kernel that has all of them."""
+        experiment = study_point.point.experiment
+        if self._make_target(experiment).hosts_are_machines:
+            # Other machines' kernels send, which `check` looks at.
+            return [(experiment, self._senders[0])]
+        return [
+            (senders.algorithms.in_kernel_names(experiment), senders)
+            for senders in self._senders
+            if not senders.algorithms.missing(experiment)
+        ]
+
+    def _lacking(self, experiment: Experiment) -> str:
+        lacking = min((senders.algorithms.missing(experiment) for senders in self._senders), key=len)
+        kernels = "this kernel does not have" if len(self._senders) == 1 else "no kernel here has, with the others,"
+        return f"{kernels} {', '.join(lacking)}"
+
+    def _announce(self, wanted: int, tasks: list[ScheduledRun], at_once: int) -> None:
+        total = TimeLeft([task.expected_s for task in tasks], at_once).seconds
+        kept = len(self._measured)
+        parts = [f"{len(tasks)} of {wanted} points to run, about {duration_in_words(total)}"]
+        parts += [f"{kept} complete already"] if kept else []
+        parts += [f"{len(self._skipped)} skipped"] if self._skipped else []
+        parts += [f"{at_once} at once"] if at_once > 1 else []
+        self._console.print(f"{self._study.name}: {', '.join(parts)}", highlight=False)
+        for reason in sorted(set(self._skipped.values())):
+            self._console.print(f"skipped: {reason}", style="yellow", highlight=False)
+
+    def _take(self, study_point: StudyPoint, ended: Ended, count: str) -> None:
+        """Take in what became of a point."""
+        name, outcome = str(study_point.directory), ended.outcome
+        self._skipped.pop(name, None)
+        if isinstance(outcome, Outcome) and outcome.status == "complete" and outcome.summary is not None:
+            self._measure(study_point)
+        else:
+            self._skipped[name] = _why(outcome)
+        self._write()
+        result = self._result(study_point, outcome)
+        left = f"about {duration_in_words(ended.left_s)} left"
+        self._console.print(f"{count} {name}: {result}; {left}", highlight=False, soft_wrap=True)
+        if ended.interrupted:
+            raise Interrupted("interrupted; complete runs were kept, the same command goes on from here")
+
+    def _result(self, study_point: StudyPoint, outcome: Outcome | RunError) -> str:
+        measured = self._measured.get(study_point.directory)
+        if measured is None:
+            return f"not complete: {_why(outcome)}"
+        loss, used = measured.measures.get("loss_ratio"), measured.measures.get("utilization")
+        return f"{used or 0:.1%} utilized, {loss or 0:.2%} lost"
+
+    def _is_complete(self, schedule: Schedule, study_point: StudyPoint) -> bool:
+        """Whether a point was measured elsewhere, or its results are here.
+
+        Raises:
+            InputError: they are those of another experiment.
+        """
+        wanted = [experiment for experiment, _ in self._runnable(study_point)]
+        return study_point.directory in self._known or schedule.is_complete(str(study_point.directory), wanted)
+
+    def _measure(self, study_point: StudyPoint) -> None:
+        self._written[study_point.experiment] = study_point.written
+        self._measured_as[study_point.directory] = make_plan(study_point.point.experiment)
+        if study_point.directory in self._known:
+            self._measured[study_point.directory] = self._known[study_point.directory]
+            return
+        figure = self._study.figure_of(study_point.experiment)
+        run = LoadedRun(self._directory / study_point.directory)
+        self._measured[study_point.directory] = MeasuredPoint(
+            study_point.experiment,
+            study_point.parameters,
+            study_point.point.repetition,
+            {
+                **measure_run(run, figure.window, figure.life_of),
+                "cpu_s": run.run.raw.get("virtual_time", {}).get("cpu_s"),
+            },
+            str(study_point.directory),
+            provenance(run),
+        )
+
+    def _results(self) -> Results:
+        points = tuple(self._measured.values())
+        return Results(
+            self._study.name, self._variant, points, dict(self._skipped), self._machine(), dict(self._written)
+        )
+
+    def _machine(self) -> dict[str, Any]:
+        """What the points were measured with; where that is not the same for all, everything, with commas."""
+        host = machine.describe()
+        found = {"target": self._target, **{name: host[name] for name in ("cpu", "cpus")}}
+        found["kernel"] = ", ".join(dict.fromkeys(senders.release for senders in self._senders))
+        found["clock"] = "virtual" if self._senders[0].name else "real"
+        found["bbr_ack_aggregation"] = self._senders[0].algorithms.ack_aggregation
+        for other in self._external:
+            found = {name: merged(found[name], other.machine.get(name)) for name in found}
+        found["published"] = self._published()
+        return found
+
+    def _published(self) -> dict[str, float]:
+        """How many runs, and seconds of traffic, were published, and how long those that are not here take.
+
+        That is in seconds of one processor, by what those that are here took beside what is expected of them.
+        """
+        size, whole = self._published_size
+        expected_s = self._senders[0].environment.expected_s
+        took = [(one.measures.get("cpu_s"), expected_s(self._measured_as[at])) for at, one in self._measured.items()]
+        known = [(used_s, expected) for used_s, expected in took if used_s]
+        if not known:
+            return size
+        left = [expected for at, expected in whole.items() if self._variant != "full" or at not in self._measured]
+        pace = sum(used_s for used_s, _ in known) / sum(expected for _, expected in known)
+        return {**size, "left_s": pace * sum(left)}
+
+    @cached_property
+    def _published_size(self) -> tuple[dict[str, float], dict[Path, float]]:
+        """Runs and seconds of traffic of the full variant, and seconds expected of each run; worked out once."""
+        plans = published(self._study.name)
+        expected_s = self._senders[0].environment.expected_s
+        traffic_s = sum(traffic_time_s(plan) for plan in plans.values())
+        return {"points": len(plans), "traffic_s": traffic_s}, {at: expected_s(plan) for at, plan in plans.items()}
+
+    def _write(self) -> None:
+        path = self._directory / files.STUDY
+        write_results(self._results(), path)
+        give_to_user(path)
+
+
+def _why(outcome: Outcome | RunError) -> str:
+    if isinstance(outcome, RunError):
+        return f"failed: {outcome}"
+    return f"{outcome.status}: {outcome.reason}" if outcome.reason else "its analysis failed"

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of measures in words."""
+
+from __future__ import annotations
+
+from narrows_analysis.metrics.confidence import Estimate
+
+from narrows_studies.units import Unit, is_ratio, unit_of
+
+
+def show(value: float | Estimate | None, measure: str, is_mean: bool = True) -> str:
+    """A value in its measure's unit, with its confidence interval if it has one, and how many lack the value.
+
+    The interval is the half of its width; where that would leave 0 to 1, of a ratio that cannot, its ends.
+
+    Args:
+        value: of the measure, or a sum of such values.
+        measure: its name.
+        is_mean: whether the value lies where the measure's values do, and is not a difference of them.
+    """
+    if value is None:
+        return "-"
+    unit = unit_of(measure)
+    if not isinstance(value, Estimate):
+        return _number(value, unit)
+    parts = [] if value.interval is None else [_interval(value, measure, is_mean), f"n={value.count}"]
+    parts += [f"{value.missing} without it"] if value.missing else []
+    return _number(value.mean, unit) + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _interval(value: Estimate, measure: str, is_mean: bool) -> str:
+    unit = unit_of(measure)
+    low, high = value.interval or (value.mean, value.mean)
+    if is_mean and is_ratio(measure) and (low < 0 or high > 1):
+        # A window may see more leave than the link carries in it, of what was in the queue before.
+        return f"{_number(max(0.0, low), unit)} to {_number(min(max(1.0, value.mean), high), unit)}"
+    return f"+-{_number((high - low) / 2, unit)}"
+
+
+def _number(value: float, unit: Unit) -> str:
+    scale = 100.0 if unit == "%" else 1.0
+    text = f"{value * scale:.3g}"
+    return f"{text} {unit}".strip() if unit != "x" else f"{text}x"
