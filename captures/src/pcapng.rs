@@ -33,7 +33,7 @@ struct Interface {
     units: Option<Units>,
 }
 
-/// How timestamps are to be read: nanoseconds for so many units of them, and what is added.
+/// The units of timestamps: nanoseconds for a number of units, and what is added.
 #[derive(Clone, Copy, Debug)]
 struct Units {
     nanoseconds: u128,

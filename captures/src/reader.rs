@@ -38,7 +38,7 @@ pub enum End {
     Complete,
     /// The file ends within a record, which is not handed out; says where that starts.
     Truncated { offset: u64 },
-    /// Behind a frame, because whoever took it wanted no more.
+    /// After a frame, because the consumer wanted no more.
     Stopped,
 }
 
@@ -82,7 +82,7 @@ impl<R: Read> Reader<R> {
     pub fn for_each(&mut self, mut take: impl FnMut(Frame<'_>) -> bool) -> Result<End, ReadError> {
         loop {
             let available = &self.buffer[self.start..self.end];
-            // One loop for each format: which it is is settled outside.
+            // One loop for each format, which is chosen outside.
             let walked = match &mut self.format {
                 Format::Pcap(header) => walk(available, |bytes| header.next(bytes), &mut take),
                 Format::Pcapng(sections) => walk(available, |bytes| sections.next(bytes), &mut take),

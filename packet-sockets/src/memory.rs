@@ -15,7 +15,7 @@ pub struct Mapping {
 
 // SAFETY: the mapping belongs to this value alone and is not tied to the thread that made it.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared reference gives out a pointer only; whoever uses it answers for what is done to the memory.
+// SAFETY: a shared reference gives out a pointer only; its user is responsible for what is done to the memory.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

@@ -1,4 +1,5 @@
-//! Gives up what a program needs no more once its sockets are open: capabilities (capabilities(7)) and files (landlock(7)).
+//! Gives up what a program no longer needs once its sockets are open: capabilities (capabilities(7)) and files
+//! (landlock(7)).
 // SPDX-License-Identifier: Apache-2.0
 use std::fmt;
 use std::path::Path;
@@ -36,7 +37,7 @@ impl fmt::Display for Kept {
 
 impl std::error::Error for Kept {}
 
-/// Root goes on as this user of this group, and of no other group; other users stay as they are.
+/// Root becomes this user with only this group; other users are left unchanged.
 ///
 /// # Errors
 /// If the kernel refuses.

@@ -158,7 +158,7 @@ fn read(
         let now = unix_nanoseconds();
         let mut batch = Batch::default();
         ready = ring.drain_block(&mut |captured| {
-            // A clock that was set back meanwhile must not make the others wait for a time that lies ahead.
+            // A clock that was set back in between must not make the others wait for a time that lies ahead.
             let time = captured.time.min(now);
             batch.until = time;
             if let Some(record) = intake.take(captured.frame) {
@@ -174,7 +174,7 @@ fn read(
         }
         if !ready {
             if let Err(error) = ring.wait(None, RETIRE_MS as i32) {
-                // What it does not receive any more would be missing: all of them end.
+                // What it no longer receives would be missing: all of them end.
                 stop.store(true, Ordering::Relaxed);
                 return (intake, Err(error));
             }

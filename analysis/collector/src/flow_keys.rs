@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which 5-tuple stands behind a (bottleneck, flow index, signature).
+//! The 5-tuple of each (bottleneck, flow index, signature).
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -114,7 +114,7 @@ impl FlowKeys {
         }
     }
 
-    /// The keys of the given flows as far as they are known, in the order of bottleneck, flow, signature.
+    /// The keys of the given flows, where known, in the order of bottleneck, flow, signature.
     pub fn of_flows(&self, flows: impl Iterator<Item = FlowId>) -> Vec<(FlowId, FlowKey)> {
         let known = flows.filter_map(|id| self.keys.get(&id).map(|key| (id, *key)));
         let mut keys: Vec<_> = known.collect();

@@ -127,7 +127,7 @@ impl Store {
         self.sink.flush()
     }
 
-    /// Hands over what has been collected, and has who shows it say so; false as in [`Self::push`].
+    /// Hands over what has been collected, and notifies the watcher; false as in [`Self::push`].
     pub fn show(&mut self) -> bool {
         self.flush() && self.sink.mark()
     }

@@ -15,7 +15,7 @@ use crate::wire::Record;
 pub const WINDOW: usize = 256;
 /// Positions behind the expected one in which a duplicate is distinguished from a late report.
 const HISTORY: usize = 1024;
-/// Reports that are looked at before it is decided where the sequence begins: the first to come may not be the first.
+/// Reports that are examined before deciding where the sequence begins: the first to arrive may not be the first sent.
 const START_REPORTS: usize = 64;
 /// Reports off the sequence that are kept until one of them is continued.
 const MAX_SUSPECTS: usize = 3;
@@ -90,7 +90,7 @@ impl Default for Sequencer {
 }
 
 impl Sequencer {
-    /// Counts so far; reports still held are in none of them.
+    /// Counts so far, without reports that are still held.
     pub fn counts(&self) -> SequenceCounts {
         self.counts
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files that take their name once they are whole. Until then they have another one, under which nothing that lies there
-//! is followed: whoever else may write into the directory cannot lead the writer to another file.
+//! is followed: others with write access to the directory cannot redirect the writer to another file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why the control plane is refused something.
+//! Why an operation of the control plane is refused.
 
 use std::fmt;
 

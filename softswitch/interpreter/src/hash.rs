@@ -76,7 +76,7 @@ impl Bits {
         self.run_anew(calculation, frame, packet)
     }
 
-    /// The same, whatever ran before.
+    /// The same, independent of what ran before.
     pub fn run_anew(&mut self, calculation: &Calculation, frame: &Frame, packet: &Packet) -> u64 {
         self.bytes.clear();
         (self.rest, self.count) = (0, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Says that memory will be used soon: it is fetched meanwhile.
+//! Prefetches memory that will be used soon.
 #![allow(unsafe_code)]
 
 /// Asks for the cache lines of a value.
@@ -15,7 +15,7 @@ pub fn prefetch<T>(start: *const T, count: usize) {
     {
         let mut line = 0;
         while line < count {
-            // SAFETY: a prefetch has no effect but on time, whatever the address.
+            // SAFETY: a prefetch affects only timing, whatever the address.
             unsafe {
                 std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
                     start.cast::<i8>().wrapping_add(line),

@@ -132,7 +132,7 @@ impl Machine {
     }
 }
 
-/// Metadata starts as 0, as far as anything reads it.
+/// Metadata starts as 0, where anything reads it.
 pub(crate) fn clear(program: &Program, machine: &mut Machine) {
     for &slot in &program.zeroed {
         machine.frame[usize::from(slot)] = 0;

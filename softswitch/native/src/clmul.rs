@@ -4,7 +4,7 @@
 //! A CRC is the remainder of the message, seen as a polynomial, so every word contributes on its own: word times
 //! x^(bits behind it), modulo the CRC's polynomial. The factors are constants; the products do not wait for each other,
 //! unlike the steps of a table-driven CRC, and one reduction serves all of them. Words are in reflected order: bit i of
-//! 64 stands for x^(63 - i).
+//! 64 is the coefficient of x^(63 - i).
 #![allow(unsafe_code)]
 
 use narrows_program::calculation::Algorithm;
@@ -108,7 +108,7 @@ mod machine {
     type Crc = unsafe extern "C" fn(*const u64, *const u64) -> u64;
     type Few = unsafe extern "C" fn(*const u64, u64, u64, u64, u64, u64) -> u64;
 
-    /// A function for each number of words: loops and lengths are settled when it is made.
+    /// A function for each number of words: loops and lengths are fixed when it is made.
     pub(super) fn crc32(words: usize) -> *const u8 {
         const FEW: [Few; IN_REGISTERS] = [few::<1>, few::<2>, few::<3>, few::<4>, few::<5>];
         const ALL: [Crc; 16] = [

@@ -8,7 +8,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `validity.rs` | which headers are valid or invalid for sure at each instruction |
+//! | `validity.rs` | which headers are certainly valid or invalid at each instruction |
 //! | `shape.rs` | what is known of a packet: code is made for each case |
 //! | `lower/` | instructions to Cranelift's intermediate code |
 //! | `context.rs` | what generated code is given: addresses and inputs, and room for its decisions |

@@ -54,7 +54,7 @@ impl NativeMachine {
         }
     }
 
-    /// The machine, for whoever changes tables or cells, or interprets.
+    /// The machine, for callers that change tables or cells, or interpret.
     #[inline]
     pub fn change(&mut self) -> &mut Machine {
         self.changed = true;

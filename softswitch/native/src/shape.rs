@@ -83,7 +83,7 @@ impl Shape {
         self.zeros.into_iter().flatten().map(|z| z.0).chain(given)
     }
 
-    /// False if there is no room to keep that in mind.
+    /// False if there is no room to remember it.
     pub(super) fn set_zeros(&mut self, header: u8, zeros: u64) -> bool {
         let others = self.zeros.into_iter().flatten().filter(|z| z.0 != header);
         let this = Some((header, zeros)).filter(|_| zeros != 0);

@@ -56,7 +56,7 @@ impl Pipeline {
     }
 
     /// Some entries of a table: those in its places from `place` on, `count` places at most, with their order of insertion, and
-    /// the place to go on from (`None`: that was all). So a large table can be read a part at a time.
+    /// the place to continue from (`None`: that was all). So a large table can be read a part at a time.
     ///
     /// # Errors
     /// A table id of another program.

@@ -12,7 +12,7 @@ pub struct Packet(pub(crate) Inner);
 
 impl Packet {
     /// The frame: what was received, until [`crate::Pipeline::deparse`] has run, then what is to be sent. Of a packet from
-    /// [`crate::PacketPool::take_beginning`] these are the bytes that there are.
+    /// [`crate::PacketPool::take_beginning`] these are the bytes that are stored.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -25,7 +25,7 @@ impl Packet {
         self.0.bytes_mut()
     }
 
-    /// Length of [`Packet::bytes`] with those bytes of the frame that are not there.
+    /// Length of [`Packet::bytes`] including the bytes of the frame that are not stored.
     #[inline]
     #[must_use]
     pub fn frame_length(&self) -> u32 {
@@ -62,7 +62,7 @@ impl Packet {
         self.0.generation
     }
 
-    /// Says that the packet will be processed soon: its description is fetched from memory meanwhile.
+    /// Says that the packet will be processed soon: its description is prefetched.
     #[inline]
     pub fn prefetch(&self) {
         self.0.prefetch();

@@ -102,8 +102,8 @@ impl Pipeline {
     }
 
     /// Says that a packet will come in soon, on `port` at `timestamp`: what has no effect on [`Pipeline::ingress`] is done
-    /// already, and the cells that it uses are fetched from memory meanwhile. This changes nothing but the time that
-    /// ingress takes, whatever happens before; if it is not as was said, ingress starts over.
+    /// already, and the cells that it uses are prefetched. This changes nothing but the time that
+    /// ingress takes, whatever happens in between; if the announcement was wrong, ingress starts over.
     #[inline]
     pub fn prepare(&mut self, packet: &mut Packet, port: u16, timestamp: u64) {
         let program = &*self.program;

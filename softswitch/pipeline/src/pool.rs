@@ -29,7 +29,7 @@ impl PacketPool {
         Self { headroom: program.headroom, ..Self::default() }
     }
 
-    /// A packet with room for a frame of `length` bytes (at most 60,000), whose content is whatever the buffer held: fill all of
+    /// A packet with room for a frame of `length` bytes (at most 60,000), whose content is arbitrary: fill all of
     /// [`Packet::bytes_mut`].
     #[inline]
     #[must_use]

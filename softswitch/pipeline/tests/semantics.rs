@@ -159,8 +159,8 @@ fn registers_and_counters_ignore_indices_beyond_them() {
     assert!(pipeline.register_write(r, 0, 0x1_0000).is_err(), "the cell has 16 bits");
 }
 
-/// What only egress writes starts as 0 for each packet, whatever the packet before has left: where there is no such cell, a read
-/// leaves it so.
+/// What only egress writes starts as 0 for each packet, whatever the previous packet left: where there is no such cell,
+/// a read leaves it so.
 #[test]
 fn metadata_of_egress_starts_as_0() {
     let r = json!({"type": "register_array", "value": "r"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checksums and hashes over fields: which algorithm runs over what.
+//! Checksums and hashes over fields: the algorithm, and its input.
 
 use crate::field::Slot;
 
@@ -37,7 +37,7 @@ impl Algorithm {
     }
 }
 
-/// A part of what a calculation runs over.
+/// A part of a calculation's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// A slot's value of `width` bits, at most 64.

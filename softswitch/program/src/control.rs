@@ -102,7 +102,7 @@ pub struct Entry {
 pub struct EntriesPart {
     /// Each with its order of insertion and its direct counter (zero if the table has none).
     pub entries: Vec<(u32, Entry, CounterValue)>,
-    /// Where to go on; `None`: that was all.
+    /// Where to continue; `None`: that was all.
     pub next: Option<usize>,
 }
 

@@ -148,7 +148,7 @@ pub struct Ends {
     pub carried: Vec<Slot>,
     /// [`Program::zeroed_at_egress`]
     pub zeroed_at_egress: Vec<Slot>,
-    /// What the update of checksums reads of what egress left.
+    /// What the update of checksums reads of egress's metadata.
     pub left_for_update: Vec<Slot>,
 }
 

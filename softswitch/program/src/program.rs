@@ -17,7 +17,7 @@ pub const DROP_PORT: u64 = 511;
 /// A program as data. It is made by a front end and does not change afterwards.
 #[derive(Debug)]
 pub struct Program {
-    /// Unlike that of any other program.
+    /// Unique to this program.
     pub id: u64,
     /// Where the cells of registers and counters are.
     pub cells: CellLayout,
@@ -45,7 +45,7 @@ pub struct Program {
     pub zeroed: Vec<Slot>,
     /// The same where nothing before egress writes it and no clone keeps it: it is not carried, but 0 when egress begins.
     pub zeroed_at_egress: Vec<Slot>,
-    /// What the update of checksums reads of what egress left.
+    /// What the update of checksums reads of egress's metadata.
     pub left_for_update: Vec<Slot>,
     /// For each clone field list: position in `live`, and slot.
     pub kept: Vec<(u16, Vec<(usize, Slot)>)>,
@@ -91,7 +91,7 @@ pub struct ParserErrors {
     pub invalid_argument: u64,
 }
 
-/// A number for a program.
+/// A unique number for a program.
 pub fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -42,7 +42,7 @@ fn announce() -> Result<(), Failure> {
     written.map_err(|error| Failure::internal(format!("standard output: {error}")))
 }
 
-/// Refuses to be programmed by whoever reaches this machine: an address that is not its own needs TLS.
+/// Refuses to be programmed by anyone who can reach this machine: an address that is not local needs TLS.
 pub fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
     let Address::Tcp(host) = address else {
         return match secured {
@@ -60,7 +60,7 @@ pub fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
     }
 }
 
-/// Where clients are let in.
+/// Where clients connect.
 pub enum Listener {
     /// A socket file, which is removed when the switch ends.
     Unix(UnixListener, PathBuf),
@@ -87,7 +87,7 @@ impl Listener {
         }
     }
 
-    /// What remains to be done with files: the socket is to be removed.
+    /// Cleans up files: removes the socket.
     pub fn files(&self) -> Below<'_> {
         match self {
             Listener::Unix(_, path) => match path.parent() {
@@ -98,7 +98,7 @@ impl Listener {
         }
     }
 
-    /// Says that it is ready, and lets clients in until `stopped`.
+    /// Reports that it is ready, and accepts clients until `stopped`.
     pub async fn serve(
         &self,
         server: Server,
@@ -126,7 +126,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = self {
-            // It may have been removed by someone else meanwhile.
+            // Something else may have removed it by now.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -8,7 +8,7 @@ use narrows_switch::tm::QueueStatus;
 
 const NANOSECONDS: f64 = 1e9;
 
-/// Serves the figures until the switch ends; each request reads them from the data path.
+/// Serves the metrics until the switch ends; each request reads them from the data path.
 ///
 /// # Errors
 /// If there can be no thread.

@@ -1,4 +1,4 @@
-//! What the command line says of a port: `PORT@...`.
+//! Port options of the command line: `PORT@...`.
 // SPDX-License-Identifier: Apache-2.0
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use narrows_switch::tm::{MAX_RATE_BPS, PORTS};
 /// A frame's time at a slow bottleneck is what jitter is by default: 72 s for 9,018 bytes at 1 kbit/s.
 const MAX_JITTER_NS: u64 = 100_000_000_000;
 
-/// The number in front of the first `@`, and what stands behind it.
+/// The number before the first `@`, and the rest.
 fn at_port(text: &str) -> Option<(u16, &str)> {
     let (number, values) = text.split_once('@')?;
     let number = number.parse().ok().filter(|number| usize::from(*number) < PORTS)?;

@@ -258,7 +258,7 @@ fn serve(
         let result = tokio::select! {
             result = serving => result,
             () = stopped => Ok(()),
-            // By a panic, which has been reported: better no switch than one that answers and forwards nothing.
+            // By a panic, which has been reported: better no switch than one that answers but does not forward.
             _ = ended => Err(Failure::internal("the data path has ended")),
         };
         drop(stop);

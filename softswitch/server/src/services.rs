@@ -7,7 +7,7 @@ use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{BoxFuture, Context, Poll, Service};
 use tonic::server::NamedService;
 
-/// Hands each request to the service that its path names. Both answer by themselves that a method does not exist.
+/// Dispatches each request to the service that its path names. Both report unknown methods themselves.
 #[derive(Clone)]
 pub struct Services<First, Second> {
     /// Has the requests whose path begins with its name.

@@ -94,7 +94,7 @@ fn management_message(management: Management) -> narrows::Management {
     narrows::Management { enabled: true, index: management.index, period_ns: management.period_ns, scheduling }
 }
 
-/// What flows are asked for by. Errors: it is not known.
+/// The cause that a request for drops by flow names. Errors: an unknown one.
 pub fn flow_cause(cause: i32) -> Result<FlowCause, String> {
     match narrows::Cause::try_from(cause) {
         Ok(narrows::Cause::Tail) => Ok(FlowCause::Tail),

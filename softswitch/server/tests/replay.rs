@@ -231,7 +231,7 @@ fn a_live_change_of_delay_loses_nothing_and_keeps_the_order() {
     }
 }
 
-/// Packets hold no more of a frame than is looked at: whatever was captured, all of it comes out, in reports too.
+/// Packets hold no more of a frame than is read; all that was captured comes out nevertheless, in reports too.
 #[test]
 fn frames_come_out_as_far_as_they_were_captured_and_then_zeros() {
     let mut config = config();
@@ -352,7 +352,7 @@ fn mistakes_are_named_and_change_nothing() {
     }
 }
 
-/// A program that sends frames back to a loopback port that has neither rate nor delay: time stands still for them.
+/// A program that sends frames back to a loopback port that has neither rate nor delay: no time passes for them.
 #[test]
 fn a_loop_without_time_ends() {
     let directory = Directory::new("endless");
@@ -370,7 +370,7 @@ fn a_loop_without_time_ends() {
     let sent = summary["inputs"][0]["packets"].as_u64().unwrap();
     assert!(sent > 50);
     assert_eq!(summary["discards"]["loopback"], sent);
-    // With a rate time goes by, and the frames stay on their way.
+    // With a rate time passes, and the frames are still in transit.
     endless["queues"] = json!([{"port": 9, "rate_bps": 1_000_000_000u64}]);
     let (summary, _, _) = directory.run(&endless);
     assert_eq!((&summary["discards"]["loopback"], &summary["held_packets"]), (&json!(0), &json!(sent)));

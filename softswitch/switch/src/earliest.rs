@@ -1,7 +1,7 @@
 //! The earliest of many times, each of which changes again and again: a tournament tree.
 //!
 //! A change costs one comparison for each doubling of the number of times, whatever the values: no branch depends on them, as it
-//! does in a heap, so the processor has nothing to guess wrongly.
+//! does in a heap, so nothing is mispredicted.
 // SPDX-License-Identifier: Apache-2.0
 
 /// A time, and below it the position it belongs to, so that of equal times the one at the lowest position comes first.

@@ -65,7 +65,7 @@ pub struct Forwarding {
     pub pipeline: Pipeline,
     /// Where its clones go.
     pub sessions: Sessions,
-    /// Registers of the program that hold what a managed queue is like, in the order of [`STATE_REGISTERS`].
+    /// Registers of the program that hold the state of a managed queue, in the order of [`STATE_REGISTERS`].
     state: [Option<RegisterPlace>; STATE_REGISTERS.len()],
     /// By bottleneck, what they hold, in the order of [`Forwarding::tell`].
     written: Vec<[u64; 5]>,
@@ -84,7 +84,7 @@ impl Forwarding {
         Forwarding { state, written, pipeline, sessions: Sessions::default() }
     }
 
-    /// Writes what a managed queue is like to the registers that the program has for it. What has not changed is not written
+    /// Writes the state of a managed queue to the program's registers for it. What has not changed is not written
     /// again: they are the traffic manager's, and neither the program nor the control plane writes them.
     #[inline]
     pub fn tell(&mut self, state: &QueueState) {

@@ -1,4 +1,4 @@
-//! Times at which something changes, once or again and again.
+//! Times at which something changes, once or periodically.
 // SPDX-License-Identifier: Apache-2.0
 
 /// Steps that one schedule has at most.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happened when packets arrived, by interval of arrival, for a bottleneck.
+//! Events at the arrival of packets, by interval of arrival, for a bottleneck.
 //!
 //! Arrivals are known from departures, whose order they share; but a flow's counters are trusted only when its next
 //! report has come, so that intervals are filled out of order. The latest ones are kept open.

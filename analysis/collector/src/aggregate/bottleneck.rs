@@ -165,7 +165,7 @@ impl BottleneckState {
         self.position - self.first_position
     }
 
-    /// Gives a report its place in time; `settle` gets each report once that is certain.
+    /// Gives a report its place in time; `settle` receives each report once its place is certain.
     #[inline]
     pub fn place(
         &mut self,
@@ -181,7 +181,7 @@ impl BottleneckState {
         self.place_slowly(record, time, rows, settle);
     }
 
-    /// Settles a held report: nothing follows.
+    /// Places a held report: nothing follows.
     pub fn finish(
         &mut self,
         rows: &mut BottleneckRows,

@@ -32,7 +32,7 @@ pub enum Wake {
     Packets,
     /// The process was asked to stop.
     Stop,
-    /// Somebody waits for what was received until now.
+    /// A reader waits for what was received until now.
     Demand,
 }
 

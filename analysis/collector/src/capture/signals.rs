@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals as readable descriptors, so that one `poll` waits for packets, for the end, and for who wants reports at once.
+//! Signals as readable descriptors, so that one `poll` waits for packets, for the end, and for requests to flush.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -26,7 +26,7 @@ pub struct Signal {
     descriptor: OwnedFd,
 }
 
-/// What the process may be asked for while it receives.
+/// What the process can be asked to do while it receives.
 pub struct Signals {
     /// To end.
     pub stop: Signal,
@@ -73,7 +73,7 @@ impl Signal {
         Ok(poll([self.as_raw_fd()], 0)? != [0])
     }
 
-    /// Whether one had come; it has not any more.
+    /// Whether one had come; clears it.
     ///
     /// # Errors
     /// If the system refuses to tell.

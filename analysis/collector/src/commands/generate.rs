@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub struct GenerateArgs {
     /// The pcap file to write.
     out: PathBuf,
-    /// JSON file for what truly happened in the model.
+    /// JSON file for the model's ground truth.
     #[arg(long)]
     truth: Option<PathBuf>,
     #[command(flatten)]

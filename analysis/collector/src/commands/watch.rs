@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Options of those who watch reports come in.
+//! Options for watching reports as they arrive.
 
 use std::fmt::Display;
 use std::io;

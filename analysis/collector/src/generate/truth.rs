@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happened in the model.
+//! The model's ground truth.
 
 use serde::{Deserialize, Serialize};
 

@@ -25,7 +25,7 @@ const BATCHES_IN_FLIGHT: usize = 64;
 /// A receiver that takes nothing for this time has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Somebody who listens, and has been sent nothing yet.
+/// A listener that has been sent nothing yet.
 pub struct Listener {
     stream: TcpStream,
 }
@@ -133,7 +133,7 @@ impl ArrowFile {
         self.writer.write(&record_batch(&self.schema, rows.clone())?)
     }
 
-    /// Has all of it in the file itself, for readers outside of this machine as well; answers how long it is.
+    /// Flushes all of it to the file itself, for readers on other machines too; returns its length.
     fn complete(&mut self) -> Result<u64, ArrowError> {
         self.writer.flush()?;
         let file = self.writer.get_mut().get_mut();

@@ -18,7 +18,7 @@ pub use postcards::Postcards;
 use crate::flow_keys::{FlowId, FlowKey};
 use crate::telemetry::observer::Observer;
 
-/// What the reception gives those who watch.
+/// What reception gives its watchers.
 #[derive(Default)]
 pub struct Live {
     /// Takes each new flow.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The figures as Prometheus reads them.
+//! The metrics as Prometheus reads them.
 
 use std::collections::HashMap;
 use std::io;

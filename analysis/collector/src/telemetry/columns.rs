@@ -151,7 +151,7 @@ impl Columns {
     }
 }
 
-/// Bytes of one row without any compression: an upper bound of what it takes in a file.
+/// Bytes of one row without compression: an upper bound of its size in a file.
 pub fn row_bytes() -> usize {
     let bytes = |column: Column| match column.kind {
         Kind::Number { bits, .. } => usize::from(bits) / 8,

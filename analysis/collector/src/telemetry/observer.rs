@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::columns::Columns;
 
-/// Someone who is shown every row, in sequence order.
+/// Receives every row, in sequence order.
 pub trait Observer: Send {
     /// Rows that were received since the last call; none when a caller waits for all that came before.
     fn observe(&mut self, columns: &Columns);

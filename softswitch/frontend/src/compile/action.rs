@@ -212,7 +212,7 @@ impl Primitive<'_> {
                 let (register, width) = self.register(1, objects)?;
                 let index = emitter.low(&self.expr(2, objects)?, 32, place)?;
                 let d = emitter.destination(field, place)?;
-                // An index beyond the array leaves the destination as it is.
+                // An index beyond the array leaves the destination unchanged.
                 if !matches!(field.place, Place::Slot(_)) {
                     let old = emitter.low(&Expr::Field(field), field.width, place)?;
                     emitter.op(Op::Move { d, s: old });

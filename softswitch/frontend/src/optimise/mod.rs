@@ -11,7 +11,7 @@ use narrows_program::liveness::{analyse, Effect, Ends};
 use narrows_program::op::{Op, Use};
 use narrows_program::Program;
 
-/// Analysis takes instructions times slots: beyond this the program is left as it is.
+/// Analysis takes instructions times slots: beyond this the program is left unchanged.
 const MAX_WORK: usize = 1 << 26;
 const ROUNDS: usize = 4;
 

@@ -13,7 +13,7 @@ pub const MAX_FRAME: usize = 60_000;
 
 /// A packet and what the pipeline knows about it.
 ///
-/// The bytes lie in one buffer: first the headroom (zeros, which stand for headers that are not there, and the fixed
+/// The bytes lie in one buffer: first the headroom (zeros, read in place of headers that are absent, and the fixed
 /// places of headers that the program adds), then the frame. Parsed headers are read and written where they lie, so nothing is copied between parser and deparser.
 ///
 /// What a packet that has waited in a long queue needs first lies in the first two cache lines.
@@ -44,7 +44,7 @@ pub struct Packet {
     pub truncated: u32,
     /// The value of the field with alias `narrows.flow` at the end of ingress; 0 if the program has none.
     pub flow: u32,
-    /// Bytes of the frame behind `end`, which are not there: they are never looked at.
+    /// Bytes of the frame after `end` that are not stored: nothing ever reads them.
     pub missing: u32,
     pub instance: Instance,
     /// Clones between the packet that came in and this one.
@@ -82,7 +82,7 @@ pub enum Instance {
 
 impl Packet {
     /// The frame: what was received, until the deparser has run, then what is to be sent. Of a packet from
-    /// a pool these are the bytes that there are.
+    /// a pool these are the bytes that are stored.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -97,14 +97,14 @@ impl Packet {
         &mut self.buffer[self.start as usize..self.end as usize]
     }
 
-    /// Length of [`Packet::bytes`] with those bytes of the frame that are not there.
+    /// Length of [`Packet::bytes`] including the bytes of the frame that are not stored.
     #[inline]
     #[must_use]
     pub fn frame_length(&self) -> u32 {
         (self.end - self.start + self.missing).min(self.truncated)
     }
 
-    /// Says that the packet will be processed soon: its description is fetched from memory meanwhile.
+    /// Says that the packet will be processed soon: its description is prefetched.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(std::ptr::from_ref(self), 128);
@@ -114,7 +114,7 @@ impl Packet {
     #[inline]
     pub fn prefetch_contents(&self) {
         prefetch(self.live.as_ptr(), 8 * self.live.len());
-        // The zeros that stand for headers that are not there.
+        // The zeros that are read in place of absent headers.
         prefetch(self.buffer.as_ptr(), 1);
         let from = (self.start as usize).saturating_sub(ADDED_NEARBY);
         let headers = self.buffer.get(from..).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Packet {
 }
 
 /// Bases that are cleared and copied at a time: as many as lie in the first two cache lines with the rest of the description. Few
-/// programs have more headers, and what lies behind is never fetched for them.
+/// programs have more headers, and what lies beyond is never fetched for them.
 pub const BASES: usize = 4;
 
 /// Bases that lie in the first two cache lines.

@@ -114,7 +114,7 @@ pub(super) fn rule(code: &TableCode, layout: &KeyLayout, handle: u32, stored: &S
             (KeyMatch::Range { low, high }, Some(step)) => {
                 ranges.push(Interval { step, low: low as u64, high: high as u64 });
             }
-            // Where a prefix decides there are no priorities, or they come first.
+            // Where a prefix decides, there are no priorities, or they come first.
             (KeyMatch::Lpm { prefix_len, .. }, _) if !code.info.has_priority => preference = prefix_len,
             _ => {}
         }

@@ -209,7 +209,7 @@ impl TableState {
         self.stale = !taken;
     }
 
-    /// Takes an entry out of the lookup; it is no longer stored, but its key still known.
+    /// Takes an entry out of the lookup; it is no longer stored, but its key is still known.
     pub(super) fn entry_removed(&mut self, code: &TableCode, handle: u32, stored: &Stored) {
         if self.stale {
             return;

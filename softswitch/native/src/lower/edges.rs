@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens before the program's own parts at egress and for the deparser, and what the architecture sets.
+//! What runs before the program's own parts at egress and before the deparser, and what the architecture sets.
 
 use std::mem::offset_of;
 
@@ -78,7 +78,7 @@ impl Lowering<'_, '_> {
         body(self);
     }
 
-    /// What the architecture gives egress besides: fields, and where their values are.
+    /// What else the architecture gives egress: fields, and where their values are.
     fn inputs_of_egress(&mut self) -> [(Intrinsic, Type, (Value, usize)); 13] {
         let fields = &self.program.intrinsics;
         let meta = self.context_word(offset_of!(Context, meta));

@@ -205,7 +205,7 @@ impl Lowering<'_, '_> {
     }
 
     fn store(&mut self, s: Slot, header: u8, byte: u16, count: u32) {
-        // More than a word is never written: the interpreter ignores it as well.
+        // More than a word is never written; the interpreter ignores it too.
         if count > 8 {
             return;
         }

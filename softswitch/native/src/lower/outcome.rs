@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens behind the program's own parts: decisions, what travels on, and where the output is.
+//! What runs after the program's own parts: decisions, what the packet carries on, and where the output is.
 
 use std::mem::offset_of;
 
@@ -14,7 +14,7 @@ use super::super::context::Context;
 use super::{Extra, Lowering};
 
 impl Lowering<'_, '_> {
-    /// Behind ingress.
+    /// After ingress.
     pub(super) fn leave_ingress(&mut self) {
         let (program, fields) = (self.program, &self.program.intrinsics);
         self.flush_all_pending_stores();
@@ -48,7 +48,7 @@ impl Lowering<'_, '_> {
         self.b.ins().return_(&[]);
     }
 
-    /// Behind egress.
+    /// After egress.
     pub(super) fn leave_egress(&mut self) {
         let program = self.program;
         let port = self.get_intrinsic(program.intrinsics.egress_spec);
@@ -133,7 +133,7 @@ impl Lowering<'_, '_> {
         Some(start)
     }
 
-    /// Behind the updates of checksums: headers in a row are sent from where they lie.
+    /// After the updates of checksums: headers in a row are sent from where they lie.
     pub(super) fn leave_deparse(&mut self) {
         let program = self.program;
         self.flush_all_pending_stores();

@@ -3,7 +3,8 @@
 //!
 //! With many flows their cells are in no cache, and where they are is known only behind the parser, tables and a hash.
 //! So a packet that is known to come in soon is prepared: parser and ingress run up to the first cell, which is
-//! asked for, or the first change. Ingress goes on there, if nothing that the beginning depends on has changed meanwhile.
+//! asked for, or the first change. Ingress resumes there, if nothing that the first part depends on has changed in
+//! between.
 
 use std::mem::offset_of;
 
@@ -123,7 +124,7 @@ impl Lowering<'_, '_> {
         true
     }
 
-    /// True of instructions that do more than write to slots and say where parsed headers are.
+    /// True of instructions that do more than write slots and locate parsed headers.
     fn has_effects(&self, op: Op) -> bool {
         match op {
             Op::Random { .. } | Op::Truncate { .. } | Op::Digest { .. } | Op::Clone { .. } => true,

@@ -188,7 +188,7 @@ proptest! {
     }
 }
 
-/// An added header is zero, whatever an earlier packet left in its place.
+/// An added header is zero, even if an earlier packet used its place.
 #[test]
 fn added_headers_are_zero() {
     let add = call("add_header", json!([header("g")]));
@@ -204,7 +204,7 @@ fn added_headers_are_zero() {
     }
 }
 
-/// A field that was the index of a cell may be none the next time.
+/// A field that was the index of a cell may not be one the next time.
 #[test]
 fn indices_that_change() {
     let cell = json!({"type": "counter_array", "value": "n"});
@@ -221,7 +221,7 @@ fn indices_that_change() {
     twins.compare();
 }
 
-/// What ingress reads is what it is given, not what was announced.
+/// Ingress reads what it is given, not what was announced.
 #[test]
 fn announcements_that_were_wrong() {
     for name in ["ingress_global_timestamp", "ingress_port"] {

@@ -6,7 +6,7 @@ use narrows_pipeline::{Entry, Pipeline, TableId};
 use crate::common::entries;
 use proptest::prelude::*;
 
-/// What is said of a packet before it comes in, and what happens meanwhile. None of it must change anything.
+/// Announcements of a packet, and what happens before it comes in. None of it may change any result.
 #[derive(Debug, Clone, Copy)]
 pub enum Preparation {
     Nothing,
@@ -17,9 +17,9 @@ pub enum Preparation {
     OtherBytes,
     /// Other packets, too; some of them come in before, or never.
     Others(u8),
-    /// An entry is taken out of each table meanwhile, and put back behind ingress.
+    /// An entry is removed from each table in between, and put back after ingress.
     TableChange,
-    /// A packet leaves meanwhile.
+    /// A packet leaves in between.
     Departure,
 }
 

@@ -9,7 +9,7 @@ use narrows_proto::p4::v1::{
 use tokio::sync::mpsc::Sender;
 use tonic::{Code, Status};
 
-/// Role configurations that say nothing: finsy cannot leave it out. Anything else is refused, not ignored.
+/// Empty role configurations: finsy always sends one. Anything else is refused, not ignored.
 const EMPTY_ROLE: [&str; 2] = ["", "type.googleapis.com/google.protobuf.Empty"];
 
 /// Bytes of a role's name; roles that have had a primary; streams that are open at once. What a client can make the switch
@@ -101,7 +101,7 @@ impl Clients {
                 && state.election_id == election_id
         });
         if taken {
-            // Clients look for the first words.
+            // Clients match the first words.
             return Err(Status::invalid_argument("election id exists: another client of this role has it"));
         }
         let name = role.name.clone();

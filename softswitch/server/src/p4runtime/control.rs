@@ -68,7 +68,7 @@ pub fn unavailable(gone: Gone) -> Status {
     Status::unavailable(gone.to_string())
 }
 
-/// Does what a request asks for, also if its client goes away meanwhile: what the data path was made to do and what is recorded
+/// Carries out a request even if its client disconnects: what the data path was made to do and what is recorded
 /// of it must agree.
 pub async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
@@ -112,7 +112,8 @@ impl Control {
         Ok(pipelines)
     }
 
-    /// An arbitration message of a stream, behind the writes that are on their way. On error the stream is to be closed with it.
+    /// An arbitration message of a stream, after the writes that are in progress. On error the stream is to be closed
+    /// with it.
     pub async fn arbitrate(
         &self,
         client: u64,
@@ -171,7 +172,7 @@ impl Control {
         Ok(())
     }
 
-    /// Answers a query; what it reads is of one state, as writes wait meanwhile. Packets do not.
+    /// Answers a query from one consistent state, since writes wait until it is done. Packets do not.
     pub async fn query(&self, query: Query) -> Result<Vec<p4::Entity>, Status> {
         let mut pipelines = self.pipelines.lock().await;
         let answer = match query {

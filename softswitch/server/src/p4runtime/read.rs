@@ -20,7 +20,7 @@ use super::write::{cells, cookie_number, default_key, parts, Cookie, EntryKey};
 /// Answers from the forwarding state.
 type Look = Box<dyn FnOnce(&mut Forwarding) -> Result<Entities, UpdateError> + Send>;
 
-/// Makes the answer of what was seen, when packets go on again.
+/// Builds the answer from what was read, after packets continue.
 type Entities = Box<dyn FnOnce() -> Vec<p4::Entity> + Send>;
 
 /// Makes the answer of a table's entries.
@@ -61,7 +61,7 @@ impl Replies {
         reply
     }
 
-    /// The last reply. A Read that finds nothing has one without entities: some clients receive once, whatever there is.
+    /// The last reply. A Read that finds nothing has one without entities: some clients always receive once.
     pub fn last(self) -> Option<p4::ReadResponse> {
         (!self.began || !self.filled.entities.is_empty()).then_some(self.filled)
     }

@@ -162,7 +162,7 @@ async fn answer(
         for reply in found.into_iter().filter_map(|entity| replies.add(entity)) {
             to_client.send(Ok(reply)).await?;
         }
-        // The lock is not held while the client is waited for: it may be slow.
+        // The lock is not held while waiting for the client, which may be slow.
         found = match control.query(query).await {
             Ok(entities) => entities,
             Err(status) => return to_client.send(Err(status)).await,
@@ -220,7 +220,7 @@ impl P4Runtime for P4RuntimeService {
         }
         let control = Arc::clone(&self.control);
         tokio::spawn(async move {
-            // An error means that the client went away.
+            // An error means that the client disconnected.
             let _ = answer(&control, answers, all, &sender).await;
         });
         Ok(Response::new(ReceiverStream::new(receiver)))

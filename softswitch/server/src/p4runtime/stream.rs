@@ -32,7 +32,7 @@ pub async fn serve(
         };
         let Ok(Some(request)) = request else { break };
         if let Err(status) = handle(&control, client, &to_client, request).await {
-            // The stream ends with this status; a client that went away does not see it.
+            // The stream ends with this status; a client that disconnected does not see it.
             let _ = to_client.send(Err(status)).await;
             break;
         }

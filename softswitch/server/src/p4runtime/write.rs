@@ -45,7 +45,7 @@ pub struct Cookie {
 pub enum Decoded {
     /// Changes forwarding state.
     Operation(Operation),
-    /// Changes many cells: so much work that packets have their turn between the parts.
+    /// Changes many cells: enough work that packets are processed between the parts.
     Parts(Vec<Operation>),
     /// Changes a table entry: also what the controller stores with it (`None`: the entry goes).
     Entry { key: EntryKey, cookie: Option<Cookie>, operation: Operation },

@@ -6,8 +6,8 @@ use std::thread::{self, JoinHandle};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread for such work; without one it is done at once, which costs nothing where time stands still meanwhile. What is under
-/// way is finished before this is dropped.
+/// A thread for such work; without one it is done at once, which costs nothing in virtual time, where the clock does
+/// not move. What is under way is finished before this is dropped.
 #[derive(Debug, Default)]
 pub struct Background {
     jobs: Option<Sender<Job>>,
@@ -26,7 +26,7 @@ impl Background {
     /// Does the work, later or now.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         match &self.jobs {
-            // The thread ends by a panic only; then the work is not done.
+            // The thread ends only by a panic; then the work is not done.
             Some(jobs) => drop(jobs.send(Box::new(job))),
             None => job(),
         }
@@ -37,7 +37,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
+            // It returns nothing.
             let _ = thread.join();
         }
     }

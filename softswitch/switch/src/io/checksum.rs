@@ -35,7 +35,7 @@ pub fn complete(frame: &mut [u8], partial: Partial) -> bool {
     let Some(segment) = frame.get_mut(partial.start..).filter(|segment| segment.len() >= partial.field + 2) else {
         return false;
     };
-    // In UDP, 0 would mean that there is no checksum; elsewhere both stand for the same.
+    // In UDP, 0 would mean that there is no checksum; in other protocols both mean the same.
     let checksum = match !sum(&[segment]) {
         0 => 0xffff,
         other => other,

@@ -110,7 +110,7 @@ impl Open {
         payload == self.segment && self.flags & LAST == 0
     }
 
-    /// Nothing follows any more: what the headers say of the first segment becomes true of all.
+    /// Ends the joining: the headers now describe all segments, not only the first.
     fn finish(self, deliveries: &mut [Delivery]) {
         let (parts, delivery) = (self.parts, &mut deliveries[self.place]);
         if delivery.rest.is_empty() {
@@ -130,7 +130,7 @@ fn payload_of(packet: &Packet, parts: &TcpFrame) -> usize {
 }
 
 /// Joins frames that are delivered together, in the order of their arrival: TCP segments of one flow that follow one another
-/// and differ in nothing but their payload, as Linux's GRO does. Nothing is joined that is not intact.
+/// and differ in nothing but their payload, as Linux's GRO does. Only intact segments are joined.
 pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
     let mut deliveries: Vec<Delivery> = Vec::new();
     let mut open: Vec<Open> = Vec::new();

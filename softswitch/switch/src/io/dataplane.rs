@@ -15,7 +15,7 @@ use super::port::Port;
 use super::ports::Ports;
 use crate::switch::Switch;
 
-/// Commands that wait for the data path at most; whoever has another one waits until there is room.
+/// Most commands that wait for the data path; the next caller waits until there is room.
 const COMMANDS_WAITING: usize = 64;
 /// Digest records on their way to the control thread; more are dropped and counted.
 pub const DIGEST_CHANNEL: usize = 65_536;
@@ -46,8 +46,8 @@ impl DataPath {
         DataPath { switch, ports, digests, digests_dropped: 0, records: vec![], heads: vec![], hold, stop: false }
     }
 
-    /// Lets the loop stand still once everything until `at_ns` has happened; `None`: lets it go on. What is returned tells the
-    /// switch's time when it does. Errors: that is past, or the loop does not do it.
+    /// Stops the loop once every event until `at_ns` has been processed; `None`: lets it continue. The returned
+    /// receiver gets the switch's time when it does. Errors: that is past, or the loop does not do it.
     pub fn hold(&mut self, at_ns: Option<u64>) -> Result<oneshot::Receiver<u64>, HoldError> {
         let now_ns = self.switch.now_ns();
         self.hold.ask(at_ns, now_ns)
@@ -110,7 +110,7 @@ impl Handle {
         self.post(Box::new(move |data_path| {
             let answer = command(data_path);
             drop(room);
-            // The caller may have been cancelled meanwhile: the command ran all the same.
+            // The caller may have been cancelled by now; the command ran nevertheless.
             let _ = reply.send(answer);
         }))?;
         result.await.map_err(|_| Gone)
@@ -136,7 +136,7 @@ impl DataPath {
         command.map(|command| command(self)).is_ok()
     }
 
-    /// Stands still at every hold until `now`, after all that arrived and was due until then, and runs commands. Returns how
+    /// Stops at every hold until `now`, after all that arrived and was due until then, and runs commands. Returns how
     /// many frames were taken, if it did.
     pub(super) fn stand_still(&mut self, now: u64, offset: WallOffset, commands: &Receiver<Command>) -> Option<usize> {
         let mut taken = None;
@@ -144,7 +144,7 @@ impl DataPath {
             *taken.get_or_insert(0) += self.take_in(at_ns, offset, usize::MAX);
             self.switch.advance(at_ns, &mut self.ports);
             self.pass_digests();
-            // Whoever holds it may want the reports of what has left until now.
+            // The holder may want the reports of what has left until now.
             self.ports.record();
             self.hold.reached();
             while self.hold.stands() && !self.stop {

@@ -27,7 +27,7 @@ impl Helper {
         Ok(Helper { outlets: Some(outlets), thread: Some(thread) })
     }
 
-    /// Has what `outlet` holds sent, unless the thread is at it already. False: there is no thread.
+    /// Has the thread send what `outlet` holds, unless it is doing so already. False: there is no thread.
     pub fn delegate(&self, outlet: &Arc<Outlet>) -> bool {
         if outlet.delegated.swap(true, Ordering::AcqRel) {
             return true;
@@ -59,7 +59,7 @@ impl Drop for Helper {
     fn drop(&mut self) {
         self.outlets = None;
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
+            // It returns nothing.
             let _ = thread.join();
         }
     }

@@ -1,15 +1,15 @@
-//! Where the data path is to stand still, so that whoever drives an experiment acts at one instant of virtual time.
+//! Where the data path stops, so that the driver of an experiment acts at one instant of virtual time.
 // SPDX-License-Identifier: Apache-2.0
 use std::fmt;
 
 use tokio::sync::oneshot;
 
-/// Why the data path does not stand still.
+/// Why the data path does not stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldError {
-    /// Its clock would go on.
+    /// Its clock would keep running.
     RealTime,
-    /// The instant is past: it is this time already.
+    /// The instant is past: this is the time now.
     Past(u64),
 }
 
@@ -22,7 +22,7 @@ impl fmt::Display for HoldError {
     }
 }
 
-/// The next hold, and whether the data path stands at one.
+/// The next hold, and whether the data path is stopped at one.
 #[derive(Debug)]
 pub(super) struct Hold {
     virtual_time: bool,
@@ -36,7 +36,8 @@ impl Hold {
         Hold { virtual_time, next: None, stands: false }
     }
 
-    /// Sets the next hold, or none: the data path goes on, and who waits for an earlier hold hears that it is none any more.
+    /// Sets the next hold, or none: the data path continues, and whoever waits for an earlier hold learns that it was
+    /// cancelled.
     pub fn ask(&mut self, at_ns: Option<u64>, now_ns: u64) -> Result<oneshot::Receiver<u64>, HoldError> {
         if !self.virtual_time {
             return Err(HoldError::RealTime);
@@ -49,7 +50,7 @@ impl Hold {
         self.next = match at_ns {
             Some(at_ns) => Some((at_ns, tell)),
             None => {
-                // Whoever asked may have gone meanwhile.
+                // The caller may have gone by now.
                 let _ = tell.send(now_ns);
                 None
             }
@@ -62,7 +63,7 @@ impl Hold {
         self.next.as_ref().map(|(at_ns, _)| *at_ns)
     }
 
-    /// Everything until the next hold has happened.
+    /// Every event until the next hold has been processed.
     pub fn reached(&mut self) {
         if let Some((at_ns, tell)) = self.next.take() {
             // A hold that no client knows of could not be ended.
@@ -70,7 +71,7 @@ impl Hold {
         }
     }
 
-    /// Whether the data path stands at a hold.
+    /// Whether the data path is stopped at a hold.
     pub fn stands(&self) -> bool {
         self.stands
     }

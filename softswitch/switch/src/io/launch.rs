@@ -186,7 +186,7 @@ fn tail(packet: &Packet, start: usize) -> impl Iterator<Item = IoSlice<'_>> {
     parts.into_iter().filter(|part| !part.is_empty()).map(IoSlice::new)
 }
 
-/// Telemetry may come when it likes.
+/// When telemetry arrives does not matter.
 fn is_copy(packet: &Packet) -> bool {
     matches!(packet.instance(), Instance::EgressClone | Instance::IngressClone)
 }

@@ -8,7 +8,7 @@
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Until this time, whatever arrives meanwhile.
+    /// Until this time, regardless of arrivals.
     Until(u64),
     /// Until a frame arrives, or until this time.
     FrameOr(Option<u64>),
@@ -35,7 +35,7 @@ impl Lookahead {
         }
     }
 
-    /// What to wait for at `now_ns`, when everything until then has happened.
+    /// What to wait for at `now_ns`, when every event until then has been processed.
     ///
     /// `taken`: frames have arrived since the last time. `underway`: when the next of those frames arrives that were sent
     /// already. `start`: when the next packet leaves a queue. `exit`: when the next frame leaves that was not handed over.

@@ -13,7 +13,7 @@ use crate::switch::Output;
 use crate::tm::PORTS;
 
 const NO_PORT: u16 = u16::MAX;
-/// How often it is decided anew which port has most to send.
+/// How often the port with most to send is chosen anew.
 const RELIEF_NS: u64 = 10_000_000;
 
 /// The interfaces, by port number.
@@ -48,7 +48,7 @@ impl Ports {
         self.now_ns = now_ns;
     }
 
-    /// Sends what is urgent and what else there is time for in `idle_ns`; returns whether there was some of the latter.
+    /// Sends data frames, and copies if there is time for them in `idle_ns`; returns whether there were copies.
     pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool) -> bool {
         let transmitters = self.list.iter_mut().filter_map(Port::transmitter);
         transmitters.fold(false, |took_time, sends| sends.flush(now_ns, idle_ns, pool, &self.helper) | took_time)

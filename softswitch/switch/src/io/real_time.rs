@@ -74,7 +74,7 @@ pub(super) fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &
     }
 }
 
-/// Takes what has arrived until `now` and lets happen what is due. Returns whether there was anything to do.
+/// Takes what has arrived until `now` and processes what is due. Returns whether there was anything to do.
 fn forward(data_path: &mut DataPath, now: u64) -> bool {
     data_path.ports.set_now(now);
     let due_before = data_path.switch.next_due().is_some_and(|due| due <= now);

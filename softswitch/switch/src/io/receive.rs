@@ -33,7 +33,7 @@ fn slot_header() -> usize {
 }
 
 /// Writes every page as it is, so that the kernel sees all of them alike. In a User-Mode Linux guest neighbours are one
-/// mapping of the machine's then; it allows a process only so many, and pages that were only read count apart.
+/// mapping of the machine's then; it allows a process a limited number, and pages that were only read count apart.
 fn touch(memory: &Mapping) {
     for offset in (0..memory.length()).step_by(PAGE) {
         // SAFETY: within the mapping, which may be written to, and aligned; whoever else writes there does so after this.

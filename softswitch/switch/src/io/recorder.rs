@@ -26,7 +26,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Opens a named pipe, whether it has a reader yet or not. A write waits while it is full.
+    /// Opens a named pipe, whether it has a reader yet or not. A write blocks while it is full.
     pub fn open(pipe: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(pipe)?;
         if !file.metadata()?.file_type().is_fifo() {

@@ -22,9 +22,9 @@ use crate::switch::Switch;
 /// Which loop moves the frames.
 #[derive(Debug, Clone, Copy)]
 pub enum Pace {
-    /// As fast as the machine can.
+    /// In real time.
     RealTime(LoopSettings),
-    /// On a clock that stands still while anything runs.
+    /// In virtual time: on a clock that does not move while anything runs.
     VirtualTime(VirtualSettings),
 }
 
@@ -34,7 +34,7 @@ pub struct Running {
     pub handle: Handle,
     /// Its thread.
     pub thread: JoinHandle<()>,
-    /// Is closed as soon as the thread has ended, for whatever reason.
+    /// Is closed as soon as the thread has ended, for any reason.
     pub ended: oneshot::Receiver<()>,
 }
 

@@ -1,7 +1,7 @@
-//! Transmission on one interface: AF_XDP where the kernel has it, AF_PACKET otherwise, and who sends when.
+//! Transmission on one interface: AF_XDP where the kernel has it, AF_PACKET otherwise, and when to send.
 //!
-//! Packets are sent by the data path as soon as it has gone through what was due. Copies (telemetry) are not urgent: they are sent
-//! when the data path has nothing else to do, and by the helper thread if it never has.
+//! Packets are sent by the data path as soon as it has gone through what was due. Copies (telemetry) can wait: they are
+//! sent when the data path has nothing else to do, and by the helper thread if it never has.
 // SPDX-License-Identifier: Apache-2.0
 use std::any::Any;
 use std::sync::atomic::Ordering;
@@ -146,8 +146,8 @@ impl Transmitter {
         }
     }
 
-    /// Sends what is urgent, as far as the interface takes it, and what else there is time for in `idle_ns`. Never waits.
-    /// Returns whether it has taken time for the latter.
+    /// Sends data frames, as far as the interface takes them, and copies if there is time for them in `idle_ns`. Never
+    /// waits. Returns whether it has taken time for copies.
     #[inline]
     pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool, helper: &Helper) -> bool {
         if self.af_packet.is_pending() {

@@ -14,8 +14,8 @@ use super::port::Port;
 use super::timer::Timer;
 use super::wait::Waiter;
 
-/// A longer window ends early for a command: a request may be hundreds of commands in turn, and its deadline is shorter than as many
-/// windows. In a shorter one the thread sleeps without listening, which takes fewer system calls.
+/// A longer window ends early for a command: a request may be hundreds of commands in turn, and its deadline is shorter
+/// than that many windows. In a shorter one the thread sleeps without listening, which takes fewer system calls.
 const LONG_WINDOW_NS: u64 = 10_000_000;
 /// How often interfaces are looked after.
 const MAINTENANCE_NS: u64 = 1_000_000_000;
@@ -53,7 +53,7 @@ pub(super) fn run(
         data_path.switch.release(horizon, &mut data_path.ports);
         data_path.pass_digests();
         data_path.ports.launch(clock, horizon, data_path.switch.pool());
-        // Nothing has to wait: time stands still.
+        // Nothing has to wait: the clock does not move.
         while data_path.run_one_command(commands) {}
         if data_path.stopped() {
             return;

@@ -7,8 +7,8 @@ const WINDOW_NS: u64 = 10_000_000;
 const SPIN_NS: u64 = WINDOW_NS / 5;
 /// ...and beyond that at most this long before an event.
 const MIN_SPIN_NS: u64 = 5_000;
-/// A thread that is awake for more than this much of each window is no longer put before all others: the kernel takes the
-/// processor from a real-time thread for milliseconds when others have waited for long...
+/// A thread that is awake for more than this much of each window no longer gets real-time priority: the kernel takes
+/// the processor from a real-time thread for milliseconds when others have waited for long...
 const BUSY_OF_WINDOW_NS: u64 = WINDOW_NS / 5 * 2;
 /// ...until it is awake for less than this.
 const CALM_NS: u64 = WINDOW_NS / 10 * 3;

@@ -28,7 +28,7 @@ pub enum Sent {
     All,
     /// There is more to send.
     Part,
-    /// The interface takes no more for now.
+    /// The interface takes no more at present.
     Blocked,
     /// The interface is down or gone.
     Failed,
@@ -42,7 +42,7 @@ pub struct Outlet {
     refused: AtomicU64,
     refused_bytes: AtomicU64,
     failure: AtomicI32,
-    /// Set by whoever hands the outlet to another thread for sending, cleared by that thread.
+    /// Set when the outlet is handed to another thread for sending, cleared by that thread.
     pub delegated: AtomicBool,
 }
 

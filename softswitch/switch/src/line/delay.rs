@@ -257,7 +257,7 @@ mod tests {
             let pareto = |x: f64| 1.0 - (1.0 + x / 1e6).powf(-shape);
             assert!(distance(&Jitter::Pareto { scale_ns: 1_000_000, shape }, pareto) < MOST);
         }
-        // It tells one from another.
+        // It distinguishes one from another.
         assert!(distance(&Jitter::Normal { deviation_ns }, uniform) > 10.0);
     }
 

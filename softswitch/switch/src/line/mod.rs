@@ -1,4 +1,4 @@
-//! What a link does to packets behind its queue: it delays, reorders and doubles them. A model knows packets one after the other,
+//! What a link does to packets behind its queue: it delays, reorders and doubles them. A model sees packets in order,
 //! and times; it has random numbers of its own, by its seed. What is lost before the queue is the P4 program's.
 // SPDX-License-Identifier: Apache-2.0
 mod delay;

@@ -14,7 +14,7 @@ pub enum RateConfig {
     Word(Word),
 }
 
-/// Words that stand for a rate.
+/// Words for a rate.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {

@@ -6,7 +6,7 @@ use narrows_captures::pcap::{PcapHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES}
 use narrows_captures::ReadError;
 use narrows_packet_sockets::Mapping;
 
-/// Frames of a mapped pcap file (not pcapng), one by one.
+/// The frames of a mapped pcap file (not pcapng).
 pub struct MappedPcap {
     file: Mapping,
     header: PcapHeader,

@@ -1,4 +1,4 @@
-//! Captures that cannot be mapped, or are pcapng: frames are copied out of a buffer, one by one.
+//! Captures that cannot be mapped, or are pcapng: each frame is copied out of a buffer.
 // SPDX-License-Identifier: Apache-2.0
 use std::fs::File;
 

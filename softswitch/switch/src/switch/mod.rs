@@ -198,14 +198,14 @@ impl Switch {
         }
     }
 
-    /// Lets everything happen that is due until `now_ns`.
+    /// Processes every event that is due until `now_ns`.
     #[inline]
     pub fn advance(&mut self, now_ns: u64, output: &mut impl Output) {
         self.process_until(now_ns, output);
         self.send_due(self.now_ns, output);
     }
 
-    /// Lets everything happen until `now_ns` but the sending, on which nothing depends.
+    /// Processes every event until `now_ns` except sending, on which nothing depends.
     #[inline(always)]
     fn process_until(&mut self, now_ns: u64, output: &mut impl Output) {
         // Nothing but packets asks for what the timer's frames change, so that they need not be waited for.
@@ -234,7 +234,7 @@ impl Switch {
     }
 
     fn process_with_loops(&mut self, now_ns: u64, output: &mut impl Output) {
-        // A frame that loops without delay would keep this instant for ever: it continues at the next call.
+        // A frame that loops without delay would never let time advance: it continues at the next call.
         let mut loops_left = self.looped.len() + 64;
         loop {
             let looped = self.looped.front().map(|looped| looped.exit_ns).filter(|_| loops_left > 0);

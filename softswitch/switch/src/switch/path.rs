@@ -209,7 +209,7 @@ impl Switch {
         self.tell(port, priority);
     }
 
-    /// Writes what is so now of a managed queue to the program's registers.
+    /// Writes the current state of a managed queue to the program's registers.
     #[inline(always)]
     fn tell(&mut self, port: u16, priority: u8) {
         if self.tm.manages() {
@@ -249,12 +249,12 @@ impl Switch {
         let mut packet = self.pool.take_beginning(TIMER_FRAME_BYTES, TIMER_FRAME_BYTES);
         packet.bytes_mut()[..6].copy_from_slice(&u64::from(index).to_be_bytes()[2..]);
         packet.bytes_mut()[6..].fill(0);
-        // What becomes of the frame is of no interest: it is there for what the program does meanwhile.
+        // The frame itself is discarded: it exists for the program's side effects.
         let _ = forwarding.pipeline.ingress(&mut packet, TIMER_PORT, now_ns);
         self.pool.give(packet);
     }
 
-    /// A packet that was sent to where there is nothing.
+    /// A packet that was sent to a port or queue that does not exist.
     #[cold]
     fn discard_lost(&mut self, packet: Box<Packet>) {
         self.discards.absent_port += 1;

@@ -187,7 +187,7 @@ impl<P> TrafficManager<P> {
     }
 
     /// Packets of a queue by flow, in no order: what was dropped or doubled. Errors: no such port or priority in v1model;
-    /// more flows than are counted one by one.
+    /// more flows than are counted separately.
     pub fn flows(&self, port: u16, priority: u8, cause: FlowCause) -> Result<Vec<(u32, Drops)>, String> {
         let slot = Self::slot(port, priority).ok_or_else(|| no_such_queue(port, priority))?;
         let Some(queue) = self.queues.get(usize::from(self.index[slot])) else {

@@ -30,7 +30,7 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// Bit/s, if there are so many.
+    /// Bit/s, if any.
     pub fn bps(self) -> Option<u64> {
         match self {
             Rate::Unlimited => None,

@@ -70,7 +70,7 @@ impl<P> TrafficManager<P> {
         self.manages
     }
 
-    /// What is so now of the queue that this port and priority belong to, if the program manages it.
+    /// The current state of the queue that this port and priority belong to, if the program manages it.
     pub fn managed(&self, port: u16, priority: u8) -> Option<QueueState> {
         let slot = Self::slot(port, priority)?;
         self.queues.get(usize::from(self.index[slot]))?.state()

@@ -215,9 +215,9 @@ impl<P> TrafficManager<P> {
         Some(self.exits.next()).filter(|next| *next != NEVER)
     }
 
-    /// The short way of most packets: one of `length` bytes that arrives at `now_ns` (as for [`TrafficManager::enqueue`]) starts at
-    /// once, at a link that is idle and whose delay does not vary. `flow` is only asked for where it matters. Error: the packet,
-    /// which has to be enqueued; nothing has happened.
+    /// The short path of most packets: one of `length` bytes that arrives at `now_ns` (as for
+    /// [`TrafficManager::enqueue`]) starts at once, at a link that is idle and whose delay does not vary. `flow` is
+    /// only asked for where it matters. Error: the packet, which has to be enqueued; nothing has happened.
     #[inline(always)]
     pub fn start_idle(
         &mut self,
@@ -310,7 +310,7 @@ impl<P> TrafficManager<P> {
         self.queues[usize::from(queue.0)].count_managed_drop(length, flow);
     }
 
-    /// A packet that there is no room for takes that of others.
+    /// A packet that finds no room takes the place of others.
     #[cold]
     fn push_out(&mut self, number: usize, arrival: Arrival, packet: P) -> Admission<P> {
         // Its link is busy, or closed: something waits.

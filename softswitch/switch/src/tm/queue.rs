@@ -28,7 +28,7 @@ pub(super) struct ByFlow {
     overflown: bool,
 }
 
-/// Flows of a queue whose packets are counted one by one, at most: some 50 MiB for each cause.
+/// Flows of a queue whose packets are counted separately, at most: some 50 MiB for each cause.
 pub const MAX_DROPPED_FLOWS: usize = 1 << 20;
 
 impl ByFlow {
@@ -90,7 +90,7 @@ pub struct Counters {
     pub duplicated_packets: u64,
 }
 
-/// What flows are counted by, one by one.
+/// Causes by which each flow's packets are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowCause {
     /// There was no room: the queue was full, or the pool.
@@ -382,9 +382,9 @@ impl<P> Queue<P> {
         self.last.exit_ns
     }
 
-    /// The short way of most packets, all of what [`super::TrafficManager::enqueue`] does for one that finds nothing waiting and
-    /// the link idle: returns when it leaves the delay line, [`NEVER`] of a managed queue. `None`: it has to go the long way, and
-    /// nothing has happened.
+    /// The short path of most packets, all of what [`super::TrafficManager::enqueue`] does for one that finds nothing
+    /// waiting and the link idle: returns when it leaves the delay line, [`NEVER`] of a managed queue. `None`: it has
+    /// to take the long path, and nothing has happened.
     #[inline(always)]
     pub fn start_idle(
         &mut self,

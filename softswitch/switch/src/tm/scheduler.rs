@@ -119,7 +119,7 @@ impl<P> Scheduler<P> {
     }
 
     /// What egress sees as the depth that a packet found, in packets: those in its own queue and 1 more; 0 if that had been
-    /// asked for a packet in vain, which is what CoDel of one of several queues has to know.
+    /// asked for a packet and found none, which CoDel of one of several queues has to know.
     fn found_packets(&self, queue: usize) -> u64 {
         if self.asked_in_vain[queue] {
             0

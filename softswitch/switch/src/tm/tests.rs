@@ -129,7 +129,7 @@ fn execute(steps: &[Step]) -> Run {
     run
 }
 
-/// The rate over time, as a list of what was said of it: from when, and a rate (`None`: unlimited) or a program.
+/// The rate over time, as a list of settings: from when, and a rate (`None`: unlimited) or a schedule.
 struct History(Vec<(u64, Said)>);
 
 enum Said {
@@ -277,7 +277,7 @@ impl Model {
         }
     }
 
-    /// Something has been said of the rate at this time: it holds for the packet in service.
+    /// The rate was set at this time: it holds for the packet in service.
     fn changed(&mut self, now: u64) {
         if self.finish > (now, 0) {
             self.pass_last();
@@ -453,7 +453,7 @@ proptest! {
         prop_assert_eq!(arrived, counters.dequeued_packets + counters.dropped_packets);
     }
 
-    /// When exits are taken makes no difference to what starts when, nor to what leaves each port when and in which order.
+    /// Taking exits in batches does not change when packets start, nor when and in which order they leave each port.
     #[test]
     fn exits_can_be_taken_late(
         arrivals in prop::collection::vec((0u64..400, 0u16..3, 0u8..3, 60u32..1_514), 1..300),
@@ -506,7 +506,7 @@ proptest! {
     }
 }
 
-/// Drives a traffic manager; exits are taken with every so many arrivals only, or event by event (`batch` 0).
+/// Drives a traffic manager; exits are taken every `batch` arrivals, or event by event (0).
 struct Driver {
     tm: TrafficManager<usize>,
     batch: usize,
@@ -652,7 +652,7 @@ fn delay_is_constant() {
     }
 }
 
-/// Whatever the limit, a full queue holds exactly what fits and not a byte or a packet more.
+/// At any limit, a full queue holds exactly what fits and not a byte or a packet more.
 #[test]
 fn tail_drop_at_every_limit() {
     for limit in 100..=1_200 {
@@ -819,7 +819,7 @@ fn a_million_changes_lose_nothing() {
     assert!(packet > 100_000, "{packet}");
 }
 
-/// Mahimahi's link, as its users know it: opportunities of 1,504 bytes at whole milliseconds, one after the other. (Written
+/// Mahimahi's link, as its users know it: opportunities of 1,504 bytes at whole milliseconds, in turn. (Written
 /// from its description: a list of packets, and of each opportunity what is left of it.)
 fn mahimahi(stamps_ms: &[u64], looped: bool, arrivals: &[(u64, u64)], rounds: u64) -> Vec<Option<(u64, u64)>> {
     let mut times = vec![None; arrivals.len()];
@@ -855,8 +855,8 @@ fn mahimahi(stamps_ms: &[u64], looped: bool, arrivals: &[(u64, u64)], rounds: u6
 }
 
 proptest! {
-    /// A packet that starts at once goes the short way, and what becomes of it is what becomes of one that goes the long way;
-    /// one for which there is no short way has changed nothing when it turns out.
+    /// A packet that starts at once takes the short path, with the same result as on the long one;
+    /// one that cannot take the short path has changed nothing by then.
     #[test]
     fn the_short_way_leads_where_the_long_one_does(
         rate in prop_oneof![
@@ -977,7 +977,7 @@ proptest! {
     }
 
     /// Without reordering packets leave a line that varies in their order, with it at their own time; twice where they are
-    /// doubled; and whatever the link does meanwhile, each of them.
+    /// doubled; and, however the link changes, none is lost.
     #[test]
     fn nothing_is_lost_in_a_line_that_varies(
         gaps in prop::collection::vec((0u64..3_000, prop::option::weighted(0.1, some_rate())), 1..200),

@@ -107,7 +107,7 @@ impl Emitter {
         match field.place {
             Place::Slot(d) if d == slot => Ok(()),
             Place::Slot(d) => {
-                // The instruction that made a temporary can as well write to its destination.
+                // The instruction that made a temporary can write to its destination instead.
                 if self.is_temporary(slot) && self.ops.len() > self.barrier {
                     if let Some(last) = self.ops.last_mut() {
                         if last.retarget(slot, d, false) {

@@ -136,7 +136,7 @@ impl Emitter {
         (self.labels.len() - 1) as Label
     }
 
-    /// The label stands for the next instruction.
+    /// The label names the next instruction.
     pub(crate) fn place(&mut self, label: Label) {
         self.labels[label as usize] = self.ops.len() as u32;
         self.barrier = self.ops.len();
@@ -158,7 +158,7 @@ impl Emitter {
         self.labels[label as usize] != UNPLACED
     }
 
-    /// The instruction that a placed label stands for.
+    /// The instruction that a placed label names.
     pub(crate) fn address(&self, label: Label) -> Result<u32> {
         let mut address = self.labels[label as usize];
         if address == UNPLACED {
