@@ -43,7 +43,7 @@ async def bridged(
 
     Args:
         place: where the link is.
-        commands: of tc, without the interface's name, for which ``DEV`` stands.
+        commands: of tc, without the interface's name, in place of which is ``DEV``.
         parent: of the one qdisc that is read.
         every_s: time between two readings.
         more: columns beside ``passage.QUEUE``.

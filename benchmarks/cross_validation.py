@@ -321,7 +321,7 @@ def _acked_bits(readings: pd.DataFrame, window: tuple[float, float]) -> float:
 
 
 def _of_completions(passage: Passage, rate_bps: float, frame_bytes: int) -> Measures:
-    """Completion times and slowdowns of sized flows by group, as a switch would see them (`completion_time`).
+    """Completion times and slowdowns of finite flows by group, as a switch would see them (`completion_time`).
 
     A sender begins before its first packet is at the queue, and sees the end after the last one has left it: together
     that is a round trip, which is not counted.

@@ -43,7 +43,7 @@ BUFFER_BYTES = 1_250_000  # bandwidth times round trip
 SAMPLE_S = 5.0
 IPERF3_LONGEST_INTERVAL_S = 60  # its own limit
 DRAIN_S = 3.0
-# Resident memory may breathe by so much; what leaks at 40,000 packets a second is more within a minute.
+# Resident memory may vary by this much; what leaks at 40,000 packets a second is more within a minute.
 GROWTH_BYTES = 4 << 20
 # Until then the hosts ramp up, and memory is taken for the first time.
 WARM_UP = 0.25

@@ -144,7 +144,7 @@ def _fields(model: type[BaseModel]) -> str:
     )
 
 
-# The tables of experiments.md by the marks between which they stand: models, and how their fields are written there.
+# The tables of experiments.md by the marks that enclose them: models, and how their fields are written there.
 EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "top level": [(Experiment, "{}")],
     "bottleneck": [(LinkSettings, "{}"), (DirectionSettings, "reverse.{}")],

@@ -159,7 +159,7 @@ def estimate_at(sweep: Sweep, quantity: Quantity, fixed: dict[str, str]) -> Esti
     frame = sweep.frame
     for name, value in fixed.items():
         frame = frame[frame[name] == value]
-    # A run's own quantities stand in the row of each of its groups.
+    # A run's own quantities are in the row of each of its groups.
     values = frame.drop_duplicates(["directory", "group"] if "group" in fixed else ["directory"])
     numbers = pd.to_numeric(values[quantity.column], errors="coerce").to_numpy(dtype=np.float64)
     known = numbers[np.isfinite(numbers)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a run's Parquet files: unit and meaning of each, which stand in the files' metadata as well.
+"""The columns of a run's Parquet files: unit and meaning of each, which are in the files' metadata too.
 
 Those of the files that the collector writes are in *.columns.json, which are compiled into it.
 """

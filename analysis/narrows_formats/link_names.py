@@ -5,5 +5,5 @@ from __future__ import annotations
 
 # The name of the link of an experiment that has one, written as `bottleneck`.
 ONLY_LINK = "bottleneck"
-# What stands behind a link's name for its opposite direction.
+# What follows a link's name for its opposite direction.
 REVERSE = ".reverse"

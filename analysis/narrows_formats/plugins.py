@@ -20,7 +20,7 @@ Offers = Mapping[str, tuple[EntryPoint, ...]]
 
 
 class PluginError(Exception):
-    """What a name stands for cannot be loaded, or is ambiguous; the message names the distributions."""
+    """What a name refers to cannot be loaded, or is ambiguous; the message names the distributions."""
 
 
 @cache
@@ -60,7 +60,7 @@ def _origin(point: EntryPoint) -> str:
 
 
 def load(points: tuple[EntryPoint, ...]) -> Any:
-    """Import what a name stands for.
+    """Import what a name refers to.
 
     Raises:
         PluginError: several distributions have that name, or it cannot be imported.

@@ -16,7 +16,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A new file, open for writing, that is renamed to ``path`` when the block succeeds, and removed when it fails.
 
     Its temporary name cannot be predicted and no existing file is opened, so that others who may write into the
-    directory cannot lead the writer, who may be root, to another file. A link at ``path`` is replaced, not followed.
+    directory cannot redirect the writer, which may be root, elsewhere. A link at ``path`` is replaced, not followed.
 
     Raises:
         OSError: the file cannot be made or written.
@@ -42,6 +42,6 @@ def write_json(path: Path, data: Any, indent: int | None = 2) -> None:
     """Write a JSON file in one step; see `replacing`.
 
     Raises:
-        ValueError: the data has a number that JSON has not (NaN, infinity).
+        ValueError: the data has a number that JSON does not have (NaN, infinity).
     """
     write_text(path, json.dumps(data, indent=indent, allow_nan=False) + "\n")

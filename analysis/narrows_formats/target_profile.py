@@ -39,5 +39,5 @@ class TargetProfile:
         return self.name not in DEPTH_LEFT_UNREPORTED
 
     def as_json(self) -> dict[str, Any]:
-        """The profile as it stands in run.json."""
+        """The profile as run.json has it."""
         return asdict(self)

@@ -79,7 +79,7 @@ def _split(value: object, what: str, allowed: str) -> tuple[Fraction, str]:
 
 
 def magnitude(value: object) -> tuple[str, Fraction] | None:
-    """What kind of quantity ``value`` is, and how much of it: numbers of one kind can stand on one axis.
+    """What kind of quantity ``value`` is, and how much of it: numbers of one kind can share an axis.
 
     Kinds are the base units bit/s, bytes and s, and the units packets, bdp, % and none. None for a value that is
     not a number, or has an unknown unit.

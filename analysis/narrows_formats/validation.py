@@ -56,7 +56,7 @@ def describe(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _untagged(location: Location) -> Location:
-    """Without the tags of unions, which stand in brackets: no file has them."""
+    """Without the tags of unions, which are in brackets: no file has them."""
     return tuple(part for part in location if not (isinstance(part, str) and part.startswith("(")))
 
 

@@ -19,7 +19,7 @@ def binary(name: str) -> Path:
     """Like `find_binary`.
 
     Raises:
-        InputError: it is nowhere.
+        InputError: it is not found.
     """
     found = find_binary(name)
     if found is None:
@@ -41,7 +41,7 @@ def compiled_program(architecture: str) -> tuple[Path, Path]:
 @cache
 def commit() -> str | None:
     """The commit of this checkout, with ``-dirty`` if files of it were changed; None if this is not a checkout."""
-    # Whoever runs this need not be the owner of the checkout, of which nothing is executed.
+    # The user need not own the checkout, of which nothing is executed.
     words = [
         "git",
         "--no-optional-locks",

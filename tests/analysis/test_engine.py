@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine beside the rest of an analysis: it ends with it, whatever ends it."""
+"""The engine beside the rest of an analysis: it ends with it, however that ends."""
 
 from __future__ import annotations
 

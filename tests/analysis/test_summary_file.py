@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of summary.json belong to a format number: whoever changes them has to raise it."""
+"""The fields of summary.json belong to a format number: a change of them has to raise it."""
 
 from __future__ import annotations
 

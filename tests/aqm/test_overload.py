@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DualPI2 under traffic that responds to nothing, more of it than the link carries: what RFC 9332, section 4.2, bounds.
+"""DualPI2 under unresponsive traffic, more of it than the link carries: what RFC 9332, section 4.2, bounds.
 
-At twice the link's rate the drop probability p^2 has to be 1/2. Around that the delay obeys
+At twice the link's rate the drop probability p^2 has to be 1/2. Around that the delay follows
 q'' + 9.1 q' + 28 q = noise: alpha is 0.16 each 16 ms, beta 3.2, and a second's drops answer to p by 2 p x (rate / link)
 = 2.8. Random drops of a stream of 2 x 2000 packets/s, 1000 /s by their variance, make that waver by 7.3 ms around the
 target of 15 ms; without management 10 s of it would end in 10 s of delay.

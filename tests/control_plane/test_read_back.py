@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each setting of docs/read-back.md, ignored by who should have made it: the run does not go on."""
+"""Each setting of docs/read-back.md, ignored by the program that should have made it: the run fails."""
 
 from __future__ import annotations
 

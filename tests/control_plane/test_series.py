@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep that goes on in its directory, by runs that are stood in for: what is kept, run, joined and refused."""
+"""A sweep that continues in its directory, with stand-ins for runs: what is kept, run, joined and refused."""
 
 from __future__ import annotations
 

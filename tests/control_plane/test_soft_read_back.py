@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the softswitch that it takes without a word and does not keep: the run does not go on.
+"""Settings that the softswitch accepts and does not keep: the run fails.
 
-The switch is the real one, without interfaces; what ignores a setting stands between it and the target.
+The switch is the real one, without interfaces; what ignores a setting is between it and the target.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command whose output is no longer read goes on, and ends as it would have."""
+"""A command whose output is no longer read keeps running, and ends as it would have."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sweep.json, sweep.parquet and the page of all runs, by a series whose runs are stood in for, and by the commands."""
+"""sweep.json, sweep.parquet and the page of all runs, by a series with stand-ins for runs, and by the commands."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is expected of a run goes by its packets, whatever their size."""
+"""The expected duration of a run depends on its packets, of any size."""
 
 from __future__ import annotations
 

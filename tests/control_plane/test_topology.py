@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network of an experiment: hosts, links and their ports, and every packet's way through the switch."""
+"""The network of an experiment: hosts, links and their ports, and every packet's path through the switch."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Cubic:
         self.window = max(self.like_reno, min(max(target, self.window), (1 + part / 2) * self.window))
 
     def shrink(self) -> None:
-        """A loss is seen; who did not get back to where it was makes room (fast convergence)."""
+        """A loss is seen; a window that did not recover gives way (fast convergence)."""
         fast = (1 + CUBIC_BETA) / 2 if self.window < self.greatest else 1.0
         self.greatest = self.window * fast
         self.window = self.start = self.like_reno = max(2.0, self.window * CUBIC_BETA)

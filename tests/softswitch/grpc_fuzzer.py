@@ -105,7 +105,7 @@ def seeds(compiled: Path) -> list[tuple[str, Message]]:
 
 
 def parts(message: Message, found: list[Message] | None = None) -> list[Message]:
-    """A message and all messages in it, as far as there are not too many."""
+    """A message and all messages in it, up to a limit."""
     found = [] if found is None else found
     found.append(message)
     for descriptor, value in message.ListFields():

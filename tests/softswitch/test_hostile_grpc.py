@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The softswitch under hostile gRPC: it refuses or obeys, goes on, and does not grow. NARROWS_CASES sets how often."""
+"""The softswitch under hostile gRPC: it refuses or obeys, survives, and does not grow. NARROWS_CASES sets how often."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows that are started and stopped, and reports that are read, by who drives a run in virtual time."""
+"""Flows that are started and stopped, and reports that are read, by the driver of a run in virtual time."""
 
 from __future__ import annotations
 

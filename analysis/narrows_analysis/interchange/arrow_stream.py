@@ -27,7 +27,7 @@ def write_arrow(run: RunData, out: Path) -> int:
 
 
 def send_arrow(run: RunData, host: str, port: int) -> int:
-    """Send the stream over TCP to who listens there; give the number of reports.
+    """Send the stream over TCP to the listener there; give the number of reports.
 
     Raises:
         AnalysisError: nothing listens there, the receiver ends before the stream does, or the telemetry is damaged.

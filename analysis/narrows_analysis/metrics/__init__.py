@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of congestion-control experiments as small pure functions, one module a topic; docs/metrics.md lists them."""
+"""Metrics of congestion-control experiments as small pure functions, a module for each topic: docs/metrics.md."""

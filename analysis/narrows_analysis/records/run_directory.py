@@ -24,7 +24,7 @@ from narrows_analysis.records.json_files import read_json
 class FlowSpec(FlowRecord):
     """One flow of the experiment as run.json lists it, with its number there, a name, a group and a start.
 
-    At a link that its acknowledgements cross it stands for these: source and destination are turned round.
+    At a link that its acknowledgements cross it is these: source and destination are swapped.
     """
 
     number: int

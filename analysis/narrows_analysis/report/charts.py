@@ -20,7 +20,7 @@ _PARTS = ("series", "references", "marks", "x_ticks")
 
 
 def encode(values: npt.ArrayLike) -> str:
-    """Little-endian float32 as base64; NaN stands for a missing value."""
+    """Little-endian float32 as base64; NaN is a missing value."""
     return base64.b64encode(np.asarray(values, dtype="<f4").tobytes()).decode("ascii")
 
 

@@ -289,7 +289,7 @@ def _sampling(sample: int | None) -> str:
 
 
 def _flat(value: object) -> str:
-    """The plain values of an object in one line; what is nested deeper stands in run.json."""
+    """The plain values of an object in one line; what is nested deeper is in run.json."""
     if isinstance(value, dict):
         plain = {key: item for key, item in value.items() if not isinstance(item, dict | list)}
         return ", ".join(f"{str(key).replace('_', ' ')}: {item}" for key, item in plain.items())

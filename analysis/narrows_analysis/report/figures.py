@@ -276,7 +276,7 @@ class RunFigures:
         arrivals, drops = self._matrix("arrivals"), self._matrix("drops")
         if not np.nansum(drops) or len(arrivals) > MAX_LINES:
             return None
-        # An interval counts whole, so it stands at its end, and the window covers exactly what the caption says.
+        # An interval counts whole, so it is drawn at its end, and the window covers exactly what the caption says.
         ends = (np.arange(arrivals.shape[1]) + 1) * self.interval_s
         window = max(window_s, self.interval_s)
         known = np.isfinite(arrivals)

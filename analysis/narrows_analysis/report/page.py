@@ -36,7 +36,7 @@ def _text(folder: str, name: str) -> str:
 
 
 def inline_json(value: object) -> Markup:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element it is in."""
     return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 

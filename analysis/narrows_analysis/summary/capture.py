@@ -124,7 +124,7 @@ def _flows(tables: Path, keys_path: Path, index: int) -> tuple[list[dict[str, An
     if keys_path.exists():
         keys = {(row["flow"], row["signature"]): row for row in _rows(keys_path, index)}
     totals = _rows(tables / "flow_totals.parquet", index)
-    # A flow whose counters nothing has confirmed stands in a damaged report only.
+    # A flow whose counters nothing has confirmed is in a damaged report only.
     totals = [row for row in totals if row["data_packets"] and row["departures"]]
     totals.sort(key=lambda row: row["first_arrival"])
     found = [(keys[row["flow"], row["signature"]], row) for row in totals if (row["flow"], row["signature"]) in keys]

@@ -32,7 +32,7 @@ def connection_rows(
         if total is None:
             continue
         one = table.connections[key]
-        # A socket of TCP with the same ports as a connection of another protocol is none of its.
+        # A socket of TCP with the same ports as a connection of another protocol does not belong to it.
         record = sockets.connections.get((number, *one[-2:])) if one.protocol == socket.IPPROTO_TCP else None
         shared, reports = bool(aggregation.collided[key[0]]), total["reports"]
         row: ConnectionSummary = {

@@ -259,7 +259,7 @@ class Bed:
             raise InputError("\n".join(problems))
 
     def _have(self, command: dict[str, Any]) -> dict[str, Any]:
-        """The answer to what only a run that is not over can do."""
+        """The answer to a command that only a run in progress can follow."""
         answer = None if self.over else self._ask(command)
         if answer is None:
             self._state = replace(self.state, over=True)

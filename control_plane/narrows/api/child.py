@@ -91,7 +91,7 @@ class Child:
         return answer
 
     def result(self) -> RunData:
-        """Wait for the end of the run, whatever is still answered; the run that there is then.
+        """Wait for the end of the run, and return it; further answers are discarded.
 
         Raises:
             RunError: it is not complete; the message says why.

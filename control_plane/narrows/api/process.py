@@ -51,7 +51,7 @@ class Pipes:
 
 
 def first_line() -> dict[str, Any]:
-    """The request; what stands behind it is for the run's event loop."""
+    """The request; what follows it is for the run's event loop."""
     line = b""
     while not line.endswith(b"\n"):
         if not (octet := os.read(0, 1)):

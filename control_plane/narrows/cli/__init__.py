@@ -92,7 +92,7 @@ def main() -> None:
     """Entry point: errors become one message and an exit code."""
     outlive_readers()
     if os.geteuid() == 0 and "SUDO_UID" in os.environ:
-        # Root for a user: what is started by name is the system's, also where the user's PATH came along.
+        # As root on a user's behalf, programs started by name are the system's, even with the user's PATH.
         os.environ["PATH"] = os.pathsep.join([SEARCH_PATH, os.environ.get("PATH", "")])
     # What takes long outside a measurement, the analysis, ends the same way for every signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from narrows.run.benchmark import Findings
 
 MICROSECOND_NS = 1000
-# Processes that run or wait to, on average over the last minute, on a machine that nothing else uses.
+# The load average of the last minute on a machine that nothing else uses.
 BUSY = 0.5
 
 

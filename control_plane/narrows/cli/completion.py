@@ -28,7 +28,7 @@ def kernels(incomplete: str) -> list[str]:
 
 
 def results(incomplete: str) -> list[str]:
-    """Runs and sweeps, of ``results`` where nothing was typed; nothing leaves the completion of files to the shell."""
+    """Runs and sweeps, those in ``results`` where nothing was typed; without any the shell completes files."""
     from narrows_formats import files
 
     typed = Path(incomplete)

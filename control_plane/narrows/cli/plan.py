@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = {"soft": "soft-inventory.example.yaml", TOFINO: "inventory.example.yaml"}
 Planned: TypeAlias = "PlannedWrite | PlannedSetting"
-# So many entries of one table are shown; of longer rows the rest is counted.
+# Entries of one table that are shown; the rest of longer ones is counted.
 SHOWN = 4
 
 

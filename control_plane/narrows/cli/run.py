@@ -142,7 +142,7 @@ def run(
 
 
 def _check_cluster(cluster: str, virtual: bool, kernel: str | None, jobs: int | None, bmv2_path: Path | None) -> None:
-    """Check that runs on other machines are asked for what these can know.
+    """Check that runs on other machines have no option that refers to this machine.
 
     Raises:
         InputError: an option means this machine.

@@ -82,7 +82,7 @@ def _listed(directory: Path) -> Iterator[dict[str, Any]]:
                 "started": run.get("started"),
                 "status": str(run.get("status", "")),
                 "flows": len(summary["flows"]) if "flows" in summary else None,
-                # Of several links none is the run's.
+                # With several links, none speaks for the whole run.
                 **{field: links[0][field] if len(links) == 1 else None for field in OF_LINKS},
                 "links": links,
             }

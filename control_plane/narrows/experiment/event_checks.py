@@ -37,7 +37,7 @@ def flow_times(group: FlowGroup, experiment: Experiment) -> tuple[int, int | Non
 def unchangeable(
     settings: DirectionSettings, changed: Iterable[str], delay_ns: int | None
 ) -> Iterator[tuple[str, str]]:
-    """Which of the settings that are to change of a link cannot, each with why, and what is allowed.
+    """Settings of a link that are to change and cannot, each with the reason and what is allowed.
 
     ``delay_ns`` is the new delay, if there is to be one.
     """

@@ -18,7 +18,7 @@ from narrows.experiment.workload import Gaps, Sizes, inside
 
 # What a request carries: how many bytes it asks for.
 MIN_REQUEST = 16
-# That a flow has at most, each response taking no longer than it must.
+# The most that a flow can have, if each response takes no longer than it must.
 MAX_REQUESTS = 100_000
 
 
@@ -26,7 +26,7 @@ def _kind(value: Any) -> str:
     return "(drawn)" if isinstance(value, dict | Sizes | Gaps) else "(constant)"
 
 
-# The tags stand in no message: see `narrows_formats.validation`.
+# The tags are in no message: see `narrows_formats.validation`.
 _Size = Annotated[Annotated[Size, Tag("(constant)")] | Annotated[Sizes, Tag("(drawn)")], Discriminator(_kind)]
 _Time = Annotated[Annotated[Time, Tag("(constant)")] | Annotated[Gaps, Tag("(drawn)")], Discriminator(_kind)]
 

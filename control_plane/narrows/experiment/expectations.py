@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an experiment is expected to show: ``flows.bbr.share >= 0.4``, a number of summary.json against a bound.
 
-Nothing is evaluated but comparisons of one number with one bound, so that a file from elsewhere does nothing else.
+Only comparisons of one number with one bound are evaluated, so that a foreign file can do nothing else.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNITS: dict[str, dict[str, float]] = {
     "_bytes": dict(SIZE_UNITS),
     "": {"%": 0.01},
 }
-# Parts of a summary that stand alone, and those of which there is one for each name.
+# Parts of a summary that exist once, and those with an entry for each name.
 _SINGLE: dict[str, type] = {
     "bottleneck": BottleneckSummary, "fairness": FairnessSummary, "dynamics": DynamicsSummary,
     "telemetry": TelemetrySummary,
@@ -63,8 +63,8 @@ class BadExpectation(ValueError):
 class Expectation:
     """A number of a summary, and what it is compared with.
 
-    ``text`` is the expectation as written. ``section`` is a part of summary.json, ``name`` whose it is (None of parts
-    that stand alone), ``fields`` lead to the number there.
+    ``text`` is the expectation as written. ``section`` is a part of summary.json, ``name`` whose it is (None for parts
+    that exist once), ``fields`` lead to the number there.
     """
 
     text: str
@@ -114,7 +114,7 @@ def parse(text: str, groups: Mapping[str, int], links: Sequence[str]) -> Expecta
 
 
 def _name(section: str, rest: str, groups: Mapping[str, int], links: Sequence[str]) -> tuple[str, str]:
-    """Whose number it is, and the fields behind the name. Names may have dots: the longest one that fits is meant."""
+    """Whose number it is, and the fields after the name. Names may have dots: the longest one that fits is meant."""
     flows = {flow_name(group, number + 1): None for group, count in groups.items() for number in range(count)}
     # A flow that is alone in its group has the group's name, too.
     alone = {group: flow_name(group, 1) for group, count in groups.items() if count == 1}

@@ -222,7 +222,7 @@ def _kind(value: Any) -> str:
     return "(varying)" if isinstance(value, dict | LossModel | VaryingDelay) else "(constant)"
 
 
-# The tags stand in no message: see `narrows_formats.validation`.
+# The tags are in no message: see `narrows_formats.validation`.
 LinkLoss = Annotated[Annotated[Ratio, Tag("(constant)")] | Annotated[LossModel, Tag("(varying)")], Discriminator(_kind)]
 LinkDelay = Annotated[
     Annotated[Time, Tag("(constant)")] | Annotated[VaryingDelay, Tag("(varying)")], Discriminator(_kind)

@@ -13,7 +13,7 @@ _MESSAGE = re.compile(r"(?P<file>.+?): (?P<sweep>sweep at .*?: )?(?P<field>[A-Za
 
 
 def with_line(message: str) -> str:
-    """``x.yaml: mtu: ...`` as ``x.yaml:7: mtu: ...``; a message that names no field of a file stays as it is."""
+    """``x.yaml: mtu: ...`` as ``x.yaml:7: mtu: ...``; a message that names no field of a file is left unchanged."""
     found = _MESSAGE.match(message)
     if found is None:
         return message

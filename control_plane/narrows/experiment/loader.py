@@ -21,7 +21,7 @@ from narrows.experiment.trace_files import inline_traces
 Checked = TypeVar("Checked", bound=BaseModel)
 
 
-# Values of a file. A few lines with aliases of aliases can stand for billions.
+# Values of a file. A few lines with aliases of aliases can expand to billions.
 MAX_VALUES = 100_000
 
 
@@ -104,7 +104,7 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
 
 
 def _size(data: object, known: dict[int, int]) -> int:
-    """Number of values, each alias counted as what it stands for; more than any bound for one that contains itself."""
+    """Number of values, each alias counted as what it refers to; more than any bound for one that contains itself."""
     if not isinstance(data, dict | list):
         return 1
     if id(data) not in known:

@@ -431,7 +431,7 @@ def _what_it_is(group: dict[str, Any]) -> str:
 
 
 def named_groups(groups: Sequence[Any]) -> list[Any]:
-    """Groups as a file has them, each with its name; what is not a group is left for others to refuse."""
+    """Groups as a file has them, each with its name; what is not a group is left to later checks."""
     named = [dict(group) if isinstance(group, dict) else group for group in groups]
     taken = {str(group.get("name")) for group in named if isinstance(group, dict)}
     for group in named:
@@ -564,7 +564,7 @@ class Experiment(Model):
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """What `narrows test` sees to."""
+        """What `narrows test` checks."""
         return tuple(map(self.expectation, self.expect))
 
     def expectation(self, text: str) -> Expectation:

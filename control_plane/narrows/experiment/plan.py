@@ -411,7 +411,7 @@ class Plan:
     those that hosts have on (``gro``, or ``lro``, which is their cards'). ``changes`` are made while traffic flows, in
     order of time. ``seed`` is that of the run. ``in_guest``: processors take no time there, and processes take long to
     start. ``sysctls`` are kernel settings of all end hosts. Its peers reach this machine's network through the host
-    ``gateway``, None: hosts reach each other only. Who drives a ``driven`` run starts and stops flows, and with
+    ``gateway``, None: hosts reach each other only. The driver of a ``driven`` run starts and stops flows, and with
     ``shows_reports`` sees every report meanwhile.
     """
 

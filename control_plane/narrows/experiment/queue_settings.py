@@ -235,7 +235,7 @@ def planned(queue: Any, field: str, limit: int, at: tuple[int, int, int]) -> que
     return found
 
 
-# A kind alone becomes a mapping before it is looked at. The tags stand in no message: see `narrows_formats.validation`.
+# A kind alone becomes a mapping before it is looked at. The tags are in no message: see `narrows_formats.validation`.
 Kind = Literal["tail-drop", "head-drop", "step", "codel", "pie", "red", "pi2", "dualpi2", "fq", "fq_codel"]
 LinkQueue = Annotated[
     Annotated[Kind, Tag("(kind)")]

@@ -61,7 +61,7 @@ def load_series(path: Path, settings: Sequence[str] = ()) -> Series:
     Raises:
         InputError: the file, a setting or one of the points is not valid.
     """
-    # What was set stands in no line of the file.
+    # What was set is in no line of the file.
     origin = " ".join((str(path), *(f"--set {setting}" for setting in settings)))
     return make_series(read_experiment(path, settings), origin)
 

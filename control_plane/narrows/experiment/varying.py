@@ -254,7 +254,7 @@ def _kind(value: Any) -> str:
     return "(varying)" if isinstance(value, dict | VaryingRate) else "(constant)"
 
 
-# The tags stand in no message: see `narrows_formats.validation`.
+# The tags are in no message: see `narrows_formats.validation`.
 LinkRate = Annotated[
     Annotated[Rate, Tag("(constant)")] | Annotated[VaryingRate, Tag("(varying)")], Discriminator(_kind)
 ]

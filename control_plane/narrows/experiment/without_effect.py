@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings that change nothing of a run: allowed, but whoever wrote one expects something of it.
+"""Settings that change nothing of a run: allowed, but their author expects an effect.
 
 What contradicts itself is refused instead, by the model or by the plan.
 """

@@ -117,7 +117,7 @@ class Testbed(Protocol):
         ...
 
     def directory(self, host: str, local: Path) -> str:
-        """The directory on a host that stands for one of ours until `fetch`."""
+        """The directory on a host that takes the place of one of ours until `fetch`."""
         ...
 
     async def fetch(self, host: str, local: Path) -> None:

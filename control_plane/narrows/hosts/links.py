@@ -204,7 +204,7 @@ def require_interface(end: End, mtu: int, mac: str | None = None, address: str |
 
 
 def call_inside(namespace: str, function: Callable[[], Answer]) -> Answer:
-    """Call a function inside a network namespace. Sockets that it opens stay there, whoever uses them later.
+    """Call a function inside a network namespace. Sockets that it opens stay there, wherever they are used later.
 
     Raises:
         RunError: the namespace cannot be entered.

@@ -71,7 +71,7 @@ def turn_offloads(interface: str, on: Collection[str] = ()) -> dict[str, str]:
 
 def _features(kernel: socket.socket, interface: str) -> list[str]:
     """The names of all features, by number."""
-    # Without a length the kernel gives all that there are; with another one than theirs none.
+    # Without a length the kernel returns all; with a wrong one, none.
     names = struct.pack("=III", ETHTOOL_GSTRINGS, FEATURE_NAMES, 0) + bytes(MAX_FEATURES * NAME_BYTES)
     answer = ctypes.create_string_buffer(names, len(names))
     fcntl.ioctl(kernel, SIOCETHTOOL, REQUEST.pack(interface.encode(), ctypes.addressof(answer)))

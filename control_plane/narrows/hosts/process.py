@@ -86,7 +86,7 @@ class ProcessNamespace:
         def before() -> None:
             # Orphans become its children: with this signal ignored the kernel clears them away.
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-            # Whoever made it may be killed, and what runs inside is not to outlive that.
+            # Its maker may be killed, and nothing inside may outlive it.
             library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
         quiet = subprocess.DEVNULL

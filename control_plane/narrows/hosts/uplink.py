@@ -121,7 +121,7 @@ def _forward(state: RunState, here: str, network: IPv4Network) -> list[str]:
     """Have this machine forward between the link and its other ones, and nothing else that it did not before."""
     table = f"narrows_{state.run_id}"
     state.add_table(table)
-    # What another run has changed is not so by itself.
+    # A value that another run has set is not the original one.
     changed = {name for run in all_runs(state.root) for name in run.settings}
     others = [name for name in _interfaces() if not name.startswith(PREFIX)]
     turned = [name for name in others if (path := FORWARDING.format(name)) in changed or setting(path) == "0"]

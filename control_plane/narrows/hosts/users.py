@@ -11,7 +11,7 @@ from typing import NamedTuple
 # run as, so that applications cannot signal or trace them. A guest's kernel identifies applications by this GID.
 APPLICATION_ID = 65533
 SUDO = ("SUDO_UID", "SUDO_GID")
-# Set where every user is root for themselves only (`narrows.hosts.user_namespace`): who it is really.
+# Set where every user is root for themselves only (`narrows.hosts.user_namespace`): the real user.
 OUTSIDE = ("NARROWS_UID", "NARROWS_GID")
 
 

@@ -156,6 +156,6 @@ def _handler(text: Callable[[], str]) -> Callable[..., BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Requests are nothing that the user of a run wants to read."""
+            """Requests are of no interest to the user of a run."""
 
     return Handler

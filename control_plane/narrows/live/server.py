@@ -64,7 +64,7 @@ class LivePage(Served):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Tell every page that it is over; no thread and no port stays."""
+        """End every page; no thread and no port is left."""
         self.publish("end", {})
         with self._news:
             self._closed = True
@@ -132,7 +132,7 @@ def _handler(live: LivePage) -> Callable[..., BaseHTTPRequestHandler]:
                 self.send_error(HTTPStatus.NOT_FOUND, html.escape("no such page"))
 
         def log_message(self, format: str, *args: object) -> None:
-            """Requests are nothing that the user of a run wants to read."""
+            """Requests are of no interest to the user of a run."""
 
         def _head(self, kind: str) -> None:
             self.send_response(HTTPStatus.OK)

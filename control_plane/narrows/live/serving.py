@@ -50,7 +50,7 @@ class Served:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """No thread and no port stays."""
+        """No thread and no port is left."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -31,7 +31,7 @@ from narrows.run.collector import TelemetryCollector
 from narrows.run.standing import configured
 from narrows.targets.soft.target import SoftTarget
 
-# No link's rate is in the way, and no queue's depth.
+# Neither a link's rate nor a queue's depth limits it.
 RATE, BUFFER = "1000Gbit", "100MB"
 # Frames of a capture, which is sent again and again; flows among them.
 FRAMES, FLOWS = 4096, 16
@@ -122,7 +122,7 @@ class SoftBench:
 
 @asynccontextmanager
 async def soft_bench(directory: Path) -> AsyncIterator[SoftBench]:
-    """A bench; gone afterwards, whatever happens.
+    """A bench, removed afterwards even after an error.
 
     Raises:
         RunError: it cannot be set up, or not be taken down.

@@ -92,7 +92,7 @@ class HostBench:
 async def host_bench(
     make_target: Callable[[Experiment], Target], rate_bps: int, directory: Path
 ) -> AsyncIterator[tuple[Bench, Target]]:
-    """A bench on a target's own testbed; gone afterwards, whatever happens.
+    """A bench on a target's own testbed, removed afterwards even after an error.
 
     Raises:
         RunError: it cannot be set up, or not be taken down.

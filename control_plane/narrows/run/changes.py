@@ -53,7 +53,7 @@ class Changes:
     async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
         """Make all of them, then wait to be cancelled.
 
-        Where time can stand still each is made at its exact nanosecond.
+        In virtual time each is made at its exact nanosecond.
 
         Args:
             origin_s: monotonic time of the experiment's start.

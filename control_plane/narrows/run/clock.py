@@ -13,7 +13,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows.traffic.connection import Connection
 
-# What tells the reports of one flow, and which of them carry data.
+# What identifies the reports of one flow, and those that carry data.
 COLUMNS = ("bottleneck", "flow", "signature", "payload_length", "timestamp")
 
 

@@ -95,7 +95,7 @@ def read_file(archive: bytes, name: str) -> bytes:
 def unpack(archive: bytes, directory: Path) -> None:
     """Put an archive's files into a directory, which takes the place of one that is there, in one step.
 
-    Whatever their names say, they go nowhere else: `ZipFile` sees to that.
+    `ZipFile` keeps them inside, whatever their names are.
     """
     with zipfile.ZipFile(io.BytesIO(archive)) as file:
         replace_directory(directory, file.extractall)
@@ -148,5 +148,5 @@ class Cluster:
             self._client.cancel(list(futures), force=True)
 
     def close(self) -> None:
-        """Leave the scheduler, which goes on."""
+        """Disconnect from the scheduler, which keeps running."""
         self._client.close()

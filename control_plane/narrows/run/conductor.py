@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is driven while its traffic flows: whoever drives it says until when it goes on, changes links then,
-starts and stops flows, and sees the reports.
+"""A run that is driven while its traffic flows: its driver says how far it advances, changes links there, starts and
+stops flows, and sees the reports.
 
 In virtual time the run halts in between. Commands and answers are mappings of plain data, so that the driver may
 be anywhere; `narrows.api` is one.
@@ -27,10 +27,10 @@ from narrows.traffic.traffic import Traffic
 
 
 class Driver(Protocol):
-    """Who drives a run."""
+    """The driver of a run."""
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next command; None if there will be none any more.
+        """The next command; None at the end.
 
         ``{"until_ns": ...}``: go on until that time since the experiment's start. ``{"link": ..., "rate_bps",
         "limit", "loss", "delay_ns"}``: give a link other settings now, those that are there; ``limit`` is in bytes and,
@@ -59,7 +59,7 @@ class FlowRequest:
 
 
 class Conductor:
-    """Does what the driver of one run says."""
+    """Follows the commands of one run's driver."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Conductor:
         """The driver's changes and requests so far."""
 
     async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
-        """Do it until the driver ends the run, from the experiment's start on.
+        """Follow the driver from the experiment's start on, until it ends the run.
 
         Args:
             origin_s: monotonic time of the experiment's start.

@@ -59,7 +59,7 @@ class CrossCheck:
         return not self.problems
 
     def as_json(self) -> dict[str, Any]:
-        """The outcome as it stands in run.json; flows without any drop are left out."""
+        """The outcome as run.json has it; flows without any drop are left out."""
         return {
             "holds": self.holds,
             "port_drops": self.port_drops,

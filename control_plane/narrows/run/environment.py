@@ -116,7 +116,7 @@ class ThisMachine:
         return {"kernel": machine.describe()["kernel"]}
 
     def unsupported(self, plan: Plan) -> list[str]:
-        """Models of hosts that are what they are."""
+        """Models of hosts, which real hosts do not have."""
         modelled = {
             "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.moderation
         }  # fmt: skip

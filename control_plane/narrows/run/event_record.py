@@ -33,7 +33,7 @@ def _of_file(event: Event, measured: Measured) -> dict[str, Any]:
         group = [one for one in measured.connections if one.flow.group == name]
         return _record(event.what, event.at, _of_flows(verb, group), "host")
     parts = list(_of_link(event, measured))
-    # What was timed least exactly speaks for all of it.
+    # The least exact timing is given for all of it.
     timed_by = min((how for _, how in parts), key=("software", "schedule").index)
     return _record(event.what, event.at, _last(time for time, _ in parts), timed_by)
 

@@ -15,7 +15,7 @@ SHOWN_AFTER_S = 1.5
 
 
 class Figures(Protocol):
-    """A page of figures that others read when they like."""
+    """A page of figures that other programs read at any time."""
 
     def begin(self, plan: Plan, collector: Path | None) -> None:
         """A run begins; ``collector`` is the socket of its collector's own figures, None without."""

@@ -188,7 +188,7 @@ class Measurement:
                 await self._finish(progress)
             except BaseException:
                 await self._tear_down(progress)
-                # Nothing else tells them: without traffic there is no run.json.
+                # They are reported nowhere else: without traffic there is no run.json.
                 for reason in self._reasons:
                     progress.note(reason)
                 raise
@@ -261,7 +261,7 @@ class Measurement:
         with self._remembering_failure():
             await self._traffic.stop()
             await draining.drain(self._link_queues, self._plan)
-            # Before the senders' links go down: what still came their way then is lost on purpose.
+            # Before the senders' links go down: what arrives there afterwards is lost on purpose.
             await self._note_losses()
             self._testbed.take_senders_down()
             await draining.wait_for_quiescence(self._link_queues, self._plan)
@@ -277,7 +277,7 @@ class Measurement:
             self._counters = await self._read_counters()
 
     async def _tear_down(self, progress: Progress) -> None:
-        """Stop what runs and remove what was made; in this order processes can still say goodbye."""
+        """Stop what runs and remove what was made; in this order processes can still report."""
         progress.phase("removing the testbed")
         self._ending = True
         for stop in (self._collector.stop, self._traffic.stop, self._traffic.finish, self._target.stop):
@@ -294,7 +294,7 @@ class Measurement:
         while True:
             self._collector.check()
             if self._conductor is not None and self._target.stands_still:
-                # The driver reads the switch: two who ask at once may have time go by that was to stand still.
+                # The driver reads the switch: with a second reader, time might pass while the run is halted.
                 await asyncio.sleep(POLL_S)
                 continue
             queues = await self._link_queues()

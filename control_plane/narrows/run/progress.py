@@ -100,7 +100,7 @@ class RunProgress:
             )
 
     def pace(self, time_s: float, total_s: float, left_s: float | None) -> None:
-        """How far a run is whose time is not ours: its own time of ``total_s``, and our time until it gets there."""
+        """How far a run in virtual time is: its own time of ``total_s``, and our time until it gets there."""
         figures = {"time_s": time_s, "total_s": total_s, **({} if left_s is None else {"left_s": left_s})}
         if self._page is not None:
             self._page.publish("pace", figures)

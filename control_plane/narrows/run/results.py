@@ -52,7 +52,7 @@ class RunDirectory:
 
     def create(self, experiment: Experiment) -> None:
         """Make the directory and write down the resolved experiment."""
-        import yaml  # what measures, somewhere else perhaps, does without it
+        import yaml  # the measurement, perhaps elsewhere, does not need it
 
         make_directory(self.final.parent)
         # No other user can plant anything where we write, as root perhaps: it becomes the user's when it is whole.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run from an empty machine to a result directory, and back to an empty machine whatever happens on the way."""
+"""One run from an empty machine to a result directory, and back to an empty machine, even if it fails."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def execute(
                 measured = asyncio.run(measurement.run(progress))
             except asyncio.CancelledError:
                 raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
-            # What was measured is written down whatever is asked for meanwhile.
+            # What was measured is stored, even if a signal comes now.
             with stop_signals_wait(lambda number: progress.note(already_ending(number))), _on_full_disk(results):
                 ending = record.write(experiment, plan, measured, results, measurement.host_metadata())
             progress.phase("analysing")

@@ -68,7 +68,7 @@ Outcomes = Generator[tuple[int, Outcome | RunError, float], None, None]
 
 
 class Schedule:
-    """The runs of one directory, which is this process's alone meanwhile; a context manager."""
+    """The runs of one directory, which this process reserves; a context manager."""
 
     def __init__(
         self, directory: Path, console: Console, page: Page | None = None, cluster: Cluster | None = None
@@ -158,7 +158,7 @@ class Schedule:
     def run(self, tasks: Sequence[ScheduledRun], at_once: int = 1) -> Generator[Ended, None, None]:
         """Make runs, and give what became of each when it has ended; nothing follows one that was interrupted.
 
-        Whoever takes them closes this in the end: an error there has to reach workers at once.
+        The caller closes this in the end, so that an error there reaches workers at once.
 
         Args:
             tasks: the runs, in the order in which they are begun.
@@ -238,5 +238,5 @@ def is_below(state: RunState, directory: Path) -> bool:
 
 
 def _other(archive: bytes, run: CheckedRun) -> str:
-    """In what a worker differs from this machine; empty if in nothing."""
+    """How a worker differs from this machine; empty if it does not."""
     return difference(made_by(json.loads(read_file(archive, files.RUN))), made_here(run.environment))

@@ -161,7 +161,7 @@ class _Display:
                 self._console.print(f"{shown.title}: {shown.words()}", highlight=False, markup=False, soft_wrap=True)
 
     def ended(self, number: int) -> None:
-        """A run is not shown any more."""
+        """Stop showing a run."""
         self._over.add(number)
         self._shown.pop(number, None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that is set up for a plan, for whoever measures the target itself; gone afterwards, whatever happens."""
+"""A target that is set up for a plan, to measure the target itself; removed afterwards even after an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narrows.targets.base import AppliedSettings, Target
 async def set_up(
     target: Target, testbed: Testbed, plan: Plan, phase: Callable[[str], None] = lambda _name: None
 ) -> AppliedSettings:
-    """From nothing to hosts and a switch that is configured for an adapted plan; ``phase`` hears of each step.
+    """From nothing to hosts and a switch that is configured for an adapted plan; ``phase`` is called for each step.
 
     Raises:
         RunError: it cannot be set up.

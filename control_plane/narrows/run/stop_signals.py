@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signals that end a run, taken by whoever makes it at the moment."""
+"""The signals that end a run, handled by the part of it that is active."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def _end_with(parent: int) -> None:
-    """This process is killed when its parent is gone, however that went: its results would have no reader.
+    """This process is killed when its parent is gone, however it ended: its results would have no reader.
 
     A guest of its ends with it (see `narrows.virtual.guest_supervisor`); what a run in namespaces leaves, the next one
     removes.

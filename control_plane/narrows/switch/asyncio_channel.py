@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gRPC channel that has no threads of its own, for a guest whose time is to stand still while a switch is asked.
+"""A gRPC channel that has no threads of its own, for a guest whose clock must not advance during a call.
 
 The gRPC library hands work to threads that look for it every now and then: a hand-over that one of them misses is found
 by the clock, up to a second later. In virtual time, where all else sleeps then, the clock jumps there.

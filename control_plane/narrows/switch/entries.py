@@ -49,8 +49,8 @@ class Range:
 class ProgramEntry:
     """One table entry; MAC and IP addresses are numbers.
 
-    A key without a field matches whatever it is. ``priority`` is of tables with ternary or range keys only. ``why`` and
-    ``units``, what a field's number means, are for people.
+    A key that leaves a field out matches any value. ``priority`` is of tables with ternary or range keys only. ``why``
+    and ``units``, what a field's number means, are for people.
     """
 
     table: str

@@ -193,7 +193,7 @@ class P4RuntimeSession:
             raise RunError("\n".join(f"the switch does not have the entry that was asked for: {one}" for one in wrong))
 
     async def subscribe(self, digest: str) -> None:
-        """Have the switch tell records of a digest from now on; `take_digests` gives them.
+        """Have the switch report records of a digest from now on; `take_digests` gives them.
 
         Raises:
             RunError: the switch refuses.

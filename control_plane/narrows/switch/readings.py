@@ -16,7 +16,7 @@ DIGEST_WAIT_NS = 100_000_000
 class QueueStats:
     """One reading of a queue: counters since the target started, and what waits in it now.
 
-    None stands for what a target cannot tell. ``aqm_dropped_packets`` are the part of ``dropped_packets`` that queue
+    None: the target cannot tell. ``aqm_dropped_packets`` are the part of ``dropped_packets`` that queue
     management dropped.
     """
 

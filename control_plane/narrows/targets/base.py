@@ -3,7 +3,7 @@
 
 The order of calls is fixed: `Target.bind_to_target`, `missing`, `unsupported` and `machine_problems` before anything is
 created; then `prepare_for_guest` in virtual time, `testbed`, `start`, `configure`, any number of readings, and `stop`,
-which is called whatever happened before.
+which is always called.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TargetOptions:
 
 
 class Target(ABC):
-    """One switch, for one run. What has a default here is what most switches need not say."""
+    """One switch, for one run. What has a default here most switches need not define."""
 
     hosts_are_machines: bool = False
     """Whether the hosts are machines of a lab: this machine's tools and congestion controls do not matter then."""
@@ -194,9 +194,9 @@ class Target(ABC):
         raise RunError(f"{self.profile.name} cannot change a link while traffic flows")
 
     async def hold(self, at_ns: int | None) -> None:
-        """Stand still at a time of the switch's clock, once all that is due until then has happened, and return then.
+        """Halt at a time of the switch's clock, once all that is due until then has been processed, and return then.
 
-        What is changed and read until the next call is of that very instant. None: go on.
+        What is changed and read until the next call is of that very instant. None: continue.
 
         Raises:
             RunError: the switch cannot, or that time is past.
@@ -224,7 +224,7 @@ class Target(ABC):
         """The program's counters of some flow indices."""
 
     async def subscribe_new_flows(self) -> None:
-        """Have the switch tell each new flow from now on, where it must be asked; called before there is traffic.
+        """Have the switch report each new flow from now on, where it must be asked; called before there is traffic.
 
         Raises:
             RunError: the switch refuses.
@@ -253,7 +253,7 @@ class Target(ABC):
 
     @abstractmethod
     async def unexpected_losses(self, plan: Plan) -> list[str]:
-        """Packets lost where the experiment does not say so, one line a place.
+        """Packets lost where the experiment does not say so, one line for each place.
 
         Not counted are the bottleneck's queue, loss emulation, and lost reports, which their sequence numbers show.
         """

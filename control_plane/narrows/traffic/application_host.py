@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs a user's program on a host, and everything that comes of it: as another user, supervised, to its end.
 
-Used as ``application_host.py SPECIFICATION``, started by root or by who is to run the program. It prints an event a
-line: ``ready``, ``started`` and ``ended`` (times on this host's monotonic clock), or ``failed``. Output of the program
-goes to files, up to a limit. SIGTERM ends the program; whatever it has left behind is killed when it ends.
+Used as ``application_host.py SPECIFICATION``, started by root or by the user who is to run the program. It prints
+an event a line: ``ready``, ``started`` and ``ended`` (times on this host's monotonic clock), or ``failed``. Output of
+the program goes to files, up to a limit. SIGTERM ends the program; whatever it has left behind is killed when it ends.
 Only the standard library is used.
 """
 
@@ -256,7 +256,7 @@ class Supervisor:
         self._asked_to_end = True
         for pid in descendants():
             _kill(pid, number)
-            # One that is suspended hears of it too.
+            # A suspended one must get it too.
             _kill(pid, signal.SIGCONT)
 
     def _reap(self) -> None:

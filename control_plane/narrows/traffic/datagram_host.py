@@ -445,7 +445,7 @@ def serve(specification: Path) -> None:
         threading.Thread(target=run_commands, args=(datagrams, spec["commands"]), daemon=True).start()
     print("ready", flush=True)
     origin_file, origin = specification.parent / spec["origin"], ""
-    # Who only receives need not know when the experiment begins.
+    # A host that only receives need not know when the experiment begins.
     while spec["send"] and not origin.endswith("\n") and not ended.is_set():
         time.sleep(POLL_S)
         if origin_file.exists():

@@ -147,7 +147,7 @@ class Channel:
 
 
 class User:
-    """One who asks: ``asks`` are times and sizes, in order."""
+    """A user who sends requests: ``asks`` are times and sizes, in order."""
 
     def __init__(self, flow: Flow, number: int, asks: Sequence[Sequence[float]]) -> None:
         """Take a flow, which of its users it is, and what is asked for."""
@@ -180,7 +180,7 @@ class User:
 
 
 class Player(User):
-    """One who watches a video, segment by segment, at the bitrate that the buffer decides.
+    """A user who watches a video, segment by segment, at the bitrate that the buffer decides.
 
     Source: T.-Y. Huang, R. Johari, N. McKeown, M. Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation",
     SIGCOMM 2014, algorithm 1 (BBA-0): the bitrate stays until the rate that the buffer maps to passes the next one.

@@ -635,7 +635,7 @@ def serve(specification: Path, make: Callable[[dict[str, Any], Path], Any] = flo
         sockets.run_commands(os.open(spec["commands"], os.O_RDONLY))
     print("ready", flush=True)
     origin = ""
-    # Who only receives need not know when the experiment begins.
+    # A host that only receives need not know when the experiment begins.
     while spec["send"] and not origin.endswith("\n") and not sockets.stopped:
         time.sleep(POLL_S)
         if (beside / spec["origin"]).exists():

@@ -144,7 +144,7 @@ class Generator(ABC):
             await self._released[name].wait()
         limit_s = self._time_limit_s(self._flows[name])
         try:
-            # Whoever cancels this does not cancel the flow: `stop` ends it.
+            # Cancelling this does not cancel the flow: `stop` ends it.
             async with asyncio.timeout(self._origin_s + limit_s - time.monotonic()):
                 await asyncio.shield(self._ends[name])
         except TimeoutError:

@@ -24,7 +24,7 @@ from narrows.traffic import shell_host
 from narrows.traffic.applications import Applications
 
 FIGURES = "figures"
-# After a stop that nothing came of: who has no job control above it goes on at once.
+# After a stop without effect: without job control above us, continue at once.
 RESUME_S = 0.05
 
 
@@ -108,7 +108,7 @@ class Shell(Applications):
         }
 
     def _environment(self, flow: Flow) -> dict[str, str | None]:
-        """What is otherwise than in our own environment; None is what is not in it."""
+        """Differences from our own environment; None removes a variable."""
         values = self._placeholders(flow)
         found: dict[str, str | None] = {
             # A supervisor has another one.
@@ -136,9 +136,9 @@ class Shell(Applications):
             super()._began(each, started_s)
 
     def _suspended(self, supervisor: Process) -> None:
-        """Be suspended with the command, by whoever started us; then both go on."""
+        """Be suspended with the command, by our parent; then both continue."""
         if not os.isatty(0):
-            return  # whoever stopped it continues it: there is no terminal to be given back
+            return  # whatever stopped it continues it: there is no terminal to give back
         self._terminal.take_back()
         os.killpg(0, signal.SIGTSTP)
         asyncio.get_running_loop().call_later(RESUME_S, self._resume, supervisor)
@@ -156,7 +156,7 @@ class Shell(Applications):
                     connection.ended_s = self._found[flow.name][0].ended_s
 
     def _has_failed(self, role: str, event: dict[str, Any]) -> bool:
-        # What the command says by its exit code is for who started it.
+        # The command's exit code is for its caller.
         return role == "server" and super()._has_failed(role, event)
 
     async def follow(self, name: str) -> None:

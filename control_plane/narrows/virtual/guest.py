@@ -157,6 +157,6 @@ class Guest:
             return ""
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         if panic := [line for line in lines if PANIC in line]:
-            # What follows is for who wrote the kernel: where it was.
+            # What follows is for the kernel's developers: where it was.
             lines = panic[:1]
         return ":\n" + "\n".join(lines) if lines else ""

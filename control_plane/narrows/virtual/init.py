@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common to all first processes of guests: turn a bare kernel into a machine, talk to the outside, power off.
 
-Little is imported: in a guest every file that is opened costs ten times what it does outside.
+Little is imported: opening a file costs ten times as much in a guest as outside.
 """
 
 from __future__ import annotations

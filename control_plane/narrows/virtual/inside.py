@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's side of a run: its first process, which prepares the machine, measures, and turns it off.
 
-Used as ``python -m narrows.virtual.inside``. What happens goes to the second console, a JSON object a line. Little
-is imported: in a guest every file that is opened costs ten times what it does outside.
+Used as ``python -m narrows.virtual.inside``. What happens goes to the second console, a JSON object a line. Little is
+imported: opening a file costs ten times as much in a guest as outside.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that guests can boot: those in the user's cache, by name, and any other by its path.
 
-A kernel is one program, which carries its configuration; what it says of itself when it is booted stands beside it in
-the cache, so that it need not be booted to know its algorithms.
+A kernel is one program, which carries its configuration; what it says of itself when it is booted is beside it in the
+cache, so that it need not be booted to know its algorithms.
 """
 
 from __future__ import annotations

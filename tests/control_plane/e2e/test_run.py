@@ -117,7 +117,7 @@ def wait_for(condition: Any, seconds: float) -> Any:
         except (OSError, ValueError):
             pass
         time.sleep(0.02)
-    raise AssertionError("waited in vain")
+    raise AssertionError("waited too long")
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def state_of(process: subprocess.Popen[str]) -> RunState | None:
 def wait_for(condition: Callable[[], Any], seconds: float = 60) -> Any:
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.05)
     return value
 

@@ -11,7 +11,7 @@ from narrows_formats.units import NANOSECONDS
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read; says where, without what stands there: the file may be one that only root reads."""
+    """A trace that cannot be read; says where, without the text: the file may be one that only root reads."""
 
     def __init__(self, problem: str, allowed: str) -> None:
         """Keep the problem and what is allowed apart."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds a machine for a run: `deploy/host.sh guard` there puts all back once the run is gone, in whatever way."""
+"""Holds a machine for a run: `deploy/host.sh guard` there puts all back once the run is gone, however it ended."""
 
 from __future__ import annotations
 

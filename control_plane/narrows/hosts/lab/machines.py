@@ -339,7 +339,7 @@ class SshTestbed:
         return run(machine, words, text=HOST_SCRIPT.read_text(), timeout_s=SET_UP_S)
 
     def _everywhere(self, hosts: Sequence[str], act: Callable[[str], Any]) -> list[Any]:
-        """Do the same on several machines at once; all are tried, whatever happens on one."""
+        """Do the same on several machines at once; all are tried, even if one fails."""
         problems: list[str] = []
         found: list[Any] = []
         with ThreadPoolExecutor(MAX_PARALLEL) as pool:

@@ -24,7 +24,7 @@ def main(command: list[str]) -> int:
     if not command:
         print("relay: no command", file=sys.stderr)
         return EXIT_BAD_INPUT
-    # Whoever started us may be killed: the program is to end with it, wherever it is.
+    # Our parent may be killed: the program must end with it, wherever it runs.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     # A session of its own: a Ctrl-C on the terminal reaches the program only through us.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reaching a Unix socket of root's on another machine: whoever connects to ours has a process there that is connected.
+"""Reaching a Unix socket of root's on another machine: each connection to ours has a process there that is connected.
 
 Unlike a socket that ``ssh`` forwards this needs no rights there but those that a run has anyway, by sudo where it has.
 """

@@ -20,7 +20,7 @@ STOP_S = 5.0
 class Tunnel:
     """One ``ssh -L`` process; its local end is a Unix socket in a directory of ours.
 
-    The switch lets everyone in who gets there, and other users of this machine do not.
+    The switch accepts every client that reaches it; other users of this machine cannot.
     """
 
     def __init__(self, ssh: Ssh, remote: str) -> None:

@@ -75,12 +75,12 @@ class Bmv2DelayLine:
         """Notice early that it has died.
 
         Raises:
-            RunError: it is not running, or not any more.
+            RunError: it is not running.
         """
         self._switch.check()
 
     async def losses(self) -> list[str]:
-        """Packets that it lost, one line a place."""
+        """Packets that it lost, one line for each place."""
         return [f"delay line: {line}" for line in await self._switch.losses()]
 
     async def stop(self) -> None:

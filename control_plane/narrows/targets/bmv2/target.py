@@ -221,7 +221,7 @@ class Bmv2Target(P4RuntimeTarget):
         ]
 
     async def unexpected_losses(self, plan: Plan) -> list[str]:
-        """Packets lost by the delay line or at BMv2's interfaces; for what BMv2 itself loses, see `balances`."""
+        """Packets lost by the delay line or at BMv2's interfaces; `packet_conservation` has what BMv2 itself loses."""
         found = await self._delay_line.losses()
         for port in await self.ports():
             if port.port == plan.collector.port:

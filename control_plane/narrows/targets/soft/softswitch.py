@@ -138,7 +138,7 @@ class Softswitch:
         """Process id.
 
         Raises:
-            RunError: it is not running, or not any more.
+            RunError: it is not running.
         """
         self.check()
         assert self._process is not None
@@ -148,7 +148,7 @@ class Softswitch:
         """Notice early that it has died.
 
         Raises:
-            RunError: it is not running, or not any more.
+            RunError: it is not running.
         """
         if self._session is None or self._process is None:
             raise RunError(f"the {self._name} is not running")
@@ -161,7 +161,7 @@ class Softswitch:
         """The P4Runtime session.
 
         Raises:
-            RunError: it is not running, or not any more.
+            RunError: it is not running.
         """
         self.check()
         assert self._session is not None
@@ -172,7 +172,7 @@ class Softswitch:
         """The traffic manager's service.
 
         Raises:
-            RunError: it is not running, or not any more.
+            RunError: it is not running.
         """
         self.check()
         assert self._manager is not None
@@ -196,7 +196,7 @@ class Softswitch:
         return [_counters(port) for port in (await self.manager.port_stats()).ports]
 
     async def losses(self, queues_except: Collection[int] = (), ports_except: Collection[int] = ()) -> list[str]:
-        """Packets it lost, one line a place.
+        """Packets it lost, one line for each place.
 
         Args:
             queues_except: ports whose queues may drop.

@@ -114,8 +114,8 @@ def settings(plan: Plan) -> VirtualTimeSettings:
     burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS), start, carried)
     slots = _slot_bytes(plan) / plan.frame_bytes
     ring = max(MIN_RING_BYTES, int(burst * slots), min(int(2 * flight * slots), SMALL_RING_BYTES))
-    # Whoever fills the queue in slow start has twice as much in flight, and may send most of that in one instant when a
-    # gap is closed after a timeout (RFC 5681, section 3.1, without a limit of bursts), but no more than sockets hold.
+    # A flow that fills the queue in slow start has twice as much in flight, and may send most of it in one instant when
+    # a gap is closed after a timeout (RFC 5681, section 3.1, without a limit of bursts), but no more than sockets hold.
     sockets = max(Counter(flow.sender for flow in plan.flows).values()) * plan.tcp_buffer_bytes
     whole = int(min(WHOLE_FLIGHTS * flight, sockets) * slots)
     if (

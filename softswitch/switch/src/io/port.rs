@@ -447,7 +447,7 @@ fn take_frame(
 mod tests {
     use super::*;
 
-    /// 1,000 bytes of which a slot holds `held`; the sum of the pseudo-header is at 40 and covers what is behind 20.
+    /// 1,000 bytes of which a slot holds `bytes`; the sum of the pseudo-header is at 40 and covers what is behind 20.
     fn slot(bytes: &[u8]) -> Frame<'_> {
         let partial_checksum = Some(Partial { start: 20, field: 20 });
         Frame { bytes, length: 1_000, vlan: Some((0x8100, 5)), partial_checksum, super_packet: false }
