@@ -24,7 +24,9 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
 from narrows_analysis.records.reports import (
+    ARRIVAL_ECN_SHIFT,
     FLAG_CE_MARKED,
+    FLAGS_ARRIVAL_ECN,
     ReportClock,
     SkippedReports,
     telemetry_files,
@@ -44,12 +46,13 @@ REPORT_UNITS = {
     "payload_bytes": "bytes", "queue_delay_s": "s", "enqueue_depth_bytes": "bytes", "dequeue_depth_bytes": "bytes",
     "sequence": "packets", "arrivals": "packets", "departures": "packets", "loss_drops": "packets", "ce_marked": "",
     "ecn": "", "epoch": "", "protocol": "", "tcp_flags": "", "tcp_seq": "bytes", "tcp_ack": "bytes",
-    "tcp_tsval": "ticks", "tcp_tsecr": "ticks",
+    "tcp_tsval": "ticks", "tcp_tsecr": "ticks", "aqm_drops": "packets", "queue": "", "arrival_ecn": "",
 }  # fmt: skip
+"""Columns of reports; a run that was recorded before there was queue management lacks the last three."""
 _RAW_COLUMNS = [
     "flags", "bottleneck", "flow", "packet_length", "signature", "sequence", "arrivals", "departures", "loss_drops",
     "queue_delay", "enqueue_depth", "dequeue_depth", "timestamp", "epoch", "ecn", "protocol", "payload_length",
-    "tcp_flags", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr",
+    "tcp_flags", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr", "aqm_drops", "queue",
 ]  # fmt: skip
 RESPONSE_UNITS = {
     "flow": "", "name": "", "user": "", "due_s": "s", "sent_s": "s", "first_byte_s": "s", "done_s": "s",
@@ -81,10 +84,12 @@ def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, table: Flow
         "dequeue_depth_bytes": raw[left].to_numpy() * float(depth_bytes),
         "ce_marked": (raw["flags"].to_numpy() & FLAG_CE_MARKED) != 0,
     }
+    if "queue" in raw:
+        values["arrival_ecn"] = (raw["flags"].to_numpy() & FLAGS_ARRIVAL_ECN) >> ARRIVAL_ECN_SHIFT
     for name in REPORT_UNITS:
-        if name not in values:
+        if name in raw and name not in values:
             values[name] = raw[name].to_numpy().astype(np.int64)
-    return pd.DataFrame({name: values[name] for name in REPORT_UNITS})
+    return pd.DataFrame({name: values[name] for name in REPORT_UNITS if name in values})
 
 
 def _read_series(path: Path, source: str) -> pd.DataFrame:
@@ -94,7 +99,7 @@ def _read_series(path: Path, source: str) -> pd.DataFrame:
 
 
 def _with_units(frame: pd.DataFrame, units: dict[str, str], source: str) -> pd.DataFrame:
-    frame.attrs = {"units": units, "source": source}
+    frame.attrs = {"units": {name: unit for name, unit in units.items() if name in frame}, "source": source}
     return frame
 
 
@@ -308,7 +313,8 @@ class RunData:
         for path in self._files:
             with pq.ParquetFile(path) as file:
                 parts += [(str(path), group) for group in range(file.num_row_groups)]
-        empty = pd.DataFrame({name: pd.Series(dtype="int64") for name in _RAW_COLUMNS})
+        recorded = pq.read_schema(self._files[0]).names if self._files else _RAW_COLUMNS
+        empty = pd.DataFrame({name: pd.Series(dtype="int64") for name in _RAW_COLUMNS if name in recorded})
         meta = convert_reports(empty, self.run, self._clock, self._flow_table)
         load = _PartitionLoader(self.run, self._clock, self._flow_table)
         frame: dd.DataFrame = dd.from_map(load, parts, meta=meta)  # type: ignore[no-untyped-call]

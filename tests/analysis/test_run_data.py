@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,34 @@ def test_reports_in_si_units(competition: Competition) -> None:
     np.testing.assert_allclose(reports["dequeue_depth_bytes"], truth.depths_bytes)
     assert reports["arrival_s"].iloc[0] == pytest.approx(0.0, abs=1e-9)
     assert reports["flow"].value_counts().to_dict() == dict(enumerate(truth.departures))
+
+
+def test_reports_say_what_queue_management_did(competition: Competition, tmp_path: Path) -> None:
+    """The queue, drops by queue management and both ECN fields; a run of before has no columns for the first three."""
+    run_dir = shutil.copytree(competition[0], tmp_path / "run")
+    path = run_dir / "telemetry" / "reports-00000.parquet"
+    table = pq.read_table(path)
+    number = np.arange(len(table))
+    # ECT(1) in queue 1, and ECT(0), of which every third is marked.
+    marked = number % 3 == 0
+    arrived = np.where(number % 2 == 1, 1, 2)
+    for name, values in {
+        "queue": number % 2, "aqm_drops": number // 5, "ecn": np.where(marked, 3, arrived),
+        "flags": arrived * 8 + marked,
+    }.items():  # fmt: skip
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, pa.array(values, type=table.schema.field(at).type))
+    pq.write_table(table, path)
+    reports = next(load(run_dir).report_batches(rows=len(number)))
+    assert list(reports["queue"]) == list(number % 2) and list(reports["aqm_drops"]) == list(number // 5)
+    assert list(reports["arrival_ecn"]) == list(arrived) and list(reports["ce_marked"]) == list(marked)
+
+    for path in (run_dir / "telemetry").glob("reports-*.parquet"):
+        pq.write_table(pq.read_table(path).drop_columns(["queue", "aqm_drops"]), path)
+    run = load(run_dir)
+    for frame in (run.reports(), run.dask_reports().compute()):
+        assert not {"queue", "aqm_drops", "arrival_ecn"} & set(frame.columns)
+    assert set(run.reports().attrs["units"]) == set(run.reports().columns)
 
 
 def test_batches_are_the_whole(competition: Competition) -> None:

@@ -23,6 +23,8 @@ COLUMNS = (
     "payload_length", "tcp_flags", "tcp_seq",
 )  # fmt: skip
 FLAG_CE_MARKED = 0x01
+# Two bits, the ECN field with which the packet arrived.
+FLAGS_ARRIVAL_ECN, ARRIVAL_ECN_SHIFT = 0x18, 3
 
 
 @dataclass
