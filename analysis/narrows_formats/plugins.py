@@ -12,7 +12,7 @@ from typing import Any
 TARGETS = "narrows.targets"
 """Switches on this machine: subclasses of `narrows.targets.base.Target`."""
 LAB_TARGETS = "narrows.lab_targets"
-"""Switches between the machines of an inventory, likewise."""
+"""Switches between the machines of an inventory: subclasses of `narrows.targets.lab.LabTarget`."""
 COMMANDS = "narrows.commands"
 """Commands of `narrows`: each a `typer.Typer`, of one command or of several."""
 

@@ -16,7 +16,7 @@ from narrows.errors import EXIT_FAILED, EXIT_OK, NarrowsError
 
 from narrows_tofino.programming.audit import AuditLog, outstanding, read_audit
 from narrows_tofino.programming.programmer import restore_all
-from narrows_tofino.testbed.inventory import Inventory, load_inventory
+from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.testbed.session import SwitchSession
 
 
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("audit", type=Path, help="audit log of the run")
     chosen = parser.parse_args(arguments)
     try:
-        count, problems = restore_from(load_inventory(chosen.inventory), chosen.audit)
+        count, problems = restore_from(Inventory.load(chosen.inventory), chosen.audit)
     except NarrowsError as error:
         print(error, file=sys.stderr)
         return error.exit_code

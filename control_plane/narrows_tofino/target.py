@@ -14,13 +14,18 @@ from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Link, Plan
 from narrows.hosts.base import Testbed
+from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab.machines import SshTestbed, machines_of
 from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
+from narrows.paths import data
+from narrows.switch.calibration import Findings, QueueFacts
 from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
-from narrows.targets.base import AppliedLink, AppliedSettings, QueueFacts, Target, TargetOptions
+from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
+from narrows.targets.lab import LabTarget, Planner
 from narrows_formats.target_profile import TargetProfile
 
+from narrows_tofino import doctor
 from narrows_tofino.bfrt.client import describe_key
 from narrows_tofino.bfrt.connect import connect
 from narrows_tofino.bfrt.errors import BfrtError
@@ -28,6 +33,7 @@ from narrows_tofino.bfrt.values import DigestMessage
 from narrows_tofino.binding import bind
 from narrows_tofino.delay_line import TofinoDelayLine
 from narrows_tofino.planner import SwitchPlan, cabled_ports, plan_switch, realised, used_ports
+from narrows_tofino.planner import plan as plan_writes
 from narrows_tofino.programming.audit import AuditLog
 from narrows_tofino.programming.programmer import Programmer, restore_all
 from narrows_tofino.rate_steps import RateStepper
@@ -35,7 +41,8 @@ from narrows_tofino.readings.checks import COUNTER_AGE_S, DropGuard
 from narrows_tofino.readings.counters import Counters, clear_writes
 from narrows_tofino.readings.statistics import port_stats, queue_stats
 from narrows_tofino.sampling import report_load
-from narrows_tofino.testbed.inventory import Inventory, load_inventory
+from narrows_tofino.testbed.calibration import Calibration, calibration_path
+from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.testbed.session import Connect, SwitchSession
 from narrows_tofino.writes.planned import number, text
 from narrows_tofino.writes.ports import port_writes
@@ -66,13 +73,12 @@ class PortTransfer:
     lost: dict[str, int]
 
 
-class TofinoTarget(Target):
+class TofinoTarget(LabTarget):
     """One switch, for one run.
 
     Calls to the switch block a thread, one at a time; the event loop stays free.
     """
 
-    hosts_are_machines = True
     times_schedules_here = True
     switch_is_running = True
 
@@ -115,10 +121,34 @@ class TofinoTarget(Target):
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
         """Targets of one testbed, whose machines are asked once; the log of changes is beside the results."""
         assert options.inventory is not None
-        inventory = load_inventory(options.inventory)
+        inventory = Inventory.load(options.inventory)
         audit = options.results.parent / f"{options.results.absolute().name}.audit.jsonl"
         preflight = Preflight(inventory)
         return lambda _experiment: cls(inventory, audit, preflight=preflight)
+
+    @classmethod
+    def example_inventory(cls) -> Path:
+        """See `LabTarget.example_inventory`."""
+        return data("deploy") / "inventory.example.yaml"
+
+    @classmethod
+    def examine(cls, inventory: Path) -> list[Diagnosis]:
+        """See `LabTarget.examine`."""
+        return doctor.examine(Inventory.load(inventory))
+
+    @classmethod
+    def planner(cls, inventory: Path) -> Planner:
+        """See `LabTarget.planner`."""
+        testbed = Inventory.load(inventory)
+        switch = f"{testbed.switch.chip} as its driver leaves it"
+        return Planner(lambda experiment: plan_writes(experiment, testbed), switch)
+
+    @classmethod
+    def keep_calibration(cls, inventory: Path, found: Findings) -> Path | None:
+        """Beside the inventory, where every later run finds it."""
+        path, switch = calibration_path(inventory), Inventory.load(inventory).switch
+        Calibration.of(found, switch.chip, switch.sde).write(path)
+        return path
 
     @property
     def profile(self) -> TargetProfile:
@@ -144,10 +174,6 @@ class TofinoTarget(Target):
             InputError: the testbed has too few machines, or not the addresses.
         """
         return bind(plan, self._inventory)
-
-    def machine_problems(self, plan: Plan) -> list[str]:
-        """What the machines lack: access, tools, the interface, congestion controls."""
-        return self._preflight.problems(plan)
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """The machines of an adapted plan, by SSH."""
@@ -352,7 +378,9 @@ class TofinoTarget(Target):
         (one,) = self._planned().bottlenecks
         shaping, mark = one.shaping, self._guard.mark(one)
         compensation = shaping.overhead.ifg_compensation
-        return QueueFacts(shaping.shaper_bps, compensation, mark.limit_cells, mark.cells, self._guard.moved())
+        return QueueFacts(
+            shaping.shaper_bps, compensation, mark.limit_cells, mark.cells, self._guard.moved(), "cells", self._device()
+        )
 
     def _crossing(self, plan: Plan) -> dict[str, PortTransfer]:
         """Both ends of each receiver's cable, where the hosts are machines, and both sides of each loopback port."""
@@ -370,15 +398,12 @@ class TofinoTarget(Target):
             found[name] = PortTransfer(f"in loopback {name}", port.tx_packets, port.rx_packets, {})
         return found
 
-    async def device(self) -> tuple[str, int]:
-        """The chip's SKU and its number of pipes."""
-        return await self._call(self._device)
-
-    def _device(self) -> tuple[str, int]:
+    def _device(self) -> dict[str, str | int]:
+        """The chip, as a calibration names it."""
         client = self._ready().client
         table = client.schema.table(f"{self._chip.prefix}.dev.device_configuration")
         entry = client.read_default(table)
-        return text(entry, "sku"), number(entry, "num_pipes")
+        return {"sku": text(entry, "sku"), "pipes": number(entry, "num_pipes")}
 
     def _wait_for_links(self, ports: Sequence[int]) -> None:
         """Wait until all links are up.

@@ -41,9 +41,19 @@ def test_what_contributing_says_is_where_it_says() -> None:
 
 def test_every_package_of_the_control_plane_is_on_the_map() -> None:
     packages = {
-        path.split("/")[2] for path in PACKAGES if re.fullmatch(r"control_plane/narrows/\w+/__init__\.py", path)
+        path.removesuffix("__init__.py")
+        for path in PACKAGES
+        if re.fullmatch(r"control_plane/(narrows/\w+|narrows_\w+)/__init__\.py", path)
     }
-    assert {name for name in packages if f"control_plane/narrows/{name}/" not in PAGE} == set()
+    assert {name for name in packages if name not in PAGE} == set()
+
+
+def test_every_package_of_the_tofino_target_is_on_the_map() -> None:
+    (row,) = re.findall(r"^\| `control_plane/narrows_tofino/` \|.*$", PAGE, re.MULTILINE)
+    packages = {
+        path.split("/")[2] for path in PACKAGES if re.fullmatch(r"control_plane/narrows_tofino/\w+/__init__\.py", path)
+    }
+    assert {name for name in packages if f"`{name}/`" not in row} == set()
 
 
 def test_every_package_of_the_analysis_is_on_the_map() -> None:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.sweep import load_series
-from narrows_tofino.testbed.inventory import load_inventory
+from narrows_tofino.testbed.inventory import Inventory
 
 ROOT = Path(__file__).parents[2]
 CASES = int(os.environ.get("NARROWS_CASES", "40"))
@@ -131,7 +131,7 @@ def test_hostile_experiments_are_refused_or_accepted(tmp_path: Path) -> None:
 
 
 def test_hostile_inventories_are_refused_or_accepted(tmp_path: Path) -> None:
-    ends = attack([ROOT / "deploy" / "inventory.example.yaml"], load_inventory, tmp_path / "hostile.yaml")
+    ends = attack([ROOT / "deploy" / "inventory.example.yaml"], Inventory.load, tmp_path / "hostile.yaml")
     assert ends["refused"] > CASES / 2
     assert ends["accepted"] > 0 or CASES < 300
 

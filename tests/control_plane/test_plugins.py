@@ -11,11 +11,13 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from distributions import install
 from narrows.errors import EXIT_BAD_INPUT, EXIT_OK
+from narrows_formats.plugins import LAB_TARGETS
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
 EXPERIMENT = "name: short\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\nflows: [{cca: cubic, duration: 1s}]\n"
@@ -28,6 +30,33 @@ class Other(SoftTarget):
     @property
     def profile(self):
         return replace(super().profile, name="other")
+"""
+# Machines of an inventory, likewise, with what only it looks at and writes.
+LAB_TARGET = """
+from narrows.hosts.diagnosis import Diagnosis
+from narrows.targets.lab import Planner
+from narrows.targets.soft.lab import LabSoftTarget
+
+class Other(LabSoftTarget):
+    @classmethod
+    def examine(cls, inventory):
+        return [Diagnosis("other", f"looked at {inventory}")]
+
+    @classmethod
+    def planner(cls, inventory):
+        writes, _ = super().planner(inventory)
+        return Planner(lambda experiment: writes(experiment)[:2], "switch of others")
+"""
+# Narrows where nothing but its core is installed.
+CORE_ALONE = """
+import sys
+from narrows_formats import plugins
+
+sys.modules["narrows_studies"] = sys.modules["narrows_tofino"] = None
+plugins._installed = lambda: ()
+from narrows.cli import main
+
+main()
 """
 STUDY = """
 from narrows_studies.model import Study, StudyFigure
@@ -92,6 +121,37 @@ def test_two_of_a_name_are_refused(tmp_path: Path, experiment: str) -> None:
 def test_a_target_of_a_lab_needs_an_inventory(tmp_path: Path, experiment: str) -> None:
     install(tmp_path, "others", TARGET, "[narrows.lab_targets]\nother = others:Other\n")
     assert "--inventory: is needed for --target other" in refusal(tmp_path, "run", experiment, "--target", "other")
+
+
+def test_what_is_not_for_a_lab_is_refused_there(tmp_path: Path, experiment: str) -> None:
+    install(tmp_path, "others", TARGET, "[narrows.lab_targets]\nother = others:Other\n")
+    said = refusal(tmp_path, "plan", experiment, "--target", "other")
+    assert "--target other: others:Other cannot be between the machines of an inventory; allowed: a subclass of" in said
+    assert "narrows.targets.lab.LabTarget" in said
+
+
+def test_commands_of_a_lab_reach_anothers_target(tmp_path: Path, experiment: str) -> None:
+    install(tmp_path, "others", LAB_TARGET, "[narrows.lab_targets]\nother = others:Other\n")
+    looked = narrows(tmp_path, "doctor", "--target", "other", "--inventory", "lab.yaml")
+    assert (looked.returncode, looked.stdout) == (EXIT_OK, "ok other: looked at lab.yaml\n"), looked.stderr
+    planned = narrows(tmp_path, "plan", experiment, "--target", "other")
+    assert "soft-inventory.example.yaml" in planned.stdout and "2 writes to a switch of others" in planned.stdout
+
+
+def test_tofino_is_added_as_anothers_target_is(tmp_path: Path, experiment: str) -> None:
+    """The core has nothing of it but its entry point: without that there is no such target, and the rest works."""
+    (point,) = entry_points(group=LAB_TARGETS, name="tofino")
+    assert point.value == "narrows_tofino.target:TofinoTarget"
+
+    def core(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", CORE_ALONE, *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    refused = core("plan", experiment)
+    assert refused.returncode == EXIT_BAD_INPUT
+    assert "--target tofino: cannot be planned for; allowed: soft" in refused.stderr
+    planned = core("plan", experiment, "--target", "soft")
+    assert planned.returncode == EXIT_OK and "writes to a softswitch" in planned.stdout, planned.stderr
 
 
 @pytest.mark.long

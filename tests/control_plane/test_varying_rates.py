@@ -24,7 +24,7 @@ from narrows.run.sampler import Reading
 from narrows.targets.bmv2 import packets
 from narrows_formats.schedules import Opportunities, RateSteps
 from narrows_tofino.binding import bind
-from narrows_tofino.testbed.inventory import load_inventory
+from narrows_tofino.testbed.inventory import Inventory
 
 MS, SECOND = 10**6, 10**9
 
@@ -258,7 +258,7 @@ def test_targets_that_cannot_refuse_it_by_name() -> None:
         "--target soft"
     ]
     with pytest.raises(InputError, match=r"bottleneck\.rate: varies, .* fix: narrows calibrate"):
-        bind(plan, load_inventory(data("deploy") / "inventory.example.yaml"))
+        bind(plan, Inventory.load(data("deploy") / "inventory.example.yaml"))
 
 
 def test_the_live_view_has_the_rate_between_two_readings() -> None:

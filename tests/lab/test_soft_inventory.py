@@ -15,8 +15,9 @@ from narrows.experiment.planning import make_plan
 from narrows.hosts.lab import examination
 from narrows.hosts.lab.inventory import Nic
 from narrows.paths import data
-from narrows.targets.soft.inventory import REPORTS_IN, REPORTS_OUT, Inventory, load_inventory
-from narrows.targets.soft.lab import LabSoftTarget, bind
+from narrows.targets.soft.binding import bind
+from narrows.targets.soft.inventory import REPORTS_IN, REPORTS_OUT, Inventory
+from narrows.targets.soft.lab import LabSoftTarget
 from narrows.targets.soft.lab_doctor import examine
 from pydantic import ValidationError
 from typer.testing import CliRunner
@@ -176,7 +177,7 @@ def test_a_switch_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_example_is_a_lab_and_a_plan_of_it_says_all() -> None:
-    assert load_inventory(EXAMPLE).switch.queues == 1
+    assert Inventory.load(EXAMPLE).switch.queues == 1
     shown = CliRunner().invoke(app, ["plan", str(DEMO), "--target", "soft", "--inventory", str(EXAMPLE), "--all"])
     assert shown.exit_code == 0, shown.output
     for words in (
@@ -192,5 +193,5 @@ def test_what_is_no_inventory_names_file_and_field(tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text("switch: {ports: []}\nsenders: []\nreceiver: 1\n")
     with pytest.raises(InputError) as caught:
-        load_inventory(file)
+        Inventory.load(file)
     assert f"{file}: switch.ports: is empty; allowed: a list with at least one entry" in str(caught.value)

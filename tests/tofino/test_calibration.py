@@ -27,12 +27,12 @@ from fakeswitch.server import FakeSwitch
 from narrows.errors import InputError, RunError
 from narrows.experiment.planning import make_plan
 from narrows.run import calibration
-from narrows.run.calibration import Bench, Departures, Findings, departure_rate, measure, shaper_bytes
+from narrows.run.calibration import Bench, Departures, departure_rate, measure, shaper_bytes
 from narrows.run.calibration_bench import experiment_of, unwrap
-from narrows.targets.base import QueueFacts
+from narrows.switch.calibration import Findings, MeasuredRate, QueueFacts
 from narrows_tofino.target import TofinoTarget
 from narrows_tofino.testbed.calibration import Calibration, calibration_path
-from narrows_tofino.testbed.inventory import Inventory, load_inventory
+from narrows_tofino.testbed.inventory import Inventory
 
 __all__ = ["fresh_counters", "inventory", "kind", "switch"]
 
@@ -165,11 +165,11 @@ def test_runs_use_the_calibration_beside_the_inventory(switch: FakeSwitch, tmp_p
     counters = ("tm.counter.pipe.ig_buf_full_drop_packets",)
 
     def empty_queue_delay() -> int:
-        return TofinoTarget(load_inventory(path), tmp_path / "audit.jsonl").profile.empty_queue_delay
+        return TofinoTarget(Inventory.load(path), tmp_path / "audit.jsonl").profile.empty_queue_delay
 
     def run() -> tuple[list[str], tuple[str, ...], float]:
         async def go() -> tuple[list[str], tuple[str, ...], float]:
-            target = TofinoTarget(load_inventory(path), tmp_path / "audit.jsonl")
+            target = TofinoTarget(Inventory.load(path), tmp_path / "audit.jsonl")
             plan = target.bind_to_target(make_plan(make_experiment(rate="1Gbit", buffer="200kB")))
             await target.start()
             made = await target.configure(plan)
@@ -201,16 +201,42 @@ def test_runs_use_the_calibration_beside_the_inventory(switch: FakeSwitch, tmp_p
     assert PIPE == 1
 
 
+def test_what_was_found_is_kept_beside_the_inventory(tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(yaml.safe_dump(inventory_data("tofino")))
+    found = Findings(
+        shaper_bytes=18,
+        rates=(MeasuredRate(20_304_000.4, 20_303_999.6),),
+        limit=4000,
+        overshoot=120,
+        depth_unit="cells",
+        latency_ns=900,
+        moved=("ig_buf_full_drop_packets",),
+        rate_step_ns=250_000,
+        device={"sku": "fake", "pipes": 4},
+    )
+    written = TofinoTarget.keep_calibration(path, found)
+    kept = Inventory.load(path).calibration
+    assert written == calibration_path(path) and kept is not None
+    # The day is today's.
+    assert kept.model_copy(update={"date": "2026-11-22"}) == measured(
+        "tofino",
+        tail_drop_counters=["ig_buf_full_drop_packets"],
+        rate_step_ns=250_000,
+        rates=[{"set_bps": 20_304_000, "measured_bps": 20_304_000}],
+    )
+
+
 def test_a_calibration_of_another_chip_or_with_nonsense_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text(yaml.safe_dump(inventory_data("tofino")))
-    assert load_inventory(path).calibration is None
+    assert Inventory.load(path).calibration is None
     measured("tofino2").write(calibration_path(path))
     with pytest.raises(InputError, match=r"measured on tofino2, the inventory's switch is tofino; fix: narrows calib"):
-        load_inventory(path)
+        Inventory.load(path)
     measured("tofino").write(calibration_path(path))
-    assert load_inventory(path).calibration == measured("tofino")
+    assert Inventory.load(path).calibration == measured("tofino")
     text = calibration_path(path).read_text()
     calibration_path(path).write_text(text.replace("shaper_bytes: 18", "shaper_bytes: many"))
     with pytest.raises(InputError, match=r"lab.calibration.yaml: shaper_bytes: "):
-        load_inventory(path)
+        Inventory.load(path)

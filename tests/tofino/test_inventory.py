@@ -14,7 +14,7 @@ from narrows.cli import app
 from narrows.errors import InputError
 from narrows.experiment.planning import make_plan
 from narrows_tofino.binding import bind
-from narrows_tofino.testbed.inventory import Inventory, is_loopback, load_inventory
+from narrows_tofino.testbed.inventory import Inventory, is_loopback
 from typer.testing import CliRunner
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "inventory.example.yaml"
@@ -59,7 +59,7 @@ def test_refusals_name_file_field_and_what_is_allowed(
     path = tmp_path / "lab.yaml"
     path.write_text(yaml.safe_dump(changed(change)))
     with pytest.raises(InputError) as refused:
-        load_inventory(path)
+        Inventory.load(path)
     assert words in str(refused.value) and str(refused.value).startswith(f"{path}: ")
     assert "secret" not in str(refused.value)
 
@@ -79,7 +79,7 @@ def test_a_file_that_is_no_inventory_is_named(text: bytes, words: str, tmp_path:
     path = tmp_path / "lab.yaml"
     path.write_bytes(text)
     with pytest.raises(InputError) as refused:
-        load_inventory(path)
+        Inventory.load(path)
     assert str(refused.value).startswith(f"{path}: ") and words in str(refused.value)
 
 
@@ -96,7 +96,7 @@ def test_loopback() -> None:
 
 
 def test_the_example_is_valid_and_bare_on_and_off_are_words() -> None:
-    inventory = load_inventory(EXAMPLE)
+    inventory = Inventory.load(EXAMPLE)
     assert inventory.switch.tunnel is not None
     data = yaml.safe_load(EXAMPLE.read_text())
     data["ports"][0]["auto_negotiation"] = yaml.safe_load("off")

@@ -356,10 +356,10 @@ def test_the_switch_is_reached_through_a_tunnel(machines: Machines, tmp_path: Pa
         path.write_text(json.dumps(data))
         visit = (
             "import sys; from pathlib import Path; "
-            "from narrows_tofino.testbed.inventory import load_inventory; "
+            "from narrows_tofino.testbed.inventory import Inventory; "
             "from narrows.hosts.lab.tunnel import Tunnel; "
             "from narrows_tofino.bfrt.connect import connect; "
-            "inventory = load_inventory(Path(sys.argv[1])); "
+            "inventory = Inventory.load(Path(sys.argv[1])); "
             "tunnel = Tunnel(inventory.switch.tunnel, inventory.switch.address); "
             "client = connect(inventory.endpoint(tunnel.open()), ('own',)); "
             "print(client.read(client.schema.table('tm.pool.cfg'), {'pool': 'EG_APP_POOL_3'}).data['size_cells']); "

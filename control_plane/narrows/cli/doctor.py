@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from narrows.cli import completion
 from narrows.cli.options import Inventory
 from narrows.errors import EXIT_FAILED
-from narrows.targets.registry import LOCAL, NAMES, TOFINO, check_options, target_class
+from narrows.targets.registry import LOCAL, NAMES, check_options, lab_target, target_class
 
 if TYPE_CHECKING:
     from narrows.hosts.diagnosis import Diagnosis
@@ -70,7 +69,7 @@ def doctor(
     target: Annotated[
         str,
         typer.Option(
-            help=f"{', '.join(LOCAL)}, or tofino; with an inventory a testbed instead of this machine.",
+            help=f"{', '.join(NAMES[:-1])}, or {NAMES[-1]}; with an inventory a testbed instead of this machine.",
             autocompletion=completion.of(NAMES),
         ),
     ] = "soft",
@@ -86,7 +85,8 @@ def doctor(
     from narrows.cli.machine_readable import print_json
 
     console = Console(quiet=as_json)
-    found = _findings_of(target, inventory)
+    check_options(target, None, inventory)
+    found = findings(target) if inventory is None else lab_target(target).examine(inventory)
     for finding in found:
         mark, style = ("!!", "red") if finding.problem else ("ok", "green")
         console.print(f"{mark} ", style=style, end="")
@@ -95,18 +95,3 @@ def doctor(
     if as_json:
         print_json([{"subject": one.subject, "found": one.found, "problem": one.problem or None} for one in found])
     raise typer.Exit(EXIT_FAILED if any(finding.problem for finding in found) else 0)
-
-
-def _findings_of(target: str, inventory: Path | None) -> list[Diagnosis]:
-    check_options(target, None, inventory)
-    if inventory is None:
-        return findings(target)
-    if target == TOFINO:
-        from narrows_tofino import doctor as tofino_doctor
-        from narrows_tofino.testbed.inventory import load_inventory
-
-        return tofino_doctor.examine(load_inventory(inventory))
-    from narrows.targets.soft import lab_doctor
-    from narrows.targets.soft.inventory import load_inventory as load_lab
-
-    return lab_doctor.examine(load_lab(inventory))

@@ -10,7 +10,7 @@ import typer
 
 from narrows.cli import completion
 from narrows.errors import InputError
-from narrows.targets.registry import LOCAL, NAMES
+from narrows.targets.registry import IN_A_LAB, LOCAL, NAMES
 
 if TYPE_CHECKING:
     from narrows.run.series import Way
@@ -34,7 +34,9 @@ KernelName = Annotated[
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
 ]
-Inventory = Annotated[Path | None, typer.Option(help="The testbed (YAML), for soft or tofino.", show_default=False)]
+Inventory = Annotated[
+    Path | None, typer.Option(help=f"The testbed (YAML), for {' or '.join(IN_A_LAB)}.", show_default=False)
+]
 Mixed = Annotated[bool, typer.Option("--mixed", help="With --add, accept runs of other code or another kernel.")]
 Settings = Annotated[
     list[str] | None,

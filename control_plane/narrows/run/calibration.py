@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from narrows.errors import RunError
-from narrows.targets.base import QueueFacts
+from narrows.switch.calibration import Findings, MeasuredRate, QueueFacts
 
 IntArray = npt.NDArray[np.int64]
 # Frames of two sizes keep the queue full; full-size frames try the other rates.
@@ -78,26 +78,6 @@ class Bench(Protocol):
 OpenBench = Callable[[int], AbstractAsyncContextManager[Bench]]
 
 
-class MeasuredRate(NamedTuple):
-    """A rate in the shaper's own bytes as it was set, and as it was."""
-
-    set_bps: float
-    measured_bps: float
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What a calibration has found; depths in the target's units. See `narrows.targets.base.QueueFacts`."""
-
-    shaper_bytes: int
-    rates: tuple[MeasuredRate, ...]
-    limit: int
-    overshoot: int
-    latency_ns: int
-    moved: tuple[str, ...]
-    rate_step_ns: int | None
-
-
 async def measure(open_bench: OpenBench, rates_bps: Sequence[int], tell: Callable[[str], None]) -> Findings:
     """Measure one switch.
 
@@ -140,8 +120,17 @@ async def measure(open_bench: OpenBench, rates_bps: Sequence[int], tell: Callabl
             f"the shaper does not keep its rate: {words} ({wrong[0].measured_bps / wrong[0].set_bps:.4f} of it); "
             "fix: switch.shaper_clock_hz in the inventory must be the clock that the driver computes with"
         )
-    depth = (facts.limit, max(0, overshoot))
-    return Findings(counted, tuple(found), *depth, latency(idle), tuple(sorted(moved)), rate_step_ns)
+    return Findings(
+        shaper_bytes=counted,
+        rates=tuple(found),
+        limit=facts.limit,
+        overshoot=max(0, overshoot),
+        depth_unit=facts.depth_unit,
+        latency_ns=latency(idle),
+        moved=tuple(sorted(moved)),
+        rate_step_ns=rate_step_ns,
+        device=facts.device,
+    )
 
 
 def departure_rate(load: Departures) -> float:

@@ -20,7 +20,8 @@ from narrows.hosts.base import Testbed
 from narrows.run.calibration import Bench, Departures
 from narrows.run.collector import TelemetryCollector
 from narrows.run.standing import configured
-from narrows.targets.base import QueueFacts, Target
+from narrows.switch.calibration import QueueFacts
+from narrows.targets.base import Target
 from narrows.traffic import udp_host
 
 BUFFER = "300kB"
@@ -91,7 +92,7 @@ class HostBench:
 @asynccontextmanager
 async def host_bench(
     make_target: Callable[[Experiment], Target], rate_bps: int, directory: Path
-) -> AsyncIterator[tuple[Bench, Target]]:
+) -> AsyncIterator[Bench]:
     """A bench on a target's own testbed, removed afterwards even after an error.
 
     Raises:
@@ -104,7 +105,7 @@ async def host_bench(
     if problems:
         raise RunError("\n".join(problems))
     async with configured(target, plan, experiment.mtu) as (testbed, _):
-        yield HostBench(target, testbed, plan, directory / f"{rate_bps}-{time.monotonic_ns()}"), target
+        yield HostBench(target, testbed, plan, directory / f"{rate_bps}-{time.monotonic_ns()}")
 
 
 def read_departures(directory: Path, bottleneck: int, frame_bytes: int, unit_ns: float) -> Departures:

@@ -21,6 +21,7 @@ from narrows.experiment.plan import Link, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
+from narrows.switch.calibration import QueueFacts
 from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
 
 if TYPE_CHECKING:
@@ -48,22 +49,6 @@ class AppliedSettings:
     links: dict[str, AppliedLink]
     notes: tuple[str, ...] = ()
     program: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class QueueFacts:
-    """What a target says of its bottleneck's queue after it was kept full, for a calibration.
-
-    ``shaper_bps`` is the rate that was set in the shaper's own bytes, to each packet of which it adds
-    ``compensation_bytes``. ``limit`` and ``deepest`` are in the target's depth units. ``moved`` are drop counters that
-    are not the queue's and have moved, by name.
-    """
-
-    shaper_bps: float
-    compensation_bytes: int
-    limit: int
-    deepest: int
-    moved: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Other distributions add theirs by entry points: see `narrows_formats.plugins`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -17,20 +18,19 @@ from narrows.errors import InputError
 if TYPE_CHECKING:
     from narrows.experiment.model import Experiment
     from narrows.targets.base import Target
+    from narrows.targets.lab import LabTarget
 
-TOFINO = "tofino"
 # Those that may be on this machine, or in a guest.
 _HERE = offers(
     TARGETS, {"soft": "narrows.targets.soft.target:SoftTarget", "bmv2": "narrows.targets.bmv2.target:Bmv2Target"}
 )
 # Those that may be between the machines of an inventory.
-_IN_A_LAB = offers(
-    LAB_TARGETS,
-    {"soft": "narrows.targets.soft.lab:LabSoftTarget"},
-)
+_IN_A_LAB = offers(LAB_TARGETS, {"soft": "narrows.targets.soft.lab:LabSoftTarget"})
 LOCAL = tuple(_HERE)
 IN_A_LAB = tuple(_IN_A_LAB)
 NAMES = tuple(dict.fromkeys((*LOCAL, *IN_A_LAB)))
+# What commands that are about a lab's switch take where they are asked for no other.
+DEFAULT_IN_A_LAB = "tofino"
 
 
 def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> None:
@@ -52,14 +52,35 @@ def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> 
         raise InputError(f"--inventory: is needed for --target {name}; allowed: an inventory file")
 
 
-def target_class(name: str, in_a_lab: bool = False) -> type[Target]:
-    """The class of one of `NAMES`, between the machines of a lab or on this machine.
+def target_class(name: str) -> type[Target]:
+    """The class of one of `LOCAL`.
 
     Raises:
-        InputError: another distribution's cannot be loaded, or it is not the only one of that name.
+        InputError: it is another distribution's and cannot be loaded, or is not the only one of that name.
     """
+    return cast("type[Target]", _loaded(_HERE[name]))
+
+
+def lab_target(name: str) -> type[LabTarget]:
+    """The class of one of `IN_A_LAB`.
+
+    Raises:
+        InputError: as `target_class`, or it is not a `LabTarget`.
+    """
+    from narrows.targets.lab import LabTarget
+
+    found = _loaded(_IN_A_LAB[name])
+    if not (isinstance(found, type) and issubclass(found, LabTarget)):
+        raise InputError(
+            f"--target {name}: {_IN_A_LAB[name][0].value} cannot be between the machines of an inventory; allowed: a "
+            f"subclass of {LabTarget.__module__}.{LabTarget.__name__}"
+        )
+    return found
+
+
+def _loaded(points: tuple[EntryPoint, ...]) -> object:
     try:
-        return cast("type[Target]", load((_IN_A_LAB if in_a_lab else _HERE)[name]))
+        return load(points)
     except PluginError as error:
         raise InputError(f"--target {error}") from error
 
@@ -77,7 +98,7 @@ def target_factory(
         name: one of `NAMES`.
         bmv2_path: simple_switch_grpc or the directory it is in, for bmv2 only.
         inventory: the file that describes the testbed, for targets of `IN_A_LAB`.
-        results: where the results go; the log of what is changed on a Tofino switch is beside it.
+        results: where the results go; a target that logs its changes to a lab's switch does so beside it.
         virtual: whether they are for guests, in virtual time; of `LOCAL` only.
 
     Raises:
@@ -86,4 +107,5 @@ def target_factory(
     from narrows.targets.base import TargetOptions
 
     check_options(name, bmv2_path, inventory)
-    return target_class(name, inventory is not None).factory(TargetOptions(results, bmv2_path, inventory, virtual))
+    chosen = target_class(name) if inventory is None else lab_target(name)
+    return chosen.factory(TargetOptions(results, bmv2_path, inventory, virtual))

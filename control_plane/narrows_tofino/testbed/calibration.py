@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import check, read_mapping
 from narrows.experiment.quantities import Model
+from narrows.switch.calibration import Findings
 from narrows_formats.storage import write_text
 from narrows_formats.validation import fields_at
 from pydantic import Field, StrictInt
@@ -46,6 +48,25 @@ class Calibration(Model):
     tail_drop_counters: tuple[str, ...] = ()
     rate_step_ns: Annotated[StrictInt, Field(gt=0)] | None = None
     rates: tuple[RateStep, ...] = ()
+
+    @classmethod
+    def of(cls, found: Findings, chip: str, driver: str | None) -> Self:
+        """What was found today of a switch's chip, under its driver."""
+        rates = [{"set_bps": round(one.set_bps), "measured_bps": round(one.measured_bps)} for one in found.rates]
+        return cls.model_validate(
+            {
+                "date": datetime.now(UTC).date().isoformat(),
+                "chip": chip,
+                **found.device,
+                "driver": driver,
+                "shaper_bytes": found.shaper_bytes,
+                "overshoot_cells": found.overshoot,
+                "latency_ns": found.latency_ns,
+                "tail_drop_counters": found.moved,
+                "rate_step_ns": found.rate_step_ns,
+                "rates": rates,
+            }
+        )
 
     def write(self, path: Path) -> None:
         """Write the file.

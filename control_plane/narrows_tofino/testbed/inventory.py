@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from narrows.errors import InputError
-from narrows.experiment.loader import check, read_mapping
 from narrows.experiment.quantities import Model
 from narrows.hosts.lab.inventory import CollectorMachine, Lab, Machine, Nic, Ssh
-from narrows_formats.validation import fields_at, refuse
+from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt, field_validator, model_validator
 
 from narrows_tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
@@ -103,6 +102,16 @@ class Inventory(Lab):
     loopback: tuple[str, ...] = ()
     _calibration: Calibration | None = PrivateAttr(None)
 
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read and check an inventory file, and the calibration beside it where there is one.
+
+        Raises:
+            InputError: as `Lab.load`; or likewise of the calibration, or it is of another chip.
+        """
+        inventory = super().load(path)
+        return inventory.calibrated(load_calibration(calibration_path(path), inventory.switch.chip))
+
     @property
     def calibration(self) -> Calibration | None:
         """What was measured of the switch; None where nothing was."""
@@ -188,14 +197,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def load_inventory(path: Path) -> Inventory:
-    """Read and check an inventory file, and the calibration beside it where there is one.
-
-    Raises:
-        InputError: it cannot be read or is not valid; the message names file, field and what is allowed.
-    """
-    what = f"an inventory; allowed: a mapping with {', '.join(fields_at(Inventory, ()))}"
-    inventory = check(Inventory, read_mapping(path, what), str(path))
-    return inventory.calibrated(load_calibration(calibration_path(path), inventory.switch.chip))

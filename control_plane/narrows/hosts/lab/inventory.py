@@ -10,9 +10,10 @@ from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from narrows_formats.validation import refuse
+from narrows_formats.validation import fields_at, refuse
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
+from narrows.experiment.loader import check, read_mapping
 from narrows.experiment.plan import Plan
 from narrows.experiment.quantities import Model, Name
 from narrows.hosts.base import SWITCH
@@ -115,6 +116,16 @@ class Lab(Model, ABC):
     receivers: tuple[Machine, ...] = ()
     collector: CollectorMachine | None = None
     delay: Delay = Delay()
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read and check an inventory file.
+
+        Raises:
+            InputError: it cannot be read or is not valid; the message names file, field and what is allowed.
+        """
+        what = f"an inventory; allowed: a mapping with {', '.join(fields_at(cls, ()))}"
+        return check(cls, read_mapping(path, what), str(path))
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

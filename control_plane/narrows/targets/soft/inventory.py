@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from narrows_formats.validation import fields_at, refuse
+from narrows_formats.validation import refuse
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
-from narrows.experiment.loader import check, read_mapping
 from narrows.experiment.plan import Plan
 from narrows.experiment.quantities import Model, Name
 from narrows.hosts.base import SWITCH
@@ -148,13 +146,3 @@ class Inventory(Lab):
 
 def _is_of_the_switch(host: str) -> bool:
     return host == SWITCH or host.startswith(f"{SWITCH}-")
-
-
-def load_inventory(path: Path) -> Inventory:
-    """Read and check an inventory file.
-
-    Raises:
-        InputError: it cannot be read or is not valid; the message names file, field and what is allowed.
-    """
-    what = f"an inventory; allowed: a mapping with {', '.join(fields_at(Inventory, ()))}"
-    return check(Inventory, read_mapping(path, what), str(path))

@@ -5,18 +5,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from narrows.errors import InputError
 from narrows.experiment.plan import L1_OVERHEAD_BYTES, Plan
 from narrows.hosts.base import Testbed
-from narrows.hosts.lab.binding import Ports, place
+from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab.machines import LOSSES, SshTestbed
 from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
+from narrows.paths import data
 from narrows.switch.readings import Balance
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
-from narrows.targets.soft.inventory import Inventory, load_inventory
+from narrows.targets.lab import LabTarget, Planner
+from narrows.targets.soft import lab_doctor
+from narrows.targets.soft.binding import bind
+from narrows.targets.soft.inventory import Inventory
+from narrows.targets.soft.planner import plan as plan_settings
 from narrows.targets.soft.target import SoftTarget
 
 if TYPE_CHECKING:
@@ -24,35 +29,10 @@ if TYPE_CHECKING:
 
 # Counters of a NIC, not of its machine's kernel, which counts what else comes in as well.
 OF_THE_NIC = LOSSES["nic."]
-MAX_LOOPBACKS = 64
 
 
-def bind(plan: Plan, inventory: Inventory) -> Plan:
-    """The plan with the inventory's NICs as ports, MAC and IP addresses.
-
-    Raises:
-        InputError: see `narrows.hosts.lab.binding.place`; or hosts that share a port are to have several delays.
-    """
-    numbers = inventory.numbers
-    names = {number: name for name, number in numbers.items()}
-    free = range(len(numbers) + 1, len(numbers) + 1 + MAX_LOOPBACKS)
-    bound = place(plan, inventory, Ports(lambda machine: numbers[machine.port], lambda number: names[number], free))
-    delays: dict[int, dict[int, str]] = defaultdict(dict)
-    for port in bound.ports:
-        delays[port.number].setdefault(port.delay_ns, port.host)
-    for number, hosts in delays.items():
-        if len(hosts) > 1:
-            raise InputError(
-                f"flows: {' and '.join(hosts.values())} share port {names[number]} of the switch, which holds what "
-                "leaves there for one time; allowed: the same RTT for both, or a port for each"
-            )
-    return bound
-
-
-class LabSoftTarget(SoftTarget):
+class LabSoftTarget(LabTarget, SoftTarget):
     """One softswitch between machines."""
-
-    hosts_are_machines = True
 
     def __init__(self, seed: int, inventory: Inventory, preflight: Preflight | None = None) -> None:
         """``preflight`` asks the machines, and remembers their answers from run to run."""
@@ -68,9 +48,25 @@ class LabSoftTarget(SoftTarget):
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
         """Targets of one lab, whose machines are asked once, with the experiments' seeds."""
         assert options.inventory is not None
-        inventory = load_inventory(options.inventory)
+        inventory = Inventory.load(options.inventory)
         preflight = Preflight(inventory)
         return lambda experiment: cls(experiment.seed, inventory, preflight)
+
+    @classmethod
+    def example_inventory(cls) -> Path:
+        """See `LabTarget.example_inventory`."""
+        return data("deploy") / "soft-inventory.example.yaml"
+
+    @classmethod
+    def examine(cls, inventory: Path) -> list[Diagnosis]:
+        """See `LabTarget.examine`."""
+        return lab_doctor.examine(Inventory.load(inventory))
+
+    @classmethod
+    def planner(cls, inventory: Path) -> Planner:
+        """See `LabTarget.planner`."""
+        lab = Inventory.load(inventory)
+        return Planner(lambda experiment: plan_settings(experiment, lab), "softswitch and the machines around it")
 
     def bind_to_target(self, plan: Plan) -> Plan:
         """The plan on the lab's NICs and machines.
@@ -79,10 +75,6 @@ class LabSoftTarget(SoftTarget):
             InputError: the lab has too few machines, or not the addresses.
         """
         return bind(plan, self._inventory)
-
-    def machine_problems(self, plan: Plan) -> list[str]:
-        """What the machines lack: access, tools, the interface, congestion controls."""
-        return self._preflight.problems(plan)
 
     def unsupported(self, plan: Plan) -> list[str]:
         """What the softswitch does not go up to, and rates that a NIC does not carry."""

@@ -13,8 +13,8 @@ from narrows.experiment.planning import make_plan
 from narrows.hosts.lab.machines import SshTestbed, machines_of
 from narrows.switch.entries import Prefix, ProgramEntry, Range
 from narrows.switch.p4runtime_entries import plan_entries
+from narrows.targets.soft.binding import bind
 from narrows.targets.soft.inventory import Inventory
-from narrows.targets.soft.lab import bind
 from narrows.targets.soft.settings import port_delays, queue_requests
 from narrows.targets.soft.target import PROFILE
 
