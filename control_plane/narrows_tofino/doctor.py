@@ -55,7 +55,7 @@ def _link(machine: Machine, added: Mapping[str, bool]) -> Link:
 
 
 def _exposure(inventory: Inventory) -> Iterator[Diagnosis]:
-    """Whether strangers can program the switch: with a tunnel, its port must not answer directly."""
+    """Whether anyone on the network can program the switch: with a tunnel, its port must not answer directly."""
     switch = inventory.switch
     if switch.tunnel is None:
         yield Diagnosis(
@@ -79,7 +79,7 @@ def _exposure(inventory: Inventory) -> Iterator[Diagnosis]:
 
 
 def _switch(inventory: Inventory) -> tuple[list[Diagnosis], dict[str, bool]]:
-    """What is to be said of the switch, and which ports, by name, it has already; those not in it are not known."""
+    """Findings about the switch, and for each port by name whether it has it already; missing ones are not known."""
     found: list[Diagnosis] = []
     added: dict[str, bool] = {}
     with closing(SwitchSession(inventory)) as session:

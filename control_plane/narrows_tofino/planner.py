@@ -84,7 +84,7 @@ def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
 
 
 def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
-    """What run.json says of a link: asked for and made, in the units of both worlds."""
+    """What run.json says of a link: asked for and made, in the units of the experiment and of the chip."""
     depth, shaping, queue = bottleneck.depth, bottleneck.shaping, bottleneck.queue
     threshold = bottleneck.link.ecn_threshold_bytes
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates that vary on Tofino: this machine writes a shaper again at each time of a schedule.
+"""Rates that vary on Tofino: this machine sets the shaper anew at each step of a schedule.
 
 That is timed by software. Each step is read back, and kept with when it was due and between which times it was made.
 """

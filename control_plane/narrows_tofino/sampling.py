@@ -46,7 +46,7 @@ class Load:
 
 
 def report_load(plan: Plan) -> Load:
-    """What a plan's links give the collector to do at their rates, at most."""
+    """The most that a plan's links make the collector receive."""
     packet = mean_packet_bytes(plan)
     packets = sum(_packets_s(plan, link, packet) for link in plan.links)
     back = sum(_acks_s(plan, link, packet) for link in plan.unlimited)

@@ -263,7 +263,7 @@ def test_setting_changed_in_mid_run(switch: FakeSwitch, inventory: Inventory, tm
         (words,) = await target.unexpected_losses(plan)
         assert words.startswith("a setting was changed during the run: tf1.tm.queue.sched_shaping")
 
-    with pytest.raises(RunError, match=r"sched_shaping .*somebody else has changed it since; left as it is"):
+    with pytest.raises(RunError, match=r"sched_shaping .*another client has changed it since; left as it is"):
         run(inventory, tmp_path / "audit.jsonl", body)
     assert set(switch.state()["settings"]) <= {("queue.sched_shaping", (0, 0), PIPE)}
 

@@ -183,7 +183,7 @@ def test_drops_in_the_wrong_place_are_reported(switch: FakeSwitch, target: Tofin
         switch.tm.settings["port.dpg", (SENDER_PORT,), 0xFFFF]["pool_max_cells"] = 100
         traffic(switch, 7, SENDER_PORT, 600, 0)
         found = await target.unexpected_losses(plan)
-        with pytest.raises(RunError, match="somebody else has changed it since"):
+        with pytest.raises(RunError, match="another client has changed it since"):
             await target.stop()
         return found
 
@@ -511,7 +511,7 @@ def test_a_link_that_stays_down_is_named_and_nothing_is_left(
 def test_another_generation_is_reported(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     other = {"tofino": "tofino2", "tofino2": "tofino"}[switch.chip]
     target = TofinoTarget(make_inventory(other, switch.address, client=kind), tmp_path / "audit.jsonl")
-    with pytest.raises(RunError, match=f"the switch is no {other}"):
+    with pytest.raises(RunError, match=f"the switch is not a {other}"):
         do(target.start())
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BF Runtime: the schema a switch serves, values by name, and two clients (the SDE's and our own) behind one face."""
+"""BF Runtime: the schema a switch serves, values by name, and two clients (the SDE's and ours) with one interface."""

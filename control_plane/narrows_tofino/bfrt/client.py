@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One face for a switch that speaks BF Runtime."""
+"""The interface to a switch that speaks BF Runtime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the two clients of BF Runtime speaks with a switch."""
+"""Chooses between the two BF Runtime clients."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SDE's own ``bfrt_grpc.client`` behind our face, where a lab has it on PYTHONPATH."""
+"""The SDE's own ``bfrt_grpc.client`` behind our interface, where a lab has it on PYTHONPATH."""
 
 from __future__ import annotations
 

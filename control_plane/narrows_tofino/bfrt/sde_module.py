@@ -25,7 +25,7 @@ def load() -> Any:
     for name in _SHARED:
         sys.modules.setdefault(f"{_THEIRS}.{name}", importlib.import_module(f"{_OURS}.{name}"))
     module = importlib.import_module("bfrt_grpc.client")
-    # It tells of every step on standard error.
+    # It logs every step to standard error.
     logging.getLogger("bfruntime_grpc_client").setLevel(logging.CRITICAL)
     return module
 

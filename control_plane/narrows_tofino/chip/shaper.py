@@ -15,7 +15,7 @@ from narrows_formats.units import format_rate, parse_rate
 
 from narrows_tofino.chip.model import RATE_EXPONENT_MAX, SHAPER_PERIOD_CLOCKS, Chip
 
-# What the shaper may deviate from the rate asked for before the experiment is refused.
+# How far the shaper may be from the rate asked for; beyond that an experiment is refused.
 RATE_TOLERANCE = 0.005
 FCS_BYTES = 4
 PREAMBLE_AND_GAP_BYTES = 20

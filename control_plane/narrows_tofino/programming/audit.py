@@ -23,7 +23,7 @@ EntryName = tuple[str, int, str]
 
 
 class AuditError(RunError):
-    """A change cannot be recorded; nothing is changed that is not."""
+    """A change cannot be recorded, and so is not made."""
 
 
 @dataclass(frozen=True)

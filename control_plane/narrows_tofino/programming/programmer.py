@@ -30,7 +30,7 @@ class ReadBackError(RunError):
 
 
 class Programmer:
-    """The one that writes to a switch. Not safe for use from several threads at once."""
+    """Writes to a switch. Not safe for use from several threads at once."""
 
     def __init__(self, client: Client, audit: AuditLog) -> None:
         """Take a connected client and the log of its changes; nothing is written yet."""
@@ -140,7 +140,7 @@ class Programmer:
         return found
 
     def _batches(self, writes: Iterable[PlannedWrite]) -> Iterator[tuple[Table, list[PlannedWrite]]]:
-        """Consecutive writes to one table; one by one where an entry may have a bearing on another."""
+        """Consecutive writes to one table; one by one where an entry may depend on another."""
         for (name, _), group in itertools.groupby(writes, key=lambda write: (write.table, write.pipe)):
             table = self.client.schema.table(name)
             batch = list(group)
@@ -222,7 +222,7 @@ def restore_all(client: Client, changes: Sequence[Change], audit: AuditLog) -> t
 
 
 def _read_ahead(client: Client, batch: Sequence[Change]) -> dict[EntryName, Entry | None]:
-    """What changes of one table are about, read together where that may be; nothing if it fails."""
+    """The entries that changes of one table are about, read together where possible; none if that fails."""
     table = client.schema.table(batch[0].table)
     keys = [change.key for change in batch]
     if not _apart(table, keys):
@@ -235,7 +235,7 @@ def _read_ahead(client: Client, batch: Sequence[Change]) -> dict[EntryName, Entr
 
 
 def _was_reset(client: Client, changes: Sequence[Change]) -> bool:
-    """Whether the switch has restarted since: nothing is there any more of what was added."""
+    """Whether the switch has restarted since: none of the entries that were added is left."""
     added = [change for change in changes if change.operation is Operation.INSERT and change.got is not None]
     try:
         return bool(added) and all(
@@ -278,7 +278,7 @@ def restore(
         if reset:
             audit.record(_undoing(change, change.operation, now, now))
             return None
-        return f"{describe(table, change.key, change.pipe)}: somebody else has changed it since; left as it is"
+        return f"{describe(table, change.key, change.pipe)}: another client has changed it since; left as it is"
     if change.old is None:
         operation = Operation.DELETE
         client.write(operation, table, change.key, pipe=change.pipe)
@@ -314,7 +314,7 @@ def _find(client: Client, table: Table, key: Key | None, pipe: int) -> Entry | N
 
 
 def _apart(table: Table, keys: Sequence[Key | None]) -> bool:
-    """Whether entries have no bearing on one another: different keys of a match-action table, not of the driver's."""
+    """Whether entries are independent of each other: different keys of a match-action table, not of the driver's."""
     different = {describe_key(key) for key in keys if key is not None}
     return bool(table.actions) and len(different) == len(keys)
 

@@ -75,7 +75,7 @@ class Switch(Model):
 
 
 class Port(Model):
-    """A front-panel port: ``dev_port`` is the chip's number for it (``$PORT_STR_INFO`` tells it for a name)."""
+    """A front-panel port: ``dev_port`` is the chip's number for it (``$PORT_STR_INFO`` has it by name)."""
 
     name: str
     dev_port: DevPort

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one way to a testbed's switch: through its tunnel where it has one, with the client that the inventory names."""
+"""The connection to a testbed's switch: through its tunnel if it has one, with the client that the inventory names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class SwitchSession:
         if not any(name.startswith(f"{chip.prefix}.tm.") for name in client.schema.tables):
             self._end()
             raise BfrtError(
-                f"the switch is no {chip.name}: its tables are another generation's; fix: switch.chip in the inventory"
+                f"the switch is not a {chip.name}: its tables are another generation's; fix: switch.chip in the "
+                "inventory"
             )
         return client
 

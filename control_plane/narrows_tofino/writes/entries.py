@@ -46,7 +46,7 @@ def program_writes(plan: Plan, cell_bytes: int, reader: Reader) -> list[PlannedW
 def _write(entry: ProgramEntry) -> PlannedWrite:
     key: dict[str, KeyValue] = {}
     for name, part in entry.key.items():
-        # Of tables that Tofino's program has not (`narrows_tofino.binding` refuses what needs them).
+        # Of tables that Tofino's program does not have (`narrows_tofino.binding` refuses what needs them).
         assert not isinstance(part, Range)
         if isinstance(part, Prefix):
             key[name] = Lpm(part.value, part.length)

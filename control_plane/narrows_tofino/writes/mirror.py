@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way reports take: a mirror session with truncation, and memory for bursts of them."""
+"""The path of reports: a mirror session with truncation, and memory for bursts of them."""
 
 from __future__ import annotations
 
