@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What BBR's flows together believe and allow themselves, taken apart as Linux puts it together.
+"""The models and windows of all BBR flows together, split into the terms that Linux computes them from.
 
-A flow's window is ``cwnd_gain`` x bandwidth x least RTT, plus (since Linux 5.1) a term for acknowledgements that come
-in bursts, plus a budget for what the sender hands over at once (net/ipv4/tcp_bbr.c: ``bbr_set_cwnd``,
-``bbr_ack_aggregation_cwnd``, ``bbr_quantization_budget``).
+A flow's window is ``cwnd_gain`` x bandwidth x min RTT, plus (since Linux 5.1) a term for ACK aggregation, plus a budget
+for what the sender hands over at once (net/ipv4/tcp_bbr.c: ``bbr_set_cwnd``, ``bbr_ack_aggregation_cwnd``,
+``bbr_quantization_budget``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from narrows_studies.probes import PROBE_WINDOW_BYTES
 
 FloatArray = npt.NDArray[np.float64]
 
-PACING_SHIFT = 10  # sk_pacing_shift: what is handed over at once lasts about a millisecond
+PACING_SHIFT = 10  # sk_pacing_shift: a batch lasts about a millisecond
 GSO_BYTES = 65_535
 SLOW_BPS = 1_200_000  # below this a single segment is handed over at once
 MAX_SEGMENTS = 0x7F
@@ -65,7 +65,7 @@ def bbr_state(sockets: pd.DataFrame, link: LinkRecord) -> dict[str, float]:
 
 
 def loss_by_estimate(sockets: pd.DataFrame, flows: pd.DataFrame, rtt_s: float | None) -> dict[str, float]:
-    """Loss at the queue while BBR's flows take the least RTT for too long, and while they do not.
+    """Loss at the queue while BBR's flows overestimate the min RTT, and while they do not.
 
     In windows of 0.5 s, by the mean of their estimates; empty unless there are windows of both kinds.
 
@@ -88,7 +88,7 @@ def loss_by_estimate(sockets: pd.DataFrame, flows: pd.DataFrame, rtt_s: float | 
 
 
 def send_budget_bytes(pacing_rate_bps: FloatArray, payload_bytes: int) -> FloatArray:
-    """What a window has for the sender's batches: three of them, and what rounding adds on average.
+    """The window's allowance for the sender's batches: three of them, and what rounding adds on average.
 
     Source: Linux, net/ipv4/tcp_bbr.c, ``bbr_tso_segs_goal`` and ``bbr_quantization_budget``.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often flows converge after an unfair phase, and how often the queue reaches its limit.
 
-Both with two thresholds, so that a value that wavers around one of them counts once.
+Both have two thresholds, so that a value that wavers around one of them counts once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOW, FULL = 0.8, 0.95  # part of the buffer
 
 
 def risings(values: FloatArray, low: float, high: float) -> int:
-    """How often values reach ``high``, having been below ``low`` since they last did, or never having done so.
+    """How often values reach ``high`` for the first time, or again after they were below ``low``.
 
     Values that begin at ``high`` or above count as having reached it.
     """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a condition hold, fail, or is it open? As likelihoods, so that all statements of a study can be judged together.
+"""Whether a condition holds, fails or is undecided, as p-values: all statements of a study are judged together.
 
-A condition that is made of several others is tested by their intersection or union: what holds only if all of them do
-is as unlikely as the least certain of them (R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling",
-Technometrics 24, 1982), and what is decided by any one of them is corrected for their number (R. J. Simes, "An improved
-Bonferroni procedure for multiple tests of significance", Biometrika 73, 1986: settings are runs of their own).
+A condition that is made of several others is tested by their intersection or union: one that needs all of them has
+the p-value of the least certain of them (R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling",
+Technometrics 24, 1982), and one that any of them decides is corrected for their number (R. J. Simes, "An improved
+Bonferroni procedure for multiple tests of significance", Biometrika 73, 1986: settings are independent runs).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Decision:
     """Whether a condition holds.
 
     Attributes:
-        holds: how likely values such as these are where it does not hold (a p-value).
-        fails: how likely they are where it holds.
+        holds: how likely such values are if it does not hold (a p-value).
+        fails: how likely they are if it holds.
         leaning: whether it would hold if the means were exact; None if that cannot be said either.
-        void: the values cannot tell, however many of them there are: a condition is not known, or both that are
-            compared are below what is resolved.
+        void: no number of values could decide: a condition is not known, or both values that are compared are below
+            the resolution.
     """
 
     holds: float
@@ -39,7 +39,7 @@ class Decision:
 
     @property
     def p_value(self) -> float:
-        """Of what the values speak for."""
+        """That of the conclusion for which the values speak."""
         return min(self.holds, self.fails)
 
     def value(self, p_value: float | None = None) -> Value:
@@ -99,7 +99,7 @@ def some(decisions: Sequence[Decision]) -> Decision:
 
 
 def whichever(decisions: Sequence[Decision]) -> Decision:
-    """Whether a condition holds that was one of several, it is not known which: only what all of them say is said."""
+    """Whether a condition holds that is one of several, where it is not known which: decided only if all agree."""
     joined = _joined(decisions, max(one.holds for one in decisions), max(one.fails for one in decisions), False)
     leanings = {one.leaning for one in decisions}
     return Decision(joined.holds, joined.fails, None, void=True) if len(leanings) > 1 else joined

@@ -21,8 +21,8 @@ Verdict = Literal["agrees", "differs", "undecided", "not comparable", "not run h
 VERDICTS: dict[Value, Verdict] = {
     "holds": "agrees", "fails": "differs", "open": "undecided", "void": "not comparable",
 }  # fmt: skip
-# A value is near a limit where it could not be distinguished from it with this confidence: a verdict on it takes this
-# number of repetitions, because a variance of a few values is itself uncertain.
+# A value is near a limit if it cannot be distinguished from it with this confidence. A verdict then takes this many
+# repetitions, because the variance of a few values is itself uncertain.
 NEAR, ENOUGH = 0.99, 10
 
 
@@ -35,7 +35,7 @@ class Finding:
         count: repetitions of the setting that has the fewest.
         decision: what the values alone say.
         p_value: of the verdict, with those that it is judged with.
-        covered: what of the settings that the statement is about was run, if not all of it.
+        covered: which of the statement's settings were run, if not all.
     """
 
     statement: Statement
@@ -48,17 +48,17 @@ class Finding:
 
     @property
     def leaning(self) -> bool | None:
-        """Whether the means alone agree; None if they say nothing."""
+        """Whether the means alone agree; None if they do not tell."""
         return self.decision.leaning
 
     @property
     def differs(self) -> bool:
-        """Whether ours differs, or looks as if it did."""
+        """Whether ours differs, or seems to."""
         return self.verdict == "differs" or (self.verdict == "undecided" and self.leaning is False)
 
 
 def evaluate(statement: Statement, points: Sequence[MeasuredPoint]) -> Finding:
-    """Judge a statement by the points of its figure's experiments, as if it were the only one of its study."""
+    """Judge a statement by the points of its figure's experiments, as the only one of its study."""
     return _together([_alone(statement, points)])[0]
 
 
@@ -87,7 +87,7 @@ def _together(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def verdict_text(found: Finding) -> str:
-    """The verdict as pages say it: with the number of repetitions, and how far the means go."""
+    """The verdict as pages have it: with the number of repetitions, and what the means alone say."""
     if found.verdict == "not run here":
         return found.verdict
     said = [f"n={found.count}"]
@@ -118,9 +118,9 @@ def evidence(statement: Statement, points: Sequence[MeasuredPoint]) -> tuple[tup
 
 
 def moved(statement: Statement, points: Sequence[MeasuredPoint], others: Sequence[MeasuredPoint]) -> str:
-    """Where a measure of a statement is not the same in other runs of its settings, the setting with the least doubt.
+    """The setting at which a measure of a statement differs most certainly between two sets of runs.
 
-    Judged together, as verdicts are; "" where none is.
+    All settings are judged together, as verdicts are; "" if none differs.
     """
     found: list[tuple[float, str]] = []
     for pick in picks(statement.check):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why BBR's queue or loss is what it is at a setting: sentences made of measures, no others.
+"""Why BBR's queue or loss is what it is at a setting, in sentences that state measures and nothing else.
 
-BBR fills the path and the queue up to the sum of its windows, and sends at the sum of its pacing rates. Both are known
-from its sockets, so a queue or loss can be traced to the terms of the window.
+BBR's flows fill path and queue up to the sum of their windows, and send at the sum of their pacing rates. Both are
+known from the sockets, so a queue or a loss can be traced to the terms of the window.
 """
 
 from __future__ import annotations
@@ -59,20 +59,20 @@ NEEDED = {
 def _terms(means: Means) -> str:
     window, model, budget, aggregation = (means[name] for name in WINDOW)
     return (
-        f"BBR's windows add up to {window:.2f} BDP: {model:.2f} gain x bandwidth x least RTT, "
-        f"{budget:.2f} for the sender's batches, {aggregation:.2f} for acknowledgements that come in bursts"
+        f"BBR's windows add up to {window:.2f} BDP: {model:.2f} gain x bandwidth x min RTT, "
+        f"{budget:.2f} for the sender's batches, {aggregation:.2f} for ACK aggregation"
     )
 
 
 def _since(aggregation: bool | None) -> str:
     has = AGGREGATION.get(aggregation) if aggregation is not None else None
-    return "a term that Linux has had since 5.1" + (f"; {has}" if has else "")
+    return "in Linux since 5.1" + (f"; {has}" if has else "")
 
 
 def _window(means: Means, aggregation: bool | None) -> str:
     window, extra = means["bbr_window_sum_bdp"], means["bbr_aggregation_bdp"]
     return (
-        f"{_terms(means)}. Less 1 BDP on the path this is {window - 1:.2f} BDP; the queue had "
+        f"{_terms(means)}. Minus the 1 BDP on the path this is {window - 1:.2f} BDP; the queue held "
         f"{means['queue_bdp']:.2f}. "
         f"Without the last term ({_since(aggregation)}) it would be {window - extra - 1:.2f} BDP."
     )
@@ -95,27 +95,27 @@ def _loss(means: Means, aggregation: bool | None) -> str:
         f"{_terms(means)}. In a path and buffer of {1 + buffer:.2f} BDP they allow a loss of up to "
         f"{loss_by_window(window, buffer):.1%}, without the last term ({_since(aggregation)}) of "
         f"{loss_by_window(window - extra, buffer):.1%}; pacing rates that add up to {pacing:.2f} of the link's allow "
-        f"{loss_by_pacing(pacing):.1%}. Lost were {means['loss_ratio']:.1%}."
+        f"{loss_by_pacing(pacing):.1%}. The loss was {means['loss_ratio']:.1%}."
     )
 
 
 def _model(means: Means, _: bool | None) -> str:
-    """The model's premises beside what was there: a full queue, and a least RTT of what others keep in it."""
+    """The model's premises beside what was there: a full queue, and a min RTT of what others keep in it."""
     window, total = means["bbr_window_sum_bdp"], 1 + means["queue_bdp"]
     inflight, rtt, least = means["bbr_inflight_sum_bdp"], means["socket_rtt_s.bbr"], means["bbr_min_rtt_s"]
     why = ""
     if inflight < (1 - NOTICEABLE) * window:
         why += (
-            f"Of its window it had {inflight:.2f} BDP in flight: its pacing rate was what limited it, where the model "
-            "has the window. "
+            f"It had {inflight:.2f} BDP of its window in flight: it was limited by its pacing rate, and not by its "
+            "window as in the model. "
         )
     if rtt > (1 + NOTICEABLE) * 2 * least:
         why += (
-            "A window of twice bandwidth x least RTT keeps a share while the RTT is twice the estimate or less, "
+            "A window of twice bandwidth x min RTT keeps a share only while the RTT is at most twice the estimate, "
             f"{2 * least * 1e3:.0f} ms here; it was {rtt * 1e3:.0f} ms. "
         )
     return (
-        f"the model takes the queue for full and expects a least RTT of {means['model_min_rtt_s'] * 1e3:.0f} ms; the "
+        f"the model assumes a full queue and expects a min RTT of {means['model_min_rtt_s'] * 1e3:.0f} ms; the "
         f"queue was {means['queue_fill']:.0%} full and BBR's estimate {means['bbr_min_rtt_s'] * 1e3:.0f} ms. BBR's "
         f"window was {window:.2f} BDP of the {total:.2f} BDP in path and queue, {window / total:.0%}. {why}Goodput "
         f"{means['goodput_fraction.bbr']:.0%} of the link ({means['goodput_first_half.bbr']:.0%} in the first half of "

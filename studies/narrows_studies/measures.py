@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of a run that studies compare: SI units, ratios, sizes in BDP; None where a run has no such number.
+"""The measures of a run that studies compare, in SI units, as ratios or in BDP; None where a run has no such number.
 
-Names of measures of a flow group end in ``.GROUP``. docs/studies/README.md lists them.
+The names of a flow group's measures end in ``.GROUP``. docs/studies/README.md lists all.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from narrows_studies.ware import expect
 FloatArray = npt.NDArray[np.float64]
 Measures = dict[str, float | None]
 
-TURN_S = 2.0  # long against BBR's own cycle of eight RTTs, short against its RTT probes
-WINDOW_S = 0.5  # the window in which loss and throughput are looked at
-MAX_ARRIVING = 8  # flows of a run whose fairness is looked at by their number
-SHORTEST_S = 1.0  # between two arrivals or departures; in less a share says little
+TURN_S = 2.0  # much longer than BBR's cycle of eight RTTs, much shorter than the time between its RTT probes
+WINDOW_S = 0.5  # in which loss and throughput are measured
+MAX_ARRIVING = 8  # most flows of a run whose fairness is measured by their number
+SHORTEST_S = 1.0  # between two arrivals or departures; a share over less says little
 SMALL_BYTES, LARGE_BYTES = 100_000, 1_000_000  # size classes of workloads
-SHORT_BYTES = 300_000  # and those of a publication that calls what is below this short
+SHORT_BYTES = 300_000  # size classes of a publication that calls flows below this size short
 EVEN = 0.1  # part of the fair share within which two flows have 45 to 55 % each
 
 
@@ -40,11 +40,11 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
 
     Args:
         run: an analysed run.
-        window: part of the time in which all flows run (or in which the group ``life_of`` does) that is looked at.
+        window: which part of the time in which all flows run (or the group ``life_of`` does) is measured.
         life_of: name of a flow group, or empty.
     """
     begin, end = measured_time(run, window, life_of)
-    # A period needs as many cycles as there are: it is looked for until the last time that all flows run.
+    # A period takes all the cycles there are: the search ends when the flows no longer all run.
     last = measured_time(run, (window[0], 1.0), life_of)[1]
     longest = run.flows[(run.flows["time_s"] >= begin) & (run.flows["time_s"] < last) & (run.flows["flow"] >= 0)]
     flows = longest[longest["time_s"] < end]
@@ -72,12 +72,12 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
 
 
 def finite(measures: Measures) -> Measures:
-    """The same with None for what is not a number."""
+    """The same measures, with None for NaN."""
     return {name: None if value is None or not np.isfinite(value) else float(value) for name, value in measures.items()}
 
 
 def measured_time(run: RunData, window: tuple[float, float], life_of: str) -> tuple[float, float]:
-    """Begin and end of the measured time, in seconds from the experiment's start."""
+    """Start and end of the measured time, in seconds from the experiment's start."""
     if life_of:
         mine = [flow for flow in run.summary["flows"] if flow["group"] == life_of]
         low = min((flow["start_s"] for flow in mine if flow["start_s"] is not None), default=0.0)
@@ -89,7 +89,7 @@ def measured_time(run: RunData, window: tuple[float, float], life_of: str) -> tu
 
 
 def _common_time(run: RunData) -> float | None:
-    """Seconds in which all flows run; None if they never do."""
+    """When all flows run, in seconds; None if they never do."""
     window = run.summary["fairness"]["window_s"]
     return window[1] - window[0] if window else None
 
@@ -164,7 +164,7 @@ def _fairness(run: RunData, flows: pd.DataFrame) -> Measures:
 
 
 def fairness(flows: pd.DataFrame) -> Measures:
-    """Jain's index over all of a time and over its halves, and how far two flows are apart.
+    """Jain's index over the measured time and over its halves, and how far two flows are apart.
 
     Args:
         flows: a row for each flow and interval, with ``time_s``, ``flow`` and ``goodput_bps``.
@@ -232,7 +232,7 @@ def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Me
 
 
 def goodput_spread(flows: pd.DataFrame, fair_bps: float) -> Measures:
-    """Mean, quartiles and their distance of a flow's goodput in windows of 0.5 s, in fair shares.
+    """Mean, quartiles and interquartile range of a flow's goodput in windows of 0.5 s, in fair shares.
 
     Args:
         flows: of one group, a row for each flow and interval, with ``time_s``, ``flow`` and ``goodput_bps``.
@@ -296,10 +296,10 @@ def _completion(run: RunData) -> Measures:
 
 
 def completion_measures(flows: Sequence[tuple[str, int, float, float]]) -> Measures:
-    """Completion times of sized flows by group, their spread, and slowdown by size class.
+    """Completion times of finite flows by group, their spread, and slowdown by size class.
 
     Args:
-        flows: of each that has ended its group, its size (bytes), its completion time (s) and the ideal one (s).
+        flows: group, size (bytes), completion time (s) and ideal completion time (s) of each flow that has ended.
     """
     measures: Measures = {}
     frame = pd.DataFrame(flows, columns=["group", "size", "fct_s", "ideal_s"])
@@ -336,7 +336,7 @@ def _model(run: RunData) -> Measures:
 def modelled(
     ccas: Sequence[str | None], rate_bps: float, rtt_s: float, buffer_bytes: float, frame_bytes: int
 ) -> Measures:
-    """What the model of Ware et al. expects of BBR beside loss-based flows; empty without either of them."""
+    """What the model of Ware et al. predicts for BBR beside loss-based flows; empty unless there are both."""
     bbr = sum(cca is not None and cca.startswith("bbr") for cca in ccas)
     if not 0 < bbr < len(ccas):
         return {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's pages: every published statement, ours, and the verdict, and a page for each figure with what was measured
-there; all of it computed from results."""
+"""A study's pages, computed from its results: one with every published claim, our values and the verdicts, and one for
+each figure with its plots, measurements and controls."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ VARIANTS: tuple[Variant, ...] = ("full", "quick")
 CONTROLS: tuple[Variant, ...] = ("controls", *LINKS)
 RESULTS, FIGURES = "results", "figures"
 EXPERIMENTS = "../../studies/narrows_studies/papers/experiments"  # from the page of a study in docs/studies
-SHOWN = 12  # digits of a commit or digest that a page has
-FOLDED = 120  # characters of what was measured, more than which are folded
+SHOWN = 12  # digits of a commit or digest that a page shows
+FOLDED = 120  # longest list of values, in characters, that is not folded
 MADE = "<!-- Made by `narrows study --publish`; changes made by hand are lost. -->"
 LINK_CAVEAT = (
-    "**Controls through other links** take the place of the switch, and of nothing else: hosts, their kernel, netem "
-    "and how sockets are read are the same. What differs there as well is not due to the switch; it may be due to any "
-    "of these.",
+    "**Controls through other links** replace the switch and nothing else: hosts, kernel, netem and the way sockets "
+    "are read stay the same. A difference that remains is not due to the switch, but may be due to any of these.",
     "",
 )
 
@@ -53,7 +52,7 @@ def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]
 
 
 def _covered(found: Finding, results: Results, points: Sequence[MeasuredPoint]) -> str:
-    """Which values of a swept parameter were run, of those that the variant has for the statement; "" for all."""
+    """Which of the variant's values of a swept parameter were run, for the statement; "" if all were."""
     lacking: dict[str, list[str]] = {}
     for pick in picks(found.statement.check) if found.verdict != "not run here" else ():
         mine = [point for point in points if meets(point, pick.where)]
@@ -94,7 +93,7 @@ def verdict_counts(study: Study, results: Results) -> str:
 
 
 def claims(study: Study, results: Results) -> pd.DataFrame:
-    """Everything that the publication says, ours and the verdict, as a table; a row each."""
+    """Every published claim with our value and the verdict, a row each."""
     rows = [
         {
             "source": found.statement.source,
@@ -135,7 +134,7 @@ def publish(study: Study, results: Results, runs: Path, place: Path, formats: Se
 
 
 def write_page(study: Study, place: Path) -> Path:
-    """Write the pages from the results and figures that are in a directory, into it; returns the first one."""
+    """Write the pages into a directory, from the results and figures in it; returns the first one."""
     pages = render(study, place)
     for name, text in pages.items():
         (place / name).parent.mkdir(exist_ok=True)
@@ -149,7 +148,7 @@ def results_path(study: Study, variant: str, place: Path) -> Path:
 
 
 def title(study: Study) -> str:
-    """What the publication is called."""
+    """The publication's title."""
     quoted = re.search(r'"([^"]+)"', study.citation)
     return quoted[1] if quoted else study.name
 
@@ -188,7 +187,7 @@ def render(study: Study, place: Path) -> dict[str, str]:
         *_claims(study, judged),
     ]
     if figures:
-        lines += ["## Figures", "", "Plots, what was measured where ours differs, and controls:", ""]
+        lines += ["## Figures", "", "Plots, measurements where ours differs, and controls:", ""]
         lines += [f"- [{_heading(figure)}]({name})" for name, (figure, _) in figures.items()] + [""]
     lines += _skipped(results)
     pages = {f"{study.name}.md": lines} | {name: text for name, (_, text) in figures.items()}
@@ -214,17 +213,17 @@ def _machines(results: Sequence[Results]) -> list[str]:
 
 
 def _provenance(results: Results) -> str:
-    """Of what the runs are that can be made again, and how many are older and cannot."""
+    """What the reproducible runs were made of, and how many older ones cannot be reproduced."""
     known = [point.provenance for point in results.points if point.provenance]
     if not known:
-        return "; all are older than provenance, and none can be made again to the bit"
+        return "; none has provenance, so none can be reproduced bit for bit"
     commits, configurations = (
         ", ".join(sorted({str(one[name])[:SHOWN] for one in known if name in one}))
         for name in ("commit", "kernel_config_sha256")
     )
     older = len(results.points) - len(known)
     text = f"; provenance: commit {commits or 'unknown'}, kernel configuration {configurations or 'unknown'}"
-    return text + (f"; {older} older runs have none, and cannot be made again to the bit" if older else "")
+    return text + (f"; {older} older runs have none and cannot be reproduced bit for bit" if older else "")
 
 
 def _clock(results: Results) -> str:
@@ -232,7 +231,7 @@ def _clock(results: Results) -> str:
 
 
 def _extent(results: Sequence[Results]) -> list[str]:
-    """How much of what was published has been run, and how long the rest takes."""
+    """How many of the published runs are here, and how long the rest would take."""
     # The full variant, which is the first, knows best what is left.
     sizes = [one.machine["published"] for one in results if one.machine.get("published")]
     if not sizes:
@@ -245,7 +244,7 @@ def _extent(results: Sequence[Results]) -> list[str]:
     )
     if left_h := published.get("left_s", 0) / 3600:
         one, many = _duration(left_h), _duration(left_h / 64)
-        text += f" The rest takes about {one} on one processor of that machine, {many} on 64."
+        text += f" The rest would take about {one} on one processor of that machine, {many} on 64."
     return [text, ""]
 
 
@@ -264,10 +263,10 @@ Controlled = Sequence[tuple[Results, list[tuple[Control, Finding]]]]
 
 
 def _claims(study: Study, judged: Judged) -> list[str]:
-    """The table of everything that the publication says, as far as we know of it."""
+    """The table of every published claim that we know of."""
     statements = sum(len(figure.statements) for figure in study.figures)
     counts = Counter(one.kind for one in study.left_out)
-    account = f"**Claims.** Of what is published {statements} claims have a rule below"
+    account = f"**Claims.** {statements} published claims have a rule below"
     account += "".join(f", {counts[kind]} {'is' if counts[kind] == 1 else 'are'} {kind}" for kind in sorted(counts))
     listed = statements + len(study.left_out)
     if study.claims is not None:
@@ -275,7 +274,7 @@ def _claims(study: Study, judged: Judged) -> list[str]:
         missing = study.claims - listed
         account += f", of which {missing} are not mapped" if missing > 0 else ", no more than are listed"
     head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} |" for one, _ in judged)
-    lines = ["## What is published, and ours", "", f"{account}. {study.account}".rstrip(), ""]
+    lines = ["## Published claims and our results", "", f"{account}. {study.account}".rstrip(), ""]
     lines += [head, "|---|---|---|" + "---|" * len(judged)]
     rows = [(figure, statement) for figure in study.figures for statement in figure.statements]
     for place, (_, statement) in enumerate(rows):
@@ -287,7 +286,7 @@ def _claims(study: Study, judged: Judged) -> list[str]:
 
 
 def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Controlled, place: Path) -> list[str]:
-    """What there is of a figure beside its verdicts; nothing where it was not run and has no rule that changed."""
+    """What a figure has beside its verdicts; nothing if it was not run and none of its rules changed."""
     lines = []
     for statement in figure.statements:
         if statement.changed:
@@ -306,7 +305,7 @@ def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Contr
 
 
 def _notes(found: Finding, results: Results, points: Sequence[MeasuredPoint]) -> list[str]:
-    """What was measured beside a difference, and what it says about where the difference comes from; to be opened."""
+    """The measurements at a difference, and what they say about its cause; folded."""
     statement = found.statement
     word = "differs" if found.verdict == "differs" else "seems to differ"
     head = f"Where ours {word} ({results.variant}): <em>{html.escape(statement.says)}</em>. Measured there"
@@ -335,7 +334,7 @@ def _controls(study: Study, figure: StudyFigure, statement: Statement, variant: 
 
 
 def _has_links(study: Study, figure: StudyFigure, results: Sequence[Results]) -> bool:
-    """Whether a control of the figure's page has another link in place of the switch."""
+    """Whether a control on the figure's page replaces the switch by another link."""
     return any(
         control.link is not None
         for statement in figure.statements
@@ -347,7 +346,7 @@ def _has_links(study: Study, figure: StudyFigure, results: Sequence[Results]) ->
 def _controlled(
     study: Study, figure: StudyFigure, finding: Finding, results: Results, controlled: Controlled
 ) -> list[str]:
-    """What each control of a statement gave, and whether a difference goes away or comes with what it changes."""
+    """The result of each control of a statement, and whether its change removes a difference or causes one."""
     mine = _controls(study, figure, finding.statement, results.variant)
     found = {
         control.id: (judged, points_of(of, control.id))
@@ -356,10 +355,10 @@ def _controlled(
         if judged.statement is finding.statement
     }
     if not mine:
-        # One of the other variant decides as well.
+        # A control of the other variant will do.
         of_any = any(_controls(study, figure, finding.statement, variant) for variant in VARIANTS)
         nothing = finding.differs and not of_any
-        return ["No control changes one thing of this yet, which would decide why.", ""] if nothing else []
+        return ["No control tests the cause of this difference yet.", ""] if nothing else []
     of = "" if finding.differs else f" of *{finding.statement.says}*"
     ours = figure_points(results, figure)
     return [*(f"- **Control**{of}, {one.change}: {_control(finding, ours, found.get(one.id))}" for one in mine), ""]
@@ -378,15 +377,15 @@ def _control(
     }
     text = f"{found.ours}: {verdict_text(found)}.{ends.get((finding.differs, found.verdict), '')}"
     if finding.differs and found.verdict == "differs" and (apart := moved(finding.statement, ours, theirs)):
-        # Both are on the same side of a bound, which does not make them the same.
-        text += f" It is not the same one: {apart}."
+        # Both are on the same side of a bound; that does not make them equal.
+        text += f" It is a different one: {apart}."
     return text
 
 
 def _ours(found: Finding) -> str:
-    """The verdict and what was measured, as a cell: what goes into detail is there to be opened."""
+    """The verdict and the values, as a cell; details are folded."""
     verdict = verdict_text(found).replace(found.verdict, f"**{found.verdict}**", 1)
-    # How many repetitions there were is said once, unless a value has others.
+    # The number of repetitions is given once, unless a value has another.
     said = found.ours.replace(f", n={found.count})", ")").replace("|", "\\|")
     first, *more = said.split("; ")
     if len(said) > FOLDED and more:

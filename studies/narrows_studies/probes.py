@@ -26,7 +26,7 @@ def read_sockets(run: RunData) -> pd.DataFrame | None:
 
 
 def probe_times(sockets: pd.DataFrame) -> list[list[float]]:
-    """Starts (s) of the RTT probes of each BBR flow; what it does in its first second is not a probe."""
+    """When each BBR flow's RTT probes start (s); a small window in its first second is not a probe."""
     probes = []
     for _, mine in sockets[sockets["bbr_bandwidth_bps"] > 0].groupby("flow"):
         time = mine["time_s"].to_numpy(dtype=np.float64)
@@ -58,7 +58,7 @@ def probe_synchrony(probes: Sequence[Sequence[float]]) -> float | None:
 def probes_not_draining(
     probes: Sequence[Sequence[float]], queue: pd.DataFrame, bdp: float, window_s: tuple[float, float]
 ) -> float | None:
-    """Fraction of the probes in a time that leave 0.1 BDP or more in the queue; None without any.
+    """Fraction of the probes within a time that leave 0.1 BDP or more in the queue; None without probes.
 
     Args:
         probes: starts (s) of each flow's probes.
@@ -79,7 +79,7 @@ def probes_not_draining(
 def probe_measures(
     sockets: pd.DataFrame, queue: pd.DataFrame, bdp: float, window_s: tuple[float, float]
 ) -> dict[str, float | None]:
-    """What studies compare of RTT probes; arguments as those of `probe_times` and `probes_not_draining`."""
+    """The measures of RTT probes; arguments as for `probe_times` and `probes_not_draining`."""
     probes = probe_times(sockets)
     return {
         "probe_gap_s": probe_gap_s(probes),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of a study's points are whose, and what several results have in common."""
+"""Selecting points of results, and joining what two machines say of themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narrows_studies.model import StudyFigure
 
 
 def points_of(results: Results, *experiments: str) -> Sequence[MeasuredPoint]:
-    """The points of experiments."""
+    """The points of some experiments."""
     return [point for point in results.points if point.experiment in experiments]
 
 
@@ -22,7 +22,7 @@ def figure_points(results: Results, figure: StudyFigure) -> Sequence[MeasuredPoi
 
 
 def merged(one: Any, other: Any) -> Any:
-    """What two machines say of themselves: both, with commas, if it is not the same; what both cannot be is None."""
+    """One value for two machines: both, with a comma, if they differ; None if these are truth values."""
     if other in (None, one):
         return one
     if isinstance(one, bool):

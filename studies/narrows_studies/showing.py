@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from narrows_analysis.metrics.confidence import Estimate
 
 from narrows_studies.units import Unit, is_ratio, unit_of
 
 
 def show(value: float | Estimate | None, measure: str, is_mean: bool = True) -> str:
-    """A value in its measure's unit, with its confidence interval if it has one, and how many lack the value.
+    """A value in its measure's unit, with its confidence interval, if any, and the number of repetitions without it.
 
-    The interval is the half of its width; where that would leave 0 to 1, of a ratio that cannot, its ends.
+    An interval is shown by half its width, or by its ends where what is possible cuts it: a ratio is between 0 and 1.
 
     Args:
         value: of the measure, or a sum of such values.
@@ -30,10 +32,13 @@ def show(value: float | Estimate | None, measure: str, is_mean: bool = True) -> 
 
 def _interval(value: Estimate, measure: str, is_mean: bool) -> str:
     unit = unit_of(measure)
-    low, high = value.interval or (value.mean, value.mean)
-    if is_mean and is_ratio(measure) and (low < 0 or high > 1):
-        # A window may see more leave than the link carries in it, of what was in the queue before.
-        return f"{_number(max(0.0, low), unit)} to {_number(min(max(1.0, value.mean), high), unit)}"
+    free = value.interval or (value.mean, value.mean)
+    if is_mean and is_ratio(measure):
+        # A window may see more leave than the link carries in it: what was in the queue before.
+        value = replace(value, possible=(0.0, max(1.0, value.mean)))
+    low, high = value.interval or free
+    if (low, high) != free:
+        return f"{_number(low, unit)} to {_number(high, unit)}"
     return f"+-{_number((high - low) / 2, unit)}"
 
 

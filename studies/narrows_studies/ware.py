@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of BBRv1 beside loss-based flows of Ware et al. (IMC 2019)."""
+"""The model by Ware et al. (IMC 2019) of BBRv1 beside loss-based flows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROBE_PACKETS = 4
 
 @dataclass(frozen=True)
 class Expected:
-    """What the model expects: the share of the link of all BBR flows, and the least RTT (s) that they see."""
+    """What the model predicts: the BBR flows' share of the link together, and the min RTT (s) that they see."""
 
     share: float
     least_rtt_s: float
@@ -22,7 +22,7 @@ class Expected:
 def expect(flows: int, rate_bps: float, rtt_s: float, buffer_bytes: float, frame_bytes: int) -> Expected:
     """What ``flows`` BBRv1 flows get together, however many loss-based flows there are.
 
-    NaN for buffers that hold one BDP or less, of which the model says nothing.
+    NaN for buffers of one BDP or less, which the model does not cover.
     Source: R. Ware, M. Mukerjee, S. Seshan, J. Sherry, "Modeling BBR's Interactions with Loss-Based Congestion
     Control", IMC 2019.
     """
@@ -33,8 +33,8 @@ def expect(flows: int, rate_bps: float, rtt_s: float, buffer_bytes: float, frame
     if in_bdp <= 1:
         return Expected(math.nan, math.nan)
     loss_based = max(0.0, 0.5 - 1 / (2 * in_bdp) - PROBE_PACKETS * flows / packets)
-    # While it probes, BBR must first drain a full queue, then waits, then needs a round trip to be back.
+    # A probe takes the time to drain a full queue, a wait, and a round trip to recover.
     probing = (packets / rate_packets + PROBE_RTT_S + rtt_s) / PROBE_EVERY_S
-    # What the loss-based flows keep in the queue, and BBR's own few packets, is what a probe finds.
+    # A probe finds what the loss-based flows keep in the queue, and BBR's own few packets.
     found = loss_based * packets + PROBE_PACKETS * flows
     return Expected(share=min(1.0, 1 - loss_based) * max(0.0, 1 - probing), least_rtt_s=rtt_s + found / rate_packets)

@@ -31,8 +31,8 @@ def points(**more: float) -> list[MeasuredPoint]:
 def test_a_queue_is_explained_by_the_windows() -> None:
     wanted = statement(Within(pick=Pick("m", {BUFFER: "8bdp"}), high=1), "window")
     (sentence,) = explain(wanted, points(), True)
-    assert sentence.startswith("buffer 8bdp: BBR's windows add up to 2.75 BDP: 2.05 gain x bandwidth x least RTT")
-    assert "this is 1.75 BDP; the queue had 1.70." in sentence
+    assert sentence.startswith("buffer 8bdp: BBR's windows add up to 2.75 BDP: 2.05 gain x bandwidth x min RTT")
+    assert "this is 1.75 BDP; the queue held 1.70." in sentence
     assert sentence.endswith("since 5.1; this kernel's BBR has it) it would be 1.25 BDP.")
     assert "this kernel's BBR does not have it" in explain(wanted, points(), False)[0]
     assert "this kernel" not in explain(wanted, points(), None)[0]
@@ -46,7 +46,7 @@ def test_a_loss_at_every_setting_that_is_compared() -> None:
     )
     assert [sentence.partition(":")[0] for sentence in found] == ["buffer 1bdp", "buffer 8bdp"]
     assert "path and buffer of 2.00 BDP they allow a loss of up to 27.3%" in found[0]
-    assert "of 11.1%; pacing rates that add up to 1.25 of the link's allow 20.0%. Lost were 19.0%." in found[0]
+    assert "of 11.1%; pacing rates that add up to 1.25 of the link's allow 20.0%. The loss was 19.0%." in found[0]
 
 
 def test_nothing_without_the_measures_or_the_wish() -> None:
@@ -70,12 +70,12 @@ def test_a_model_and_its_premises() -> None:
     }  # fmt: skip
     wanted = statement(Within(pick=Pick("goodput_fraction.bbr"), high=1), "model")
     (sentence,) = explain(wanted, [MeasuredPoint("e", {BUFFER: "8bdp"}, 1, measures)])
-    assert "least RTT of 180 ms; the queue was 90% full and BBR's estimate 60 ms." in sentence
+    assert "min RTT of 180 ms; the queue was 90% full and BBR's estimate 60 ms." in sentence
     assert "2.00 BDP of the 5.00 BDP in path and queue, 40%." in sentence
     assert sentence.endswith("(30% in the first half of the window, 40% in the second), the model's 55%.")
     assert "40%. Goodput" in sentence
     # What is not as the model has it is named.
     (paced,) = explain(wanted, [MeasuredPoint("e", {BUFFER: "8bdp"}, 1, {**measures, "bbr_inflight_sum_bdp": 1.5})])
-    assert "40%. Of its window it had 1.50 BDP in flight: its pacing rate was what limited it" in paced
+    assert "40%. It had 1.50 BDP of its window in flight: it was limited by its pacing rate" in paced
     (late,) = explain(wanted, [MeasuredPoint("e", {BUFFER: "8bdp"}, 1, {**measures, "socket_rtt_s.bbr": 0.15})])
-    assert "is twice the estimate or less, 120 ms here; it was 150 ms. Goodput" in late
+    assert "is at most twice the estimate, 120 ms here; it was 150 ms. Goodput" in late

@@ -110,8 +110,8 @@ def test_a_page_says_what_can_be_made_again(tmp_path: Path) -> None:
     every = replace(none, points=tuple(replace(point, provenance=made) for point in none.points))
     known = "2 processors; provenance: commit 0123456789ab, kernel configuration fedcba987654"
     for found, said in (
-        (none, "2 processors; all are older than provenance, and none can be made again to the bit."),
-        (some, f"{known}; 2 older runs have none, and cannot be made again to the bit."),
+        (none, "2 processors; none has provenance, so none can be reproduced bit for bit."),
+        (some, f"{known}; 2 older runs have none and cannot be reproduced bit for bit."),
         (every, f"{known}."),
     ):
         assert said in pages(publish(CLAYPOOL, found, tmp_path / "no-runs", tmp_path))
@@ -179,12 +179,12 @@ def test_the_page_says_how_much_of_it_was_run(tmp_path: Path) -> None:
     page = pages(publish(CLAYPOOL, quick, tmp_path, tmp_path))
     assert "ran on target `soft` in virtual time: 3 runs" in page
     assert "**Extent.** Of 1,000 published runs (100 h of traffic) 0 are here." in page
-    assert "The rest takes about 300 h on one processor of that machine, 5 h on 64." in page
+    assert "The rest would take about 300 h on one processor of that machine, 5 h on 64." in page
     # What is left is what the full variant says, if it was run.
     full: Variant = "full"
     rest = replace(quick, variant=full, machine={**quick.machine, "published": {**published, "left_s": 10_800.0}})
     page = pages(publish(CLAYPOOL, rest, tmp_path, tmp_path))
-    assert "(100 h of traffic) 3 are here. The rest takes about 3 h on one processor of that machine, 3 min on" in page
+    assert "3 are here. The rest would take about 3 h on one processor of that machine, 3 min" in page
     nothing = replace(rest, machine={**quick.machine, "published": {**published, "left_s": 0.0}})
     assert "The rest" not in pages(publish(CLAYPOOL, nothing, tmp_path, tmp_path))
 
@@ -265,7 +265,7 @@ LONGER = replace(
         (
             0.02,
             0.03,
-            "- **Control**, for 300 s: {}: differs (n=3). The difference stays. It is not the same one: buffer 0.5bdp, "
+            "- **Control**, for 300 s: {}: differs (n=3). The difference stays. It is a different one: buffer 0.5bdp, "
             "rate 80Mbit, count 4: loss_ratio 2 % (+-0 %, n=3) against 3 % (+-0 %, n=3).",
         ),
         # A control that agrees where the quick run does is named, and one that does not.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which algorithm of a kernel is the one that a study means; another one is never taken in its place.
+"""Which algorithm of a kernel is the one that a study means; none is replaced by another.
 
 Studies write ``bbr`` for BBRv1, ``bbr2`` and ``bbr3``. A kernel with BBRv3 calls it ``bbr``, and says so by a version
 of its module, which mainline's BBRv1 does not have; Google's kernel with BBRv3 calls BBRv1 ``bbr1``.
@@ -61,7 +61,7 @@ def of_this_machine() -> Algorithms:
 
 
 def of_release(release: str, names: tuple[str, ...], bbr_version: str | None) -> Algorithms:
-    """Those of another kernel, from what it says of itself; ``bbr_version`` as its module states it, if it does."""
+    """Those of another kernel, as it describes itself; ``bbr_version`` as its module gives it, if it does."""
     numbers = [int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit()]
     version = int(bbr_version) if bbr_version and bbr_version.isdigit() else 1
     return Algorithms(names, version, tuple(numbers) >= AGGREGATION_SINCE if len(numbers) == 2 else None)

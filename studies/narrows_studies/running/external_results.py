@@ -20,7 +20,7 @@ from narrows_studies.running.catalogue import StudyPoint
 
 
 def read_external_results(path: Path, study: Study, variant: Variant, points: Sequence[StudyPoint]) -> Results:
-    """Results of the same variant of a study, with those of its points that are among ours, and our directories.
+    """Results of the same variant of a study, reduced to the points that are among ours, with our directories.
 
     Raises:
         InputError: they are something else, or of other settings.
@@ -46,7 +46,7 @@ def read_external_results(path: Path, study: Study, variant: Variant, points: Se
 
 
 def _check(name: str, theirs: dict[str, Any] | None, ours: dict[str, Any], path: Path) -> None:
-    """Check that two files of an experiment differ in the points that they ask for at most."""
+    """Check that two versions of an experiment file differ in nothing but the points that they ask for."""
     if theirs is None:
         raise InputError(f"--add {path}: does not say what was run as {name}; allowed: results that do")
     said = _settings(theirs, f"--add {path}: {name}"), _settings(ours, name)

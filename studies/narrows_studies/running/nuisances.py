@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no publication controls, and what therefore varies from one run of a study to the next.
 
-Runs in virtual time that differ in nothing would be one run, counted several times: those of two settings too, where
-what is set apart never binds (two buffers that never fill). So each run, of each setting and repetition, has a seed of
-its own, and of it a start, an RTT and cards that are a little different. What was drawn is in the run's experiment
-file.
+Runs in virtual time that differ in nothing are one run, counted several times. That goes for two settings as well if
+they make no difference (two buffers that never fill). So each run, of each setting and repetition, has a seed of its
+own, which draws a slightly different start, RTT and network cards. What was drawn is in the run's experiment file.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ MODERATIONS_US = (0, 5, 10, 20, 50)  # usual settings of cards; 0 is none
 
 
 def seed_of(identity: str, parameters: Mapping[str, str], repetition: int) -> int:
-    """The seed of a run: another one for each experiment, setting and repetition."""
+    """The seed of a run: a different one for each experiment, setting and repetition."""
     words = [identity, *(f"{name}={value}" for name, value in sorted(parameters.items())), str(repetition)]
     return int.from_bytes(hashlib.sha256("\n".join(words).encode()).digest()[:4])
 
 
 def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -> Experiment:
-    """The experiment with a seed, and with what that seed draws of what is not controlled.
+    """The experiment with a seed, and with the uncontrolled quantities that the seed draws.
 
     Each group starts up to one RTT later, the RTTs are up to 1 % shorter or longer, all by the same part, so that they
     keep their proportions, and cards take their time. What an experiment says of its hosts itself stays.
@@ -55,7 +54,7 @@ def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -
     )
     bottleneck = link.model_copy(update={"rtt": round(rtt * longer)})
     changes: dict[str, Any] = {"seed": seed, "flows": groups, "bottleneck": bottleneck}
-    # Drawn whether they are asked for or not, so that all else is the same.
+    # Drawn whether they are used or not, so that all other draws stay the same.
     jitter, moderation = drawn.uniform(*JITTERS), drawn.choice(MODERATIONS_US)
     if cards and experiment.hosts is None:
         card: dict[Card, Any] = {

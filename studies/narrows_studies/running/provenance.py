@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it takes to make a study's point again: of each run it is kept beside the measures."""
+"""What it takes to reproduce a point of a study; results keep it beside the measures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narrows_analysis.run_data import RunData
 def provenance(run: RunData) -> dict[str, Any]:
     """Seed, version and commit of the code, kernel and digest of its configuration, and what was drawn for the run.
 
-    Without virtual time there is no digest: such a run cannot be made again to the bit.
+    Without virtual time there is no digest: such a run cannot be reproduced bit for bit.
     """
     record = run.run.raw
     found = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a study: its points by the scheduler of sweeps, each measured, with what was measured elsewhere."""
+"""Running a study: the scheduler of sweeps runs its points, each is measured; points measured elsewhere join them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class StudyRun:
         others: Sequence[StudyPoint] = (),
         cluster: Cluster | None = None,
     ) -> Results:
-        """Run what is not complete yet, and measure everything.
+        """Run the points that are not complete yet, and measure all.
 
         Args:
             points: all points that are wanted.
@@ -123,7 +123,7 @@ class StudyRun:
             for study_point in others:
                 if self._is_complete(schedule, study_point):
                     self._measure(study_point)
-            # At an interruption workers hear of it at once, not when it is no longer known where it came from.
+            # Workers learn of an interruption at once, and not when the generator is collected.
             with closing(schedule.run(wanted, at_once)) as ends:
                 for number, ended in enumerate(ends, 1):
                     self._take(tasks[ended.task.name][0], ended, f"[{number}/{len(tasks)}]")
@@ -131,7 +131,7 @@ class StudyRun:
         return self._results()
 
     def _refuse_mixed(self, study_point: StudyPoint) -> None:
-        """Check that a point that was measured elsewhere was so by this code, on the kernel that it would have here.
+        """Check that a point measured elsewhere was measured by this code, on the kernel that it would have here.
 
         Raises:
             InputError: it was not.
@@ -143,7 +143,7 @@ class StudyRun:
             refuse_mixed([(f"--add: {study_point.directory}", known.provenance)], [made_here(environment)])
 
     def _task(self, study_point: StudyPoint) -> ScheduledRun | None:
-        """What is to be run for a point; None, with the reason noted, if that cannot be here as written."""
+        """What to run for a point; None, with the reason noted, if it cannot run here as written."""
         runnable = self._runnable(study_point)
         if not runnable:
             self._skipped[str(study_point.directory)] = self._lacking(study_point.point.experiment)
@@ -160,7 +160,7 @@ class StudyRun:
         return ScheduledRun(str(study_point.directory), run, expected_s, worker_options(self._target, senders.name))
 
     def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
-        """The experiment with the names of its algorithms in each kernel that has all of them."""
+        """The experiment with each kernel's names of its algorithms, for every kernel that has all of them."""
         experiment = study_point.point.experiment
         if self._make_target(experiment).hosts_are_machines:
             # Other machines' kernels send, which `check` looks at.
@@ -188,7 +188,7 @@ class StudyRun:
             self._console.print(f"skipped: {reason}", style="yellow", highlight=False)
 
     def _take(self, study_point: StudyPoint, ended: Ended, count: str) -> None:
-        """Take in what became of a point."""
+        """Record how a point ended."""
         name, outcome = str(study_point.directory), ended.outcome
         self._skipped.pop(name, None)
         if isinstance(outcome, Outcome) and outcome.status == "complete" and outcome.summary is not None:
@@ -245,7 +245,7 @@ class StudyRun:
         )
 
     def _machine(self) -> dict[str, Any]:
-        """What the points were measured with; where that is not the same for all, everything, with commas."""
+        """What the points were measured with; where they differ, all values, with commas."""
         host = machine.describe()
         found = {"target": self._target, **{name: host[name] for name in ("cpu", "cpus")}}
         found["kernel"] = ", ".join(dict.fromkeys(senders.release for senders in self._senders))
@@ -257,7 +257,7 @@ class StudyRun:
         return found
 
     def _published(self) -> dict[str, float]:
-        """How many runs, and seconds of traffic, were published, and how long those that are not here take.
+        """How many runs and seconds of traffic the publication has, and how long those that are not here would take.
 
         That is in seconds of one processor, by what those that are here took beside what is expected of them.
         """
