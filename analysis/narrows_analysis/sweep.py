@@ -55,9 +55,12 @@ class Quantity:
     caption: str = ""
     greatest: float = math.inf
 
-    def text(self, value: float) -> str:
-        """`value` as a cell of a heat map shows it."""
-        return units.significant(value / self.scale, 3)
+    def text(self, found: Estimate) -> str:
+        """A mean in the unit, its interval, and how many repetitions do not have the quantity."""
+        mean, ends = found.mean / self.scale, found.interval
+        low, high = (end / self.scale for end in ends or (math.nan, math.nan))
+        text = units.significant(mean) if ends is None else units.with_interval(mean, low, high)
+        return text + (f" ({found.missing} without)" if found.missing else "")
 
 
 QUANTITIES = (
@@ -265,7 +268,7 @@ def _page_map(
             picked = point | ({"group": group} if group is not None else {})
             line.append(
                 {
-                    "text": _mean_text(sweep, quantity, picked) if np.isfinite(value) else units.MISSING,
+                    "text": quantity.text(found) if (found := estimate_at(sweep, quantity, picked)) else units.MISSING,
                     "raw": value if np.isfinite(value) else "",
                     "heat": round(float(position) * 100) if np.isfinite(value) else None,
                     "link": _link(sweep, point),
@@ -279,16 +282,6 @@ def _page_map(
         "caption": " ".join(part for part in (quantity.caption, condition and f"With {condition}.") if part),
         "down": names[0], "across": across, "columns": list(table.columns), "rows": cells,
     }  # fmt: skip
-
-
-def _mean_text(sweep: Sweep, quantity: Quantity, picked: dict[str, str]) -> str:
-    """A mean, its interval, and how many repetitions do not have the quantity."""
-    found = estimate_at(sweep, quantity, picked)
-    if found is None:
-        return units.MISSING
-    ends = None if found.interval is None else [end / quantity.scale for end in found.interval]
-    text = quantity.text(found.mean) if ends is None else units.with_interval(found.mean / quantity.scale, *ends)
-    return text + (f" ({found.missing} without)" if found.missing else "")
 
 
 def _link(sweep: Sweep, point: dict[str, str]) -> str:

@@ -125,10 +125,23 @@ def test_a_group_that_one_side_lacks_is_named_once(sides: tuple[Side, Side]) -> 
         (83.25, 29.1, "83 ±29"), (6.505, 3.24, "6.5 ±3.2"), (0.0004904, 0.0151, "0.000 ±0.015"),
         (-0.0397, 20.2, "0 ±20"), (99.26, 0.0771, "99.26 ±0.08"), (19.88, 0.0, "19.88 ±0"), (0.0, 0.0, "0 ±0"),
         (0.99, 0.00012, "0.9900 ±0.0001"), (0.99, 1.2e-7, "0.9900 ±0.00000012"), (12345.0, 678.0, "12 345 ±678"),
+        (100.0, 4.3e-14, "100 ±0"),
     ],
 )  # fmt: skip
 def test_a_mean_has_the_digits_that_its_interval_leaves_known(value: float, half: float, text: str) -> None:
     assert units.with_half_width(value, half).replace(units.THIN_SPACE, " ") == text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (97.3, 94.9, 99.7, "97.3 ±2.4"), (94.5, 37.3, 100.0, "94 (37 to 100)"),
+        (0.9997, 0.9971, 1.0, "0.9997 (0.9971 to 1.0000)"),
+        (4.36, 0.0, 13.1, "4.4 (0.0 to 13.1)"), (100.0, 100 - 4e-14, 100.0, "100 ±0"),
+    ],
+)  # fmt: skip
+def test_an_interval_that_a_limit_cuts_has_both_ends(value: float, low: float, high: float, text: str) -> None:
+    assert units.with_interval(value, low, high) == text
 
 
 def test_settings_of_one_side_are_named(sides: tuple[Side, Side]) -> None:
@@ -327,7 +340,7 @@ def test_no_interval_of_a_sweep_holds_what_cannot_be(tmp_path: Path) -> None:
     assert expected.high > 1
     ends = (table.loc["utilization", "low"], table.loc["utilization", "high"])
     assert ends == pytest.approx((expected.low, 1))
-    assert ">94.5 (37 to 100)<" in write_sweep_report(directory).read_text()
+    assert ">94 (37 to 100)<" in write_sweep_report(directory).read_text()
 
 
 def test_means_over_the_repetitions_of_a_sweep(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from narrows_analysis.comparison.differences import Difference, as_frame, only_i
 from narrows_analysis.comparison.settings import differing
 from narrows_analysis.comparison.sides import Side
 from narrows_analysis.export import FIGURES, TABLES, save_figure, save_table
-from narrows_analysis.metrics.confidence import Estimate
 from narrows_analysis.report import units
 from narrows_analysis.report.cells import Cell, table
 from narrows_analysis.report.page import inline_json, render, scripts
@@ -133,7 +132,7 @@ def _forest(quantity: Quantity, differences: Sequence[Difference]) -> dict[str, 
         begin, end = one.difference.interval or (one.difference.mean, one.difference.mean)
         rows.append(
             {
-                "name": str(one.place), "text": in_unit(one.difference, quantity), "clear": one.clear is True,
+                "name": str(one.place), "text": quantity.text(one.difference), "clear": one.clear is True,
                 "from": at(begin), "to": at(end), "mean": at(one.difference.mean),
             }
         )  # fmt: skip
@@ -145,9 +144,7 @@ def _cells(one: Difference) -> list[tuple[str, float | str | None]]:
     return [
         (str(one.place), str(one.place)),
         (titled(quantity), titled(quantity)),
-        (in_unit(one.first, quantity), one.first.mean),
-        (in_unit(one.second, quantity), one.second.mean),
-        (in_unit(one.difference, quantity), one.difference.mean),
+        *((quantity.text(found), found.mean) for found in (one.first, one.second, one.difference)),
         (units.MISSING if one.effect is None else units.significant(one.effect, 3), one.effect or ""),
         (_chance(one.p_value), one.p_value),
         (CLEAR[one.clear], CLEAR[one.clear]),
@@ -185,10 +182,3 @@ def labelled(first: Side, second: Side, differences: Sequence[Difference]) -> pd
             }
         )
     return pd.DataFrame(rows)
-
-
-def in_unit(value: Estimate, quantity: Quantity) -> str:
-    """A mean in the quantity's unit, with half the width of its interval, and how many do not have it."""
-    mean, half = value.mean / quantity.scale, value.half_width
-    text = units.significant(mean, 4) if half is None else units.with_half_width(mean, half / quantity.scale)
-    return f"{text} ({value.missing} without it)" if value.missing else text

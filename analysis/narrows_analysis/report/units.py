@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 
 THIN_SPACE = "\u2009"
+# Of a mean: what sums of floating-point numbers leave of an interval without any width.
+ROUNDING = 1e-12
 MISSING = "\u2013"
 
 
@@ -29,10 +31,9 @@ def significant(value: float, digits: int = 4) -> str:
 def with_half_width(value: float, half: float) -> str:
     """A mean and half the width of its interval, which says how many digits of it are known: two of the half's, and
     at most four of the mean's."""
-    if not half:
+    if half <= ROUNDING * abs(value):
         return f"{significant(value)} \N{PLUS-MINUS SIGN}0"
-    known = 1 - _exponent(half)
-    decimals = max(0, min(known, 3 - _exponent(value)) if value else known)
+    decimals = _decimals(value, half)
     shown = f"{half:,.{decimals}f}"
     if not float(shown.replace(",", "")):
         shown = significant(half, 2)
@@ -41,9 +42,17 @@ def with_half_width(value: float, half: float) -> str:
 
 def with_interval(value: float, low: float, high: float) -> str:
     """A mean and its interval: half its width, or both ends of one that a limit of the quantity cuts short."""
-    if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
+    if high - low <= ROUNDING * abs(value) or math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
         return with_half_width(value, (high - low) / 2)
-    return f"{significant(value, 3)} ({significant(low, 2)} to {significant(high, 2)})"
+    decimals = _decimals(value, (high - low) / 2)
+    shown = (f"{one:z,.{decimals}f}".replace(",", THIN_SPACE) for one in (value, low, high))
+    return "{} ({} to {})".format(*shown)
+
+
+def _decimals(value: float, half: float) -> int:
+    """Of a mean whose interval is so wide: two digits of the half's, and at most four of the mean's."""
+    known = 1 - _exponent(half)
+    return max(0, min(known, 3 - _exponent(value)) if value else known)
 
 
 def _exponent(value: float) -> int:

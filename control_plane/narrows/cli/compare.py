@@ -43,7 +43,7 @@ def compare(
     """
     from narrows_analysis.comparison.differences import compare as differences_of
     from narrows_analysis.comparison.differences import only_in_one
-    from narrows_analysis.comparison.page import CLEAR, clear_text, counts, in_unit, titled, write_comparison
+    from narrows_analysis.comparison.page import CLEAR, clear_text, counts, titled, write_comparison
     from narrows_analysis.comparison.settings import differing
     from narrows_analysis.comparison.sides import read_sides
     from narrows_analysis.errors import AnalysisError
@@ -79,7 +79,7 @@ def compare(
             table.add_row(
                 str(found.place),
                 titled(found.place.quantity),
-                *(in_unit(value, found.place.quantity) for value in (found.first, found.second, found.difference)),
+                *map(found.place.quantity.text, (found.first, found.second, found.difference)),
                 "-" if found.effect is None else f"{found.effect:.2f}",
                 CLEAR[found.clear],
                 style=CLEAR_STYLE[found.clear] if every else "",
