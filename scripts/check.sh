@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What can be known of a change in a few minutes, without root: linters, and the tests that need no network and no guest.
+# What can be known of a change in a few minutes, without root: linters, and the short tests without network and guest.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

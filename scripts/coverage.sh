@@ -3,6 +3,8 @@
 # Needs coverage for the first, cargo-llvm-cov and LLVM's tools of the same compiler for the second:
 #   .venv/bin/pip install coverage
 #   cargo install --locked cargo-llvm-cov && rustup component add llvm-tools
+# In place of that component LLVM's tools of a Debian package do, if `rustc -vV` says that it is the same major version:
+#   LLVM_COV=llvm-cov-22 LLVM_PROFDATA=llvm-profdata-22 make coverage
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

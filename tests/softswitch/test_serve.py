@@ -142,6 +142,7 @@ def test_tail_drop_at_exactly_the_packets_and_bytes(network: Network, tmp_path: 
     asyncio.run(scenario())
 
 
+@pytest.mark.parallel_safe
 def test_interface_down_and_up_and_made_anew(network: Network, tmp_path: Path) -> None:
     """An interface that goes down, comes up or is made anew works on."""
 
@@ -337,6 +338,7 @@ SHOW_TAGGED = """
 """
 
 
+@pytest.mark.parallel_safe
 def test_tags_survive(network: Network, tmp_path: Path) -> None:
     """VLAN tags that the kernel takes out of frames are put back."""
 
@@ -363,6 +365,7 @@ def test_tags_survive(network: Network, tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parallel_safe
 def test_partial_checksums_are_completed(network: Network, tmp_path: Path) -> None:
     """Checksums that the sender's kernel left to its hardware are computed."""
 
@@ -393,6 +396,7 @@ def test_partial_checksums_are_completed(network: Network, tmp_path: Path) -> No
     asyncio.run(scenario())
 
 
+@pytest.mark.parallel_safe
 def test_partial_checksums_behind_extension_headers(network: Network, tmp_path: Path) -> None:
     """The kernel says where a checksum is to be completed: TCP over IPv6 behind destination options."""
     for number, host in ((1, "sender"), (2, "receiver")):
@@ -436,6 +440,7 @@ def test_partial_checksums_behind_extension_headers(network: Network, tmp_path: 
     asyncio.run(scenario())
 
 
+@pytest.mark.parallel_safe
 def test_several_packets_in_one_are_not_passed(network: Network, tmp_path: Path) -> None:
     """What segmentation offload would take apart is discarded and counted, also if it fits into a jumbo frame."""
     for port in ("p1", "p2"):
@@ -461,6 +466,7 @@ def test_several_packets_in_one_are_not_passed(network: Network, tmp_path: Path)
     asyncio.run(scenario())
 
 
+@pytest.mark.parallel_safe
 def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
     """Registers are read; a saved pipeline takes writes and replaces the active one at COMMIT only."""
 
@@ -513,6 +519,7 @@ def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parallel_safe
 def test_queues_are_set_by_the_primary_only(network: Network, tmp_path: Path) -> None:
     """Settings of queues follow P4Runtime's arbitration, and the socket belongs to who started the switch."""
 
@@ -535,6 +542,7 @@ def test_queues_are_set_by_the_primary_only(network: Network, tmp_path: Path) ->
     asyncio.run(scenario())
 
 
+@pytest.mark.parallel_safe
 def test_links_that_vary_are_set_and_read_back(network: Network, tmp_path: Path) -> None:
     """Schedules wait for their epoch, read back, and are refused as a whole with the field's name."""
 
@@ -586,21 +594,21 @@ def test_links_that_vary_are_set_and_read_back(network: Network, tmp_path: Path)
 def test_command_line_errors(tmp_path: Path) -> None:
     """Bad input ends with exit code 2 and one message."""
     taken = tmp_path / "taken.sock"
-    server = socket.socket(socket.AF_UNIX)
-    server.bind(str(taken))
-    server.listen()
     (tmp_path / "file").write_text("")
-    for arguments, message in (
-        (["--grpc", f"unix:{tmp_path}/s", "--port", "1@no-such-if"], "no-such-if does not exist"),
-        (["--grpc", f"unix:{tmp_path}/s", "--loopback", "1", "--loopback", "1"], "port 1 is given twice"),
-        (["--grpc", f"unix:{taken}"], "another server"),
-        (["--grpc", f"unix:{tmp_path}/file"], "not a socket"),
-        (["--grpc", f"unix:{tmp_path}/none/s"], "No such file"),
-        (["--grpc", "0.0.0.0:9559"], "not an address of this machine only"),
-        (["--grpc", "[::]:9559"], "not an address of this machine only"),
-        (["--grpc", "0.0.0.0:9559", "--tls-cert", "x"], "--tls-key"),
-        (["--grpc", "nonsense"], "expected unix:/path/to.sock or host:port"),
-    ):
-        found = subprocess.run([BINARY, "serve", *arguments], capture_output=True, text=True, check=False)
-        assert (found.returncode, found.stdout) == (2, "")
-        assert message in found.stderr
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(taken))
+        server.listen()
+        for arguments, message in (
+            (["--grpc", f"unix:{tmp_path}/s", "--port", "1@no-such-if"], "no-such-if does not exist"),
+            (["--grpc", f"unix:{tmp_path}/s", "--loopback", "1", "--loopback", "1"], "port 1 is given twice"),
+            (["--grpc", f"unix:{taken}"], "another server"),
+            (["--grpc", f"unix:{tmp_path}/file"], "not a socket"),
+            (["--grpc", f"unix:{tmp_path}/none/s"], "No such file"),
+            (["--grpc", "0.0.0.0:9559"], "not an address of this machine only"),
+            (["--grpc", "[::]:9559"], "not an address of this machine only"),
+            (["--grpc", "0.0.0.0:9559", "--tls-cert", "x"], "--tls-key"),
+            (["--grpc", "nonsense"], "expected unix:/path/to.sock or host:port"),
+        ):
+            found = subprocess.run([BINARY, "serve", *arguments], capture_output=True, text=True, check=False)
+            assert (found.returncode, found.stdout) == (2, "")
+            assert message in found.stderr

@@ -23,7 +23,6 @@ from third_party import (
     LPM,
     MIXED,
     OPTIONAL,
-    PYTHON,
     RANGE,
     REGISTER,
     SHELL_PYTHON,
@@ -73,7 +72,8 @@ def switch() -> Iterator[Network]:
         network.down()
 
 
-@pytest.fixture(params=sorted(PYTHON))
+# One of the two takes seconds a client.
+@pytest.fixture(params=["finsy", pytest.param("p4runtime-shell", marks=pytest.mark.long)])
 def kind(request: pytest.FixtureRequest) -> str:
     """Which client."""
     name: str = request.param

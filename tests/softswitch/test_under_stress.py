@@ -71,6 +71,7 @@ def test_a_slow_collector_costs_reports_only(network: Network, tmp_path: Path) -
     asyncio.run(scenario())
 
 
+@pytest.mark.long
 def test_a_collector_link_that_takes_nothing_costs_reports_only(network: Network, tmp_path: Path) -> None:
     """The same when the interface itself is full: frames wait, up to a bound, and are dropped and counted then."""
 
@@ -100,6 +101,7 @@ def test_a_collector_link_that_takes_nothing_costs_reports_only(network: Network
     asyncio.run(scenario())
 
 
+@pytest.mark.long
 def test_jumbo_frames(network: Network, tmp_path: Path) -> None:
     """Frames of 9,216 bytes of MTU pass unchanged, also when the MTU grows under way."""
 
@@ -239,6 +241,7 @@ def test_changes_under_traffic_lose_nothing(network: Network, tmp_path: Path) ->
 HELD_BYTES = {200: 1_024, 1_500: 2_560, 9_000: 10_240}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", HELD_BYTES)
 def test_memory_is_bounded_by_the_pool(network: Network, tmp_path: Path, length: int) -> None:
     """A queue without limits that does not drain fills the pool; the rest is dropped and counted, and memory stays."""

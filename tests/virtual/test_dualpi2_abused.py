@@ -59,6 +59,7 @@ def test_an_unresponsive_flow_below_the_rate_takes_no_more_than_it_sends(tmp_pat
     assert share(settled, low=False) > 0.9 * (1 - 0.776)
 
 
+@pytest.mark.long
 def test_cubic_that_calls_itself_l4s_harms_itself(tmp_path: Path) -> None:
     """It is marked with 2 p, and answers to each mark as to a loss: CUBIC in C, which loses p^2, has more, not less.
 

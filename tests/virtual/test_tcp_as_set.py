@@ -93,7 +93,7 @@ def test_ecn_of_one_flow_only(tmp_path: Path) -> None:
     assert set(packets["ecn"][~new]) <= {0}
 
 
-@pytest.mark.parametrize("hystart", [True, False])
+@pytest.mark.parametrize("hystart", [pytest.param(True, marks=pytest.mark.long), False])
 def test_slow_start_without_hystart_ends_with_losses(tmp_path: Path, hystart: bool) -> None:
     """Slow start doubles the window until path and queue are full: five BDPs are 826 segments, which 10 become in seven
     round trips, four of 40 ms and then of 80, 160 and at most 200 ms. HyStart leaves it when the queue begins to grow,

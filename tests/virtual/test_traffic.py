@@ -90,6 +90,7 @@ def test_flows_that_start_together_do(tmp_path: Path) -> None:
     assert min(started) >= 0 and max(started) - min(started) < 96 * 0.1 * FRAME * 8 / rate_bps
 
 
+@pytest.mark.long
 def test_a_lost_syn_does_not_end_ecn(tmp_path: Path) -> None:
     """Linux asks for no ECN in a SYN that it sends again, unless net.ipv4.tcp_ecn_fallback is 0.
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-co
 SEGMENT, FRAME = 1448, 1514
 
 
+@pytest.mark.long
 def test_a_player_on_half_its_bitrate_stalls_half_the_time(tmp_path: Path) -> None:
     """A segment of 2 s at 2 Mbit/s takes, on 1 Mbit/s of its own, 500 kB in frames and a round trip; each comes that
     much after the one before, and is played in 2 s. Another, on a link of 20 Mbit/s, ends at the highest bitrate.

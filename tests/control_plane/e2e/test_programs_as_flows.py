@@ -60,7 +60,7 @@ def test_datagrams_that_the_program_missed_are_those_that_the_switch_dropped(tmp
     ("client", "reason"),
     [
         (["sh", "-c", "echo no luck >&2; exit 3"], "its client (sh) ended with exit code 3:\nno luck"),
-        (["sh", "-c", "kill -SEGV $$"], "its client (sh) ended with SIGSEGV"),
+        pytest.param(["sh", "-c", "kill -SEGV $$"], "its client (sh) ended with SIGSEGV", marks=pytest.mark.long),
     ],
 )
 def test_a_program_that_fails_is_a_failed_run(tmp_path: Path, client: list[str], reason: str) -> None:
