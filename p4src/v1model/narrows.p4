@@ -108,7 +108,7 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             meta.seen.packet_length = (bit<16>)standard.packet_length;
 #ifdef MANAGED_QUEUES
             if (lost == 0) {
-                manage.apply(hdr, meta.flow, standard, low_queue, lost);
+                manage.apply(meta.flow, standard, low_queue, lost);
                 standard.priority = meta.forwarding.queue + (bit<3>)low_queue;
             }
 #endif
@@ -157,7 +157,7 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
                 meta.seen.queue_delay = hdr.traffic_manager.queue_delay;
             }
 #ifdef MANAGED_QUEUES
-            manage.apply(hdr, meta.flow, meta.seen, standard.enq_qdepth, standard.deq_qdepth, dropped);
+            manage.apply(meta.flow, meta.seen, standard.enq_qdepth, standard.deq_qdepth, dropped);
             if (dropped == 1) {
                 mark_to_drop(standard);
                 return;

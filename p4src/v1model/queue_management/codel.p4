@@ -16,7 +16,7 @@ struct codel_t {
 // control, applied again. The root is Linux's: one step of Newton's method for each change of the count.
 // `backlog`: bytes that wait for the link; `found` and `left`: packets in this queue when this one came, and now. Of one of
 // several queues `found` is 0 where the link had asked it for a packet in vain: the RFC's dequeue had found it empty.
-control CoDel(in headers_t hdr, in bottleneck_index_t bottleneck, in link_queue_t queue, in codel_t codel,
+control CoDel(in bit<8> flags, in bottleneck_index_t bottleneck, in link_queue_t queue, in codel_t codel,
               in bit<48> now, in bit<48> sojourn, in bit<32> backlog, in bit<19> found, in bit<19> left,
               out bit<2> verdict) {
     // When the delay will have been above the target for an interval; 0: it is not.
@@ -88,7 +88,7 @@ control CoDel(in headers_t hdr, in bottleneck_index_t bottleneck, in link_queue_
                 pending_drops.write(at, 0);
             }
         } else {
-            ecn.apply(hdr, capable, low_latency);
+            ecn.apply(flags, capable, low_latency);
             drop_times.read(drop_next, at);
             counts.read(count, at);
             inverse_roots.read(inverse_root, at);

@@ -4,8 +4,7 @@
 #define NARROWS_MANAGEMENT_P4
 
 // Before the queue: which queue of the link a packet waits in, and laws that decide on arrival.
-control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_metadata_t standard,
-                      out bit<1> low_queue, out bit<1> dropped) {
+control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, out bit<1> low_queue, out bit<1> dropped) {
     // Packets of a flow that a law dropped on arrival.
     RunningTotal() flow_enqueue_drops;
     // The same in packets and bytes for the control plane.
@@ -70,15 +69,15 @@ control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in standard_
         // A packet pays for its own law only: a law's settings are its action's, and what it reads of a header it looks up.
         switch (enqueue_law.apply().action_run) {
             pie_at_enqueue: {
-                ecn.apply(hdr, capable, low_latency);
+                ecn.apply(flow.flags, capable, low_latency);
                 pie_enqueue.apply(flow.bottleneck, pie_settings, standard.packet_length, capable, verdict);
             }
             red: {
-                ecn.apply(hdr, capable, low_latency);
+                ecn.apply(flow.flags, capable, low_latency);
                 red_enqueue.apply(flow.bottleneck, red_settings, standard.ingress_global_timestamp, capable, verdict);
             }
             two_queues: {
-                ecn.apply(hdr, capable, low_latency);
+                ecn.apply(flow.flags, capable, low_latency);
                 flow.queue = 15w0 ++ low_latency;
                 low_queue = low_latency;
             }
@@ -100,7 +99,7 @@ const bit<32> NO_THRESHOLD = 0xffffffff;
 
 // Behind the queue, before the link's time is spent: laws that decide at departure.
 // `found` and `left`: packets in the queue that this one comes from (codel.p4).
-control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_t seen, in bit<19> found,
+control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19> found,
                       in bit<19> left, out bit<1> dropped) {
     // Packets of a flow that a law dropped at departure.
     RunningTotal() flow_dequeue_drops;
@@ -174,11 +173,11 @@ control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_
         ce_low_latency_only = 0;
         switch (dequeue_law.apply().action_run) {
             codel: {
-                codel_dequeue.apply(hdr, flow.bottleneck, (link_queue_t)flow.queue, codel_settings, seen.timestamp,
+                codel_dequeue.apply(flow.flags, flow.bottleneck, (link_queue_t)flow.queue, codel_settings, seen.timestamp,
                                     seen.queue_delay, seen.dequeue_depth, found, left, verdict);
             }
             pi2_at_dequeue: {
-                ecn.apply(hdr, capable, low_latency);
+                ecn.apply(flow.flags, capable, low_latency);
                 low_queue = flow.queue[0:0];
                 pi2_dequeue.apply(flow.bottleneck, pi2_settings, low_queue, seen.queue_delay, seen.dequeue_depth,
                                   capable, verdict);
@@ -191,7 +190,7 @@ control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_
             flow.mark = 1;
         }
         if (ce_threshold != NO_THRESHOLD && seen.queue_delay > (bit<48>)ce_threshold) {
-            ecn.apply(hdr, capable, low_latency);
+            ecn.apply(flow.flags, capable, low_latency);
             if (low_latency == 1 || ce_low_latency_only == 0) {
                 flow.mark = 1;
             }

@@ -26,19 +26,12 @@ register<bit<48>>(BOTTLENECK_COUNT) tm_link_free_ns;
 // and when the packet arrived that will start next, of each of two queues; 0: none waits.
 register<bit<48>>(2 * BOTTLENECK_COUNT) tm_head_ns;
 
-// Whether the sender allows marks (RFC 3168), and whether it asks for those of L4S (RFC 9331).
-control EcnCapable(in headers_t hdr, out bit<1> capable, out bit<1> low_latency) {
-    bit<2> ecn;
-
+// Whether the sender allows marks (RFC 3168), and whether it asks for those of L4S (RFC 9331): by the ECN field with which
+// the packet arrived, as its report's flags have it. To look at the headers again would take branches on their validity.
+control EcnCapable(in bit<8> flags, out bit<1> capable, out bit<1> low_latency) {
     apply {
-        ecn = 0;
-        if (hdr.ipv4.isValid()) {
-            ecn = hdr.ipv4.ecn;
-        } else if (hdr.ipv6.isValid()) {
-            ecn = hdr.ipv6.ecn;
-        }
-        capable = ecn[1:1] | ecn[0:0];
-        low_latency = ecn[0:0];
+        capable = flags[4:4] | flags[3:3];
+        low_latency = flags[3:3];
     }
 }
 
