@@ -4,7 +4,8 @@
 #define NARROWS_MANAGEMENT_P4
 
 // Before the queue: which queue of the link a packet waits in, and laws that decide on arrival.
-control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, out bit<1> low_queue, out bit<1> dropped) {
+control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, out bit<1> low_queue,
+                      out bit<1> dropped) {
     // Packets of a flow that a law dropped on arrival.
     RunningTotal() flow_enqueue_drops;
     // The same in packets and bytes for the control plane.
@@ -66,7 +67,7 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
         verdict = VERDICT_PASS;
         pie_settings = {0, 0, 0, 0, 0};
         red_settings = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-        // A packet pays for its own law only: a law's settings are its action's, and what it reads of a header it looks up.
+        // A packet pays for its own law only: a law's settings are its action's.
         switch (enqueue_law.apply().action_run) {
             pie_at_enqueue: {
                 ecn.apply(flow.flags, capable, low_latency);

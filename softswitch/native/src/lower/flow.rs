@@ -20,8 +20,8 @@ pub(super) const UPDATE_END: u32 = u32::MAX - 4;
 
 /// Variants of the code of one instruction, and how many times its instructions a program may be translated: code takes time to
 /// make. What is beyond is left to the general variant; what is jumped to last is translated first.
-const VARIANTS: usize = 8;
-const COPIES: usize = 6;
+const VARIANTS: usize = 24;
+const COPIES: usize = 12;
 const COPIED: usize = 500;
 
 /// What a block holds.
