@@ -329,7 +329,7 @@ def test_teardown_refused(switch: FakeSwitch, inventory: Inventory, tmp_path: Pa
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.faults.append(Fault("write", refuse("INTERNAL"), table="queue.buffer"))
 
-    with pytest.raises(RunError, match=r"(?s)queue\.buffer .*INTERNAL.*narrows\.targets\.tofino\.restore INVENTORY"):
+    with pytest.raises(RunError, match=r"(?s)queue\.buffer .*INTERNAL.*narrows_tofino\.restore INVENTORY"):
         run(inventory, log, body)
     left = switch.state()
     # Everything else was restored in spite of it; the port it belongs to is gone with its queue.
