@@ -36,8 +36,6 @@ def of_reports(reports: pd.DataFrame, table: pd.DataFrame, until_s: float) -> pd
     """`readings`, of a run's reports and its table of the queue over time."""
     at = np.arange(READING_S, until_s, READING_S)
     left_s = np.sort(reports["time_s"].to_numpy())
-    order = np.argsort(reports["arrival_s"].to_numpy(), kind="stable")
-    came = _so_far(reports["arrival_s"].to_numpy()[order], reports["packet_bytes"].to_numpy()[order], at)
     by_departure = reports.sort_values("time_s", kind="stable")
     sent = _so_far(left_s, by_departure["packet_bytes"].to_numpy(), at)
     low = by_departure["queue"] == LOW_LATENCY
@@ -45,7 +43,7 @@ def of_reports(reports: pd.DataFrame, table: pd.DataFrame, until_s: float) -> pd
     ended_s = (table["time_s"] + table["interval_s"]).to_numpy()
     columns = (
         at,
-        came - sent,
+        _depth(reports, at),
         sent,
         _so_far(left_s, np.ones(len(left_s), dtype=np.int64), at),
         _so_far(ended_s, table["drops"].to_numpy(), at),
@@ -54,6 +52,19 @@ def of_reports(reports: pd.DataFrame, table: pd.DataFrame, until_s: float) -> pd
         _age_of_head(by_departure[low], at),
     )
     return pd.DataFrame(dict(zip((*QUEUE, *COLUMNS), columns, strict=False)))
+
+
+def _depth(reports: pd.DataFrame, at: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Bytes that wait, those that will be dropped at departure included: as the packet before found or left them."""
+    times = np.concatenate((reports["arrival_s"], reports["time_s"]))
+    found = reports["enqueue_depth_bytes"] + reports["packet_bytes"]
+    depths = np.concatenate((found, reports["dequeue_depth_bytes"]))
+    # What departs at the instant of an arrival departs before it.
+    departure = np.repeat((1, 0), len(reports))
+    order = np.lexsort((departure, times))
+    known = np.concatenate(([0.0], depths[order]))
+    depth: npt.NDArray[np.float64] = known[np.searchsorted(times[order], at, side="right")]
+    return depth
 
 
 def _so_far(times: npt.NDArray[np.float64], values: npt.NDArray[np.int64], at: npt.NDArray[np.float64]) -> pd.Series:

@@ -124,14 +124,19 @@ def test_both_have_the_same_flows_and_limits(script: Callable[[str], Any]) -> No
 
 
 def test_reports_are_read_as_a_queue(script: Callable[[str], Any]) -> None:
-    """One classic packet waits from 1 to 21 ms, one of L4S from 6 to 11 ms: read every 5 ms, until 30 ms."""
+    """A classic packet waits from 1 to 21 ms, one of L4S from 6 to 11 ms; 300 B from 7 ms on are dropped at 21 ms.
+
+    Read every 5 ms, until 30 ms.
+    """
     reports = pd.DataFrame({
         "arrival_s": [0.006, 0.001], "time_s": [0.011, 0.021], "packet_bytes": [1000, 500], "queue": [1, 0],
+        "enqueue_depth_bytes": [500.0, 0.0], "dequeue_depth_bytes": [800.0, 0.0],
     })  # fmt: skip
     table = pd.DataFrame({"time_s": [0.0, 0.01], "interval_s": 0.01, "drops": [0, 3], "ce_marks": [1, 1]})
     found = script("managed_link").of_reports(reports, table, 0.0299)
     assert list(found["time_s"]) == pytest.approx([0.005, 0.01, 0.015, 0.02, 0.025])
-    assert list(found["depth_bytes"]) == [500, 1500, 500, 500, 0]
+    # Nothing tells of the 300 B before the next packet departs.
+    assert list(found["depth_bytes"]) == [500, 1500, 800, 800, 0]
     assert list(found["bytes"]) == [0, 0, 1000, 1000, 1500]
     assert list(found["packets"]) == [0, 0, 1, 1, 2]
     # An interval counts when it is over.
