@@ -35,8 +35,8 @@ def readings(results: Path, until_s: float) -> pd.DataFrame:
 def of_reports(reports: pd.DataFrame, table: pd.DataFrame, until_s: float) -> pd.DataFrame:
     """`readings`, of a run's reports and its table of the queue over time."""
     at = np.arange(READING_S, until_s, READING_S)
-    left_s = np.sort(reports["time_s"].to_numpy())
     by_departure = reports.sort_values("time_s", kind="stable")
+    left_s = by_departure["time_s"].to_numpy()
     sent = _so_far(left_s, by_departure["packet_bytes"].to_numpy(), at)
     low = by_departure["queue"] == LOW_LATENCY
     # Rows of the table end an interval after their time.
