@@ -31,6 +31,13 @@ if made_for=$(scripts/made-for.sh) && [ "$made_for" != "$(realpath .venv)" ]; th
     rm -rf .venv
 fi
 
+# The package's metadata as older tools left it in a checkout. Where Python starts here, that is found before the
+# environment's own, and so hides commands, targets and studies that pyproject.toml has added since.
+if [ -e narrows.egg-info ]; then
+    say "removing narrows.egg-info, which is out of date"
+    rm -rf narrows.egg-info
+fi
+
 is_installed() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
 
 # What is compiled on this machine, that of tests too.

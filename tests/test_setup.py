@@ -65,3 +65,13 @@ def test_one_made_for_another_place_is_made_again(checkout: Path, how: str) -> N
     assert f"this checkout was moved or copied: .venv was made for {checkout}/.venv, and is made again" in said
     assert not kept.exists()
     assert how == "moved" or (checkout / ".venv" / "pyvenv.cfg").exists(), "the other one is not touched"
+
+
+def test_metadata_that_older_tools_left_is_removed(checkout: Path) -> None:
+    """Python would read it there instead of the environment's, and miss the entry points that are newer."""
+    stale = checkout / "narrows.egg-info"
+    stale.mkdir()
+    (stale / "entry_points.txt").touch()
+    assert "removing narrows.egg-info" in set_up(checkout)
+    assert not stale.exists()
+    assert "egg-info" not in set_up(checkout)

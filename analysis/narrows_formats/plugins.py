@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,14 @@ class PluginError(Exception):
 
 
 @cache
-def _installed() -> tuple[EntryPoint, ...]:
-    """Every distribution's: looked for once, since that opens a file of each."""
-    installed = entry_points()
-    return tuple(point for group in sorted(installed.groups) for point in installed.select(group=group))
+def _installed() -> Mapping[str, EntryPoints]:
+    """Every distribution's, by group: looked for once, since that opens a file of each."""
+    found = entry_points()
+    return {group: found.select(group=group) for group in found.groups}
 
 
-def _of(group: str) -> list[EntryPoint]:
-    return [point for point in _installed() if point.group == group]
+def _of(group: str) -> Iterable[EntryPoint]:
+    return _installed().get(group, ())
 
 
 def offers(group: str, own: Mapping[str, str] | None = None) -> Offers:

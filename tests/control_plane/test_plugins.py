@@ -53,7 +53,7 @@ import sys
 from narrows_formats import plugins
 
 sys.modules["narrows_studies"] = sys.modules["narrows_tofino"] = None
-plugins._installed = lambda: ()
+plugins._installed = dict
 from narrows.cli import main
 
 main()
