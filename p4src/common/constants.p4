@@ -36,7 +36,7 @@ const bit<8> PROTOCOL_SCTP = 132;
 const bit<8> PROTOCOL_UDPLITE = 136;
 
 const bit<8> REPORT_VERSION = 2;
-// Bytes that a report adds in front of the original headers: Ethernet 14, IPv4 20, UDP 8, report_t 56.
+// Bytes that a report adds before the original headers: Ethernet 14, IPv4 20, UDP 8, report_t 56.
 const bit<16> REPORT_ENCAPSULATION_BYTES = 98;
 const bit<16> ETHERNET_BYTES = 14;
 const bit<16> IPV4_BYTES = 20;

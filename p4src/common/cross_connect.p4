@@ -1,4 +1,4 @@
-// Which port a packet leaves by, and whether it passes a bottleneck on the way.
+// Decides which port a packet leaves by, and whether it passes through a bottleneck first.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_CROSS_CONNECT_P4
 #define NARROWS_CROSS_CONNECT_P4
@@ -17,20 +17,20 @@ control CrossConnect(in headers_t hdr, in port_t ingress_port, out forwarding_t 
         bottleneck_index = index;
     }
 
-    // The same where packets come in through several pipes, each of which counts by itself: `share` of the flow indices
-    // is this pipe's (flow_share.p4).
+    // The same where packets come in through several pipes. Each pipe counts on its own, so each has its own `share` of
+    // the flow indices (flow_share.p4).
     action bottleneck_of_pipe(bottleneck_index_t index, port_t port, queue_t queue, bit<8> share) {
         forwarding = {port, queue, 0, 1, share};
         bottleneck_index = index;
     }
 
-    // What nobody connected goes nowhere: a testbed must not leak packets.
+    // Packets that match no entry are dropped: a testbed must not leak packets.
     action discard() {
         forwarding = {0, 0, 1, 0, 0};
         bottleneck_index = 0;
     }
 
-    // By ingress port alone a link is a cable; by destination as well, several hosts share one port or one queue.
+    // Matched on the ingress port alone, a link is a cable. Matched on the destination too, hosts share a port or queue.
     table cross_connect {
         key = {
             ingress_port: ternary @name("ingress_port");

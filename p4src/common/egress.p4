@@ -1,11 +1,11 @@
-// The bottleneck behind its queue: what the packet met there, whether it is marked, and whether it is reported.
+// The bottleneck after its queue: what the packet found there, whether it is marked, and whether it is reported.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_EGRESS_P4
 #define NARROWS_EGRESS_P4
 
-// What the control plane set for a bottleneck. Its packets need it, and on Tofino the mirrored copies of them too.
+// A bottleneck's settings, from the control plane. Its packets need them; on Tofino their mirrored copies do, too.
 control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_t settings) {
-    // A bottleneck that is in use.
+    // For a bottleneck that is in use.
     action observe(bit<32> threshold, bit<32> mask, bit<8> shift, bit<16> epoch, mirror_session_t mirror) {
         settings.ecn_threshold = threshold;
         settings.sample_mask = mask;
@@ -14,7 +14,7 @@ control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_
         settings.mirror_session = mirror;
     }
 
-    // Nothing is marked, nothing reported.
+    // For all others: nothing is marked, nothing is reported.
     action ignore() {
         settings.ecn_threshold = 0xffffffff;
         settings.sample_mask = 0;
@@ -44,31 +44,31 @@ control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_
 
 control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout observation_t seen,
                          in settings_t settings, out mirror_session_t mirror_session) {
-    // Packets that left the queue: arrivals - departures is the number of drops.
+    // Packets of each flow that left the queue: arrivals - departures is the number of drops.
     PacketTotal() flow_departures;
-    // Counts a bottleneck's departures: the report's sequence number, and what sampling picks from.
+    // Departures of each bottleneck: the sequence number of reports, and what sampling selects from.
     BottleneckTotal() bottleneck_departures;
-    // The deepest queue any packet found, for checks that must not depend on reports.
+    // The greatest depth that any packet found, for checks that must not depend on reports.
     HighWatermark() high_watermark;
-    // Departures in packets and bytes for the control plane.
+    // Departures of each flow in packets and bytes, for the control plane.
     FlowCounter(COUNTED_BEHIND_QUEUE) departure_counter;
-    // Queue delay of every packet, sampled or not: quantiles without reports.
+    // Queue delay of every packet, sampled or not: gives quantiles without reports.
     DelayHistogram() delay_histogram;
     bit<32> ecn_shortfall;
     bit<32> sample_phase;
     bit<DELAY_BIN_WIDTH> delay_bin;
 
-    // The bin of a range of delays.
+    // Sets the bin of a range of delays.
     action set_bin(bit<DELAY_BIN_WIDTH> bin) {
         delay_bin = bin;
     }
 
-    // A delay below the first installed bin; until bins are installed, any.
+    // A delay below the first installed bin. Until bins are installed, this is every delay.
     action shortest() {
         delay_bin = 0;
     }
 
-    // Logarithm of the delay, as prefixes: the control plane installs 4 bins an octave.
+    // The logarithm of the delay, by prefix match: the control plane installs 4 bins an octave.
     table delay_bins {
         key = {
             seen.queue_delay: lpm @name("queue_delay");
@@ -81,21 +81,21 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         size = DELAY_BIN_COUNT;
     }
 
-    // RFC 1624: what the ToS octet grows by, the checksum shrinks by; the table's entries hold the end-around borrow.
-    // An incremental update keeps a checksum that was wrong before wrong after, as a real router does.
+    // RFC 1624: the checksum shrinks by as much as the ToS octet grows. The table's entries include the end-around borrow.
+    // The update is incremental, so a checksum that was wrong before is still wrong after, as in a real router.
     action mark_ipv4(bit<16> checksum_change) {
         hdr.ipv4.ecn = 3;
         hdr.ipv4.checksum = hdr.ipv4.checksum + checksum_change;
         flow.flags = flow.flags | FLAG_CE_MARKED;
     }
 
-    // IPv6 has no checksum to keep right.
+    // IPv6 has no checksum to update.
     action mark_ipv6() {
         hdr.ipv6.ecn = 3;
         flow.flags = flow.flags | FLAG_CE_MARKED;
     }
 
-    // CE (RFC 3168) on ECN-capable packets only, when the depth they found is at or above the threshold.
+    // Sets CE (RFC 3168) on ECN-capable packets that found a depth at or above the threshold.
     table ecn {
         key = {
             ecn_shortfall: ternary @name("shortfall");
@@ -121,12 +121,12 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         }
     }
 
-    // This departure is reported: its copy goes to the bottleneck's session.
+    // This departure is reported: a copy goes to the bottleneck's mirror session.
     action report() {
         mirror_session = settings.mirror_session;
     }
 
-    // This departure is counted only.
+    // This departure is only counted.
     action pass() {
         mirror_session = 0;
     }

@@ -1,10 +1,10 @@
-// What tells flows of a bottleneck apart, read from whichever headers a packet has.
+// What distinguishes the flows of a bottleneck, read from whichever headers a packet has.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_FLOW_IDENTITY_P4
 #define NARROWS_FLOW_IDENTITY_P4
 
-// One form for all packets, so that flows are hashed and learned in one way: IPv4 addresses in the low 32 bits; ports
-// are 0 where the parser found none; all but the flags is 0 for a packet that is not IP.
+// All packets have the same form, so that all flows are hashed and learned alike. IPv4 addresses are in the low 32 bits;
+// ports are 0 where the parser found none; for a packet that is not IP, everything but the flags is 0.
 control FlowIdentity(in headers_t hdr, out flow_identity_t identity) {
     apply {
         if (hdr.ipv4.isValid()) {

@@ -1,19 +1,19 @@
-// Quarters of the flow indices, so that flows of different pipes never meet at one.
+// Divides the flow indices into quarters, so that flows of different pipes never share an index.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_FLOW_SHARE_P4
 #define NARROWS_FLOW_SHARE_P4
 
-// A Tofino's pipes have ingress state of their own, and share that of the pipe which the bottleneck's queue is in. A flow
-// whose index another pipe's flow has as well would find departures that are not its own, and nobody could flag it.
-// Where senders are in several pipes, the control plane gives each a share, in the three bits of a flow's flags that are no
-// report's: 0 all indices, 4 to 7 a quarter. There are at most four pipes.
+// Each pipe of a Tofino has its own ingress state, but all share the egress state of the pipe with the bottleneck's queue.
+// If flows of two pipes had the same index, their departures would be added up, and no flag would show it. So where senders
+// are in several pipes, the control plane gives each pipe a share. It is in the upper three bits of a flow's flags, which
+// reports do not have: 0 is all indices, 4 to 7 are the quarters. There are at most four pipes.
 control FlowShare(in bit<8> share, inout flow_index_t index) {
-    // The indices of one quarter begin with its number.
+    // The first two bits of an index are the number of its quarter.
     action quarter(bit<2> part) {
         index[FLOW_INDEX_WIDTH - 1:FLOW_INDEX_WIDTH - 2] = part;
     }
 
-    // From the share to the upper bits that all of its indices have.
+    // Sets the upper bits that all indices of a share have in common.
     table bits_of_share {
         key = {
             share: ternary @name("share");

@@ -88,11 +88,11 @@ header report_t {
 const bit<8> FLAG_CE_MARKED = 0x01;      // this switch set CE on the packet
 const bit<8> FLAG_COLLISION = 0x02;      // another flow owns this flow index: arrivals and departures are shared
 const bit<8> FLAG_NOT_IP = 0x04;         // neither IPv4 nor IPv6: all such packets of a bottleneck are one flow
-// 0x18: the ECN field with which the packet arrived; its own header has that with which it leaves.
-const bit<8> REPORTED_FLAGS = 0x1f;      // a report's flags; the bits above them never leave the switch, reports have 0
+// 0x18: the packet's ECN field when it arrived; its own header has the one with which it leaves.
+const bit<8> REPORTED_FLAGS = 0x1f;      // a report's flags; the bits above never leave the switch and are 0 in reports
 const bit<8> SHARE_MASK = 0xe0;          // within the switch: the flow's share of the flow indices
 
-// TARGET_HEADERS: what a target adds, never on the wire.
+// TARGET_HEADERS: headers that a target adds; they are never on the wire.
 struct headers_t {
     TARGET_HEADERS
     ethernet_t report_ethernet;

@@ -1,7 +1,7 @@
-// The bottleneck before its queue: who is this, is it lost, and how many came before it.
-// `share`: the part of the flow indices that flows of this pipe have (flow_share.p4).
-// FlowIndex, FlowSignature, FlowOwner, PacketTotal, RunningTotal, FlowCounter, Bernoulli, LossStates and LossPattern are the target's
-// (primitives.p4): same names and signatures on every architecture.
+// The bottleneck before its queue: which flow a packet belongs to, whether emulation loses it, and how many came before it.
+// `share`: this pipe's share of the flow indices (flow_share.p4).
+// FlowIndex, FlowSignature, FlowOwner, PacketTotal, RunningTotal, FlowCounter, Bernoulli, LossStates and LossPattern belong to
+// the target (primitives.p4); they have the same names and signatures on every architecture.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_INGRESS_P4
 #define NARROWS_INGRESS_P4
@@ -10,47 +10,47 @@ control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, in bit<
                           out bit<1> lost) {
     // Where a flow's state is kept.
     FlowIndex() flow_index;
-    // What tells flows apart that share an index.
+    // Distinguishes flows that share an index.
     FlowSignature() flow_signature;
     // Remembers which flow owns an index, so that a hash collision is reported instead of silently merging two flows.
     FlowOwner() flow_owner;
-    // Decides which packets emulation loses.
+    // Decides which packets are lost.
     Bernoulli() dice;
-    // Packets lost by emulation, apart from the queue's own drops.
+    // Packets lost by loss emulation; drops of the queue are not among them.
     RunningTotal() flow_loss_drops;
-    // Packets offered to the queue: with flow_departures, the exact count of drops that no one has to see.
+    // Packets offered to the queue: minus flow_departures they are the exact drops, though no drop is ever observed.
     PacketTotal() flow_arrivals;
-    // The same in packets and bytes for the control plane, which can read counters on every target.
+    // The same in packets and bytes, for the control plane, which can read counters on every target.
     FlowCounter(COUNTED_BEFORE_QUEUE) loss_counter;
     FlowCounter(COUNTED_BEFORE_QUEUE) arrival_counter;
     bit<32> loss_threshold;
 
-    // A bottleneck that loses packets.
+    // For a bottleneck that loses packets.
     action set_loss(bit<32> threshold) {
         loss_threshold = threshold;
     }
 
-    // A bottleneck that loses none.
+    // For a bottleneck that loses none.
     action keep() {
         loss_threshold = 0;
     }
 
 #ifdef LOSS_WITH_MEMORY
-    // Loss in bursts, as two states make it, and by position, as it was recorded. On Tofino a draw against the state that
-    // another draw has changed is one access of a register too many.
+    // Loss in bursts, from a model of two states, and by position, from a recording. Not on Tofino: to draw against a state
+    // that another draw has just changed takes one register access too many.
     LossStates() states;
     LossPattern() pattern;
     bit<2> loss_model = LOSS_INDEPENDENT;
 
-    // A bottleneck whose losses depend on the packets before.
+    // For a bottleneck whose losses depend on earlier packets.
     action set_loss_model(bit<2> model) {
         loss_threshold = 0;
         loss_model = model;
     }
 #endif
 
-    // How a bottleneck loses packets: each with probability threshold / 2^32, whatever became of the others, or (where
-    // there is memory for it) as the packets before it say.
+    // How a bottleneck loses packets: each with probability threshold / 2^32, independently of all others, or (where
+    // losses with memory are available) depending on earlier packets.
     table loss {
         key = {
             flow.bottleneck: exact @name("bottleneck");

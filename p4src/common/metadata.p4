@@ -1,4 +1,4 @@
-// What the two halves of the program know about a packet.
+// What ingress and egress know about a packet.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_METADATA_P4
 #define NARROWS_METADATA_P4
@@ -15,7 +15,7 @@ struct forwarding_t {
     bit<8>  share;
 }
 
-// Who a packet belongs to: its 5-tuple; and what a report's flags say of its headers.
+// Which flow a packet belongs to: its 5-tuple. And the flags of its report that depend on its headers.
 struct flow_identity_t {
     bit<1>   is_ipv6;
     bit<128> src;
@@ -26,8 +26,8 @@ struct flow_identity_t {
     bit<8>   flags;
 }
 
-// What ingress learns of a packet's flow; it travels with the packet through the queue. Flags are report_t's, and above
-// them the flow's share of the indices (flow_share.p4).
+// What ingress finds out about a packet's flow; it passes through the queue with the packet. The flags are report_t's; the
+// bits above them are the flow's share of the indices (flow_share.p4).
 struct flow_state_t {
     bottleneck_index_t bottleneck;
     flow_index_t       index;
@@ -37,15 +37,15 @@ struct flow_state_t {
     bit<8>             flags;
     bit<1>             is_new;
 #ifdef MANAGED_QUEUES
-    // Packets of this flow that queue management dropped, which of the link's queues this one waits in, and whether it is
-    // to be marked.
+    // Packets of this flow that queue management dropped; which of the link's queues this packet waits in; and whether it
+    // is to be marked.
     bit<32>            aqm_drops;
     bit<16>            queue;
     bit<1>             mark;
 #endif
 }
 
-// What egress sees of a packet that left the queue. Times and depths are in the target's units.
+// What egress knows about a packet that left the queue. Times and depths are in the target's units.
 struct observation_t {
     bit<32> departures;
     bit<32> sequence;
@@ -67,7 +67,7 @@ struct settings_t {
     mirror_session_t mirror_session;
 }
 
-// What the control plane learns of a new flow: who is behind an index.
+// What the control plane receives about a new flow: the 5-tuple that an index stands for.
 struct new_flow_t {
     bottleneck_index_t bottleneck;
     flow_index_t       index;

@@ -1,5 +1,5 @@
 // Parses an Ethernet frame as far as flow identity and ECN need it. Whatever is not understood stays payload and is
-// forwarded untouched, so that everything but a bottleneck's own traffic sees a wire.
+// forwarded unchanged, so that for all other traffic the switch is a wire.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_PARSER_P4
 #define NARROWS_PARSER_P4
@@ -35,8 +35,8 @@ parser FrameParser(packet_in packet, out headers_t hdr) {
         }
     }
 
-    // Ports are read only where they surely are ports: no IPv4 options, no fragment (every fragment of a datagram then
-    // belongs to the same flow), no IPv6 extension header. Other packets are told apart by addresses and protocol.
+    // Ports are read only where they are certain to be ports: without IPv4 options, fragments (so that all fragments of a
+    // datagram are of one flow) and IPv6 extension headers. Other packets are distinguished by addresses and protocol.
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
         transition select(hdr.ipv4.ihl, hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {

@@ -9,8 +9,8 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
     bit<16> whole_length;
     bit<16> excess;
 
-    // Headers in front of the report. Its length follows below: it depends on the packet's; so do the last six bits of
-    // the source port, which depend on its flow.
+    // The headers before the report. Two fields are completed below: the length, which depends on the packet's, and the
+    // last six bits of the source port, which depend on its flow.
     action encapsulate(mac_address_t src_mac, mac_address_t dst_mac, ipv4_address_t src_ip, ipv4_address_t dst_ip,
                        bit<16> src_port, bit<16> dst_port, bit<16> length) {
         hdr.report_ethernet.setValid();
@@ -41,14 +41,14 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         whole_length = seen.packet_length + REPORT_ENCAPSULATION_BYTES;
     }
 
-    // Nobody to report to: the copy has no headers to travel with.
+    // There is no collector: the copy cannot be sent, as it has no headers.
     action no_collector() {
         undeliverable = 1;
         length_limit = 0;
         whole_length = 0;
     }
 
-    // Where a bottleneck's reports go, and how long a report may be in bytes, encapsulation included.
+    // Where a bottleneck's reports go, and how long a report may be, in bytes with its encapsulation.
     table collector {
         key = {
             flow.bottleneck: exact @name("bottleneck");
@@ -61,17 +61,17 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         size = BOTTLENECK_COUNT;
     }
 
-    // The packet ends before the report has to.
+    // The report is no longer than allowed.
     action keep_whole() {
         report_length = whole_length;
     }
 
-    // The packet is longer than its report may be.
+    // The report would be too long.
     action cut() {
         report_length = length_limit;
     }
 
-    // The smaller of both lengths.
+    // Chooses the smaller length.
     table truncation {
         key = {
             excess: ternary @name("excess");
@@ -118,7 +118,7 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         hdr.report.timestamp = seen.timestamp;
         hdr.report_ipv4.total_length = report_length - ETHERNET_BYTES;
         hdr.report_udp.length = report_length - (ETHERNET_BYTES + IPV4_BYTES);
-        // A NIC spreads packets over its queues by addresses and ports: flows differ, packets of a flow stay in order.
+        // A NIC distributes packets to its queues by addresses and ports: here by flow, so that a flow stays in order.
         hdr.report_udp.src_port[5:0] = flow.index[5:0];
     }
 }

@@ -1,5 +1,5 @@
 // Narrows on Tofino 1 (TNA) and Tofino 2 (T2NA).
-// Only what is the architecture's own stands here; the bottleneck itself is in ../common.
+// This file has only what is particular to the architecture; the bottleneck itself is in ../common.
 // SPDX-License-Identifier: Apache-2.0
 #include <core.p4>
 #if __TARGET_TOFINO__ == 2
@@ -10,21 +10,21 @@
 #define QUEUE_WIDTH 5
 #endif
 
-// 64-bit packet and byte counters of 65,536 flows do not fit a stage.
+// 64-bit packet and byte counters of 65,536 flows do not fit into a stage.
 #define FLOW_INDEX_WIDTH 15
 typedef MirrorId_t mirror_session_t;
 
-// What a mirrored copy has room for: 4.29 s. The control plane refuses a queue that can hold more.
+// As much as fits into a mirrored copy: 4.29 s. The control plane refuses a queue whose delay can be longer.
 #define DELAY_WIDTH 32
 #define DELAY_BIN_WIDTH 7
 
-// Byte counters count the frame check sequence, and behind the queue the bridge headers as well.
+// Byte counters include the frame check sequence and, after the queue, the bridge headers as well.
 #define COUNTED_BEFORE_QUEUE 4
 #define COUNTED_BEHIND_QUEUE 18
 
 #include "../common/constants.p4"
 
-// First bits of whatever reaches the egress parser.
+// The first bits of every packet that reaches the egress parser.
 const bit<2> KIND_WIRE = 0;
 const bit<2> KIND_BOTTLENECK = 1;
 const bit<2> KIND_MIRROR = 2;
@@ -32,8 +32,8 @@ const bit<2> KIND_MIRROR = 2;
 const MirrorType_t MIRROR_REPORT = 1;
 const DigestType_t DIGEST_NEW_FLOW = 1;
 
-// From ingress to egress, through the queue. Flow index and signature are computed again at egress rather than carried:
-// every byte here takes room in the queue.
+// From ingress to egress, through the queue. Egress computes flow index and signature again, instead of receiving them:
+// every byte here takes up space in the queue.
 header bridge_t {
     bit<2>             kind;
     bottleneck_index_t bottleneck;
@@ -46,12 +46,12 @@ header bridge_flow_t {
     bit<8>  flags;
 }
 
-// What the egress packet length counts besides the frame: both bridge headers and the frame check sequence.
+// What the egress packet length includes besides the frame: both bridge headers and the frame check sequence.
 const bit<16> BRIDGED_BYTES = 14;
 const bit<16> FCS_BYTES = 4;
 
-// Travels with a mirrored copy: at most 32 bytes. The copy finds its flow index and signature in its own headers, and
-// the upper bits of the time in its own egress time. The depth it left behind finds no room: reports say 0.
+// Added to a mirrored copy: at most 32 bytes. Flow index and signature are computed from the copy's own headers, and the
+// upper bits of the time come from its own egress time. There is no space for the depth left behind: reports have 0.
 header mirror_t {
     bit<2>             kind;
     bottleneck_index_t bottleneck;
@@ -126,7 +126,7 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
     bit<1> lost = 0;
 
     apply {
-        // A frame too short for its headers is still a frame: reading the error keeps the parser from dropping it.
+        // A frame that is too short for its headers is forwarded: the parser drops it unless the error is read.
         if (from_parser.parser_err != 0) {
             hdr.bridge.kind = KIND_WIRE;
         }
@@ -225,17 +225,17 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
     }
 }
 
-// The 48-bit time of which a mirrored copy brought the lower 32 bits.
+// Completes a time of 48 bits, of which a mirrored copy has the lower 32.
 control MirroredTime(in bit<32> low, in bit<48> now, out bit<48> timestamp) {
     bit<16> high;
     bit<32> ahead;
 
-    // The upper bits are one too far.
+    // The upper bits are too large by one.
     action borrow() {
         high = high - 1;
     }
 
-    // The lower 32 bits have wrapped since if they were ahead of what they are now.
+    // The lower 32 bits have wrapped in the meantime if they were larger than they are now.
     table wrap {
         key = {
             ahead: ternary;
@@ -275,12 +275,12 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     bit<16> report_length;
     bit<1> undeliverable;
 
-    // The frame's own length.
+    // Computes the frame's own length.
     action strip() {
         meta.seen.packet_length = intrinsic.pkt_length - (BRIDGED_BYTES + FCS_BYTES);
     }
 
-    // A table of its own, or the compiler would put the subtraction into every use of the length.
+    // A separate table, since the compiler would otherwise repeat the subtraction wherever the length is used.
     table frame_length {
         actions = {
             strip;

@@ -1,33 +1,33 @@
-// The target's stateful parts on Tofino (TNA, T2NA). v1model/primitives.p4 holds their twins.
+// The stateful parts on Tofino (TNA, T2NA). v1model/primitives.p4 has their counterparts.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_PRIMITIVES_P4
 #define NARROWS_PRIMITIVES_P4
 
-// Flow index and signature: two hashes of bottleneck and 5-tuple, made different by the order of the fields (CRC-32 for
-// both, as on v1model). Each is a table of its own, since one action carries at most 32 bits from the hash units.
+// Flow index and signature: two hashes of bottleneck and 5-tuple. Both are CRC-32, as on v1model, and differ by the order of
+// the fields. Each has its own table, since one action takes at most 32 bits from the hash units.
 //
-// The upper bits of an index are its share's (flow_share.p4); they are set first, and the hash fills in what is left, so
-// that nothing waits for the hash to be changed.
+// The upper bits of an index are those of its share (flow_share.p4). They are set first and the hash fills in the rest, so
+// that no stage is spent on changing the hash afterwards.
 control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, in bit<8> share,
                   out flow_index_t index) {
     FlowShare() flow_share;
     Hash<flow_index_t>(HashAlgorithm_t.CRC32) hash;
     Hash<bit<(FLOW_INDEX_WIDTH - 2)>>(HashAlgorithm_t.CRC32) hash_in_quarter;
 
-    // The hash's low bits are the index.
+    // The index is the low bits of the hash.
     action of_all() {
         index = hash.get({bottleneck, identity.src, identity.dst, identity.protocol, identity.src_port,
                           identity.dst_port});
     }
 
-    // All but the two highest bits.
+    // All bits but the two highest are the hash's.
     action of_quarter() {
         index[FLOW_INDEX_WIDTH - 3:0] = hash_in_quarter.get({bottleneck, identity.src, identity.dst, identity.protocol,
                                                              identity.src_port, identity.dst_port});
     }
 
-    // How much of an index is the hash's: the shares that are quarters have the highest bit. Every packet meets an entry,
-    // since a default action has no hash unit.
+    // How many bits of an index are the hash's: shares that are quarters have the highest bit set. The entries match every
+    // packet, since a default action cannot use a hash unit.
     table index_of {
         key = {
             share: ternary @name("share");
@@ -55,13 +55,13 @@ control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottlen
     Hash<bit<32>>(HashAlgorithm_t.CRC32) hash;
     bit<32> hashed;
 
-    // All 32 bits of the other hash.
+    // Takes all 32 bits of the other hash.
     action set_signature() {
         hashed = hash.get({identity.dst_port, identity.src_port, identity.protocol, identity.dst, identity.src,
                            bottleneck});
     }
 
-    // Without a key, as `index_of`.
+    // A table, for the same reason as `index_of`; it needs no key.
     table signature_of {
         actions = {
             set_signature;
@@ -70,12 +70,12 @@ control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottlen
         size = 1;
     }
 
-    // Makes a signature of a hash.
+    // Turns the hash into a signature.
     action set_lowest_bit() {
         signature = hashed | 1;
     }
 
-    // A table of its own: what the hash unit writes can be changed a stage later only.
+    // A separate table: what the hash unit writes can only be changed in a later stage.
     table claimable {
         actions = {
             set_lowest_bit;
@@ -90,11 +90,11 @@ control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottlen
     }
 }
 
-// The first flow that meets a free index owns it, by its signature: a flow is new when it just did so, and collides
-// when another one owns its index.
+// The first flow that finds an index free owns it, by its signature. At that moment the flow is new. A flow whose index
+// another one owns collides.
 control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new, inout bit<8> flags) {
     Register<bit<32>, flow_index_t>(FLOW_COUNT) signatures;
-    // One bit of the verdict is set, by what the register held: bit 0 another flow's signature, 1 nothing, 2 its own.
+    // The register's contents set one bit of the verdict: bit 0 another flow's signature, 1 nothing, 2 its own.
     RegisterAction<bit<32>, flow_index_t, bit<16>>(signatures) claim = {
         void apply(inout bit<32> stored, out bit<16> one_hot) {
             one_hot = this.predicate(stored == 0, stored == signature);
@@ -110,18 +110,18 @@ control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new
         is_new = 0;
     }
 
-    // The index was free and is this flow's from now on: the control plane learns of it.
+    // The index was free, and is this flow's from now on: the control plane is notified.
     action claimed() {
         is_new = 1;
     }
 
-    // The index is another flow's: reports say so.
+    // The index is another flow's: reports have a flag for this.
     action collide() {
         is_new = 0;
         flags = flags | FLAG_COLLISION;
     }
 
-    // From the register's verdict to what the flow is.
+    // Translates the register's verdict.
     table judge {
         key = {
             verdict: exact;
@@ -145,7 +145,7 @@ control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new
     }
 }
 
-// Counts one packet of a flow and tells its number: 32 bits, wraps.
+// Counts a packet of a flow and returns the new total: 32 bits, wraps.
 control PacketTotal(in flow_index_t index, out bit<32> total) {
     Register<bit<32>, flow_index_t>(FLOW_COUNT) totals;
     RegisterAction<bit<32>, flow_index_t, bit<32>>(totals) increment = {
@@ -160,7 +160,7 @@ control PacketTotal(in flow_index_t index, out bit<32> total) {
     }
 }
 
-// Adds to a flow's total, 0 to read it only: 32 bits, wraps.
+// Adds to a flow's total and returns it; 0 only reads it: 32 bits, wraps.
 control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> total) {
     Register<bit<32>, flow_index_t>(FLOW_COUNT) totals;
     RegisterAction<bit<32>, flow_index_t, bit<32>>(totals) add = {
@@ -175,7 +175,7 @@ control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> to
     }
 }
 
-// Counts one packet of a bottleneck and tells its number.
+// Counts a packet of a bottleneck and returns the new total.
 control BottleneckTotal(in bottleneck_index_t index, out bit<32> total) {
     Register<bit<32>, bottleneck_index_t>(BOTTLENECK_COUNT) totals;
     RegisterAction<bit<32>, bottleneck_index_t, bit<32>>(totals) increment = {
@@ -190,7 +190,7 @@ control BottleneckTotal(in bottleneck_index_t index, out bit<32> total) {
     }
 }
 
-// Largest depth so far of a bottleneck.
+// The largest depth of a bottleneck so far.
 control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
     Register<bit<32>, bottleneck_index_t>(BOTTLENECK_COUNT) depths;
     RegisterAction<bit<32>, bottleneck_index_t, bit<32>>(depths) raise = {
@@ -206,16 +206,16 @@ control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
     }
 }
 
-// Packets and bytes of a flow: of its frames alone, `counted_besides` is taken off every packet.
+// Packets and bytes of a flow. `counted_besides` is subtracted for every packet, so that only frames count.
 control FlowCounter(in flow_index_t index)(bit<32> counted_besides) {
     Counter<bit<64>, flow_index_t>(FLOW_COUNT, CounterType_t.PACKETS_AND_BYTES) flows;
 
-    // Counts into the flow's cell.
+    // Counts in the flow's cell.
     action count() {
         flows.count(index, counted_besides);
     }
 
-    // The largest memory of the program, less than a stage has but more than half of it: placed as soon as it can be.
+    // The program's largest memory, more than half of what a stage has: placed as early as possible.
     @placement_priority(1)
     table counting {
         actions = {
@@ -230,7 +230,7 @@ control FlowCounter(in flow_index_t index)(bit<32> counted_besides) {
     }
 }
 
-// Packets by bottleneck and delay bin.
+// Counts packets by bottleneck and delay bin.
 control DelayHistogram(in bottleneck_index_t index, in bit<DELAY_BIN_WIDTH> bin) {
     Counter<bit<32>, bit<HISTOGRAM_WIDTH>>(HISTOGRAM_SIZE, CounterType_t.PACKETS) bins;
 
@@ -239,18 +239,18 @@ control DelayHistogram(in bottleneck_index_t index, in bit<DELAY_BIN_WIDTH> bin)
     }
 }
 
-// One biased coin: heads with probability threshold / 2^32.
+// A biased coin: heads with probability threshold / 2^32.
 control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     Random<bit<32>>() random;
     bit<32> value;
     bit<32> margin;
 
-    // The packet is lost.
+    // It is heads.
     action head() {
         heads = 1;
     }
 
-    // value < threshold: gateways compare with constants only.
+    // value < threshold, as a table: gateways only compare with constants.
     table below_threshold {
         key = {
             margin: ternary;

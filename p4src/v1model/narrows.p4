@@ -1,5 +1,5 @@
 // Narrows on v1model: BMv2's simple_switch and the Narrows softswitch run what this compiles to.
-// Only what is v1model's own stands here; the bottleneck itself is in ../common.
+// This file has only what is particular to v1model; the bottleneck itself is in ../common.
 // SPDX-License-Identifier: Apache-2.0
 #include <core.p4>
 #include <v1model.p4>
@@ -7,30 +7,30 @@
 #define QUEUE_WIDTH 3
 typedef bit<32> mirror_session_t;
 
-// Byte counters count frames and nothing besides.
+// Byte counters count frames and nothing else.
 #define COUNTED_BEFORE_QUEUE 0
 #define COUNTED_BEHIND_QUEUE 0
 
-// A packet may read what the one before it wrote, and draw as often as it likes.
+// A packet can read what the one before it wrote, and can draw any number of random values.
 #define LOSS_WITH_MEMORY
 
-// How a bottleneck loses packets in front of its queue.
+// How a bottleneck loses packets before its queue.
 const bit<2> LOSS_INDEPENDENT = 0;
 const bit<2> LOSS_BY_STATE = 1;
 const bit<2> LOSS_BY_PATTERN = 2;
-// Runs of lost packets in all patterns.
+// Runs of lost packets in all patterns together.
 #define LOST_RUNS 65536
 
-// v1model counts queues in packets and delays in 32 bits, which are 71 minutes of BMv2's microseconds. A traffic manager
-// that counts bytes and nanoseconds, the softswitch's, fills these by their alias and says so by an epoch other than 0;
-// on BMv2 they stay 0. p4c keeps aliases of headers only, and names the header by its type.
+// v1model gives depths in packets and delays in 32 bits, which is 71 minutes of BMv2's microseconds. The softswitch's traffic
+// manager counts bytes and nanoseconds. It finds these fields by their aliases, and sets an epoch other than 0 to show that
+// it filled them; on BMv2 they stay 0. p4c keeps aliases in headers only, and names the header by its type.
 @name("traffic_manager")
 header traffic_manager_t {
     @alias("narrows.enq_depth_bytes") bit<32> enqueue_depth_bytes;
     @alias("narrows.deq_depth_bytes") bit<32> dequeue_depth_bytes;
     @alias("narrows.queue_delay") bit<48>     queue_delay;
     @alias("narrows.epoch") bit<16>           epoch;
-    // Read by the traffic manager when it drops a packet: its own count of drops per flow checks ours.
+    // Read by the traffic manager when it drops a packet: its own drops by flow are the check of ours.
     @alias("narrows.flow") bit<32>            flow;
 }
 
@@ -104,7 +104,7 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         if (meta.forwarding.through_bottleneck == 1) {
             flow_identity.apply(hdr, identity);
             bottleneck.apply(hdr, identity, meta.forwarding.share, meta.flow, lost);
-            // Taken before a header is added: v1model counts that in packet_length.
+            // Read before a header is added, which v1model would include in packet_length.
             meta.seen.packet_length = (bit<16>)standard.packet_length;
 #ifdef MANAGED_QUEUES
             if (lost == 0) {

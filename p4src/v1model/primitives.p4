@@ -1,10 +1,10 @@
-// The target's stateful parts on v1model (BMv2 and the softswitch). tofino/primitives.p4 holds their twins.
+// The stateful parts on v1model (BMv2 and the softswitch). tofino/primitives.p4 has their counterparts.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_PRIMITIVES_P4
 #define NARROWS_PRIMITIVES_P4
 
-// Flow index and signature: two hashes of bottleneck and 5-tuple, made different by the order of the fields. CRC-32 for
-// both: CRC-16 maps flows whose addresses and ports count up together onto half as many indices.
+// Flow index and signature: two hashes of bottleneck and 5-tuple that differ by the order of the fields. Both are CRC-32:
+// CRC-16 would map flows whose addresses and ports count up together to half as many indices.
 control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, in bit<8> share,
                   out flow_index_t index) {
     FlowShare() flow_share;
@@ -19,7 +19,7 @@ control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck,
     }
 }
 
-// Signature 0 means "no owner yet", so that value is left out of its range.
+// Signature 0 means "no owner yet", so the range does not include it.
 control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottleneck, out bit<32> signature) {
     apply {
         hash(signature, HashAlgorithm.crc32, 32w1,
@@ -28,8 +28,8 @@ control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottlen
     }
 }
 
-// The first flow that meets a free index owns it, by its signature: a flow is new when it just did so, and collides
-// when another one owns its index.
+// The first flow that finds an index free owns it, by its signature. At that moment the flow is new. A flow whose index
+// another one owns collides.
 control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new, inout bit<8> flags) {
     register<bit<32>>(FLOW_COUNT) signatures;
     bit<32> owner;
@@ -50,7 +50,7 @@ control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new
     }
 }
 
-// Counts one packet of a flow and tells its number: 32 bits, wraps.
+// Counts a packet of a flow and returns the new total: 32 bits, wraps.
 control PacketTotal(in flow_index_t index, out bit<32> total) {
     register<bit<32>>(FLOW_COUNT) totals;
 
@@ -63,7 +63,7 @@ control PacketTotal(in flow_index_t index, out bit<32> total) {
     }
 }
 
-// Adds to a flow's total, 0 to read it only: 32 bits, wraps.
+// Adds to a flow's total and returns it; 0 only reads it: 32 bits, wraps.
 control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> total) {
     register<bit<32>>(FLOW_COUNT) totals;
 
@@ -76,7 +76,7 @@ control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> to
     }
 }
 
-// Counts one packet of a bottleneck and tells its number.
+// Counts a packet of a bottleneck and returns the new total.
 control BottleneckTotal(in bottleneck_index_t index, out bit<32> total) {
     register<bit<32>>(BOTTLENECK_COUNT) totals;
 
@@ -89,7 +89,7 @@ control BottleneckTotal(in bottleneck_index_t index, out bit<32> total) {
     }
 }
 
-// Largest depth so far of a bottleneck.
+// The largest depth of a bottleneck so far.
 control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
     register<bit<32>>(BOTTLENECK_COUNT) depths;
     bit<32> highest;
@@ -104,7 +104,7 @@ control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
     }
 }
 
-// Packets and bytes of a flow: of its frames alone, as `counted_besides` is 0 on v1model.
+// Packets and bytes of a flow. `counted_besides` is 0 on v1model: only frames are counted.
 control FlowCounter(in flow_index_t index)(bit<32> counted_besides) {
     counter(FLOW_COUNT, CounterType.packets_and_bytes) flows;
 
@@ -113,7 +113,7 @@ control FlowCounter(in flow_index_t index)(bit<32> counted_besides) {
     }
 }
 
-// Packets by bottleneck and delay bin.
+// Counts packets by bottleneck and delay bin.
 control DelayHistogram(in bottleneck_index_t index, in bit<DELAY_BIN_WIDTH> bin) {
     counter(HISTOGRAM_SIZE, CounterType.packets) bins;
 
@@ -122,7 +122,7 @@ control DelayHistogram(in bottleneck_index_t index, in bit<DELAY_BIN_WIDTH> bin)
     }
 }
 
-// One biased coin: heads with probability threshold / 2^32.
+// A biased coin: heads with probability threshold / 2^32.
 control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     bit<32> value;
 
@@ -137,7 +137,7 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     }
 }
 
-// Loss in bursts (Gilbert 1960, Elliott 1963): a packet is judged by the state that it finds, then the state moves.
+// Loss in bursts (Gilbert 1960, Elliott 1963): the current state decides about a packet, then the state may change.
 control LossStates(in bottleneck_index_t bottleneck, out bit<1> lost) {
     // Which bottlenecks are in their bad state.
     register<bit<1>>(BOTTLENECK_COUNT) bad_states;
@@ -147,13 +147,13 @@ control LossStates(in bottleneck_index_t bottleneck, out bit<1> lost) {
     bit<33> loss_chance;
     bit<33> move_chance;
 
-    // Probabilities in units of 2^-32, up to 2^32, which is certain: that a packet is lost, and that the state changes.
+    // The probabilities that a packet is lost and that the state changes, in units of 2^-32; 2^32 is certain.
     action set_chances(bit<33> loss, bit<33> leave) {
         loss_chance = loss;
         move_chance = leave;
     }
 
-    // What holds in each state of a bottleneck.
+    // The probabilities in each state of a bottleneck.
     table loss_states {
         key = {
             bottleneck: exact @name("bottleneck");
@@ -183,20 +183,20 @@ control LossStates(in bottleneck_index_t bottleneck, out bit<1> lost) {
     }
 }
 
-// Loss by position: which packets of every so many are lost.
+// Loss by position in a pattern of packets, which may repeat.
 control LossPattern(in bottleneck_index_t bottleneck, out bit<1> lost) {
-    // Position of the next packet of each bottleneck.
+    // The position of each bottleneck's next packet.
     register<bit<32>>(BOTTLENECK_COUNT) positions;
     bit<32> position;
     bit<32> following;
     bit<32> length;
 
-    // After how many packets the pattern begins again; 0: never.
+    // The pattern begins again after this many packets; 0: never.
     action set_length(bit<32> packets) {
         length = packets;
     }
 
-    // The pattern of each bottleneck.
+    // The length of each bottleneck's pattern.
     table loss_pattern {
         key = {
             bottleneck: exact @name("bottleneck");
@@ -208,12 +208,12 @@ control LossPattern(in bottleneck_index_t bottleneck, out bit<1> lost) {
         size = BOTTLENECK_COUNT;
     }
 
-    // A packet at such a position.
+    // A packet at one of these positions is lost.
     action lose() {
         lost = 1;
     }
 
-    // Runs of positions of each bottleneck whose packets are lost.
+    // For each bottleneck, the runs of positions at which packets are lost.
     table lost_positions {
         key = {
             bottleneck: exact @name("bottleneck");
@@ -236,7 +236,7 @@ control LossPattern(in bottleneck_index_t bottleneck, out bit<1> lost) {
             if (following == length) {
                 following = 0;
             } else if (following == 0) {
-                // What follows a pattern that does not repeat stays behind it.
+                // A pattern that does not repeat is over: the position stays at its largest value.
                 following = position;
             }
             positions.write((bit<32>)bottleneck, following);

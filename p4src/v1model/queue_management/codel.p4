@@ -1,4 +1,4 @@
-// CoDel (RFC 8289): drops from the head while the least delay of an interval is above the target.
+// CoDel (RFC 8289): drops from the head while the smallest delay of an interval is above the target.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_CODEL_P4
 #define NARROWS_CODEL_P4
@@ -8,29 +8,29 @@ struct codel_t {
     bit<32> interval;
     bit<32> mtu;
     bit<1>  ecn;
-    // It is one of several queues of a link.
+    // The queue is one of several on its link.
     bit<1>  shares_link;
 }
 
-// A packet that is dropped costs its link no time: the next one comes at the same instant, so that the RFC's loop is this
-// control, applied again. The root is Linux's: one step of Newton's method for each change of the count.
-// `backlog`: bytes that wait for the link; `found` and `left`: packets in this queue when this one came, and now. Of one of
-// several queues `found` is 0 where the link had asked it for a packet in vain: the RFC's dequeue had found it empty.
+// A dropped packet takes none of the link's time: the next one comes at the same instant, so the RFC's loop is this control,
+// applied again. The square root is computed as in Linux: one step of Newton's method for each change of the count.
+// `backlog`: bytes that wait for the link. `found`, `left`: packets in this queue when this packet arrived, and now. Where a
+// link has several queues, `found` is also 0 if the link has since found this queue empty, as the RFC's dequeue would have.
 control CoDel(in bit<8> flags, in bottleneck_index_t bottleneck, in link_queue_t queue, in codel_t codel,
               in bit<48> now, in bit<48> sojourn, in bit<32> backlog, in bit<19> found, in bit<19> left,
               out bit<2> verdict) {
-    // When the delay will have been above the target for an interval; 0: it is not.
+    // When the delay will have been above the target for an interval; 0: it is not above it.
     register<bit<48>>(LINK_QUEUE_COUNT) first_above_times;
     // When the next drop is due.
     register<bit<48>>(LINK_QUEUE_COUNT) drop_times;
-    // Drops of this dropping state, and of how many it began with.
+    // Drops in the dropping state: the count now, and when the state began.
     register<bit<32>>(LINK_QUEUE_COUNT) counts;
     register<bit<32>>(LINK_QUEUE_COUNT) first_counts;
     // 1 / sqrt(count) in units of 2^-16.
     register<bit<16>>(LINK_QUEUE_COUNT) inverse_roots;
-    // In the dropping state.
+    // Whether the queue is in the dropping state.
     register<bit<1>>(LINK_QUEUE_COUNT) dropping_states;
-    // A packet was dropped, and it is not yet known whether another is to follow.
+    // A packet was dropped, and whether the next one is dropped too is not known yet.
     register<bit<1>>(LINK_QUEUE_COUNT) pending_drops;
     EcnCapable() ecn;
 
@@ -118,7 +118,7 @@ control CoDel(in bit<8> flags, in bottleneck_index_t bottleneck, in link_queue_t
                 }
                 first_counts.read(first_count, at);
                 since = count - first_count;
-                // The last state was left not long ago, and it had dropped more than once: go on at its rate.
+                // The last dropping state ended recently and dropped more than once: continue at its rate.
                 if (since > 1 && now < drop_next + ((bit<48>)codel.interval << 4)) {
                     count = since;
                     newton_step();
@@ -131,7 +131,7 @@ control CoDel(in bit<8> flags, in bottleneck_index_t bottleneck, in link_queue_t
                 dropping_states.write(at, 1);
             }
             if (verdict == VERDICT_DROP && left == 0) {
-                // There is no packet to go on with: the RFC's next one is NULL.
+                // The queue is empty: the RFC's next packet is NULL.
                 first_above_times.write(at, 0);
                 dropping_states.write(at, 0);
                 pending_drops.write(at, 0);

@@ -1,4 +1,4 @@
-// DualPI2 (RFC 9332) with the choices of Linux's, and PI2 (De Schepper et al. 2016), which is its classic half alone.
+// DualPI2 (RFC 9332), where the RFC leaves a choice as in Linux; and PI2 (De Schepper et al. 2016), its classic half alone.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_DUALPI2_P4
 #define NARROWS_DUALPI2_P4
@@ -6,12 +6,12 @@
 const bit<64> PI2_CERTAIN = 0xffffffff;
 
 struct pi2_t {
-    // Delay above which the low-latency queue marks all; and whether that is counted in packets.
+    // The delay above which the low-latency queue marks every packet.
     bit<32> step;
-    // Coupling factor of the two queues.
+    // The coupling factor of the two queues.
     bit<8>  coupling;
     bit<32> mtu;
-    // Marks in place of drops where senders allow it, also in the classic queue.
+    // The classic queue, too, marks instead of drops where senders allow it.
     bit<1>  ecn;
 }
 
@@ -21,11 +21,11 @@ struct pi2_update_t {
     bit<32> beta;
 }
 
-// The linear probability p', of 32 bits, and the delay that the last update found.
+// The linear probability p', of 32 bits, and the delay at the last update.
 register<bit<64>>(BOTTLENECK_COUNT) pi2_probabilities;
 register<bit<64>>(BOTTLENECK_COUNT) pi2_old_delays;
 
-// At departure, from either queue. The classic one drops with p' squared: two draws must both hit.
+// For departures from both queues. The classic queue drops with p' squared: two draws must both be below p'.
 control Pi2Dequeue(in bottleneck_index_t bottleneck, in pi2_t pi2, in bit<1> low_queue, in bit<48> sojourn,
                    in bit<32> backlog, in bit<1> capable, out bit<2> verdict) {
     bit<64> probability;
@@ -68,7 +68,7 @@ control Pi2Dequeue(in bottleneck_index_t bottleneck, in pi2_t pi2, in bit<1> low
     }
 }
 
-// Each ``tupdate``, by the longer delay of both heads. Gains are for each 64 ns, times 2^32.
+// Each `tupdate`, from the delay of the head that has waited longer. Gains are for each 64 ns, times 2^32.
 control Pi2Update(in bottleneck_index_t bottleneck, in pi2_update_t pi2, in bit<48> now) {
     bit<32> at;
     bit<48> head;

@@ -1,9 +1,9 @@
-// Which law manages the queues of a bottleneck, and with which parameters: its entries in three tables of this file.
+// Which law manages the queues of a bottleneck, and with which parameters: entries in the three tables of this file.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_MANAGEMENT_P4
 #define NARROWS_MANAGEMENT_P4
 
-// Before the queue: which queue of the link a packet waits in, and laws that decide on arrival.
+// Before the queue: chooses the queue that a packet waits in, and applies laws that decide on arrival.
 control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, out bit<1> low_queue,
                       out bit<1> dropped) {
     // Packets of a flow that a law dropped on arrival.
@@ -19,7 +19,7 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
     pie_t pie_settings;
     red_t red_settings;
 
-    // One queue, whose law decides at departure, or none does.
+    // One queue, with a law that decides at departure or with none.
     action one_queue() {
         flow.queue = 0;
     }
@@ -40,12 +40,12 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
     // Low-latency packets (ECT(1) and CE) have a queue of their own.
     action two_queues() {}
 
-    // A queue for all flows whose index ends alike; as many as the mask has values.
+    // Fair queues, as many as the mask has values: the last bits of a flow's index choose its queue.
     action fair_queues(bit<16> mask) {
         flow.queue = (bit<16>)flow.index & mask;
     }
 
-    // What a bottleneck does with an arriving packet.
+    // What a bottleneck does with a packet that arrives.
     table enqueue_law {
         key = {
             flow.bottleneck: exact @name("bottleneck");
@@ -67,7 +67,7 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
         verdict = VERDICT_PASS;
         pie_settings = {0, 0, 0, 0, 0};
         red_settings = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-        // A packet pays for its own law only: a law's settings are its action's.
+        // A law's settings are parameters of its action, so that packets of other laws do not pay for them.
         switch (enqueue_law.apply().action_run) {
             pie_at_enqueue: {
                 ecn.apply(flow.flags, capable, low_latency);
@@ -95,11 +95,11 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
     }
 }
 
-// No delay above which a packet is marked whatever its law.
+// No packet is marked for its delay alone.
 const bit<32> NO_THRESHOLD = 0xffffffff;
 
-// Behind the queue, before the link's time is spent: laws that decide at departure.
-// `found` and `left`: packets in the queue that this one comes from (codel.p4).
+// After the queue, before the packet takes any of the link's time: laws that decide at departure.
+// `found` and `left`: packets in the queue that this one left (codel.p4).
 control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19> found,
                       in bit<19> left, out bit<1> dropped) {
     // Packets of a flow that a law dropped at departure.
@@ -125,12 +125,12 @@ control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19>
         ce_threshold = NO_THRESHOLD;
     }
 
-    // PIE decides on arrival, by the delay of what departs.
+    // PIE decides on arrival, but needs the delay of packets that depart.
     action pie_at_dequeue() {
         ce_threshold = NO_THRESHOLD;
     }
 
-    // CoDel for each queue, with a mark also above a delay of its own (2^32-1: none), of all flows or of L4S alone.
+    // CoDel for each queue, which also marks above a threshold of delay (2^32-1: none), for all flows or only for L4S.
     action codel(bit<32> target, bit<32> interval, bit<32> mtu, bit<1> ecn_marks, bit<1> shares_link,
                  bit<32> threshold, bit<1> low_latency_only) {
         codel_settings = {target, interval, mtu, ecn_marks, shares_link};
@@ -138,19 +138,19 @@ control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19>
         ce_low_latency_only = low_latency_only;
     }
 
-    // DualPI2, or PI2 where all wait in one queue.
+    // DualPI2, or PI2 if all packets wait in one queue.
     action pi2_at_dequeue(bit<32> step, bit<8> coupling, bit<32> mtu, bit<1> ecn_marks) {
         ce_threshold = NO_THRESHOLD;
         pi2_settings = {step, coupling, mtu, ecn_marks};
     }
 
-    // A mark above a delay, of all flows or of L4S alone.
+    // Marks above a threshold of delay, for all flows or only for L4S.
     action step(bit<32> threshold, bit<1> low_latency_only) {
         ce_threshold = threshold;
         ce_low_latency_only = low_latency_only;
     }
 
-    // What a bottleneck does with a departing packet.
+    // What a bottleneck does with a packet that departs.
     table dequeue_law {
         key = {
             flow.bottleneck: exact @name("bottleneck");
@@ -205,7 +205,7 @@ control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19>
     }
 }
 
-// What a law does each so often, whether packets come or not.
+// What a law does at regular times, whether packets arrive or not.
 control ManageUpdate(in bottleneck_index_t bottleneck, in bit<48> now) {
     PieUpdate() pie_update;
     Pi2Update() pi2_update;
@@ -222,7 +222,7 @@ control ManageUpdate(in bottleneck_index_t bottleneck, in bit<48> now) {
         pi2_settings = {target, alpha, beta};
     }
 
-    // Which law it is.
+    // What a bottleneck does at those times.
     table update_law {
         key = {
             bottleneck: exact @name("bottleneck");

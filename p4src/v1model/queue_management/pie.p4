@@ -1,11 +1,11 @@
-// PIE (RFC 8033): drops on arrival with a probability that follows the delay, in the integers that Linux computes with.
+// PIE (RFC 8033): drops on arrival with a probability that follows the delay, computed in the same integers as in Linux.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_PIE_P4
 #define NARROWS_PIE_P4
 
-// Probabilities are of 56 bits.
+// Probabilities have 56 bits.
 const bit<64> PIE_CERTAIN = 0xffffffffffffff;
-// Longest delay that the law takes into account, so that no product is wider than 64 bits: 17 s.
+// Longer delays count as this one, 17 s, so that no product is wider than 64 bits.
 const bit<64> PIE_LONGEST = 0x3ffffffff;
 const bit<64> PIE_BURST_NS = 150000000;
 const bit<64> PIE_VERY_LATE_NS = 250000000;
@@ -25,11 +25,11 @@ struct pie_update_t {
     bit<32> beta;
 }
 
-// The probability; the sum of it over packets since the last drop; how much of the burst allowance is spent.
+// The probability; its sum over the packets since the last drop; how much of the burst allowance is used up.
 register<bit<64>>(BOTTLENECK_COUNT) pie_probabilities;
 register<bit<64>>(BOTTLENECK_COUNT) pie_sums;
 register<bit<64>>(BOTTLENECK_COUNT) pie_bursts;
-// Delay of the latest departure, 0 where it left nothing behind; and what the last update found it to be.
+// The delay of the latest departure, 0 if the queue is empty after it; and the same at the last update.
 register<bit<64>>(BOTTLENECK_COUNT) pie_delays;
 register<bit<64>>(BOTTLENECK_COUNT) pie_old_delays;
 
@@ -58,7 +58,7 @@ control PieEnqueue(in bottleneck_index_t bottleneck, in pie_t pie, in bit<32> le
         pie_delays.read(delay, at);
         if ((pie.limit_bytes != 0 && depth_bytes + length > pie.limit_bytes)
             || (pie.limit_packets != 0 && depth_packets >= pie.limit_packets)) {
-            // The traffic manager will drop it.
+            // The traffic manager will drop the packet.
             sum = 0;
         } else if (burst >= PIE_BURST_NS && depth_bytes >= 2 * pie.mtu
                    && (delay >= (bit<64>)pie.target >> 1 || probability >= PIE_CERTAIN / 5)) {
@@ -100,7 +100,7 @@ control PieDelay(in bottleneck_index_t bottleneck, in bit<48> sojourn, in bit<32
     }
 }
 
-// Section 4.2, each ``tupdate``; gains are for each nanosecond of delay, times 2^56.
+// Section 4.2, each `tupdate`; gains are for each nanosecond of delay, times 2^56.
 control PieUpdate(in bottleneck_index_t bottleneck, in pie_update_t pie) {
     bit<32> at;
     bit<64> probability;

@@ -1,23 +1,23 @@
-// RED (Floyd and Jacobson 1993, RFC 7567): drops on arrival with a probability that follows the average of what waits.
+// RED (Floyd and Jacobson 1993, RFC 7567): drops on arrival with a probability that follows the average depth.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_RED_P4
 #define NARROWS_RED_P4
 
-// 1, of probabilities and of what an idle time leaves.
+// The number 1, as probabilities have it, and the factor by which an idle time lowers the average.
 const bit<64> RED_ONE = 0x100000000;
 const bit<64> LN_2 = 0xb17217f7;
 
 struct red_t {
     // The newest arrival has the weight 2^-weight.
     bit<8>  weight;
-    // Bounds of the average, times 2^weight; and the probability, times 2^32, that each unit above the lower one adds.
+    // Bounds of the average, times 2^weight; and the probability, times 2^32, for each unit above the lower bound.
     bit<64> low;
     bit<64> high;
     bit<64> slope;
-    // How often each idle nanosecond halves the average, times 2^56; and how many leave nothing of it.
+    // How often each idle nanosecond halves the average, times 2^56; and after how many of them the average is 0.
     bit<64> halvings;
     bit<48> forgotten;
-    // Marks in place of drops; not of those above the upper bound; and what cannot be marked is let pass.
+    // Marks instead of drops; drops above the upper bound all the same; lets packets pass that cannot be marked.
     bit<1>  ecn;
     bit<1>  harddrop;
     bit<1>  nodrop;
@@ -25,11 +25,11 @@ struct red_t {
 
 control RedEnqueue(in bottleneck_index_t bottleneck, in red_t red, in bit<48> now, in bit<1> capable,
                    out bit<2> verdict) {
-    // The average of the bytes that wait, times 2^weight.
+    // The average of the depth in bytes, times 2^weight.
     register<bit<64>>(BOTTLENECK_COUNT) averages;
-    // Packets since the last pick, where the next one of them stands; 0 while the average is below its lower bound.
+    // The next packet's place in the count since the last pick; 0 while the average is below its lower bound.
     register<bit<32>>(BOTTLENECK_COUNT) unpicked_packets;
-    // When the latest packet came.
+    // When the latest packet arrived.
     register<bit<48>>(BOTTLENECK_COUNT) arrival_times;
 
     bit<32> at;
@@ -48,12 +48,12 @@ control RedEnqueue(in bottleneck_index_t bottleneck, in red_t red, in bit<48> no
     bit<1> picked;
     bit<1> forced;
 
-    // e^-x = 1 - x (1 - x/2 (1 - x/3 (...))), from the inside.
+    // e^-x = 1 - x (1 - x/2 (1 - x/3 (...))), computed from the inside outwards.
     action next_term(bit<64> inverse) {
         left = RED_ONE - ((exponent * inverse >> 32) * left >> 32);
     }
 
-    // After m packets' time the average is (1 - w)^m of what it was: 2^-halvings, whose fraction is e^(-fraction ln 2).
+    // After the time of m packets the average falls by (1 - w)^m = 2^-halvings; of the fraction, 2^-f = e^(-f ln 2).
     action begin_decay() {
         halvings = (bit<64>)idle * red.halvings;
         exponent = (halvings >> 24 & 0xffffffff) * LN_2 >> 32;
@@ -73,7 +73,7 @@ control RedEnqueue(in bottleneck_index_t bottleneck, in red_t red, in bit<48> no
         tm_link_free_ns.read(link_free, at);
         tm_depth_bytes.read(depth, at);
 
-        // Times wrap: the link has been free where it is no more than half a turn ago that it was.
+        // Times wrap: a link that became free less than half of their range ago is idle.
         idle = now - link_free;
         if (depth == 0 && idle[47:47] == 0) {
             if (now - last < idle) {
@@ -106,7 +106,7 @@ control RedEnqueue(in bottleneck_index_t bottleneck, in red_t red, in bit<48> no
             picked = 1;
             forced = 1;
         } else {
-            // Of n packets since the last pick the next one has the probability p / (1 - n p).
+            // After n packets since the last pick, the next one is picked with probability p / (1 - n p).
             probability = (average - red.low) * red.slope >> 32;
             spent = (bit<64>)unpicked * probability;
             unpicked = unpicked + 1;
