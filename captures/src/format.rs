@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Either format, recognised by how it starts.
+//! Recognises either format by its first bytes.
 
 use crate::pcap::{self, PcapHeader};
 use crate::pcapng::Sections;
 
-/// A file's format, and what has been learnt of it so far.
+/// A file's format, and what is known from its headers so far.
 #[derive(Debug, Clone)]
 pub(crate) enum Format {
     Pcap(PcapHeader),

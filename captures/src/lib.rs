@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Capture files: pcap and pcapng in, pcap out.
 //!
-//! [`Reader`] moves over a file of any length, [`Writer`] writes one, [`pcap`] understands the headers of one that lies in
-//! memory. Whoever reads decides what to do with link types, missing timestamps and files that end too early.
+//! [`Reader`] reads a file of any length, [`Writer`] writes one, [`pcap`] parses the headers of one in memory. The caller
+//! decides what to do with link types, missing timestamps and files that end too early.
 //!
 //! Deliberately absent: what is in a frame, where captures come from, and any other crate.
 

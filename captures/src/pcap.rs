@@ -12,7 +12,7 @@ const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 /// The file's timestamps are in nanoseconds.
 pub(crate) const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 
-/// The link type in its word of the file header; the bits above say whether frames end with their FCS, and its length.
+/// The bits of the link type in their word of the file header; higher bits say whether frames include their FCS, and its length.
 const LINK_TYPE: u32 = 0x03ff_ffff;
 const FCS_LENGTH_PRESENT: u32 = 0x0400_0000;
 
@@ -26,14 +26,14 @@ pub struct PcapHeader {
     fcs_bytes: usize,
 }
 
-/// What is known of a frame before it is read.
+/// What is known about a frame before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
     /// Nanoseconds since the epoch.
     pub time_ns: u64,
     /// Bytes on the wire.
     pub wire_length: usize,
-    /// Bytes that were captured: they follow.
+    /// Bytes that were captured, which follow.
     pub captured: usize,
 }
 
@@ -89,7 +89,7 @@ impl PcapHeader {
         Ok(header)
     }
 
-    /// Captured bytes and length on the wire of a sound record without the frame check sequence, which no switch counts.
+    /// Captured bytes and length on the wire of a valid record, without the frame check sequence, which no switch counts.
     #[inline(always)]
     pub fn without_fcs(&self, record: &RecordHeader) -> (usize, usize) {
         let wire_length = record.wire_length.saturating_sub(self.fcs_bytes);
@@ -99,7 +99,7 @@ impl PcapHeader {
     /// What a record's header says.
     ///
     /// # Errors
-    /// If the record's length cannot be.
+    /// If the record's length is impossible.
     #[inline(always)]
     pub fn record(&self, header: &[u8; RECORD_HEADER_BYTES]) -> Result<RecordHeader, String> {
         let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -118,7 +118,7 @@ impl PcapHeader {
     /// The record at the start of `bytes`; `None` if it is not there in full.
     ///
     /// # Errors
-    /// If the record's length cannot be.
+    /// If the record's length is impossible.
     #[inline]
     pub(crate) fn next<'a>(&self, bytes: &'a [u8]) -> Result<Option<Step<'a>>, String> {
         let Some((header, rest)) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>() else {

@@ -10,7 +10,7 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Block type, length in front, length behind.
+/// Block type, length at the start, length at the end.
 const BLOCK_OVERHEAD: usize = 12;
 
 /// The option of an interface that gives the unit of its timestamps.
@@ -33,7 +33,7 @@ struct Interface {
     units: Option<Units>,
 }
 
-/// The units of timestamps: nanoseconds for a number of units, and what is added.
+/// The units of timestamps: how many nanoseconds a number of units is, and what is added.
 #[derive(Clone, Copy, Debug)]
 struct Units {
     nanoseconds: u128,
@@ -44,7 +44,7 @@ struct Units {
 impl Units {
     const MICROSECONDS: Units = Units { nanoseconds: 1_000, count: 1, offset_ns: 0 };
 
-    /// From the option if_tsresol: a power of 10, or of 2 if the highest bit is set, in a second.
+    /// From the option if_tsresol: units a second, as a power of 10, or of 2 if the highest bit is set.
     fn from_option(value: u8) -> Option<Self> {
         let exponent = u32::from(value & 0x7f);
         let base: u128 = if value & 0x80 == 0 { 10 } else { 2 };
@@ -52,7 +52,7 @@ impl Units {
         Some(Units { nanoseconds: 1_000_000_000, count, offset_ns: 0 })
     }
 
-    /// `None` before 1970 and behind the year 2554, which the offset can lead to.
+    /// `None` before 1970 and after the year 2554; the offset can lead there.
     #[inline]
     fn to_ns(self, units: u64) -> Option<u64> {
         // Below 2^94.

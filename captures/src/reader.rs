@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files of any length in constant memory: frames are handed out from a buffer that moves over the file.
+//! Files of any length in constant memory: frames are passed on from a buffer that moves through the file.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
@@ -16,7 +16,7 @@ const BUFFER_BYTES: usize = 2 << 20;
 pub enum ReadError {
     /// Reading failed.
     Io(io::Error),
-    /// It is not a capture, or damaged: how and where.
+    /// It is not a capture, or is damaged: how and where.
     Format(String),
 }
 
@@ -34,11 +34,11 @@ impl std::error::Error for ReadError {}
 /// Where reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At the end of the file, which is that of a record.
+    /// At the end of the file, which is also the end of a record.
     Complete,
-    /// The file ends within a record, which is not handed out; says where that starts.
+    /// The file ends within a record, which is not passed on; this is where it starts.
     Truncated { offset: u64 },
-    /// After a frame, because the consumer wanted no more.
+    /// After a frame, because the caller wanted no more.
     Stopped,
 }
 
@@ -48,7 +48,7 @@ pub struct Reader<R> {
     input: R,
     format: Format,
     buffer: Vec<u8>,
-    /// What of the buffer has been read from the file and not been handed out.
+    /// The part of the buffer that has been read from the file and not passed on yet.
     start: usize,
     end: usize,
     /// File offset of the next record.
@@ -74,15 +74,15 @@ impl<R: Read> Reader<R> {
         Ok(Self { input, format, buffer, start, end, position })
     }
 
-    /// Hands every frame to `take` until the file ends or `take` answers false.
+    /// Passes every frame to `take` until the file ends or `take` returns false.
     ///
     /// # Errors
-    /// A record that cannot be: all frames before it have been handed out.
+    /// An impossible record: all frames before it have been passed on.
     #[inline]
     pub fn for_each(&mut self, mut take: impl FnMut(Frame<'_>) -> bool) -> Result<End, ReadError> {
         loop {
             let available = &self.buffer[self.start..self.end];
-            // One loop for each format, which is chosen outside.
+            // A loop for each format, so that the format is not tested for every frame.
             let walked = match &mut self.format {
                 Format::Pcap(header) => walk(available, |bytes| header.next(bytes), &mut take),
                 Format::Pcapng(sections) => walk(available, |bytes| sections.next(bytes), &mut take),
@@ -104,7 +104,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Fills the buffer behind the incomplete record in it; false at the end of the file.
+    /// Fills the buffer after the incomplete record in it; false at the end of the file.
     fn read_more(&mut self) -> Result<bool, ReadError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -128,7 +128,7 @@ fn read(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, ReadError> {
     }
 }
 
-/// Walks the records that lie in `bytes` completely; answers bytes consumed and whether to go on.
+/// Walks the records that are complete in `bytes`; returns how many bytes were consumed and whether to go on.
 #[inline]
 fn walk(
     bytes: &[u8],

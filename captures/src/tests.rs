@@ -71,7 +71,7 @@ fn microsecond_pcap() {
     assert!(cut.to_string().contains("Truncated { offset: 24 }"), "{cut}");
 }
 
-/// One Ethernet frame of 64 bytes on the wire, with its FCS of 4, of which `captured` were taken.
+/// One Ethernet frame of 64 bytes on the wire, including its FCS of 4, of which `captured` were captured.
 fn with_fcs(link: u32, captured: u8) -> Vec<u8> {
     let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0];
     file.extend(link.to_le_bytes());
@@ -80,7 +80,7 @@ fn with_fcs(link: u32, captured: u8) -> Vec<u8> {
     file
 }
 
-/// The word is libpcap's: 4 bits of length in units of 16 bits, a reserved bit, the bit that says that the length holds.
+/// The word is libpcap's: 4 bits of length in units of 16 bits, a reserved bit, and the bit that says that the length is valid.
 #[test]
 fn a_frame_check_sequence_is_no_part_of_the_frame() {
     let read = |link, captured| read_all(&with_fcs(link, captured)).expect("valid").remove(0);
@@ -88,14 +88,14 @@ fn a_frame_check_sequence_is_no_part_of_the_frame() {
         let record = read(0x2400_0001, captured);
         assert_eq!((record.wire_length, record.bytes), (60, (0..left).collect()), "{captured} captured");
     }
-    // Without the bit that says so, the length is not one.
+    // Without that bit the length means nothing.
     for link in [0x2000_0001, 0x0400_0001, 0x0000_0001] {
         assert_eq!((read(link, 64).wire_length, read(link, 64).bytes.len()), (64, 64), "{link:#x}");
     }
     assert!(read_all(&with_fcs(0x2400_0071, 20)).expect_err("cooked").to_string().contains("link type 113"));
 }
 
-/// Timestamp 2,000,000 of microseconds is 2 s; the option's seconds are added, and may be negative.
+/// A timestamp of 2,000,000 microseconds is 2 s; the option's seconds are added, and may be negative.
 #[test]
 fn pcapng_timestamps_have_their_interface_offset_added() {
     let section = [0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
@@ -156,14 +156,14 @@ proptest! {
 
 #[test]
 fn frames_across_blocks_are_read_back() {
-    // The first frame fills the first block to the byte.
+    // The first frame fills the first block exactly.
     let lengths = [BLOCK - 24 - RECORD_HEADER_BYTES, 14, 60_000, BLOCK - 9, 1, BLOCK, 3 * BLOCK + 5, 200];
     let frame = |number: usize| vec![number as u8; lengths[number % lengths.len()]];
     let mut file = vec![];
     let mut writer = Writer::new(&mut file, 4 * BLOCK);
     for number in 0..40 {
         let frame = frame(number);
-        // A frame of zeros need not be there.
+        // The bytes of a frame of zeros may be left out.
         let there = if number % 256 == 0 { 7 } else { frame.len() };
         writer.write(number as u64, &frame[..there], frame.len() as u32).expect("memory");
     }

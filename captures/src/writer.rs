@@ -21,7 +21,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts with the file header. `snap_length`: bytes of each frame that are kept at most; 0 = all.
+    /// Starts with the file header. `snap_length`: the most bytes of each frame that are kept; 0 = all.
     pub fn new(output: W, snap_length: usize) -> Self {
         let snap_length = if snap_length == 0 { 262_144 } else { snap_length };
         let mut block = vec![0; BLOCK].into_boxed_slice();
@@ -58,7 +58,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Appends a frame that the block has no room for.
+    /// Appends a frame that does not fit into the block.
     #[cold]
     fn write_out(&mut self, time: u64, lengths: u64, kept: &[u8], zeros: usize) -> io::Result<()> {
         for mut rest in [&time.to_le_bytes()[..], &lengths.to_le_bytes()[..], kept, &vec![0; zeros]] {

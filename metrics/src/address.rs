@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where figures are served if nothing else is said: of this machine only.
+/// The default address: this machine only.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9464";
 
 /// Where a program of ours serves.

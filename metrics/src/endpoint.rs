@@ -23,11 +23,11 @@ use tokio::sync::Semaphore;
 use crate::address::Address;
 
 const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Connections at once; further ones wait.
+/// How many connections there can be at once; others wait.
 const CONNECTIONS: usize = 16;
-/// How long a client may take for what it asks, and be silent between two questions.
+/// How long a client may take for a request, and how long it may be silent between two requests.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Until the next connection is taken after one could not be: descriptors may have run out.
+/// How long to wait after a connection could not be accepted: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket on which no client is served yet.
@@ -41,7 +41,7 @@ enum Listener {
 }
 
 impl Endpoint {
-    /// Opens the socket, before a program gives up its rights. A socket file that is there is not replaced.
+    /// Opens the socket, before a program gives up its privileges. An existing socket file is not replaced.
     ///
     /// # Errors
     /// If the system refuses.
@@ -49,7 +49,7 @@ impl Endpoint {
         let listener = match address {
             Address::Unix(path) => {
                 let listener = UnixListener::bind(path)?;
-                // Until then no client is accepted.
+                // No client can connect before this.
                 std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
                 listener.set_nonblocking(true)?;
                 Listener::Unix(listener)
@@ -63,10 +63,10 @@ impl Endpoint {
         Ok(Endpoint { listener })
     }
 
-    /// Serves what `text` gives, anew for every request, from a thread that ends with the program.
+    /// Serves what `text` returns, anew for every request, in a thread that ends with the program.
     ///
     /// # Errors
-    /// If there can be no thread.
+    /// If no thread can be started.
     pub fn serve<T, F>(self, text: T) -> io::Result<()>
     where
         T: Fn() -> F + Send + 'static,
@@ -118,7 +118,7 @@ where
             let service = service_fn(|request| answer(request, &*text));
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-            // A client that goes away, or says something else than HTTP, is its own affair.
+            // If a client goes away, or sends something other than HTTP, only its own connection ends.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(place);
         });
@@ -175,7 +175,7 @@ mod tests {
             async move { format!("asked {number}\n") }
         };
         endpoint.serve(text).expect("served");
-        // A client that connects and says nothing does not hold up others.
+        // A client that connects and sends nothing does not hold up others.
         let _silent = UnixStream::connect(&path).expect("connected");
         for number in 0..3 {
             let answer = ask(&path, "GET /metrics");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Serves a program's figures over HTTP in Prometheus' text format, from a thread of its own.
+//! Serves a program's metrics over HTTP in Prometheus' text format, in a separate thread.
 
 mod address;
 mod endpoint;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures of one moment, written in the text format by Prometheus' own library.
+//! Metrics at one moment, written in the text format by Prometheus' own library.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-/// Names and values that tell the samples of a family apart.
+/// Labels: names and values that distinguish the samples of a family.
 pub type Labels = Vec<(&'static str, String)>;
 
 /// Families of samples, in the order in which they were added.
@@ -33,7 +33,7 @@ enum Sample {
 }
 
 impl Page {
-    /// Counters; `_total` is put behind the name.
+    /// Counters; `_total` is appended to the name.
     pub fn counters(&mut self, name: &'static str, help: &'static str, samples: impl Iterator<Item = (Labels, u64)>) {
         let samples = samples.map(|(labels, value)| (labels, Sample::Counter(value))).collect();
         self.families.push(Family { name, help, kind: MetricType::Counter, samples });
@@ -45,8 +45,8 @@ impl Page {
         self.families.push(Family { name, help, kind: MetricType::Gauge, samples });
     }
 
-    /// Histograms: of each the sum of its values, and its buckets: greatest value, and how many are in this bucket alone.
-    /// The last bucket has to reach to infinity.
+    /// Histograms: each has the sum of its values and its buckets, with their largest value and how many are in this bucket
+    /// alone. The last bucket has to reach to infinity.
     pub fn histograms(
         &mut self,
         name: &'static str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The system calls about packet sockets and mapped memory that switch and collector both need, and no others.
+//! The system calls for packet sockets and mapped memory that both switch and collector need, and no others.
 
 mod memory;
 mod socket;

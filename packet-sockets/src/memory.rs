@@ -15,7 +15,7 @@ pub struct Mapping {
 
 // SAFETY: the mapping belongs to this value alone and is not tied to the thread that made it.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared reference gives out a pointer only; its user is responsible for what is done to the memory.
+// SAFETY: a shared reference gives only a pointer; its user is responsible for what is done to the memory.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -37,14 +37,14 @@ impl Mapping {
         Self::map(length, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0)
     }
 
-    /// The first `length` bytes of a file, to be read only, in order.
+    /// The first `length` bytes of a file, to be read in order.
     ///
     /// # Errors
     /// If the system refuses: the file is a pipe, for example.
     pub fn of_file(file: &File, length: usize) -> io::Result<Self> {
         let (protection, kind) = (libc::PROT_READ, libc::MAP_PRIVATE);
         let mapping = Self::map(length, protection, kind, file.as_raw_fd(), 0)?;
-        // SAFETY: the mapping made above. Only advice: what comes back makes no difference.
+        // SAFETY: the mapping made above. This is only advice, so the result does not matter.
         unsafe { libc::madvise(mapping.start.cast(), length, libc::MADV_SEQUENTIAL) };
         Ok(mapping)
     }

@@ -31,21 +31,21 @@ pub unsafe fn owned(result: libc::c_int) -> io::Result<OwnedFd> {
     check(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A packet socket of protocol 0: nothing is received before [`bind`], so no frame of another interface gets in. `flags` are
+/// A packet socket of protocol 0: nothing is received before [`bind`], so there are no frames of other interfaces. `flags` are
 /// those of its descriptor.
 ///
 /// # Errors
 /// If the system refuses.
 pub fn open(flags: libc::c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | flags;
-    // SAFETY: passes no memory; what it opens is new.
+    // SAFETY: passes no memory; the descriptor is new.
     unsafe { owned(libc::socket(libc::AF_PACKET, kind, 0)) }
 }
 
 /// Index of the interface of this name in the current network namespace.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such interface.
 pub fn interface_index(name: &str) -> io::Result<libc::c_int> {
     let name = CString::new(name).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: `name` is a terminated string that lives through the call.
@@ -71,7 +71,7 @@ pub fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> io::Result<(
     Ok(())
 }
 
-/// Has the interface receive what is addressed to others too, as long as the socket is open.
+/// Has the interface also receive frames for other addresses, as long as the socket is open.
 ///
 /// # Errors
 /// If the system refuses.
@@ -101,7 +101,7 @@ pub fn set<T: Copy>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, v
 /// Reads an option of the plain type that the kernel has for it.
 ///
 /// # Errors
-/// If the system refuses; EOPNOTSUPP if what it has is shorter.
+/// If the system refuses; EOPNOTSUPP if the kernel's type is shorter.
 ///
 /// # Safety
 /// Any bytes are a valid `T`.

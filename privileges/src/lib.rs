@@ -11,21 +11,21 @@ use landlock::{
     ABI,
 };
 
-/// What this was written for; a kernel that knows less gives up as much of it as it can.
+/// The version of Landlock that this was written for; with an older kernel as much is given up as it supports.
 const KERNEL: ABI = ABI::V5;
 
-/// What may still be done below a directory.
+/// What is still allowed below a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Below<'d> {
-    /// Nothing, anywhere.
+    /// Nothing at all.
     Nothing,
-    /// Files are removed from this directory.
+    /// Files can be removed from this directory.
     Remove(&'d Path),
-    /// Files are made, read, renamed and removed below this directory; none is executed.
+    /// Files can be created, read, renamed and removed below this directory, but not executed.
     Write(&'d Path),
 }
 
-/// The kernel refused to take something away.
+/// The kernel refused a restriction.
 #[derive(Debug)]
 pub struct Kept(String);
 
@@ -56,10 +56,10 @@ pub fn become_user(user: u32, group: u32) -> Result<(), Kept> {
     }
 }
 
-/// Keeps no other capabilities than `keep`, and no files but those `below`; nothing can be regained, by executing a program
-/// neither. For this thread and those that it starts from now on: to be called before there are others. What is open stays so.
+/// Keeps only the capabilities `keep`, and access only to the files `below`. Nothing can be regained, not even by executing a
+/// program. This holds for this thread and those it starts from now on, so call it before there are others. Open files stay open.
 ///
-/// Returns whether the kernel guards the files: one without Landlock does not.
+/// Returns whether the kernel restricts access to files: one without Landlock does not.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -71,7 +71,7 @@ pub fn give_up(keep: &[Capability], below: Below<'_>) -> Result<bool, Kept> {
 
 fn leave_files(below: Below<'_>) -> Result<bool, landlock::RulesetError> {
     let all = AccessFs::from_all(KERNEL);
-    // Programs are not executed, and nothing is made but files.
+    // No program can be executed, and only files can be created.
     let special =
         AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::MakeFifo;
     let (directory, access): (Option<&Path>, BitFlags<AccessFs>) = match below {
@@ -80,7 +80,7 @@ fn leave_files(below: Below<'_>) -> Result<bool, landlock::RulesetError> {
         Below::Write(directory) => (Some(directory), all & !special),
     };
     let ruleset = Ruleset::default().handle_access(all)?.handle_access(AccessNet::from_all(KERNEL))?.create()?;
-    // Also forbids to gain anything by executing a program (no_new_privs), with Landlock or without.
+    // Also sets no_new_privs, with or without Landlock: executing a program gives no privileges.
     let status = ruleset.add_rules(path_beneath_rules(directory, access))?.restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// In a thread of its own: what is given up is gone for ever.
+    /// In a separate thread, since nothing that is given up can be regained.
     fn after<R: Send + 'static>(directory: &Path, below: fn(&Path) -> Below<'_>, check: fn(&Path, bool) -> R) -> R {
         let directory = directory.to_owned();
         let run = move || {

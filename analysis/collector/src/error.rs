@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, worded for the user.
+/// What went wrong, in words for the user.
 #[derive(Debug)]
 pub enum Error {
     /// Input or arguments that cannot be used as they are.
@@ -35,7 +35,7 @@ impl Error {
         Error::Parquet { path: path.to_path_buf(), message: source.to_string() }
     }
 
-    /// 2 for unusable input, 1 for everything that failed on the way.
+    /// 2 for unusable input, 1 for all other failures.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Input(_) => 2,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Several rings on several threads, and their reports back in the order in which the kernel took the frames.
+//! Several rings in several threads, whose reports are put back in the order in which the kernel received the frames.
 //!
-//! Every ring's thread decodes what it gets and hands it on in batches. Each report carries the kernel's time; the next
-//! one in order is the earliest of the rings' heads. A ring without a report says from time to time up to when it has
-//! none, so that it does not hold up the others for long. Batches that wait are few: a ring whose thread is behind lets the others
-//! wait in their own rings, where the kernel counts what no longer fits.
+//! Every ring's thread decodes its frames and passes the reports on in batches. Each report has the kernel's time; the next
+//! one in order is the earliest of the rings' heads. A ring without reports sends, from time to time, the time up to which it
+//! has none, so that it does not hold up the others for long. Few batches wait: if one thread is behind, frames of the others
+//! wait in their rings, where the kernel counts those that no longer fit.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,29 +17,29 @@ use crate::capture::ring::{Ring, RETIRE_MS};
 use crate::receiver::Intake;
 use crate::wire::Record;
 
-/// Batches of a ring that may wait; each is a block of the ring at most.
+/// Batches of a ring that may wait; each is at most a block of the ring.
 const BATCHES_IN_FLIGHT: usize = 16;
-/// The kernel hands over a block that is not full within two retire times; one more for a busy machine.
+/// The kernel releases a block that is not full within two retire times; one more for a busy machine.
 pub const DRAIN: Duration = Duration::from_millis(3 * RETIRE_MS as u64);
 
-/// A report and when the kernel took its frame, in nanoseconds since 1970.
+/// A report and when the kernel received its frame, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     pub time: u64,
     pub record: Record,
 }
 
-/// Reports of one ring in its order. Later batches hold none that is older than `until`.
+/// Reports of one ring in its order. Later batches have none that is older than `until`.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub rows: Vec<Taken>,
     pub until: u64,
 }
 
-/// Why [`FanIn::merge`] came back.
+/// Why [`FanIn::merge`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merged {
-    /// A ring has not said anything for the time given.
+    /// A ring has sent nothing for the time given.
     Waiting,
     /// A batch has come.
     Some,
@@ -55,7 +55,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// No report of this ring that is still to come is older; the flag: there is one of this very time.
+    /// Later reports of this ring are not older than this time; the flag: there is one of exactly this time.
     fn head(&self) -> (u64, bool) {
         match self.batch.rows.get(self.next) {
             Some(row) => (row.time, true),
@@ -78,7 +78,7 @@ impl FanIn {
         FanIn { streams: streams.collect() }
     }
 
-    /// Passes on in order what is certain; then waits up to `patience` for the ring that holds the others up.
+    /// Passes on, in order, the reports whose place is certain; then waits up to `patience` for the ring that holds up the others.
     pub fn merge(&mut self, patience: Duration, emit: &mut impl FnMut(&Record)) -> Merged {
         loop {
             let Some((first, next)) = self.first_and_next() else {
@@ -105,7 +105,7 @@ impl FanIn {
     /// The stream whose head is the earliest, and the earliest head of the others; `None` if nothing is left.
     fn first_and_next(&self) -> Option<(usize, u64)> {
         let heads = self.streams.iter().map(Stream::head).enumerate();
-        // At the same time a report comes before a ring that only has none up to then.
+        // At equal times a report comes before a ring that only has none up to then.
         let open = heads.filter(|(_, head)| *head != (u64::MAX, false));
         let (first, _) = open.min_by_key(|(_, (time, row))| (*time, !row))?;
         let others = self.streams.iter().enumerate();
@@ -121,8 +121,8 @@ pub struct RingThread {
 }
 
 impl RingThread {
-    /// Starts it; it ends [`DRAIN`] after `stop` is set, once its ring is empty, or when its batches are no longer
-    /// taken.
+    /// Starts it. It ends [`DRAIN`] after `stop` is set, once its ring is empty, or when its batches are no longer
+    /// received.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -133,10 +133,10 @@ impl RingThread {
         Ok((RingThread { thread }, receiver))
     }
 
-    /// What it has seen, and the frames that the kernel dropped for it; waits for its end.
+    /// Waits for its end; returns what it has received, and the frames that the kernel dropped from its ring.
     ///
     /// # Errors
-    /// What ended it early.
+    /// Why it ended early.
     pub fn join(self) -> io::Result<(Intake, io::Result<u64>)> {
         let ended = |_| io::Error::other("the thread ended unexpectedly");
         self.thread.join().map_err(ended)
@@ -158,7 +158,7 @@ fn read(
         let now = unix_nanoseconds();
         let mut batch = Batch::default();
         ready = ring.drain_block(&mut |captured| {
-            // A clock that was set back in between must not make the others wait for a time that lies ahead.
+            // If the clock was set back, the others must not wait for a time that is still to come.
             let time = captured.time.min(now);
             batch.until = time;
             if let Some(record) = intake.take(captured.frame) {
@@ -166,7 +166,7 @@ fn read(
             }
         });
         if !ready {
-            // What the kernel has taken before that would have been handed over.
+            // Whatever the kernel received before that would have been passed on.
             batch.until = now.saturating_sub(DRAIN.as_nanos() as u64);
         }
         if sender.send(batch).is_err() {
@@ -174,7 +174,7 @@ fn read(
         }
         if !ready {
             if let Err(error) = ring.wait(None, RETIRE_MS as i32) {
-                // What it no longer receives would be missing: all of them end.
+                // What this one no longer receives would be missing: all of them end.
                 stop.store(true, Ordering::Relaxed);
                 return (intake, Err(error));
             }
@@ -204,7 +204,7 @@ mod tests {
         Batch { rows, until }
     }
 
-    /// Sends batches to a fan-in of as many rings, and ends them.
+    /// Sends batches to a fan-in of as many rings, then ends them.
     fn merged(rings: Vec<Vec<Batch>>) -> Vec<u64> {
         let (senders, receivers): (Vec<_>, Vec<_>) = rings.iter().map(|_| sync_channel::<Batch>(1000)).unzip();
         for (sender, batches) in senders.into_iter().zip(rings) {

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use crate::wire::original::{five_tuple, FiveTuple};
 use crate::wire::{Record, Report};
 
-/// Keys kept at most: bounds memory when someone sprays addresses.
+/// The most keys that are kept: bounds memory if a sender uses ever new addresses.
 pub const MAX_KEYS: usize = 1 << 20;
 
 const CACHE_SLOTS: usize = 1 << 12;
@@ -22,7 +22,7 @@ pub struct FlowId {
 }
 
 impl FlowId {
-    /// The identity that a report states.
+    /// The identity of a report's flow.
     #[inline]
     pub fn of(report: &Report) -> Self {
         FlowId { bottleneck: report.bottleneck, flow: report.flow, signature: report.signature }
@@ -47,11 +47,11 @@ pub struct FlowKey {
 /// Every flow seen, with the 5-tuple of its first report.
 pub struct FlowKeys {
     keys: HashMap<FlowId, FlowKey>,
-    /// The flow last seen in each slot, packed: most reports need no look into `keys`.
+    /// The flow last seen in each slot, packed: for most reports `keys` need not be searched.
     observed: Vec<u64>,
-    /// Reports of flows for which there was no room.
+    /// Reports of flows beyond the most that are kept.
     pub overflow: u64,
-    /// Takes each new flow.
+    /// Receives each new flow.
     announce: Option<Sender<(FlowId, FlowKey)>>,
 }
 
@@ -62,12 +62,12 @@ impl Default for FlowKeys {
 }
 
 impl FlowKeys {
-    /// None seen; `announce` takes each new one.
+    /// No flow yet; `announce` receives each new one.
     pub fn announced(announce: Option<Sender<(FlowId, FlowKey)>>) -> Self {
         FlowKeys { announce, ..FlowKeys::default() }
     }
 
-    /// Notes the flow of a report whose original headers start at `inner`.
+    /// Records the flow of a report whose original headers start at `inner`.
     #[inline]
     pub fn observe(&mut self, record: &Record, inner: &[u8]) {
         let id = FlowId::of(&record.report);
@@ -90,11 +90,11 @@ impl FlowKeys {
             first_timestamp: record.report.timestamp,
         };
         self.keys.insert(id, key);
-        // There may be no listener any more.
+        // The receiver may have ended.
         let _ = self.announce.as_ref().map(|announce| announce.send((id, key)));
     }
 
-    /// Adds the flows that another intake has seen; of those that both have, the key of the earlier report stays.
+    /// Adds the flows of another intake; of flows that both have, the key of the earlier report stays.
     pub fn merge(&mut self, other: FlowKeys) {
         self.overflow += other.overflow;
         for (id, key) in other.keys {
@@ -123,7 +123,7 @@ impl FlowKeys {
     }
 }
 
-/// Flows of which a report was passed on in sequence, so that their key does not stem from a damaged one alone.
+/// Flows with a report that was passed on in sequence, so that their key is not from a damaged report alone.
 pub struct ConfirmedFlows {
     flows: HashSet<FlowId>,
     /// The flow last seen in each slot, packed.
@@ -137,7 +137,7 @@ impl Default for ConfirmedFlows {
 }
 
 impl ConfirmedFlows {
-    /// Notes the flow of a report that was passed on.
+    /// Records the flow of a report that was passed on.
     #[inline]
     pub fn add(&mut self, id: FlowId) {
         if replaced(&mut self.seen, id) && self.flows.len() < MAX_KEYS {
@@ -145,7 +145,7 @@ impl ConfirmedFlows {
         }
     }
 
-    /// All of them, in no order.
+    /// All of them, in any order.
     pub fn flows(&self) -> impl Iterator<Item = FlowId> + '_ {
         self.flows.iter().copied()
     }

@@ -17,7 +17,7 @@ pub struct FrameCounts {
 }
 
 impl FrameCounts {
-    /// Counts a frame of `bytes` captured bytes that held a report.
+    /// Counts a frame of `bytes` captured bytes with a report.
     #[inline]
     pub fn accept(&mut self, bytes: usize) {
         self.frames += 1;
@@ -25,7 +25,7 @@ impl FrameCounts {
         self.reports += 1;
     }
 
-    /// Counts a frame that held none.
+    /// Counts a frame without a report.
     pub fn reject(&mut self, bytes: usize, reason: Reject) {
         self.frames += 1;
         self.bytes += bytes as u64;
@@ -53,8 +53,8 @@ impl FrameCounts {
     }
 }
 
-/// The error for a source of `frames` frames, `bad` of them bad reports, that holds no report; `other_version` is what
-/// [`crate::wire::Decoder::other_version`] has found.
+/// The error for a source without a usable report: it has `frames` frames, `bad` of them bad reports. `other_version` is
+/// what [`crate::wire::Decoder::other_version`] has found.
 pub fn no_reports(source: &Path, port: u16, frames: u64, bad: u64, other_version: Option<u8>) -> Error {
     let source = source.display();
     let other = other_version.map_or_else(String::new, |found| {

@@ -3,8 +3,9 @@
 //!
 //! The stages, each in its own module:
 //! [`capture`] yields Ethernet frames (a live ring or a capture file), [`wire`] turns a frame into a [`wire::Record`],
-//! [`sequencer`] puts the records of each bottleneck in order and counts what is missing, and the records end up either
-//! in Parquet ([`telemetry`]), with others watching ([`live`]), or in time series and totals ([`aggregate`]). [`commands`] are those of the command line.
+//! [`sequencer`] puts the records of each bottleneck in order and counts what is missing. The records end up either in
+//! Parquet ([`telemetry`]), where [`live`] can watch them, or in time series and totals ([`aggregate`]). [`commands`] are
+//! those of the command line.
 
 pub mod aggregate;
 pub mod capture;

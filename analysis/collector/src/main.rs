@@ -24,9 +24,9 @@ enum Command {
     Aggregate(commands::aggregate::AggregateArgs),
     /// Measure how fast this machine decodes and aggregates a capture.
     Bench(commands::bench::BenchArgs),
-    /// Send the frames of a capture to an interface, to try how many reports a second a collector holds.
+    /// Send the frames of a capture to an interface, to find how many reports a second a collector can take.
     Replay(commands::replay::ReplayArgs),
-    /// Write a synthetic capture whose truth is known.
+    /// Write a synthetic capture whose contents are known.
     Generate(commands::generate::GenerateArgs),
 }
 

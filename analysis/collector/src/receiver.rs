@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The path from a frame to the stored row, and the account of everything that did not get that far.
+//! The path from a frame to the stored row, and the counts of everything that did not get that far.
 
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::telemetry::sink::TelemetrySink;
 use crate::telemetry::writer::{Rotation, SCHEMA_VERSION};
 use crate::wire::{report, Decoder, Path, Record, Reject};
 
-/// Which reports are accepted, and how they are stored.
+/// Which reports are accepted and how they are stored.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub directory: PathBuf,
@@ -41,7 +41,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// An intake that has seen nothing.
+    /// An intake without any frame yet.
     pub fn new(settings: &Settings, announce: Option<Sender<(FlowId, FlowKey)>>, postcards: Option<Postcards>) -> Self {
         Intake {
             decoder: Decoder::new(Path { port: settings.port, switch: settings.switch }),
@@ -53,7 +53,7 @@ impl Intake {
         }
     }
 
-    /// The report in a frame; what holds none is counted.
+    /// The report in a frame; a frame without one is counted.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) -> Option<Record> {
         let (record, inner) = match self.decoder.decode(frame) {
@@ -107,7 +107,7 @@ impl Store {
         Ok(Store { settings, sequencers, confirmed, sink, account, metrics })
     }
 
-    /// Takes a report; false when nothing can be stored any more.
+    /// Stores a report; false when nothing can be stored any more.
     #[inline]
     pub fn push(&mut self, record: &Record) -> bool {
         let mut stored = true;
@@ -119,7 +119,7 @@ impl Store {
         stored
     }
 
-    /// Hands over what has been collected, so that it reaches the disk soon; false as in [`Self::push`].
+    /// Passes on what has been collected, so that it reaches the disk soon; false as in [`Self::push`].
     pub fn flush(&mut self) -> bool {
         if let Some(metrics) = &self.metrics {
             metrics.set_counts(self.sequencers.counts());
@@ -127,7 +127,7 @@ impl Store {
         self.sink.flush()
     }
 
-    /// Hands over what has been collected, and notifies the watcher; false as in [`Self::push`].
+    /// Passes on what has been collected, and notifies the watcher; false as in [`Self::push`].
     pub fn show(&mut self) -> bool {
         self.flush() && self.sink.mark()
     }
@@ -199,7 +199,7 @@ impl Receiver {
         Ok(Receiver { intake, store: Store::start(settings, live.observers, live.metrics)? })
     }
 
-    /// Takes a frame; false when nothing can be stored any more.
+    /// Stores a frame's report; false when nothing can be stored any more.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) -> bool {
         match self.intake.take(frame) {

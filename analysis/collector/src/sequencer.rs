@@ -2,10 +2,10 @@
 //! Puts the reports of one bottleneck in sequence order and counts, each apart, what is lost, duplicated, reordered,
 //! too late or implausible.
 //!
-//! Reports of a bottleneck carry `sequence`, which grows by 2^sample_shift. A report that leaves a gap is held until the
-//! gap is filled or [`WINDOW`] positions passed; only then is the gap counted as lost, so reordering never counts as
-//! loss and no report counts twice. A report far from the expected position (a damaged field, a restarted switch, a
-//! second run mixed in) is believed only when the next one continues it.
+//! Reports of a bottleneck have a `sequence`, which grows by 2^sample_shift. A report after a gap is held until the gap is
+//! filled or [`WINDOW`] positions have passed. Only then is the gap counted as lost, so reordering never counts as loss and
+//! no report counts twice. A report far from the expected position (a damaged field, a restarted switch, reports of a second
+//! run) is accepted only if the next one continues it.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,11 @@ use crate::wire::Record;
 
 /// Positions that a report may overtake before the missing ones count as lost.
 pub const WINDOW: usize = 256;
-/// Positions behind the expected one in which a duplicate is distinguished from a late report.
+/// How many positions behind the expected one duplicates are distinguished from late reports.
 const HISTORY: usize = 1024;
 /// Reports that are examined before deciding where the sequence begins: the first to arrive may not be the first sent.
 const START_REPORTS: usize = 64;
-/// Reports off the sequence that are kept until one of them is continued.
+/// How many reports off the sequence are kept until another one continues one of them.
 const MAX_SUSPECTS: usize = 3;
 /// Half of the 48-bit timestamp's range: a larger step forward is a step back.
 const TIMESTAMP_HALF: u64 = 1 << 47;
@@ -36,7 +36,7 @@ pub struct SequenceCounts {
     pub reordered: u64,
     /// Reports that arrived after they had been counted as lost; not passed on, still counted as lost.
     pub late: u64,
-    /// Reports whose sequence fits nothing before or after; not passed on.
+    /// Reports whose sequence fits neither those before nor those after; not passed on.
     pub implausible: u64,
     /// Times the sequence began anew (counters reset, another sampling rate, another run).
     pub restarts: u64,
@@ -65,7 +65,7 @@ pub struct Sequencer {
     /// One bit a position behind the expected one: set if it was received.
     history: [u64; HISTORY / 64],
     history_base: usize,
-    /// Reports far off the sequence, waiting for a successor.
+    /// Reports far off the sequence, which wait for a successor.
     suspects: Vec<Record>,
 }
 
@@ -95,7 +95,7 @@ impl Sequencer {
         self.counts
     }
 
-    /// Takes a report; `emit` gets every report that is now in order.
+    /// Takes a report; `emit` receives every report that is now in order.
     #[inline]
     pub fn push(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
         let report = &record.report;
@@ -120,7 +120,7 @@ impl Sequencer {
         self.drop_suspects();
     }
 
-    /// Begins with the earliest of those that fit to the first report to which any other one fits.
+    /// Finds the first report that any other one fits, and begins with the earliest of those that fit it.
     fn begin(&mut self, emit: &mut impl FnMut(&Record)) {
         let starting = std::mem::take(&mut self.starting);
         let near = |a: &Record, b: &Record| {
@@ -215,7 +215,7 @@ impl Sequencer {
                     self.drop_suspects();
                     let first = if step > 0 { suspect } else { *record };
                     self.change_over(&first, emit);
-                    // Through the ordinary path: the later one of the two may leave a gap.
+                    // As usual, since the later of the two may come after a gap.
                     self.take_in_order(&suspect, emit);
                     self.take_in_order(record, emit);
                     return;
@@ -297,7 +297,7 @@ impl Sequencer {
         }
     }
 
-    /// Gives up on the next `positions` positions: held ones are passed on, empty ones counted as lost.
+    /// Ends the wait for the next `positions` positions: held reports are passed on, missing ones are counted as lost.
     fn advance(&mut self, positions: usize, emit: &mut impl FnMut(&Record)) {
         for _ in 0..positions {
             match self.held[self.base].take() {

@@ -36,7 +36,7 @@ fn the_first_to_come_need_not_be_the_first() {
     let (out, counts) = run(&[6, 5, 1, 2, 4, 3, 7, 8], 0);
     assert_eq!(out, [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!((counts.lost, counts.late, counts.restarts), (0, 0, 0));
-    // A damaged one in front is recognised by the rest.
+    // A damaged first report is recognised by the others.
     let sequences: Vec<u32> = std::iter::once(1 << 30).chain(10..200).collect();
     let (out, counts) = run(&sequences, 0);
     assert_eq!(out, (10..200).collect::<Vec<u32>>());
@@ -111,7 +111,7 @@ proptest! {
         let mut duplicated = 0;
         for (position, &(fate, delay)) in fates.iter().enumerate() {
             let sequence = start.wrapping_add(step.wrapping_mul(position as u32));
-            // Both ends arrive and in place: loss there cannot be seen by anyone.
+            // First and last arrive, in place: there is no way to notice their loss.
             let inner = position > 0 && position < last;
             if inner && fate < 5 {
                 lost += 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that take their name once they are whole. Until then they have another one, under which nothing that lies there
-//! is followed: others with write access to the directory cannot redirect the writer to another file.
+//! Files that get their name when they are complete. Until then they have a temporary name, at which no existing file or link
+//! is opened: others with write access to the directory cannot redirect the writer to another file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,16 +17,16 @@ pub fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Makes a file of a temporary name anew; what lies there, left by a killed process or planted, is removed.
+/// Creates a file of a temporary name. Whatever has that name, left by a killed process or planted, is removed first.
 ///
 /// # Errors
-/// If the system refuses, or something is put there at the same time.
+/// If the system refuses, or a file is put there at the same time.
 pub fn create(temporary: &Path) -> io::Result<File> {
     remove_quietly(temporary);
     OpenOptions::new().write(true).create_new(true).open(temporary)
 }
 
-/// Removes a file, best effort: on the way out of an error that is reported itself, or before another one takes its place.
+/// Removes a file if possible: after an error, which is reported itself, or before another file takes its place.
 pub fn remove_quietly(path: &Path) {
     let _ = fs::remove_file(path);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events at the arrival of packets, by interval of arrival, for a bottleneck.
 //!
-//! Arrivals are known from departures, whose order they share; but a flow's counters are trusted only when its next
-//! report has come, so that intervals are filled out of order. The latest ones are kept open.
+//! Packets depart in the order in which they arrived. But a flow's counters are trusted only when its next report has
+//! come, so intervals are not filled in order: the latest ones are kept open.
 
 use super::flow::Increments;
 use super::tables::{BottleneckArrival, BottleneckArrivals};
 
-/// Intervals kept open; rows of older ones are written at once, and there may be several of one interval.
+/// How many intervals are kept open. Rows of older ones are written at once; an interval can have several of them.
 const OPEN: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl OpenArrivals {
         self.change(interval, rows, |slot| slot.increments.merge(increments));
     }
 
-    /// Takes the depth just after an arrival, the packet included if it waits.
+    /// Records the depth just after an arrival, including the packet itself if it waits.
     #[inline]
     pub fn depth(&mut self, interval: i64, depth: u32, rows: &mut BottleneckArrivals) {
         self.change(interval, rows, |slot| {

@@ -10,7 +10,7 @@ use super::settings::{CountersStart, EngineSettings};
 use super::tables::{BottleneckArrivals, BottleneckInterval, BottleneckSeries};
 use crate::wire::Record;
 
-/// Bins an octave of the fine histograms, as a power of two: exact below 2^14, within 0.012 % above.
+/// Bins an octave of the fine histograms, as a power of two: values are exact below 2^14, and within 0.012 % above.
 pub const FINE_BITS: u32 = 13;
 const TIMESTAMP_BITS: u32 = 48;
 const FLOW_INDICES: usize = 1 << 16;
@@ -22,7 +22,7 @@ pub struct BottleneckRows {
     pub arrivals: BottleneckArrivals,
 }
 
-/// A report with what its bottleneck made of it.
+/// A report, with what its bottleneck has computed from it.
 pub struct Settled<'a> {
     pub record: &'a Record,
     /// Departure on a clock that does not wrap.
@@ -52,7 +52,7 @@ pub struct BottleneckState {
     arrival_interval: Intervals,
     flow_arrival_interval: Intervals,
     open_arrivals: OpenArrivals,
-    /// A report in a new interval, until the next one confirms that time has moved on.
+    /// The first report of a new interval, until the next report confirms the time.
     held: Option<Record>,
     last_raw_time: u64,
     last_time: u64,
@@ -67,7 +67,7 @@ pub struct BottleneckState {
     read: u64,
     pub counters_from_zero: bool,
     pub implausible_times: u64,
-    /// Reports whose clock was behind that of the report before.
+    /// Reports whose clock was behind that of the previous report.
     pub clock_steps: u64,
     /// Bytes and time of the stretches in which the link was never idle.
     pub saturated_bytes: u64,
@@ -143,7 +143,7 @@ impl BottleneckState {
         (self.position - origin).saturating_sub(self.read)
     }
 
-    /// Takes back that the counters of the report last placed are trusted.
+    /// Stops trusting the counters of the report last placed.
     pub fn distrust(&mut self) {
         self.read -= 1;
     }
@@ -154,7 +154,7 @@ impl BottleneckState {
         (self.flow_arrival_interval.find(arrival), self.arrival_interval.find(arrival))
     }
 
-    /// What arrived, by interval of the bottleneck's series.
+    /// Arrivals, by interval of the bottleneck's series.
     #[inline]
     pub fn open_arrivals(&mut self) -> &mut OpenArrivals {
         &mut self.open_arrivals
@@ -181,7 +181,7 @@ impl BottleneckState {
         self.place_slowly(record, time, rows, settle);
     }
 
-    /// Places a held report: nothing follows.
+    /// Places a held report, as no other report follows.
     pub fn finish(
         &mut self,
         rows: &mut BottleneckRows,
@@ -209,7 +209,7 @@ impl BottleneckState {
                 self.open_interval_of(held_time, &mut rows.series);
                 self.settle_at(&held, held_time, rows, settle);
             } else {
-                // Time did not stay where the held report was: its clock value is damaged, its place is the last one.
+                // The next report contradicts the held one's time, so that is damaged: its place is the last one.
                 self.implausible_times += 1;
                 let last = self.last_time;
                 self.settle_at(&held, last, rows, settle);
@@ -258,7 +258,7 @@ impl BottleneckState {
         settle(self, rows, &settled);
     }
 
-    /// Between the departures of a packet and of the next one the link was busy if that one had to wait.
+    /// If the next packet had to wait, the link was busy from this packet's departure to that one's.
     #[inline]
     fn saturation(&mut self, record: &Record, time: u64, step: u32) {
         let report = &record.report;

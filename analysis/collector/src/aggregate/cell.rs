@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is summed up over an interval, for a flow or a bottleneck.
+//! Sums over an interval, for a flow or a bottleneck.
 
 use super::histogram;
 use crate::wire::report::FLAG_CE_MARKED;
@@ -108,8 +108,8 @@ impl CoarseHistogram {
         self.0[bin] += 1;
     }
 
-    /// Moves the bins from that of `low` to that of `high` to `total`; no other bin was counted in.
-    /// Answers the bins that held anything, and their counts.
+    /// Moves the bins from that of `low` to that of `high` to `total`; all other bins are empty.
+    /// Returns the bins that were not empty, and their counts.
     pub fn drain_into<'a>(
         &'a mut self,
         low: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Increments of a flow index's cumulative counters, wrap-safe, and not taken from a damaged report.
+//! Increments of a flow index's cumulative counters. Wraps are handled; damaged reports are ignored.
 //!
 //! A report's counters are used when the next report of the index agrees with them. So a single damaged one changes
 //! nothing: its increments are covered by the next good report, and totals stay exact.
@@ -11,8 +11,8 @@ pub struct Reading {
     pub departures: u32,
     pub loss_drops: u32,
     pub aqm_drops: u32,
-    /// Departures of the bottleneck, up to this report, whose counters are in no reading: only these can make a flow's
-    /// departures grow by more than one from reading to reading.
+    /// Departures of the bottleneck, up to this report, that no reading covers: only because of these can a flow's
+    /// departures grow by more than one between readings.
     pub unread: u64,
     /// Index of the flow that sent it: flows of colliding indices share the counters.
     pub flow: u32,
@@ -30,13 +30,13 @@ pub struct Increment {
 }
 
 impl Increment {
-    /// Drops of the queue, by its management or for want of room: arrivals that did not depart.
+    /// Drops of the queue, by its management or because it was full: arrivals that did not depart.
     pub fn drops(&self) -> u32 {
         self.arrivals - self.departures
     }
 }
 
-/// Increments and what they are credited to.
+/// Increments, and the flow and time that they are credited to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
     /// Index of the flow.
@@ -55,7 +55,7 @@ const TOLERANCE: u64 = 1;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     accepted: Option<Reading>,
-    /// `accepted` is a report's, not the start from zero.
+    /// `accepted` is from a report: it is not the initial zero.
     started: bool,
     pending: Option<Reading>,
     contradictions: u8,
@@ -73,7 +73,7 @@ pub struct Outcome {
 }
 
 impl Counters {
-    /// Counters that stood at `start`.
+    /// Counters whose values were `start`.
     pub fn from_zero(start: Reading) -> Self {
         Counters { accepted: Some(start), ..Counters::default() }
     }
@@ -93,10 +93,10 @@ impl Counters {
         self.contradict(reading)
     }
 
-    /// The last reading's increments: nothing follows that could confirm it.
+    /// The last reading's increments, which no later reading can confirm.
     pub fn finish(&mut self) -> Option<Credit> {
         let pending = self.pending.take()?;
-        // A flow that exists in one report only may not exist: that one must then be its very first packet.
+        // A flow of a single report may be due to damage: it counts only if that report is of its very first packet.
         let tolerance = if self.started { TOLERANCE } else { 0 };
         let likely = self.accepted.is_none_or(|accepted| between(&accepted, &pending, tolerance).is_some());
         likely.then(|| self.commit(pending)).flatten()
@@ -119,7 +119,7 @@ impl Counters {
             *self = Counters { pending: Some(reading), ..Counters::default() };
             return Outcome { increment, ignored: false, reset: true };
         }
-        // The pending one is at fault if the new one follows what was accepted before it.
+        // It is the pending one if the new one follows the reading accepted before that.
         let follows = self.accepted.is_some_and(|accepted| between(&accepted, &reading, TOLERANCE).is_some());
         if self.pending.is_some() && (follows || self.accepted.is_none()) {
             self.pending = Some(reading);
@@ -140,8 +140,8 @@ impl Counters {
     }
 }
 
-/// Increments from `a` to `b`; `None` if `b` cannot follow `a` in a FIFO queue. `tolerance` departures more than those
-/// known to be unread are believed: a damaged report may have been read as another flow's.
+/// Increments from `a` to `b`; `None` if `b` cannot follow `a` in a FIFO queue. Up to `tolerance` departures more than are
+/// known to be unread are accepted: a damaged report may have been read as another flow's.
 #[inline]
 fn between(a: &Reading, b: &Reading, tolerance: u64) -> Option<Increment> {
     let increment = Increment {
@@ -172,7 +172,7 @@ mod tests {
             drops += increment.map_or(0, |c| u64::from(c.increment.drops()));
         };
         for reading in readings {
-            // As in a bottleneck: a departure whose reading was ignored is an unread one.
+            // As in a bottleneck: a departure whose reading was ignored counts as unread.
             let outcome = counters.read(Reading { unread: u64::from(ignored), ..*reading });
             add(outcome.increment);
             ignored += u32::from(outcome.ignored);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One pass over records in sequence order to every time series and total.
+//! Every time series and total, in one pass over the records in sequence order.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ use crate::intake::Sequencers;
 use crate::sequencer::SequenceCounts;
 use crate::wire::{Record, BOTTLENECKS};
 
-/// Flows with a state of their own at most; bounds memory at about 500 MB. Later ones count in their bottleneck only.
+/// Most flows that have their own state, which bounds memory at about 500 MB. Later ones count in their bottleneck only.
 pub const MAX_FLOWS: usize = 1 << 18;
 
-/// Holes in all flows' sequence spaces at most; bounds memory at about 400 MB.
+/// Most holes in all flows' sequence spaces together, which bounds memory at about 400 MB.
 const MAX_HOLES: usize = 1 << 23;
 
 /// Reports that could not be used in full.
@@ -99,7 +99,7 @@ impl Engine {
         self.sequencers.first_restart()
     }
 
-    /// Closes every interval; answers the final state.
+    /// Closes every interval and returns the final state.
     pub fn finish(mut self) -> (Vec<(u8, SequenceCounts)>, Placed) {
         let placed = &mut self.placed;
         self.sequencers.finish(&mut |record| placed.take(record));
@@ -238,7 +238,7 @@ impl Flows {
     fn first_counters(&mut self, bottleneck: &BottleneckState, record: &Record) -> Counters {
         let from_zero = match self.settings.counters {
             CountersStart::Run => {
-                // More departures than the bottleneck had since the run began: they were not the run's.
+                // More departures than the bottleneck's in this run: earlier ones are included.
                 let possible = u64::from(record.report.departures) <= 1 + bottleneck.unread();
                 self.doubts.carried_in += u64::from(!possible);
                 possible

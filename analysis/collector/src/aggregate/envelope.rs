@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A whole run's extremes in a bounded number of time buckets: what a plot of any length needs.
+//! The extremes of a whole run in a bounded number of time buckets: enough for a plot, however long the run is.
 
-/// Buckets at most; a plot has fewer pixels.
+/// Most buckets; a plot has fewer pixels.
 pub const BUCKETS: usize = 8192;
 
 /// Extremes within one bucket.
@@ -30,7 +30,7 @@ impl Envelope {
         Envelope { origin, shift: 0, buckets: Vec::with_capacity(BUCKETS) }
     }
 
-    /// Takes a departure: its delay, the depth it left behind and the depth just after its arrival. A time before the
+    /// Records a departure: its delay, the depth it left behind and the depth just after its arrival. A time before the
     /// origin counts in the first bucket.
     #[inline]
     pub fn add(&mut self, time: u64, delay: u64, depth: u32, after_arrival: u32) {
@@ -50,7 +50,7 @@ impl Envelope {
         bucket.depth_max = bucket.depth_max.max(depth).max(after_arrival);
     }
 
-    /// Buckets that hold anything: start, width, extremes.
+    /// Buckets that are not empty: start, width, extremes.
     pub fn filled(&self) -> impl Iterator<Item = (u64, u64, Bucket)> + '_ {
         let buckets = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.reports > 0);
         buckets.map(|(index, bucket)| (self.origin + ((index as u64) << self.shift), 1 << self.shift, *bucket))

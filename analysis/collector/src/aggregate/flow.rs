@@ -123,9 +123,9 @@ impl FlowState {
         }
     }
 
-    /// Adds a report to its interval; `depth` is what the packet left behind. Answers its place in the sequence space.
+    /// Adds a report to its interval; `depth` is what the packet left behind. Returns its place in the sequence space.
     #[inline]
-    #[allow(clippy::too_many_arguments)] // one call a report: what the caller has worked out already
+    #[allow(clippy::too_many_arguments)] // called for each report, with what the caller has computed already
     pub fn take(
         &mut self,
         record: &Record,

@@ -15,7 +15,7 @@ pub const fn bins(sub_bits: u32) -> usize {
     ((VALUE_BITS - sub_bits as usize) << sub_bits) + (1 << sub_bits)
 }
 
-/// Bin of `value`; what only a damaged file holds, wider than a report's fields, is in the last one.
+/// Bin of `value`; the last one for values that are wider than a report's fields, which only a damaged file has.
 #[inline]
 pub fn bin(sub_bits: u32, value: u64) -> usize {
     let value = value.min((1 << VALUE_BITS) - 1);
@@ -63,7 +63,7 @@ impl<const S: u32> Histogram<S> {
         (1..=bins(S)).map(|next| lower(S, next) - 1)
     }
 
-    /// The value below or at which a share `quantile` of the counted values lies: the largest value of its bin.
+    /// The value that a share `quantile` of the counted values does not exceed: the largest value of its bin.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let total: u64 = self.counts.iter().sum();
         let rank = ((total as f64 * quantile).ceil() as u64).clamp(1, total.max(1));

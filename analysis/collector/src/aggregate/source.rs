@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decodes a source on a thread of its own and hands records over in blocks.
+//! Decodes a source in a separate thread and passes the records on in blocks.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
@@ -14,7 +14,7 @@ use crate::wire::{self, Decoder, Record};
 /// Records in a block: enough that waking the other thread costs little, few enough that blocks stay in the last-level
 /// cache.
 const BLOCK_RECORDS: usize = 8192;
-/// Blocks under way between the two threads.
+/// Blocks in transit between the two threads.
 const BLOCKS: usize = 8;
 
 /// Where reports come from.
@@ -23,7 +23,7 @@ pub enum Source {
     Telemetry(Vec<PathBuf>),
 }
 
-/// What decoding has found out besides the records.
+/// What decoding has found besides the records.
 #[derive(Default)]
 pub struct Decoded {
     pub frames: FrameCounts,
@@ -55,7 +55,7 @@ impl Source {
     /// `empty_queue_delay` is taken off every report's queue delay.
     ///
     /// # Errors
-    /// The first of the two sides.
+    /// The first error of the two sides.
     pub fn decode(self, empty_queue_delay: u64, mut take: impl FnMut(&[Record]) -> Result<()>) -> Result<Decoded> {
         let (full_sender, full) = sync_channel::<Vec<Record>>(BLOCKS);
         let (empty_sender, empty) = sync_channel::<Vec<Record>>(BLOCKS);
@@ -105,7 +105,7 @@ impl Source {
                             decoded.frames.accept(0);
                             blocks.push(record)
                         }
-                        // No collector stores such a report: the file was damaged.
+                        // The collector never stores such a report: the file is damaged.
                         Err(reason) => {
                             decoded.frames.reject(0, reason);
                             true

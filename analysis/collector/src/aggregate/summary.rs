@@ -43,9 +43,9 @@ pub struct BottleneckSummary {
     pub ce_marks: u64,
     pub first_timestamp: u64,
     pub last_timestamp: u64,
-    /// Reports whose timestamp contradicted those around them; their place in time is that of the report before.
+    /// Reports whose timestamp contradicted those around them; they are placed at the time of the previous report.
     pub implausible_times: u64,
-    /// Reports whose clock was behind that of the report before.
+    /// Reports whose clock was behind that of the previous report.
     pub clock_steps: u64,
     pub counters_from_zero: bool,
     pub sample_shift: u8,
@@ -84,7 +84,7 @@ pub struct Summary {
     pub carried_in: u64,
     pub flows: u64,
     pub flows_overflow: u64,
-    /// Holes in sequence spaces for which there was no room: bytes that fill them count as retransmitted only.
+    /// Holes in sequence spaces that could not be stored: bytes that fill them count as retransmitted only.
     pub holes_forgotten: u64,
     pub bottlenecks: BTreeMap<String, BottleneckSummary>,
 }

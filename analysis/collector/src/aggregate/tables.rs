@@ -7,7 +7,7 @@ use crate::telemetry::table::{Column, Kind, Lists, Number, Values};
 pub trait Rows: Default {
     /// The columns, in order.
     fn columns() -> Vec<Column>;
-    /// Their values; afterwards there are no rows.
+    /// Takes their values; no rows are left.
     fn take_values(&mut self) -> Vec<Values>;
     /// Number of rows.
     fn len(&self) -> usize;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A TCP flow's sequence space as the bottleneck sees it: which payload bytes have left it before.
+//! A TCP flow's sequence space as the bottleneck sees it: which payload bytes have already passed.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::wire::original::TCP_SYN;
 use crate::wire::Original;
 
 const PROTOCOL_TCP: u8 = 6;
-/// A step ahead that is believed at once; farther ones only when the next segment continues them.
+/// The largest step ahead that is accepted at once; larger ones are accepted only if the next segment continues them.
 const MAX_STEP: u64 = 1 << 24;
-/// Position of a flow's first byte; below it lies what may still come of what was sent before.
+/// Position of a flow's first byte; bytes that were sent earlier and may still come are below it.
 const ORIGIN: u64 = 1 << 40;
 const BEFORE_ORIGIN: u64 = 1 << 31;
 
-/// What a segment brought.
+/// What a segment contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// It carried payload.
@@ -32,7 +32,7 @@ pub struct Segment {
 #[derive(Clone, Copy, Debug)]
 pub struct HoleBudget {
     pub left: usize,
-    /// Holes that had to be forgotten: bytes that fill them count as retransmitted only.
+    /// Holes that could not be stored: bytes that fill them count as retransmitted only.
     pub forgotten: u64,
 }
 
@@ -43,7 +43,7 @@ pub struct TcpProgress {
     highest: u64,
     /// Sequence number of `highest`.
     highest_number: u32,
-    /// What has not passed below `highest`: start and end of each.
+    /// What is missing below `highest`: start and end of each hole.
     holes: BTreeMap<u64, u64>,
     suspect: Option<(u64, u64)>,
 }
@@ -93,7 +93,7 @@ impl TcpProgress {
         }
         let mut segment = Segment { data: length > 0, ..Segment::default() };
         if syn || self.highest == 0 {
-            // The 5-tuple begins a (new) connection. The SYN takes a number.
+            // The 5-tuple begins a (new) connection. The SYN takes up a sequence number.
             budget.left += self.holes.len();
             *self = TcpProgress {
                 highest: ORIGIN,
@@ -110,7 +110,7 @@ impl TcpProgress {
         let (start, before) = (self.position(original.tcp_seq), self.highest);
         let end = start + length;
         if end > self.highest + MAX_STEP && !self.confirms(start, budget) {
-            // Perhaps damaged: the packet is new, where it belongs is not known.
+            // Perhaps damaged: the packet counts as new, but its position is not known.
             self.suspect = Some((start, end));
             segment.new_bytes = original.payload_length;
             return segment;
@@ -134,7 +134,7 @@ impl TcpProgress {
         segment
     }
 
-    /// Whether `start` continues the suspect; it then has its place.
+    /// Whether `start` continues the suspect, whose position is then accepted.
     fn confirms(&mut self, start: u64, budget: &mut HoleBudget) -> bool {
         let Some((suspect, end)) = self.suspect else {
             return false;
@@ -156,7 +156,7 @@ impl TcpProgress {
         self.holes.insert(start, end);
     }
 
-    /// Bytes of [start, end) that lie in holes; they do so no longer.
+    /// Fills the holes in [start, end) and returns how many bytes of it were in them.
     fn fill(&mut self, start: u64, end: u64, budget: &mut HoleBudget) -> u64 {
         let mut filled = 0;
         while let Some((&hole_start, &hole_end)) = self.holes.range(..end).next_back() {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn new_bytes_are_those_of_a_set_of_bytes() {
-        // Segments of any order and overlap against a set that holds every byte.
+        // Segments in any order and with any overlap, compared with a set of all bytes.
         let mut state = 1_u32;
         let mut random = |below: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

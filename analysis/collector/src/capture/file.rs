@@ -29,10 +29,10 @@ impl CaptureFile {
         Ok(CaptureFile { reader: Reader::new(file).map_err(|error| failed(path, error))?, path: path.to_path_buf() })
     }
 
-    /// Hands every Ethernet frame to `take` until the file ends or `take` answers false.
+    /// Passes every Ethernet frame to `take` until the file ends or `take` returns false.
     ///
     /// # Errors
-    /// [`Error::Input`] at a record that cannot be: all frames before it have been handed out.
+    /// [`Error::Input`] at an impossible record: all frames before it have been passed on.
     #[inline]
     pub fn for_each(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> Result<End> {
         let end = self.reader.for_each(|frame| frame.link_type != ETHERNET || take(frame.bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames that come through a pipe with a name, as a capture (pcap), from a switch on the same machine.
+//! Frames that come through a named pipe, as a capture (pcap), from a switch on the same machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -14,7 +14,7 @@ use crate::capture::ring::Wake;
 use crate::capture::signals::{poll, Signals};
 use crate::error::{Error, Result};
 
-/// A pipe, and what has been read of the capture in it.
+/// A pipe, and how far the capture in it has been read.
 pub struct Pipe {
     input: Option<Input>,
     reader: Option<Reader<Input>>,
@@ -22,7 +22,7 @@ pub struct Pipe {
     path: PathBuf,
 }
 
-/// Ends where the pipe is empty; more may come.
+/// Ends when the pipe is empty, though more may come.
 struct Input(File);
 
 impl Read for Input {
@@ -38,10 +38,10 @@ impl Pipe {
     /// Opens a pipe, whether it has a writer yet or not.
     ///
     /// # Errors
-    /// [`Error::Input`] if there is none.
+    /// [`Error::Input`] if there is no such pipe.
     pub fn open(path: &Path) -> Result<Self> {
         let refused = |what: String| Error::Input(format!("{}: {what}", path.display()));
-        // To write too: it does not end when the last writer closes it.
+        // Opened for writing too, so that it does not end when the last writer closes it.
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
         let file = options.open(path).map_err(|error| refused(error.to_string()))?;
@@ -52,7 +52,7 @@ impl Pipe {
         Ok(Pipe { descriptor: file.as_raw_fd(), input: Some(Input(file)), reader: None, path: path.to_path_buf() })
     }
 
-    /// Waits for frames, for a signal once there are none, or for `timeout_ms`.
+    /// Waits for frames; if there are none, for a signal or until `timeout_ms` have passed.
     ///
     /// # Errors
     /// If the system refuses.
@@ -67,10 +67,10 @@ impl Pipe {
         }
     }
 
-    /// Hands out every frame that is there completely, until `take` answers false.
+    /// Passes on every complete frame, until `take` returns false.
     ///
     /// # Errors
-    /// [`Error::Input`] if what comes is not a capture.
+    /// [`Error::Input`] if the data is not a capture.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> Result<()> {
         let failed = |error| failed(&self.path, error);
         if let Some(input) = self.input.take() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames from an interface through a TPACKET_V3 ring: the kernel fills blocks, one wakeup hands over a whole block.
+//! Frames from an interface through a TPACKET_V3 ring: the kernel fills blocks, and one wakeup passes on a whole block.
 
 use std::io;
 use std::mem::size_of;
@@ -12,7 +12,7 @@ use narrows_packet_sockets::{be_promiscuous, bind, get, open, set, Mapping};
 use super::interface_index;
 use super::signals::{poll, Signals};
 
-/// A frame as the ring holds it, and when the kernel took it (nanoseconds since 1970).
+/// A frame in the ring, and when the kernel received it (nanoseconds since 1970).
 pub struct Captured<'a> {
     pub frame: &'a [u8],
     pub time: u64,
@@ -20,12 +20,12 @@ pub struct Captured<'a> {
 
 const BLOCK_BYTES: usize = 1 << 20;
 const FRAME_BYTES: usize = 2048;
-/// A block that is not full is handed over after this time.
+/// A block that is not full is passed on after this time.
 pub const RETIRE_MS: u32 = 50;
-/// Captured bytes a frame: reports are shorter, a frame that should have been truncated must not fill the ring.
+/// Captured bytes a frame: reports are shorter, and a frame that should have been truncated must not fill the ring.
 const SNAPSHOT_BYTES: u32 = 512;
 
-/// What a wait ended with.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// A block may be ready, or the time is over.
@@ -69,14 +69,14 @@ impl Ring {
                 .map_err(|e| format!("interface {interface}: cannot share it among rings: {e}"))?;
             rings.push(ring);
         }
-        // Only now: a ring that is not in the group yet would take frames that others take as well.
+        // Only now: a ring that is not in the group yet would receive frames that others receive as well.
         for ring in &rings {
             ring.listen(interface)?;
         }
         Ok(rings)
     }
 
-    /// A ring that takes no frame before [`Ring::listen`].
+    /// A ring that receives no frames before [`Ring::listen`].
     fn open_deaf(interface: &str, mebibytes: usize) -> Result<Self, String> {
         let step = |what: &'static str| move |e: io::Error| format!("interface {interface}: cannot {what}: {e}");
         let index = interface_index(interface)?;
@@ -125,7 +125,7 @@ impl Ring {
         })
     }
 
-    /// Hands every frame of every ready block to `take`; false if no block was ready.
+    /// Passes every frame of every ready block to `take`; false if no block was ready.
     pub fn drain(&mut self, mut take: impl FnMut(&Captured<'_>)) -> bool {
         let mut any = false;
         for _ in 0..self.blocks {
@@ -137,7 +137,7 @@ impl Ring {
         any
     }
 
-    /// Hands every frame of the next block to `take`; false if that block is not ready.
+    /// Passes every frame of the next block to `take`; false if that block is not ready.
     pub fn drain_block(&mut self, take: &mut impl FnMut(&Captured<'_>)) -> bool {
         let Some(block) = self.block() else {
             return false;
@@ -148,7 +148,7 @@ impl Ring {
         true
     }
 
-    /// The next block if the kernel has handed it over.
+    /// The next block, if the kernel has released it.
     fn block(&self) -> Option<Block<'_>> {
         let offset = self.next_block * BLOCK_BYTES;
         if offset + BLOCK_BYTES > self.memory.length() {
@@ -160,7 +160,7 @@ impl Ring {
         (block.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0).then_some(block)
     }
 
-    /// Frames that the kernel had no room for since the ring was opened.
+    /// Frames that did not fit into the ring since it was opened.
     ///
     /// # Errors
     /// If the system refuses.
@@ -225,9 +225,9 @@ impl Block<'_> {
     }
 }
 
-/// Joins a socket to the group that `first` is in, or to a new one.
+/// Adds a socket to the group that `first` is in, or to a new one.
 fn join(socket: &OwnedFd, first: Option<&OwnedFd>) -> io::Result<()> {
-    // The group has an option of its own for outgoing frames.
+    // The group has a separate option for outgoing frames.
     let how = libc::PACKET_FANOUT_LB | libc::PACKET_FANOUT_FLAG_ROLLOVER | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
     let option = match first {
         None => (how | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16,
@@ -240,7 +240,7 @@ fn join(socket: &OwnedFd, first: Option<&OwnedFd>) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &option)
 }
 
-/// A filter that cuts every frame to `bytes`; none of them is taken with 0.
+/// A filter that cuts every frame to `bytes`; with 0 no frame is received.
 fn attach_filter(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
     let mut program = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: bytes }];
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };

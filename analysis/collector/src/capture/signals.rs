@@ -7,8 +7,8 @@ use std::ptr;
 
 use narrows_packet_sockets::{check, owned};
 
-/// Waits until one of some descriptors is readable, `timeout_ms` passed or a signal came; answers what `poll` says of each.
-/// A negative one is passed over.
+/// Waits until one of these descriptors is readable, `timeout_ms` have passed or a signal has come; returns what `poll` says
+/// about each. Negative ones are ignored.
 ///
 /// # Errors
 /// If the system refuses to wait.
@@ -21,7 +21,7 @@ pub(super) fn poll<const N: usize>(descriptors: [RawFd; N], timeout_ms: i32) -> 
     }
 }
 
-/// Becomes readable when a signal comes, and stays so until it is taken.
+/// Becomes readable when a signal comes, and stays so until it is cleared.
 pub struct Signal {
     descriptor: OwnedFd,
 }

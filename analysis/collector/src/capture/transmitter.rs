@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames out of an interface, many with one system call.
+//! Sends frames from an interface, many with one system call.
 
 use std::io;
 use std::mem::zeroed;
@@ -9,7 +9,7 @@ use narrows_packet_sockets::{bind, open, set};
 
 use super::interface_index;
 
-/// Frames that one call sends at most.
+/// The most frames that one call sends.
 pub const BURST: usize = 64;
 
 /// A socket that sends whole frames.
@@ -18,7 +18,7 @@ pub struct Transmitter {
 }
 
 impl Transmitter {
-    /// Opens it on `interface` of the current network namespace, past the interface's queueing discipline.
+    /// Opens it on `interface` of the current network namespace. It bypasses the interface's queueing discipline.
     ///
     /// # Errors
     /// Names the step that the system refused.
@@ -32,10 +32,10 @@ impl Transmitter {
         Ok(Transmitter { socket })
     }
 
-    /// Sends the first [`BURST`] of some frames or fewer; answers how many the interface took.
+    /// Sends up to [`BURST`] of these frames; returns how many the interface accepted.
     ///
     /// # Errors
-    /// If the interface takes none for another reason than a full queue.
+    /// If the interface accepts none for another reason than a full queue.
     pub fn send(&self, frames: &[&[u8]]) -> io::Result<usize> {
         let count = frames.len().min(BURST);
         // SAFETY: all-zero is a valid value of these plain structures: no address, no buffers, no control data.

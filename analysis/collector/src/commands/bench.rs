@@ -34,7 +34,7 @@ pub struct BenchArgs {
 struct Rates {
     reports: u64,
     repetitions: usize,
-    /// By wall clock: what a user sees; other load on the machine lowers it.
+    /// By wall clock, which is what users experience; other load on the machine lowers it.
     wall_median: f64,
     wall_min: f64,
     wall_max: f64,

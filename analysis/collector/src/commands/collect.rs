@@ -25,7 +25,7 @@ use crate::{Error, Result};
 /// Rows reach the writer at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// When rows were handed to the writer last.
+/// When rows were last passed to the writer.
 struct Flushing(Instant);
 
 impl Flushing {
@@ -45,7 +45,7 @@ pub struct CollectArgs {
     /// Interface in the current network namespace on which the switch sends its reports.
     #[arg(long, required_unless_present = "pipe")]
     interface: Option<String>,
-    /// Pipe with a name into which a switch on this machine writes its reports, as a capture.
+    /// Named pipe into which a switch on this machine writes its reports, as a capture.
     #[arg(long, conflicts_with_all = ["interface", "rings", "ring_mib"])]
     pipe: Option<PathBuf>,
     /// Directory for the telemetry; must hold none yet.
@@ -54,7 +54,7 @@ pub struct CollectArgs {
     /// Size of the kernel's receive rings in MiB, all together.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..=4096))]
     ring_mib: u16,
-    /// Rings, each read by a thread of its own; reports are put back in order behind them.
+    /// Rings, each read by its own thread; their reports are put back in order.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]
     rings: u16,
     #[command(flatten)]
@@ -93,7 +93,7 @@ fn wait_error(interface: &str, source: io::Error) -> Error {
     Error::Io { path: PathBuf::from(interface), action: "wait for reports on", source }
 }
 
-/// Goes on without any privilege, as the owner of the directory that is written, and with no files but those in it.
+/// Gives up all privileges: becomes the owner of the output directory, with access to the files in it only.
 fn keep_only_files(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create", e))?;
     let owner = fs::metadata(directory).map_err(|e| Error::io(directory, "examine", e))?;
@@ -104,7 +104,7 @@ fn keep_only_files(directory: &Path) -> Result<()> {
         .map_err(|error| Error::Input(error.to_string()))
 }
 
-/// A receiver, when all that needs rights is open.
+/// A receiver, once everything that needs privileges is open.
 fn ready(settings: Settings, watch: Watch) -> Result<Receiver> {
     keep_only_files(&settings.directory)?;
     let receiver = Receiver::start(settings, watch.start()?)?;
@@ -159,7 +159,7 @@ fn collect(settings: Settings, watch: Watch, mebibytes: usize, signals: &Signals
             Ok(Wake::Packets | Wake::Demand) => {}
             Ok(Wake::Stop) => {
                 draining.get_or_insert_with(Instant::now);
-                // The signal stays pending: wait for the open block without watching it.
+                // The signal stays pending: wait for the open block, but not for the signal.
                 std::thread::sleep(Duration::from_millis(u64::from(RETIRE_MS)));
             }
             Err(source) => {
@@ -225,7 +225,7 @@ fn collect_shared(
             }
         }
     }
-    // Threads that still have something to say find no listener, and end.
+    // Threads that still have something to send find no receiver, and end.
     drop(fan_in);
     let (mut intakes, mut dropped) = (Vec::new(), 0);
     for thread in threads {
@@ -240,7 +240,7 @@ fn collect_shared(
 }
 
 fn announce_ready() {
-    // A closed stdout only means that the line has no reader.
+    // A closed stdout only means that nothing reads the line.
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "ready").and_then(|()| out.flush());
 }

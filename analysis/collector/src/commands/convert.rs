@@ -36,7 +36,7 @@ pub struct StorageArgs {
     /// MiB after which a new file is begun.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     rotate_mib: u32,
-    /// Seconds after which a new file is begun: what a crash can cost at most.
+    /// Seconds after which a new file is begun: the most that a crash can cost.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     rotate_seconds: u32,
     /// Rows in a row group.
@@ -95,7 +95,7 @@ pub fn run(args: ConvertArgs) -> Result<()> {
     let account = receiver.finish(reason, 0, error)?;
     print_summary(&account);
     if account.bottlenecks.is_empty() {
-        // So that the next attempt, with another port, finds the directory as this one did.
+        // So that the directory is as before for another attempt, with another port.
         for name in [account::FILE_NAME, keys_file::FILE_NAME] {
             let path = args.out.join(name);
             fs::remove_file(&path).map_err(|e| Error::io(&path, "remove", e))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `narrows-collector replay`: the frames of a capture out of an interface at a steady rate.
+//! `narrows-collector replay`: sends the frames of a capture from an interface at a steady rate.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub struct ReplayArgs {
     seconds: Option<f64>,
 }
 
-/// What came of it.
+/// What was sent, and how fast.
 #[derive(Serialize)]
 struct Sent {
     frames: u64,

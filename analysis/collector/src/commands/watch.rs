@@ -17,7 +17,7 @@ pub struct WatchArgs {
     /// Serve totals of links and flows at /metrics in Prometheus' text format: host:port or unix:/path/to.sock.
     #[arg(long, num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS, value_name = "ADDRESS")]
     metrics: Option<Address>,
-    /// Flows of a link with figures of their own there; those that come later are one, named other.
+    /// Flows of a link that are shown there one by one; later ones are summed up under the name other.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..=65_536), value_name = "N")]
     metrics_flows: u32,
     /// Send every report as an INT postcard (Telemetry Report Format 2.0) over UDP to host:port.
@@ -43,7 +43,7 @@ pub struct WatchArgs {
     empty_queue_delay: u64,
 }
 
-/// What is open, and begins once the rights are given up.
+/// What is open, and starts once the privileges are given up.
 pub struct Watch {
     endpoint: Option<Endpoint>,
     listener: Option<Listener>,
@@ -57,7 +57,7 @@ impl WatchArgs {
     /// Opens what is asked for.
     ///
     /// # Errors
-    /// [`Error::Input`] for an address that cannot be had, or units that are none.
+    /// [`Error::Input`] for an address that cannot be used, or invalid units.
     pub fn open(&self) -> Result<Watch> {
         if !(self.time_unit_s > 0.0 && self.time_unit_s <= 1.0) {
             return Err(Error::Input(format!("--time-unit-s {}: allowed are more than 0 to 1", self.time_unit_s)));
@@ -84,10 +84,10 @@ impl WatchArgs {
 }
 
 impl Watch {
-    /// Starts what runs in threads of its own.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// If there can be no thread.
+    /// If a thread cannot be started.
     pub fn start(self) -> Result<Live> {
         let failed = |error| Error::Input(format!("a thread for those who watch: {error}"));
         let mut live = Live { postcards: self.postcards, ..Live::default() };

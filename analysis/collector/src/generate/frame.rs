@@ -4,11 +4,11 @@
 use crate::wire::encapsulation::{checksum, ENCAPSULATION_BYTES};
 use crate::wire::report::{Report, REPORT_BYTES};
 
-/// Bytes of a report frame at most: the default of the switch.
+/// The most bytes of a report frame: the switch's default.
 pub const REPORT_FRAME_BYTES: usize = 184;
 const ORIGINAL_BYTES: usize = REPORT_FRAME_BYTES - ENCAPSULATION_BYTES - REPORT_BYTES;
 
-/// How a flow's packets look.
+/// The form of a flow's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FrameOptions {
     pub ipv6: bool,
@@ -28,7 +28,7 @@ pub struct Packet {
 }
 
 impl FrameOptions {
-    /// Bytes of the whole original frame in front of the payload.
+    /// Bytes of the whole original frame before the payload.
     pub fn header_bytes(&self) -> u16 {
         let ip = if self.ipv6 { 40 } else { 20 };
         let transport = if self.udp { 8 } else { 32 };
@@ -79,7 +79,7 @@ impl FrameOptions {
         out.resize(start + carried, 0);
     }
 
-    /// Replaces `out` by the report frame.
+    /// Replaces `out` with the report frame.
     pub fn encode(&self, report: &Report, packet: &Packet, port: u16, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&[2, 0, 0, 0, 2, 2, 2, 0, 0, 0, 2, 1, 0x08, 0x00]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Synthetic captures of known truth: flows through FIFO bottlenecks with tail drop, reported as the switch reports.
+//! Synthetic captures whose truth is known: flows through FIFO bottlenecks with tail drop, reported as by the switch.
 //!
-//! The truth is counted in the queue model itself, not from the reports, so an analysis can be checked against it.
+//! The truth is counted in the queue model itself, not from the reports, so that an analysis can be checked against it.
 
 mod frame;
 mod model;
@@ -17,7 +17,7 @@ use narrows_captures::Writer;
 use model::Bottleneck;
 use truth::Truth;
 
-/// Longest frame that the captures hold, as their header says.
+/// The longest frame in the captures, as their header says.
 const SNAP_LENGTH: usize = 65_535;
 
 /// What to generate.
@@ -47,10 +47,10 @@ pub struct Scenario {
     /// Loss emulation drops 1 packet in this many (0 = none).
     #[arg(long, default_value_t = 0)]
     pub loss_one_in: u32,
-    /// Value at which all counters start, to meet their wrap.
+    /// Value at which all counters start, so that they wrap.
     #[arg(long, default_value_t = 0)]
     pub counters_start: u32,
-    /// Drops of every flow that its counters show from the start.
+    /// Drops that every flow's counters show from the start.
     #[arg(long, default_value_t = 0)]
     pub drops_start: u32,
     /// Mix IPv4, IPv6 and VLAN-tagged flows, so that records differ in length.
@@ -95,10 +95,10 @@ pub fn pcap(scenario: &Scenario, out: &mut impl Write) -> io::Result<Truth> {
     Ok(truth)
 }
 
-/// Runs the model; `take` gets each report's egress time in nanoseconds and its frame.
+/// Runs the model; `take` receives each report's egress time in nanoseconds and its frame.
 ///
 /// # Errors
-/// The first that `take` answers.
+/// The first that `take` returns.
 pub fn frames(scenario: &Scenario, mut take: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<Truth> {
     let mut bottlenecks: Vec<_> = (0..scenario.bottlenecks).map(|index| Bottleneck::new(scenario, index)).collect();
     let mut written = 0;

@@ -11,12 +11,12 @@ use crate::wire::report::{Report, FLAG_CE_MARKED, FLAG_ECN_SHIFT, VERSION};
 
 /// Payload of a full segment; with IPv4 and timestamps the frame is 1514 bytes.
 const SEGMENT: u64 = 1448;
-/// Arrivals of high load, then as many of low load.
+/// This many arrivals at high load, then as many at low load.
 const PHASE: u64 = 20_000;
 const PICOSECONDS: u64 = 1000;
 const TCP_ACK: u8 = 0x10;
 const TCP_SYN: u8 = 0x02;
-/// What every packet arrives with (`FrameOptions::encode`).
+/// The ECN field with which every packet arrives (`FrameOptions::encode`).
 const ECT_0: u8 = 2;
 
 struct Flow {
@@ -70,7 +70,7 @@ impl Bottleneck {
         }
     }
 
-    /// Lets one packet arrive; if it is queued and sampled, answers its egress time and report frame.
+    /// Lets one packet arrive; if it is queued and sampled, returns its egress time and report frame.
     pub fn next_arrival(&mut self) -> Option<(u64, &[u8])> {
         let scenario = self.scenario;
         let picoseconds_per_byte = (8_000_000_000_000 / scenario.rate_bps).max(1);
@@ -169,7 +169,7 @@ impl Flow {
                 vlan_tags: if kind >= 2 { (kind - 1) as u8 } else { 0 },
                 udp: flow % 8 == 7,
             },
-            // Close to the wrap, so that long flows cross it.
+            // Close to the wrap, so that long flows wrap.
             initial_sequence: u32::MAX - random.below(1 << 20) as u32,
             sent: 0,
             departed: 0,
@@ -178,7 +178,7 @@ impl Flow {
             departures: 0,
             loss_drops: 0,
             truth: FlowTruth {
-                // Spread over the index space, as hashes are; an odd factor keeps them distinct.
+                // Spread over the index space, like hashes; an odd factor keeps them distinct.
                 flow: flow.wrapping_mul(40_503),
                 signature: random.next() as u32,
                 delay_min: u64::MAX,
@@ -187,7 +187,7 @@ impl Flow {
         }
     }
 
-    /// The next packet: the SYN, a dropped segment again, or new data; with its segment number.
+    /// The next packet, with its segment number: the SYN, a dropped segment again, or new data.
     fn next_packet(&mut self, random: &mut Random, bottleneck: u8) -> (u64, Packet) {
         let again = if random.below(4) == 0 { self.lost.pop_front() } else { None };
         let segment = again.unwrap_or_else(|| {
@@ -196,7 +196,7 @@ impl Flow {
         });
         let syn = segment == 0 && !self.options.udp;
         let payload = if syn { 0 } else { SEGMENT as u16 };
-        // The SYN takes one number.
+        // The SYN takes up one sequence number.
         let offset = if segment == 0 { 0 } else { 1 + (segment - 1) * SEGMENT };
         let packet = Packet {
             flow: self.truth.flow,

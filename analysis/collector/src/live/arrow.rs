@@ -20,12 +20,12 @@ use crate::telemetry::columns::{columns, Columns, DESCRIPTIONS};
 use crate::telemetry::observer::Observer;
 use crate::telemetry::table::Values;
 
-/// Batches that may wait for the receiver; those that find no place are left out of the stream.
+/// Batches that may wait for the receiver; any more are left out of the stream.
 const BATCHES_IN_FLIGHT: usize = 64;
-/// A receiver that takes nothing for this time has ended.
+/// A receiver that accepts nothing for this long has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A listener that has been sent nothing yet.
+/// A connection to a receiver, over which nothing has been sent yet.
 pub struct Listener {
     stream: TcpStream,
 }
@@ -53,10 +53,10 @@ impl Listener {
         Ok(Listener { stream })
     }
 
-    /// Begins to send.
+    /// Starts sending.
     ///
     /// # Errors
-    /// If there can be no thread.
+    /// If no thread can be started.
     pub fn start(self) -> io::Result<ArrowStream> {
         let (batches, waiting) = sync_channel(BATCHES_IN_FLIGHT);
         let thread = std::thread::Builder::new().name("arrow".into());
@@ -76,7 +76,7 @@ impl Observer for ArrowStream {
 }
 
 impl Drop for ArrowStream {
-    /// Sends what waits, and says what was sent.
+    /// Sends what waits, and returns what was sent.
     fn drop(&mut self) {
         drop(self.batches.take());
         let ended = self.sender.take().map(JoinHandle::join);
@@ -89,7 +89,7 @@ impl Drop for ArrowStream {
     }
 }
 
-/// The whole stream; answers how many rows it has.
+/// Sends the whole stream; returns how many rows it has.
 fn send(stream: TcpStream, waiting: &Receiver<Columns>) -> Result<u64, ArrowError> {
     let schema = schema()?;
     let mut writer = StreamWriter::try_new(BufWriter::new(stream), &schema)?;
@@ -109,7 +109,7 @@ fn record_batch(schema: &SchemaRef, rows: Columns) -> Result<RecordBatch, ArrowE
     RecordBatch::try_new(Arc::clone(schema), arrays)
 }
 
-/// The stream as a file: no row is left out, and on demand its reader learns how many bytes are complete.
+/// The stream as a file: no row is left out, and on demand a line says how many bytes are complete.
 pub struct ArrowFile {
     schema: SchemaRef,
     writer: StreamWriter<BufWriter<File>>,
@@ -117,10 +117,10 @@ pub struct ArrowFile {
 }
 
 impl ArrowFile {
-    /// Makes the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// If there is one, or it cannot be made.
+    /// If it exists already, or cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let schema = schema().map_err(io::Error::other)?;
@@ -133,7 +133,7 @@ impl ArrowFile {
         self.writer.write(&record_batch(&self.schema, rows.clone())?)
     }
 
-    /// Flushes all of it to the file itself, for readers on other machines too; returns its length.
+    /// Flushes everything to the disk, so that readers on other machines see it too; returns the file's length.
     fn complete(&mut self) -> Result<u64, ArrowError> {
         self.writer.flush()?;
         let file = self.writer.get_mut().get_mut();
@@ -143,11 +143,11 @@ impl ArrowFile {
 }
 
 impl Observer for ArrowFile {
-    /// A batch without rows is from a caller that waits for what came before.
+    /// A batch without rows comes from a caller that waits until everything before it is written.
     fn observe(&mut self, rows: &Columns) {
         let result = if rows.is_empty() { self.complete().map(Some) } else { self.write(rows).map(|()| None) };
         let mut out = io::stdout().lock();
-        // A closed stdout only means that the line has no reader.
+        // A closed stdout only means that nothing reads the line.
         let _ = match result {
             Ok(None) => Ok(()),
             Ok(Some(bytes)) => writeln!(out, "{} reports in {bytes} bytes", self.rows).and_then(|()| out.flush()),

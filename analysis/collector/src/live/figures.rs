@@ -8,42 +8,42 @@ use crate::flow_keys::FlowId;
 use crate::telemetry::columns::Columns;
 use crate::wire::report::FLAG_CE_MARKED;
 
-/// Bins of the delay in an octave, as a power of two.
+/// Bins an octave of the delay, as a power of two.
 const DELAY_BITS: u32 = 2;
 const FLOW_INDICES: usize = 1 << 16;
 
-/// What a report's numbers mean.
+/// The units of a report's numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Units {
     /// Seconds in a time unit of the switch.
     pub time_unit_s: f64,
     /// `None`: a depth unit, such as a packet, has no fixed size.
     pub depth_unit_bytes: Option<u32>,
-    /// Time units that reports give as queue delay while nothing waits; taken off.
+    /// Queue delay, in time units, that reports show while nothing waits; it is subtracted.
     pub empty_queue_delay: u64,
 }
 
-/// Packets of a flow index; what its latest report shows is in it.
+/// Packets of a flow index, up to its latest report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTotals {
     pub arrivals: u64,
     pub departures: u64,
     pub loss_drops: u64,
-    /// Of the drops, those that queue management made.
+    /// Drops by queue management; `drops` includes them.
     pub aqm_drops: u64,
-    /// Those that the queue marked CE, of the packets reported.
+    /// Reported packets that the queue marked CE.
     pub marks: u64,
-    /// Bytes of frames, of the packets reported.
+    /// Bytes of the frames of reported packets.
     pub bytes: u64,
 }
 
 impl FlowTotals {
-    /// Packets that arrived at the queue, and did not leave it before a packet behind them did.
+    /// Packets that arrived at the queue and had not left it when a later packet did.
     pub fn drops(&self) -> u64 {
         self.arrivals - self.departures
     }
 
-    /// Adds those of another flow.
+    /// Adds another flow's packets.
     pub fn merge(&mut self, other: &FlowTotals) {
         self.arrivals += other.arrivals;
         self.departures += other.departures;
@@ -97,7 +97,7 @@ impl Bottleneck {
         }
     }
 
-    /// Every flow index in the order of its first report, with the flow that sent that.
+    /// The flow indices in the order of their first reports, with the flow that sent that report.
     pub fn flows(&self) -> impl Iterator<Item = (FlowId, FlowTotals)> + '_ {
         self.flows.iter().map(|flow| {
             let (mut totals, mut counters) = (flow.confirmed, flow.counters);
@@ -106,7 +106,7 @@ impl Bottleneck {
         })
     }
 
-    /// Buckets of the delay in time units: greatest value and count of those that are filled; and the sum of all values.
+    /// Buckets of the delay in time units that are not empty, with their largest value and count; and the sum of all values.
     pub fn delays(&self) -> (impl Iterator<Item = (u64, u64)> + '_, u64) {
         (self.delay.filled().map(|(_, next, count)| (next - 1, count)), self.delay_sum)
     }
@@ -124,12 +124,12 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Figures of nothing.
+    /// No bottleneck yet.
     pub fn new(units: Units) -> Self {
         Figures { units, bottlenecks: BTreeMap::new() }
     }
 
-    /// Greatest values of the bins of a delay, in time units.
+    /// The largest value of each bin of the delay, in time units.
     pub fn delay_edges() -> impl Iterator<Item = u64> {
         Histogram::<DELAY_BITS>::edges()
     }
@@ -144,7 +144,7 @@ impl Figures {
     fn take_row(&mut self, columns: &Columns, row: usize) {
         let (index, sequence) = (columns.bottleneck[row], columns.sequence[row]);
         let bottleneck = self.bottlenecks.entry(index).or_insert_with(|| Bottleneck::new(sequence));
-        // In sequence order, so forward; a switch that began anew is behind, and has had no departures since.
+        // Rows are in sequence order, so the sequence grows; if it is smaller, the switch began anew, without departures.
         let step = sequence.wrapping_sub(bottleneck.last_sequence) as i32;
         bottleneck.position += u64::try_from(step).unwrap_or(0);
         bottleneck.last_sequence = sequence;
@@ -165,7 +165,7 @@ impl Figures {
         let id = FlowId { bottleneck: index, flow: columns.flow[row], signature: columns.signature[row] };
         let number = &mut bottleneck.numbers[usize::from(id.flow)];
         if *number == 0 {
-            // As `CountersStart::Run`: more departures than the bottleneck had were not those of this run.
+            // As in `CountersStart::Run`: more departures than the bottleneck's include some before this run.
             let from_zero = u64::from(reading.departures) <= 1 + reading.unread;
             let counters = if from_zero { Counters::from_zero(Reading::default()) } else { Counters::default() };
             bottleneck.flows.push(Flow { id, counters, confirmed: FlowTotals::default() });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What others see of reports while they come in. They observe rows ([`crate::telemetry::observer`]) in a thread of their
-//! own between reception and storage, so that no frame waits for them before the batches that may wait are used up. Only
-//! postcards are sent by the reception itself, which has the original packet.
+//! Shows reports to other programs while they come in. Observers see rows ([`crate::telemetry::observer`]) in a separate
+//! thread between reception and storage, so that frames do not wait for them until all batches that may wait are used up.
+//! Only postcards are sent by the receiving thread itself, which has the original packet.
 
 mod arrow;
 mod figures;
@@ -18,13 +18,13 @@ pub use postcards::Postcards;
 use crate::flow_keys::{FlowId, FlowKey};
 use crate::telemetry::observer::Observer;
 
-/// What reception gives its watchers.
+/// What the receiving thread passes to its watchers.
 #[derive(Default)]
 pub struct Live {
-    /// Takes each new flow.
+    /// Receives each new flow.
     pub announce: Option<Sender<(FlowId, FlowKey)>>,
     pub postcards: Option<Postcards>,
     pub observers: Vec<Box<dyn Observer>>,
-    /// Is given the counts of sequences.
+    /// Receives the counts of sequences.
     pub metrics: Option<Shared>,
 }

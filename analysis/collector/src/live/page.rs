@@ -17,7 +17,7 @@ use crate::telemetry::observer::Observer;
 /// The buckets of the delay: four for each power of two of time units, from a microsecond to a minute.
 const BUCKETS_S: std::ops::Range<f64> = 1e-6..60.0;
 
-/// What observers, the reception and the page share.
+/// What observers, the receiving thread and the page share.
 #[derive(Clone)]
 pub struct Shared {
     state: Arc<Mutex<State>>,
@@ -28,29 +28,29 @@ struct State {
     counts: Vec<(u8, SequenceCounts)>,
     keys: HashMap<FlowId, FlowKey>,
     new_keys: Receiver<(FlowId, FlowKey)>,
-    /// Flows of a bottleneck with samples of their own at most.
+    /// The most flows of a bottleneck that have their own samples.
     most_flows: usize,
 }
 
 impl Shared {
-    /// Nothing seen yet. `new_keys` are those of flows as they come.
+    /// Without any report. `new_keys` yields the keys of new flows.
     pub fn new(figures: Figures, new_keys: Receiver<(FlowId, FlowKey)>, most_flows: usize) -> Self {
         let state = State { figures, counts: Vec::new(), keys: HashMap::new(), new_keys, most_flows };
         Shared { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// What is known of the sequence of each bottleneck.
+    /// What is known about the sequence of each bottleneck.
     pub fn set_counts(&self, counts: Vec<(u8, SequenceCounts)>) {
         self.lock().counts = counts;
     }
 
-    /// The page of this moment.
+    /// The page as it is now.
     pub fn page(&self) -> Page {
         self.lock().page()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // Whoever panicked has left numbers, not promises.
+        // A thread that panicked can have left numbers incomplete, but nothing unsafe.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -64,7 +64,7 @@ impl Observer for Shared {
 /// Serves the page until the program ends.
 ///
 /// # Errors
-/// If there can be no thread.
+/// If no thread can be started.
 pub fn serve(endpoint: Endpoint, shared: Shared) -> io::Result<()> {
     endpoint.serve(move || {
         let text = shared.page().text();
@@ -125,7 +125,7 @@ impl State {
     }
 }
 
-/// The first flows by themselves, all later ones as one.
+/// The first flows one by one, and all later ones summed up.
 fn add_flows(page: &mut Page, figures: &Figures, keys: &HashMap<FlowId, FlowKey>, most: usize) {
     let mut flows: Vec<(Labels, FlowTotals)> = Vec::new();
     for (index, bottleneck) in &figures.bottlenecks {
@@ -177,7 +177,7 @@ fn with(mut labels: Labels, name: &'static str, value: &str) -> Labels {
     labels
 }
 
-/// The flow index, and the addresses of the flow that used it first.
+/// The labels of a flow: its index, and the addresses of the flow that used it first.
 fn of_flow(id: &FlowId, key: Option<&FlowKey>) -> Labels {
     let mut labels = with(of_bottleneck(id.bottleneck), "flow", &id.flow.to_string());
     if let Some(tuple) = key.and_then(|key| key.tuple) {

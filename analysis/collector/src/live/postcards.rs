@@ -13,7 +13,7 @@ use crate::wire::{Record, Report};
 
 const VERSION: u32 = 2;
 const INT: u8 = 1;
-/// What follows the metadata: nothing, or a packet from its Ethernet header on, cut to whole words.
+/// What follows the metadata: nothing, or a packet, starting with its Ethernet header and cut to whole words.
 const INNER_NONE: u8 = 0;
 const INNER_ETHERNET: u8 = 3;
 const DROPPED: u8 = 0x80;
@@ -22,12 +22,12 @@ const TRACKED: u8 = 0x20;
 /// Hop latency; queue and occupancy; ingress and egress timestamps.
 const BASELINE: u16 = 0x3c00;
 const BASELINE_WORDS: u8 = 6;
-/// Ours, a word each: arrivals, departures, loss_drops, sequence, epoch, aqm_drops.
+/// Our own metadata, a word each: arrivals, departures, loss_drops, sequence, epoch, aqm_drops.
 const DOMAIN: u16 = 0x4e57;
 const DOMAIN_BITS: u16 = 0xfc00;
 const DOMAIN_WORDS: u8 = 6;
 const FIXED_WORDS: u8 = 2;
-/// Of the original packet: as much as the report length, a byte, can say.
+/// Bytes of the original packet: as many as the report length, which is one byte, allows.
 const INNER_WORDS: usize = 255 - (FIXED_WORDS + BASELINE_WORDS + DOMAIN_WORDS) as usize;
 /// The reserved value of a word that is not available.
 const ABSENT: u32 = u32::MAX;
@@ -41,21 +41,21 @@ pub struct Postcards {
     node: u32,
     units: Units,
     clock: Option<Clock>,
-    /// Drops that the report before has shown, by bottleneck and flow index: of the queue, and of loss emulation.
+    /// Drops up to the previous report, by bottleneck and flow index: of the queue, and of loss emulation.
     before: HashMap<(u8, u16), (u32, u32)>,
     datagram: Vec<u8>,
     sent: u64,
     not_sent: u64,
 }
 
-/// The switch's clock without its wraps, and what to add to it for nanoseconds since 1970.
+/// The switch's clock without wraps, and what to add to it to get nanoseconds since 1970.
 struct Clock {
     last: u64,
     ahead_ns: i128,
 }
 
 impl Postcards {
-    /// To the first address of `receiver`, host:port. Nothing needs to listen there.
+    /// Sends to the first address of `receiver`, host:port. Nothing needs to listen there.
     ///
     /// # Errors
     /// If there is no such address.
@@ -65,7 +65,7 @@ impl Postcards {
         let own = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(own)?;
         socket.connect(address)?;
-        // Reports come before postcards: what does not fit into the socket's buffer is counted as not sent.
+        // Reports are more important than postcards: what does not fit into the socket's buffer is counted as not sent.
         socket.set_nonblocking(true)?;
         let (clock, before, datagram) = (None, HashMap::new(), Vec::with_capacity(1024));
         Ok(Postcards { socket, node, units, clock, before, datagram, sent: 0, not_sent: 0 })
@@ -76,7 +76,7 @@ impl Postcards {
         let report = &record.report;
         let left_ns = self.nanoseconds(report.timestamp);
         let drops = (report.arrivals.wrapping_sub(report.departures), report.loss_drops);
-        // As the run: counters start from zero, but for a flow that carries them in.
+        // As in a run: counters start from zero, except those of a flow that shows otherwise.
         let carried = report.departures > report.sequence;
         let before = self.before.entry((report.bottleneck, report.flow));
         let dropped = match before {
@@ -97,17 +97,17 @@ impl Postcards {
         );
         match self.socket.send(&self.datagram) {
             Ok(_) => self.sent += 1,
-            // No listener yet, or the buffer is full.
+            // Nothing listens, or the buffer is full.
             Err(_) => self.not_sent += 1,
         }
     }
 
-    /// Postcards sent, and those that were not.
+    /// Postcards that were sent, and those that were not.
     pub fn counts(&self) -> (u64, u64) {
         (self.sent, self.not_sent)
     }
 
-    /// The first report is taken to have left the switch when it arrived here.
+    /// The first report is assumed to have left the switch when it arrived here.
     fn nanoseconds(&mut self, timestamp: u64) -> u64 {
         let nanoseconds = |time: u64| (time as f64 * self.units.time_unit_s * 1e9).round() as i128;
         let clock = self.clock.get_or_insert_with(|| {
@@ -120,7 +120,7 @@ impl Postcards {
     }
 }
 
-/// What is not in a report.
+/// The error for a field that is not in a report.
 struct Shown<'a> {
     node: u32,
     dropped: bool,
@@ -129,8 +129,8 @@ struct Shown<'a> {
     units: &'a Units,
 }
 
-/// A group of one report. Its sequence number counts reports of the bottleneck, which is the hardware's number, so that
-/// lost ones show. A latency or an occupancy that its field cannot hold, or that is not known, is the reserved value.
+/// A group of one report. Its hardware number is the bottleneck, whose reports its sequence number counts, so that lost ones
+/// can be seen. A latency or an occupancy that is not known, or too large for its field, is the reserved value.
 fn write(out: &mut Vec<u8>, report: &Report, original: &[u8], shown: &Shown<'_>) {
     let number = report.sequence >> report.sample_shift & 0x003f_ffff;
     let inner = &original[..(original.len() / 4).min(INNER_WORDS) * 4];

@@ -15,7 +15,7 @@ use crate::wire::Reject;
 /// Name of the file.
 pub const FILE_NAME: &str = "collector.json";
 
-/// The whole account.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
     pub collector_version: String,
@@ -49,7 +49,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Takes over the counts of frames.
+    /// Adopts the counts of frames.
     pub fn set_frames(&mut self, counts: &FrameCounts) {
         self.frames = counts.frames;
         self.bytes = counts.bytes;
@@ -58,7 +58,7 @@ impl Account {
         self.bad = bad.map(|&reason| (reason.name().to_string(), counts.rejected(reason))).collect();
     }
 
-    /// Takes over the counts of every bottleneck.
+    /// Adopts the counts of every bottleneck.
     pub fn set_sequences(&mut self, counts: Vec<(u8, SequenceCounts)>) {
         self.bottlenecks = counts.into_iter().map(|(index, c)| (index.to_string(), c)).collect();
     }

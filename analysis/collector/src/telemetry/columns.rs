@@ -5,7 +5,7 @@ use super::stored_columns::StoredColumns;
 use super::table::{Column, Kind, Number, Values};
 use crate::wire::Record;
 
-/// Type, unit and meaning of each column, as the file says them; the documentation is made of it too.
+/// Type, unit and meaning of each column, as in the file's metadata; the documentation is made from it too.
 pub const DESCRIPTIONS: &str = include_str!("../../../narrows_formats/reports.columns.json");
 
 /// Columns that files before [`SCHEMA_VERSION`](super::writer::SCHEMA_VERSION) 2 do not have: there was no queue management.
@@ -26,7 +26,7 @@ macro_rules! columns {
                 Columns { $($name: Vec::with_capacity(rows),)* }
             }
 
-            /// Moves the collected rows behind those that are there.
+            /// Moves the collected rows to the end of these.
             pub fn append(&mut self, rows: &mut RowBlock) {
                 let length = std::mem::take(&mut rows.length).min(BLOCK_ROWS);
                 $(self.$name.extend_from_slice(&rows.$name[..length]);)*
@@ -43,7 +43,7 @@ macro_rules! columns {
             }
         }
 
-        /// A few rows in columns that lie side by side in the first-level cache: the fast way into [`Columns`].
+        /// A few rows in columns that fit side by side into the first-level cache: the fast way into [`Columns`].
         pub struct RowBlock { $($name: [$type; BLOCK_ROWS],)* length: usize }
 
         impl Default for RowBlock {
@@ -53,7 +53,7 @@ macro_rules! columns {
         }
 
         impl RowBlock {
-            /// Adds a row; false when the block is full, which has then to be appended to columns.
+            /// Adds a row; false when the block is full and has to be appended to columns.
             #[inline(always)]
             pub fn push(&mut self, record: &Record) -> bool {
                 let row = self.length % BLOCK_ROWS;
@@ -72,10 +72,10 @@ macro_rules! columns {
         pub struct Rows { $($name: Vec<$type>,)* length: usize }
 
         impl Rows {
-            /// Takes up to `most` rows of a row group.
+            /// Reads up to `most` rows of a row group.
             ///
             /// # Errors
-            /// The name of the first column that is missing, has another type, holds nulls or is damaged.
+            /// The name of the first column that is missing, has another type, has nulls or is damaged.
             pub fn read(group: &mut StoredColumns, most: usize) -> Result<Self, String> {
                 let mut rows = Rows { $($name: Vec::new(),)* length: 0 };
                 $(if group.has(stringify!($name)) || !SINCE_2.contains(&stringify!($name)) {

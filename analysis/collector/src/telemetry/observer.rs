@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who else sees the rows on their way to the disk.
+//! Observers see the rows on their way to the disk.
 
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -7,7 +7,7 @@ use super::columns::Columns;
 
 /// Receives every row, in sequence order.
 pub trait Observer: Send {
-    /// Rows that were received since the last call; none when a caller waits for all that came before.
+    /// Rows that were received since the last call; none if a caller waits until all earlier ones are processed.
     fn observe(&mut self, columns: &Columns);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A Parquet file that appears under its name only when it is complete, and can always be completed.
 //!
-//! Before each row group the room it can need at most, and that of the footer, is allocated; so a full disk is noticed
-//! between row groups, when the footer can still be written and everything handed over so far becomes readable.
+//! Before each row group, the most space that it and the footer can need is allocated. So a full disk is noticed between row
+//! groups, when the footer can still be written and makes everything received so far readable.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,13 +19,13 @@ use super::table::{stored_schema, Column, Lists, Values};
 use crate::error::{Error, Result};
 use crate::storage::{self, remove_quietly, temporary_name};
 
-/// Room for the footer, page headers and statistics of any file written here.
+/// Space for the footer, page headers and statistics of any file written here.
 const FOOTER_BYTES: u64 = 1 << 20;
 
 /// A Parquet file being written under a temporary name.
 pub struct ParquetFile {
     writer: SerializedFileWriter<CountingFile>,
-    /// The rows of the next row group, as they came.
+    /// The rows of the next row group, in the parts in which they came.
     waiting: Vec<Vec<Values>>,
     waiting_rows: usize,
     path: PathBuf,
@@ -39,7 +39,7 @@ impl ParquetFile {
     /// Opens `path` for rows of at most `row_bytes` uncompressed bytes, `group_rows` in a row group.
     ///
     /// # Errors
-    /// If the file cannot be made or there is no room for the first row group.
+    /// If the file cannot be created or there is no space for the first row group.
     pub fn create(path: &Path, columns: &[Column], properties: WriterProperties, row_bytes: usize) -> Result<Self> {
         let temporary = temporary_name(path);
         let result = Self::create_temporary(path, &temporary, columns, properties, row_bytes);
@@ -97,7 +97,7 @@ impl ParquetFile {
             self.waiting.push(std::mem::replace(&mut rows, rest));
             self.waiting_rows += count;
             self.rows += count as u64;
-            // The next group needs room before a row of it is taken.
+            // The next group needs its space before any row of it is accepted.
             if self.waiting_rows == self.group_rows {
                 self.write_group()?;
                 self.reserve()?;
@@ -197,7 +197,7 @@ fn write_values<T: DataType, V>(
     stored: impl Fn(V) -> T::T,
     levels: Option<&Levels>,
 ) -> std::result::Result<(), ParquetError> {
-    // In place where a value takes as many bytes in the file.
+    // In place if a value takes as many bytes in the file.
     let values: Vec<T::T> = values.into_iter().map(stored).collect();
     let (definition, repetition) = match levels {
         Some(levels) => (Some(levels.definition.as_slice()), Some(levels.repetition.as_slice())),
@@ -206,7 +206,7 @@ fn write_values<T: DataType, V>(
     column.typed::<T>().write_batch(&values, definition, repetition).map(drop)
 }
 
-/// Where the rows of a list column begin (repetition 0) and which of them are empty (definition 0), as Parquet says it.
+/// Where the rows of a list column begin (repetition 0) and which of them are empty (definition 0), as Parquet stores it.
 #[derive(Default)]
 struct Levels {
     definition: Vec<i16>,
@@ -258,7 +258,7 @@ fn parquet_error(path: &Path, error: ParquetError) -> Error {
     Error::parquet(path, error)
 }
 
-/// A file that knows how much was written.
+/// A file that counts how much was written.
 struct CountingFile {
     file: File,
     written: u64,

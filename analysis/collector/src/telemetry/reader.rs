@@ -36,7 +36,7 @@ pub fn report_files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Hands every stored report of `file` to `take` until it answers false.
+/// Passes every stored report of `file` to `take` until it returns false.
 ///
 /// # Errors
 /// [`Error::Input`] if the file is not a telemetry file or is damaged.

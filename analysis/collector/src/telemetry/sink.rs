@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hands batches of decoded reports to a writer thread, so that a slow disk does not stop the reception.
+//! Passes batches of decoded reports to a writer thread, so that a slow disk does not stop reception.
 
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
@@ -23,14 +23,14 @@ const CLOSE_CHECK: Duration = Duration::from_secs(1);
 pub struct Stored {
     pub rows: u64,
     pub files: u32,
-    /// Rows handed over that are in no file.
+    /// Rows received that are in no file.
     pub not_stored: u64,
     pub error: Option<Error>,
 }
 
 /// The receiving side's end of the writer thread.
 pub struct TelemetrySink {
-    /// The latest rows, which are not in `columns` yet.
+    /// The latest rows, not yet in `columns`.
     block: RowBlock,
     columns: Columns,
     sender: Option<SyncSender<Columns>>,
@@ -59,7 +59,7 @@ impl TelemetrySink {
         })
     }
 
-    /// Takes a row; false when the writer has stopped with an error.
+    /// Adds a row; false when the writer has stopped with an error.
     #[inline]
     pub fn push(&mut self, record: &Record) -> bool {
         self.rows += 1;
@@ -70,7 +70,7 @@ impl TelemetrySink {
         self.columns.len() < BATCH_ROWS || self.flush()
     }
 
-    /// Hands over the rows collected so far; false when the writer has stopped with an error.
+    /// Passes on the rows collected so far; false when the writer has stopped with an error.
     pub fn flush(&mut self) -> bool {
         self.columns.append(&mut self.block);
         if self.columns.is_empty() {
@@ -86,7 +86,7 @@ impl TelemetrySink {
         false
     }
 
-    /// Passes a batch without rows on: observers have seen all that was flushed before it. False as [`Self::flush`].
+    /// Passes on a batch without rows: when observers receive it, they have seen all earlier rows. False as [`Self::flush`].
     pub fn mark(&mut self) -> bool {
         self.sender.as_ref().is_some_and(|sender| sender.send(Columns::default()).is_ok())
     }
@@ -106,7 +106,7 @@ impl TelemetrySink {
     }
 }
 
-/// Puts observers in front of the writer's end of the channel.
+/// Puts observers before the writer's end of the channel.
 fn observed(
     directory: &Path,
     observers: Vec<Box<dyn Observer>>,
@@ -123,7 +123,7 @@ fn write_all(mut writer: TelemetryWriter, receiver: &Receiver<Columns>) -> (u64,
     let result = loop {
         let step = match receiver.recv_timeout(CLOSE_CHECK) {
             Ok(columns) => writer.write(columns),
-            // Nothing comes in: a file that is due is closed all the same.
+            // Even if nothing comes in, a file is closed when it is due.
             Err(RecvTimeoutError::Timeout) if writer.is_overdue() => writer.close(),
             Err(RecvTimeoutError::Timeout) => Ok(()),
             Err(RecvTimeoutError::Disconnected) => break writer.close(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns of numbers as a file has them.
+//! Columns of numbers as they are in a file.
 
 use parquet::basic::LogicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -25,10 +25,10 @@ struct StoredColumn {
 }
 
 impl StoredColumns {
-    /// Those of a row group.
+    /// The columns of a row group.
     ///
     /// # Errors
-    /// What is wrong with one.
+    /// What is wrong with one of them.
     pub fn open(group: &dyn RowGroupReader) -> std::result::Result<Self, String> {
         let described = group.metadata().schema_descr().columns().iter();
         let columns = described.enumerate().map(|(index, described)| {
@@ -49,12 +49,12 @@ impl StoredColumns {
         self.columns.iter().any(|column| column.name == name)
     }
 
-    /// The next values of a column, `most` or what is left. One that was narrower in an earlier version is widened.
+    /// The next values of a column, up to `most`. A column that was narrower in an earlier version is widened.
     ///
     /// # Errors
     /// What is wrong with the column, by its name.
     pub fn read<T: Number>(&mut self, name: &str, most: usize) -> std::result::Result<Vec<T>, String> {
-        // Files have the columns in the order in which they are asked for.
+        // Files have the columns in the order in which they are read.
         let count = self.columns.len();
         let found = (0..count).map(|step| (self.next + step) % count).find(|index| self.columns[*index].name == name);
         let index = found.ok_or_else(|| format!("column {name} is missing"))?;
@@ -68,7 +68,7 @@ impl StoredColumns {
         }
         let values = match &mut column.reader {
             ColumnReader::Int32ColumnReader(reader) => {
-                // Those without a sign are stored as if they had one.
+                // Unsigned numbers are stored as signed ones.
                 let bits = if widens { u32::MAX >> (32 - column.unsigned_bits) } else { u32::MAX };
                 let convert = |v: i32| if widens { i64::from(v as u32 & bits) } else { v.into() };
                 read(reader, most, column.nullable, |v| T::from_stored(convert(v)))
@@ -102,7 +102,7 @@ fn kind_of(column: &ColumnDescriptor) -> String {
         Some(LogicalType::Integer(integer)) => {
             name_of(Kind::Number { bits: integer.bit_width as u8, signed: integer.is_signed })
         }
-        // Numbers that nothing else is said about are signed.
+        // Numbers are signed unless their type says otherwise.
         None => column.physical_type().to_string(),
         Some(other) => format!("{other:?}"),
     }

@@ -7,7 +7,7 @@ use parquet::basic::{IntType, LogicalType, Repetition, Type as Stored};
 use parquet::errors::Result;
 use parquet::schema::types::{Type, TypePtr};
 
-/// What a column holds; nothing is nullable.
+/// What a column contains; no column is nullable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Whole numbers of `bits` bits.
@@ -16,7 +16,7 @@ pub enum Kind {
         signed: bool,
     },
     Text,
-    /// In every row any number of whole numbers of `bits` bits, unsigned.
+    /// Any number of unsigned whole numbers of `bits` bits in every row.
     List {
         bits: u8,
     },
@@ -29,7 +29,7 @@ pub struct Column {
     pub kind: Kind,
 }
 
-/// A type of number that columns hold.
+/// A type of number in columns.
 pub trait Number: Copy {
     const KIND: Kind;
     /// Wraps the values of a column.
@@ -38,7 +38,7 @@ pub trait Number: Copy {
     fn from_stored(value: i64) -> Self;
 }
 
-/// Several numbers in each row: those of row i end where those of row i + 1 begin, at `ends[i]`.
+/// Several numbers in each row: those of row i end at `ends[i]`, where those of row i + 1 begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists<T> {
     pub ends: Vec<usize>,

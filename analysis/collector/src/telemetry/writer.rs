@@ -14,7 +14,7 @@ use super::columns::{self, row_bytes, Columns};
 use super::parquet_file::ParquetFile;
 use crate::error::{Error, Result};
 
-/// Version of the tables' schema, in every file's metadata.
+/// Version of the tables' schema; it is in every file's metadata.
 pub const SCHEMA_VERSION: &str = "2";
 
 /// When a new file is begun.
@@ -36,10 +36,10 @@ pub struct TelemetryWriter {
 }
 
 impl TelemetryWriter {
-    /// A writer into `directory`, which must hold no telemetry yet.
+    /// A writer into `directory`, which must not have telemetry yet.
     ///
     /// # Errors
-    /// [`Error::Input`] if the directory already holds reports: two runs in one directory would be one wrong run.
+    /// [`Error::Input`] if the directory already has reports: two runs in one directory would be read as one wrong run.
     pub fn create(directory: &Path, rotation: Rotation) -> Result<Self> {
         fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create", e))?;
         let entries = fs::read_dir(directory).map_err(|e| Error::io(directory, "read", e))?;
@@ -60,7 +60,7 @@ impl TelemetryWriter {
     /// Writes the rows, beginning a new file when one is due.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] after closing the current file, so that all it holds is readable.
+    /// [`Error::DiskFull`] after closing the current file, so that everything in it is readable.
     pub fn write(&mut self, columns: Columns) -> Result<()> {
         if columns.is_empty() {
             return Ok(());
@@ -72,7 +72,7 @@ impl TelemetryWriter {
             return Ok(());
         };
         if let Err(error) = file.write(columns.into_values()) {
-            // What the file holds is complete; a second failure cannot tell more than the first.
+            // The file's contents are complete; a second failure would say no more than the first.
             let _ = self.close();
             return Err(error);
         }
@@ -150,7 +150,7 @@ fn report_properties(row_group: usize) -> WriterProperties {
     builder.build()
 }
 
-/// Properties of a table whose file says what its columns are: `columns` in the metadata, as JSON.
+/// Properties of a table whose file describes its columns: `columns` in the metadata, as JSON.
 pub fn described(columns: &str) -> WriterPropertiesBuilder {
     base_properties()
         .set_key_value_metadata(Some(vec![schema_version(), KeyValue::new("columns".into(), columns.to_string())]))
@@ -161,7 +161,7 @@ pub fn schema_version() -> KeyValue {
     KeyValue::new("narrows_schema".into(), SCHEMA_VERSION.to_string())
 }
 
-/// Properties that all tables share; the metadata is each one's own.
+/// Properties that all tables share; each has its own metadata.
 pub fn base_properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)

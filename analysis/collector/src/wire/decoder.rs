@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decodes the frames of one source: what carries its reports is examined once and recognised afterwards.
+//! Decodes the frames of one source. Their encapsulation is examined once, and recognised afterwards.
 
 use super::encapsulation::{self, Path, ENCAPSULATION_BYTES};
 use super::{decode_payload, Record, Reject};
@@ -7,11 +7,11 @@ use super::{decode_payload, Record, Reject};
 /// First byte that is compared: the end of the source address, then everything up to the report.
 const HEAD_START: usize = ENCAPSULATION_BYTES - HEAD_BYTES;
 const HEAD_BYTES: usize = 32;
-/// Kinds of frames that are remembered, by length.
+/// How many kinds of frames are remembered, by length.
 const KNOWN: usize = 8;
 const UDP_CHECKSUM: usize = ENCAPSULATION_BYTES - 2;
 
-/// A frame whose headers were found right. Nothing but them and the length decides where its payload lies.
+/// A frame whose headers were found correct. Only they and the length decide where its payload is.
 #[derive(Clone, Copy)]
 struct Known {
     head: [u8; HEAD_BYTES],
@@ -27,7 +27,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that has seen no frame.
+    /// A decoder without any frame yet.
     pub fn new(path: impl Into<Path>) -> Self {
         let none = Known { head: [0; HEAD_BYTES], length: usize::MAX, payload_end: 0 };
         Decoder { path: path.into(), known: [none; KNOWN], other_version: None }
@@ -70,7 +70,7 @@ impl Decoder {
     }
 }
 
-/// Whether an accepted frame's payload starts behind the usual headers and no checksum covers it.
+/// Whether an accepted frame's payload starts after the usual headers and is not covered by a checksum.
 fn plain(frame: &[u8]) -> bool {
     encapsulation::is_plain(frame) && frame[UDP_CHECKSUM..ENCAPSULATION_BYTES] == [0, 0]
 }

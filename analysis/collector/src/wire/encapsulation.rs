@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What carries a report: Ethernet, optionally VLAN, IPv4 and UDP to the collector's port.
+//! The encapsulation of a report: Ethernet, optionally VLAN, IPv4 and UDP to the collector's port.
 
 use std::fmt;
 use std::net::SocketAddrV4;
@@ -10,7 +10,7 @@ use std::net::SocketAddrV4;
 pub enum Reject {
     /// Not IPv4/UDP to the collector's port: other traffic, not an error.
     Other,
-    /// To the collector's port, not from the switch.
+    /// To the collector's port, but not from the switch.
     Foreign,
     /// The frame or datagram ends before the report does.
     Short,
@@ -64,7 +64,7 @@ impl fmt::Display for Reject {
     }
 }
 
-/// Where reports come from and go to.
+/// Where reports come from and where they go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// UDP destination port.
@@ -84,10 +84,10 @@ const ETHERNET_BYTES: usize = 14;
 const VLAN_BYTES: usize = 4;
 const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
-/// Ethernet, IPv4 without options and UDP: what a switch puts in front of the report.
+/// Ethernet, IPv4 without options and UDP: what a switch puts before the report.
 pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 
-/// Last bits of a report's source port that are its flow's, so that a NIC spreads reports over its queues.
+/// How many last bits of a report's source port depend on its flow, so that a NIC spreads reports over its queues.
 pub const SPREAD_BITS: u32 = 6;
 
 const PROTOCOL_UDP: u8 = 17;
@@ -146,7 +146,7 @@ pub fn is_plain(frame: &[u8]) -> bool {
     matches!(frame.get(12..15), Some([0x08, 0x00, 0x45]))
 }
 
-/// Offset of the IPv4 header behind up to two VLAN tags.
+/// Offset of the IPv4 header after up to two VLAN tags.
 fn ipv4_start(frame: &[u8]) -> Result<usize, Reject> {
     let mut start = ETHERNET_BYTES;
     for _ in 0..=2 {
@@ -165,7 +165,7 @@ fn udp_checksum_holds(ip: &[u8; IPV4_BYTES], datagram: &[u8]) -> bool {
     checksum(addresses, datagram) == 0xffff
 }
 
-/// Internet checksum sum of `bytes` on top of `start`: 0xffff when a correct checksum is among them.
+/// The Internet checksum's sum of `bytes`, added to `start`: 0xffff if they include a correct checksum.
 #[inline(always)]
 pub fn checksum(start: u32, bytes: &[u8]) -> u16 {
     // Carries of 32-bit words are added at the end: the sum is the same modulo 0xffff.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Version 1 of the report's layout, of captures that are older than version 2: rewritten as that.
+//! Version 1 of the report's layout, in older captures: it is rewritten as version 2.
 //!
-//! It had 32 bits of queue delay, which a switch cut to 2^32-1, no drops by queue management, no queue number and no ECN
-//! field of the arrival. They are 0, as they were: there was no queue management.
+//! It had 32 bits of queue delay, which a switch cut to 2^32-1. It had no drops by queue management, no queue number and no
+//! ECN field of the arrival; these are 0, which is right, as there was no queue management.
 
 use super::report::{REPORT_BYTES, VERSION};
 
@@ -11,7 +11,7 @@ pub const FIRST_VERSION: u8 = 1;
 /// Bytes of its fixed header.
 pub const FIRST_BYTES: usize = 48;
 
-/// Where each field of version 1 lies, from `flags` on, and where it is in version 2; neighbours together.
+/// Where each field of version 1 is, from `flags` on, and where it is in version 2; adjacent fields together.
 const MOVES: [(usize, usize, usize); 5] = [(1, 1, 27), (28, 42, 4), (32, 32, 8), (40, 48, 6), (46, 46, 2)];
 
 /// The same report in today's layout.

@@ -13,7 +13,7 @@ pub use encapsulation::{Path, Reject};
 pub use original::Original;
 pub use report::{Report, REPORT_BYTES};
 
-/// One decoded report: the fixed header and what the original packet's headers say.
+/// A decoded report: the fixed header, and what the original packet's headers say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     pub report: Report,
@@ -23,7 +23,7 @@ pub struct Record {
 /// Largest sampling exponent accepted (one report in 2^20 departures).
 pub const MAX_SAMPLE_SHIFT: u8 = 20;
 
-/// Number of bottlenecks a switch can have; the index field is wider than that.
+/// Number of bottlenecks that a switch can have; the index field is wider.
 pub const BOTTLENECKS: usize = 64;
 
 /// Decodes the report in `frame`; also returns the original packet's bytes. [`Decoder`] does it faster for many.
@@ -48,7 +48,7 @@ fn decode_payload(payload: &[u8]) -> Result<(Record, &[u8]), Reject> {
     Ok((Record { report, original }, inner))
 }
 
-/// A report of an older capture; what is neither that nor of this version is too short.
+/// A report of an older capture; any that is neither that nor of this version is too short.
 #[cold]
 fn first_version(payload: &[u8]) -> Result<(Report, &[u8]), Reject> {
     match payload.split_first_chunk::<{ first::FIRST_BYTES }>() {
@@ -57,8 +57,8 @@ fn first_version(payload: &[u8]) -> Result<(Report, &[u8]), Reject> {
     }
 }
 
-/// Checks of single fields: values that no switch of this layout version can send. A flow's counters wrap each by itself,
-/// so that a report alone says nothing about them: any difference is some number of drops.
+/// Checks of single fields: values that no switch of this layout version can send. A flow's counters are not checked: each
+/// wraps on its own, so that within a single report any difference between them is possible.
 #[inline(always)]
 pub fn check(report: &Report) -> Result<(), Reject> {
     let version = report.version != report::VERSION;

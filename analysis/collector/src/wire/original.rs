@@ -9,9 +9,9 @@ const PROTOCOL_DCCP: u8 = 33;
 const PROTOCOL_SCTP: u8 = 132;
 const PROTOCOL_UDP_LITE: u8 = 136;
 const TCP_MINIMUM_BYTES: usize = 20;
-/// Of UDP-Lite as well (RFC 3828, 3.1).
+/// UDP-Lite's header is as long (RFC 3828, 3.1).
 const UDP_BYTES: usize = 8;
-/// Where DCCP's header has its own length, in words of four bytes (RFC 4340, 5.1).
+/// Where the length of DCCP's header is, in words of four bytes (RFC 4340, 5.1).
 const DCCP_DATA_OFFSET: usize = 4;
 /// The common header; chunks follow, data and acknowledgements alike (RFC 9260, 3).
 const SCTP_BYTES: usize = 12;
@@ -24,7 +24,7 @@ pub const TCP_FIN: u16 = 0x01;
 /// SYN bit of `tcp_flags`.
 pub const TCP_SYN: u16 = 0x02;
 
-/// What is stored of the original headers; a value the report does not carry is 0.
+/// What is stored about the original headers; a value that the report does not contain is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Original {
     pub tcp_seq: u32,
@@ -32,8 +32,8 @@ pub struct Original {
     pub tcp_tsval: u32,
     pub tcp_tsecr: u32,
     pub tcp_flags: u16,
-    /// Bytes behind the header of TCP, UDP, UDP-Lite or DCCP, or SCTP's common one, according to the IP length; of other
-    /// protocols and in later fragments those behind the IP headers. Never more than the frame holds.
+    /// Bytes after the header of TCP, UDP, UDP-Lite or DCCP, or SCTP's common one, according to the IP length; for other
+    /// protocols and in later fragments those after the IP headers. Never more than the frame has.
     pub payload_length: u16,
     /// 4, 6, or 0 if the packet is not IP.
     pub ip_version: u8,
@@ -50,9 +50,9 @@ struct Layers<'a> {
     ip_version: u8,
     ecn: u8,
     protocol: u8,
-    /// Bytes behind the IP headers according to the IP length.
+    /// Bytes after the IP headers according to the IP length.
     transport_length: usize,
-    /// Transport header bytes that the report carries; `None` in later fragments.
+    /// Transport header bytes in the report; `None` in later fragments.
     transport: Option<&'a [u8]>,
     malformed: bool,
 }
@@ -115,7 +115,7 @@ impl Original {
     }
 }
 
-/// TSval and TSecr of the timestamps option (RFC 7323), if it is there in full.
+/// TSval and TSecr of the timestamps option (RFC 7323), if it is complete.
 #[inline(always)]
 fn timestamps(mut options: &[u8]) -> Option<(u32, u32)> {
     loop {
@@ -131,7 +131,7 @@ fn timestamps(mut options: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// Finds the layers; `None` if the packet is not IP or its IP header is not carried in full.
+/// Finds the layers; `None` if the packet is not IP or its IP header is not complete.
 #[inline(always)]
 fn layers(bytes: &[u8], frame_length: usize) -> Option<Layers<'_>> {
     let mut start = 14;

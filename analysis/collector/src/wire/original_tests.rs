@@ -111,15 +111,15 @@ fn later_fragments_have_no_ports() {
 fn udp_and_others() {
     let udp = [ethernet(&[], 0x0800), ipv4(0, 28 + 1200, 0, 17), vec![0; 8]].concat();
     assert_eq!(Original::parse(&udp, 14 + 1228).payload_length, 1200);
-    // What is behind SCTP's common header: a data chunk of 16 bytes and 1,000 of a message (RFC 9260, 3.3.1).
+    // After SCTP's common header: a data chunk's header of 16 bytes and a message of 1,000 (RFC 9260, 3.3.1).
     let sctp = [ethernet(&[], 0x0800), ipv4(0, 32 + 1016, 0, 132), vec![0; 28]].concat();
     assert_eq!(Original::parse(&sctp, 14 + 1048).payload_length, 1016);
-    // UDP-Lite's header is as long as UDP's (RFC 3828, 3.1); DCCP's says how long it is, here six words (RFC 4340, 5.1).
+    // UDP-Lite's header is as long as UDP's (RFC 3828, 3.1); DCCP's contains its length, here six words (RFC 4340, 5.1).
     let udp_lite = [ethernet(&[], 0x0800), ipv4(0, 28 + 1000, 0, 136), vec![0; 8]].concat();
     assert_eq!(Original::parse(&udp_lite, 14 + 1028).payload_length, 1000);
     let dccp = [ethernet(&[], 0x0800), ipv4(0, 44 + 1000, 0, 33), vec![0, 0, 0, 0, 6], vec![0; 19]].concat();
     assert_eq!(Original::parse(&dccp, 14 + 1044).payload_length, 1000);
-    // What else IP carries is all payload.
+    // Of any other protocol everything is payload.
     let icmp = [ethernet(&[], 0x0800), ipv4(0, 84, 0, 1), vec![8, 0, 1, 2]].concat();
     assert_eq!((Original::parse(&icmp, 98).protocol, Original::parse(&icmp, 98).payload_length), (1, 64));
     assert_eq!(five_tuple(&icmp).map(|t| (t.src_port, t.dst_port)), Some((0, 0)));

@@ -3,7 +3,7 @@
 //!
 //! The header definition in the compiled P4 program is the truth; `tests/layout.rs` compares [`FIELDS`] with it.
 
-/// Layout version; what came before it is in `first.rs`.
+/// Layout version; the earlier one is in `first.rs`.
 pub const VERSION: u8 = 2;
 
 /// This switch set CE on the packet.
@@ -12,7 +12,7 @@ pub const FLAG_CE_MARKED: u8 = 0x01;
 pub const FLAG_COLLISION: u8 = 0x02;
 /// Neither IPv4 nor IPv6.
 pub const FLAG_NOT_IP: u8 = 0x04;
-/// How far up the ECN field is with which the packet arrived.
+/// The lowest bit of the ECN field with which the packet arrived.
 pub const FLAG_ECN_SHIFT: u32 = 3;
 
 /// One field of the report: name, offset from the report's first bit and width, both in bits.
@@ -40,7 +40,7 @@ macro_rules! report_layout {
         ];
 
         impl Report {
-            /// Reads the fixed header; no field is judged here.
+            /// Reads the fixed header, without a check of any field.
             #[inline(always)]
             pub fn decode(bytes: &[u8; REPORT_BYTES]) -> Self {
                 Report { $($name: big_endian::<{ $width / 8 }>(bytes, offset(Index::$name as usize) / 8) as $type,)* }

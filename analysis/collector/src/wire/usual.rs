@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The usual original packet, read at fixed offsets: IPv4 and TCP with timestamps. What is not exactly that is left to
-//! [`Original::parse`], which this must agree with.
+//! The usual original packet, read at fixed offsets: IPv4 and TCP with timestamps. All others are left to
+//! [`Original::parse`], with which this must agree.
 
 use super::original::Original;
 
@@ -11,7 +11,7 @@ const IP: usize = 14;
 const TCP: usize = IP + 20;
 const HEADERS: u16 = 52;
 
-/// Bytes at fixed offsets: no bound is checked at run time.
+/// Bytes at fixed offsets, without bounds checks at run time.
 struct Head<'a>(&'a [u8; HEAD_BYTES]);
 
 impl Head<'_> {
@@ -26,12 +26,12 @@ impl Head<'_> {
     }
 }
 
-/// Parses a packet of the usual form; `None` says nothing about any other.
+/// Parses a packet of the usual form; `None` for any other.
 #[inline(always)]
 pub fn parse(bytes: &[u8], frame_length: u16) -> Option<Original> {
     let head = Head(bytes.first_chunk::<HEAD_BYTES>()?);
     let total = head.half(IP + 2);
-    // Bits that must be clear, all in one: a branch for each would cost more.
+    // All bits that must be clear, together: a branch for each would cost more.
     let wrong = u32::from(head.half(ETHERTYPE) ^ 0x0800)
         | u32::from(head.0[IP] ^ 0x45)
         | u32::from(head.0[IP + 9] ^ 6)
