@@ -79,7 +79,8 @@ control RedEnqueue(in bottleneck_index_t bottleneck, in red_t red, in bit<48> no
             if (now - last < idle) {
                 idle = now - last;
             }
-            if (idle >= red.forgotten) {
+            // Of an average of 0 nothing is left either: a link that never queues pays for no decay.
+            if (idle >= red.forgotten || average == 0) {
                 average = 0;
             } else {
                 begin_decay();
