@@ -20,6 +20,8 @@ from narrows_analysis.report.charts import Chart, ChartSeries, Tick
 FEWEST = 3
 # Room on either side of the outermost points, of what the axis spans.
 _PADDING = 0.04
+# Of what charts.js does with them, so that none hides another.
+_SIDE_BY_SIDE = "Intervals at one value are drawn side by side."
 
 Setting = dict[str, str]
 Estimates = Callable[[Setting], Estimate | None]
@@ -135,6 +137,7 @@ def _chart(
     in_unit = f" ({unit})" if unit else ""
     room = _PADDING * (over.positions[-1] - over.positions[0])
     said = [caption, f"A line for each {by}." if by is not None and len(series) > 1 else ""]
+    said.append(_SIDE_BY_SIDE if sum(line.lo is not None for line in series) > 1 else "")
     if by is not None and len(series) == 1:
         at = {by: series[0].name} | at
         series[0].name = ""

@@ -114,6 +114,24 @@ def test_a_comparison_has_no_fault(browser: Any, comparison: Path, reader: str) 
 
 @pytest.mark.long
 @pytest.mark.needs("chromium")
+def test_a_comparison_has_all_its_columns_and_whole_tables_in_print(browser: Any, comparison: Path) -> None:
+    """Beside names of forty letters; on a phone the names leave room for the column beside them."""
+    page = browser.new_page(**READERS["wide"])
+    page.goto(comparison.as_uri())
+    assert page.locator(".hint").count() == 0
+    page.emulate_media(media="print")
+    broken = "[...document.querySelectorAll('table')].map(table => getComputedStyle(table).breakInside)"
+    assert set(page.evaluate(broken)) == {"avoid"}
+    page.emulate_media(media="screen")
+    page.set_viewport_size(READERS["narrow"]["viewport"])
+    assert (
+        page.locator("tbody td:first-child").last.bounding_box()["width"] < READERS["narrow"]["viewport"]["width"] / 2
+    )
+    page.close()
+
+
+@pytest.mark.long
+@pytest.mark.needs("chromium")
 @pytest.mark.parametrize("reader", READERS)
 def test_long_names_fit_into_a_report(browser: Any, comparison: Path, reader: str) -> None:
     assert faults(browser, write_report(comparison.parents[1] / "after").as_uri(), reader) == []

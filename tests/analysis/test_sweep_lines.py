@@ -88,6 +88,7 @@ def test_each_combination_of_further_fields_has_a_chart() -> None:
     ]
     assert len({chart.id for chart in charts}) == 4
     assert charts[0].series[0].lo is None, "one repetition has no interval"
+    assert not any("side by side" in caption for caption in captions)
 
 
 def _sweep(directory: Path) -> Path:
@@ -118,3 +119,23 @@ def test_the_page_draws_them(tmp_path: Path, browser: Any) -> None:
         assert (tmp_path / "sweep" / str(link.get_attribute("href"))).is_file()
     assert opened.problems == []
     opened.page.close()
+
+
+@pytest.mark.long
+@needs_browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_intervals_at_one_value_hide_none(tmp_path: Path, browser: Any, width: int) -> None:
+    """Two groups with the same figures: side by side around the value, on a logarithmic axis, and nearer to it than to
+    the next one."""
+    path = write_sweep_report(_sweep(tmp_path / "sweep"))
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(path.as_uri())
+    figure = page.locator("figure", has=page.locator("h3:text-is('Goodput (Mbit/s)')")).first
+    assert "drawn side by side" in figure.inner_text()
+    places = sorted(float(line.get_attribute("x1")) for line in figure.locator(".whisker").all())
+    ticks = [float(text.get_attribute("x")) for text in figure.locator("text:text-matches('bdp$')").all()]
+    assert len(places) == 6 and len(ticks) == 3
+    for tick, left, right in zip(sorted(ticks), places[::2], places[1::2], strict=True):
+        assert tick - left == pytest.approx(right - tick, abs=0.1)
+        assert 2 < right - left < (max(ticks) - min(ticks)) / 4
+    page.close()

@@ -8,6 +8,10 @@ const SVG = "http://www.w3.org/2000/svg";
 const LABEL_PITCH = 15;
 // Longer names of references do not fit beside a plot.
 const MOST_BESIDE = 17;
+// Width of a letter of an axis.
+const LETTER = 6.6;
+// Between the intervals of two series at one place.
+const WHISKER_PITCH = 8;
 
 function element(name, attributes, parent) {
   const node = document.createElementNS(SVG, name);
@@ -48,6 +52,7 @@ class Series {
     Object.assign(this, raw);
     for (const key of ["x", "y", "lo", "hi"]) if (typeof raw[key] === "string") this[key] = decode(raw[key]);
     this.color = paint(raw);
+    this.shift = 0;
   }
   at(i) { return this.x ? this.x[i] : this.x0 + (i + 0.5) * this.dx; }
   get first() { return this.x ? this.x[0] : this.x0; }
@@ -125,7 +130,7 @@ class Chart {
     const labelled = !narrow && this.spec.labels && this.series.length * LABEL_PITCH < height - 50;
     // All time axes of the page line up, so every time series keeps the margin that labels need.
     const margin = !narrow && this.spec.time;
-    const box = { left: 56, right: margin ? 112 : 14, top: 10, bottom: 40 };
+    const box = { left: 56, right: margin ? 122 : 14, top: 10, bottom: 40 };
     const [x0, x1] = this.view, [y0, y1] = this.yRange(x0, x1);
     const inner = { width: this.width - box.left - box.right, height: height - box.top - box.bottom };
     const px = (x) => box.left + ((x - x0) / (x1 - x0)) * inner.width;
@@ -138,6 +143,7 @@ class Chart {
     element("rect", frame, element("clipPath", { id: clip }, svg));
     const marks = element("g", { "clip-path": `url(#${clip})`, class: "marks" }, svg);
     this.drawMarks(marks, x0, x1);
+    this.setApart();
     for (const series of this.series) this.drawSeries(marks, series, x0, x1);
     const beside = this.drawReferences(svg, marks, y0, y1, margin, narrow);
     this.drawLabels(svg, [...beside, ...(labelled ? this.namesOfSeries(x0, x1, y0, y1) : [])]);
@@ -166,6 +172,12 @@ class Chart {
     const middle = box.top + inner.height / 2;
     const side = element("text", { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, svg);
     side.textContent = this.spec.y_label;
+    // On a low plot a long one would reach into the figure's title.
+    const room = inner.height + box.top;
+    if (this.spec.y_label.length * LETTER > room) {
+      side.setAttribute("textLength", room);
+      side.setAttribute("lengthAdjust", "spacingAndGlyphs");
+    }
   }
 
   // The chart's own values, as many as there is room for; else round numbers.
@@ -194,7 +206,7 @@ class Chart {
     const dense = to - from > this.inner.width * 1.5;
     let column = null;
     for (let i = from; i < to; i++) {
-      const y = series.y[i], x = this.px(series.at(i)), key = dense ? Math.round(x) : i;
+      const y = series.y[i], x = this.px(series.at(i)) + series.shift, key = dense ? Math.round(x) : i;
       if (Number.isNaN(y) && Number.isNaN(top[i])) {
         if (!dense) { result.push(null); column = null; }
         continue;
@@ -208,6 +220,17 @@ class Chart {
       if (!Number.isNaN(y)) { column.sum += y; column.count++; }
     }
     return result;
+  }
+
+  // Intervals of several series at one place stand side by side, around it: none hides another. In pixels, on any axis.
+  setApart() {
+    const whiskers = this.series.filter((series) => series.lo && series.points);
+    if (whiskers.length < 2 || this.spec.x_ticks.length < 2) return;
+    const places = this.spec.x_ticks.map(({ x }) => this.px(x)), middle = (whiskers.length - 1) / 2;
+    const gaps = places.slice(1).map((place, i) => place - places[i]);
+    const room = places[0] - this.px(this.full[0]);
+    const most = Math.min(WHISKER_PITCH * middle, 0.3 * Math.min(...gaps), 0.8 * room);
+    whiskers.forEach((series, i) => { series.shift = most * (i / middle - 1); });
   }
 
   drawSeries(marks, series, x0, x1) {
