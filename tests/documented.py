@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that README and docs show."""
+"""The commands that README, the folders' READMEs and docs show."""
 
 from __future__ import annotations
 
@@ -8,38 +8,56 @@ import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted(ROOT.glob("[a-z]*/README.md")),
+    *sorted((ROOT / "softswitch").glob("*/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 COMMAND = re.compile(r"(?:sudo )?(?:(?:\.venv/bin/)?narrows [a-z-]|make [a-z]|scripts/\S+)[^,#]*")
 NAMED = re.compile(r"(?:sudo )?(?:\.venv/bin/)?narrows [a-z-]")
-PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|\.\.\.|\[|…")
+# Programs other than `narrows`: Python of this checkout, and the binaries with their subcommands.
+PROGRAM = re.compile(
+    r"(?:sudo )?(?:(?:\.venv/bin/)?python )?"
+    r"(?P<name>-m narrows_\w+\.\w+|(?:benchmarks|ptf-tests|scripts|p4src)/\w+\.py"
+    r"|narrows-(?:softswitch|collector) (?!is )[a-z]+)"
+    r"(?P<words>(?: .*)?)"
+)
+# Of pytest and cargo: what they run.
+TESTS = re.compile(r"(?:\.venv/bin/python -m )?pytest (?P<paths>tests/\S+)|cargo (?:test|bench) (?P<crates>-p .*)")
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b(?!=)|\.\.\.|\[|…")
 # Run to their ends as they are written: what takes neither root nor long, on files that test_documentation.py has.
 QUICK = (
     "new", "runs", "schema", "check", "plan", "report", "analyze", "compare", "export", "kernel list", "--version",
 )  # fmt: skip
 
 
-def commands() -> tuple[list[str], list[str]]:
-    """Lines of code blocks that are commands, as written; and what else names one, with placeholders or in text."""
-    whole, named = set(), set()
+def lines() -> list[tuple[str, bool]]:
+    """Lines of code blocks, without their comments, and code in the text; with whether it is a line of its own."""
+    found = []
     for page in PAGES:
         fence = None
         for line in page.read_text().splitlines():
             if line.startswith("```"):
                 fence = None if fence is not None else line.removeprefix("```")
                 continue
-            text = line.split("  #")[0].strip()
-            in_code = fence in ("", "sh") or (fence is None and line.startswith("    "))
-            if in_code and COMMAND.fullmatch(text) and not PLACEHOLDER.search(text):
-                whole.add(text)
-            elif fence == "sh" and NAMED.match(text):
-                named.add(text)
-            elif fence is None:
-                named |= {words for words in re.findall(r"`([^`]+)`", line) if NAMED.match(words)}
-    return sorted(whole), sorted(named)
+            if fence in ("", "sh") or (fence is None and line.startswith("    ")):
+                found.append((line.split("  #")[0].strip(), True))
+            if fence is None:
+                found += [(words, False) for words in re.findall(r"`([^`]+)`", line)]
+    return found
 
 
-COMMANDS, MENTIONED = commands()
+LINES = lines()
+COMMANDS = sorted({text for text, alone in LINES if alone and COMMAND.fullmatch(text) and not PLACEHOLDER.search(text)})
+# With placeholders, or in the text.
+MENTIONED = sorted({text for text, _ in LINES if NAMED.match(text)} - {*COMMANDS})
 NARROWS = [command for command in COMMANDS if re.match(r"(sudo )?(\.venv/bin/)?narrows ", command)]
+PROGRAMS = sorted({text for text, _ in LINES if PROGRAM.fullmatch(text)})
+WHOLE_PROGRAMS = sorted(
+    {text for text, alone in LINES if alone and PROGRAM.fullmatch(text) and not PLACEHOLDER.search(text)}
+)
+RUNNERS = sorted({text for text, _ in LINES if TESTS.fullmatch(text)})
 
 
 def arguments(command: str) -> list[str]:

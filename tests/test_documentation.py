@@ -4,6 +4,7 @@ runs, and no link of the site is dead."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import json
@@ -21,10 +22,24 @@ import pandas as pd
 import pytest
 import synthetic
 import typer
-from documented import COMMANDS, MENTIONED, NARROWS, PAGES, QUICK, ROOT, arguments
+from documented import (
+    COMMANDS,
+    MENTIONED,
+    NARROWS,
+    PAGES,
+    PROGRAM,
+    PROGRAMS,
+    QUICK,
+    ROOT,
+    RUNNERS,
+    TESTS,
+    WHOLE_PROGRAMS,
+    arguments,
+)
 from narrows.cli import app
 from narrows_analysis import analyze_run, write_report
 from narrows_formats.columns import SOCKETS
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 from test_accessibility import READERS, faults
 from typer.testing import CliRunner
 
@@ -90,6 +105,13 @@ def test_a_command_of_the_documentation(command: str, project: Path, monkeypatch
         group.make_context(name, rest)
 
 
+def test_the_plan_of_the_tutorial_is_that_of_the_demo(project: Path) -> None:
+    page = (ROOT / "docs" / "tutorials" / "soft-to-tofino.md").read_text()
+    words = arguments(".venv/bin/narrows plan experiments/demo.yaml --target tofino")
+    last = CliRunner().invoke(app, words, catch_exceptions=False).stdout.splitlines()[-1]
+    assert re.fullmatch(r"\d+ writes .*", last) and f"\n{last}\n```" in page
+
+
 def test_commands_named_in_the_text_and_their_options() -> None:
     """Those with placeholders, too: there is such a command, and it has each option."""
     wrong = []
@@ -105,6 +127,79 @@ def test_commands_named_in_the_text_and_their_options() -> None:
         if hasattr(group, "commands") and not options and words[:1] not in (["ALL"], ["COMMAND"]):
             wrong.append(mention)
     assert len(MENTIONED) > 50 and wrong == []
+
+
+@functools.cache
+def help_of(name: str) -> str:
+    """What a program other than `narrows` says of itself."""
+    done = run_program(name, "--help")
+    return done.stdout + done.stderr
+
+
+def run_program(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """A script or a module of this checkout, or a subcommand of a binary, at the top of the repository."""
+    first, *more = name.split()
+    program = [str(find_binary(first))] if first in (SOFTSWITCH, COLLECTOR) else [sys.executable, first]
+    return subprocess.run([*program, *more, *words], cwd=ROOT, capture_output=True, text=True, timeout=180)
+
+
+@pytest.mark.needs(SOFTSWITCH, COLLECTOR)
+@pytest.mark.parametrize("command", PROGRAMS)
+def test_a_program_has_the_options_and_the_parts_that_are_named(command: str) -> None:
+    found = PROGRAM.fullmatch(command)
+    assert found is not None
+    name, words = found["name"], shlex.split(found["words"])
+    if name.endswith(".py"):
+        assert (ROOT / name).is_file()
+    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    assert all(re.search(rf"(?<![\w-]){option}(?![\w-])", help_of(name)) for option in options), options
+    if name in ("benchmarks/run.py", "benchmarks/checkouts.py", "scripts/programs.py"):
+        parts = [word for word in itertools.takewhile(lambda word: word[0] != "-", words) if "/" not in word]
+        listed = help_of(name.replace("checkouts", "run"))
+        assert all(re.search(rf"(?<![\w-]){part}(?![\w-])", listed) for part in parts), parts
+    for case in re.findall(r"--case (\S+)", command):
+        module, _, kind = case.partition(".")
+        assert f"class {kind}" in (ROOT / "ptf-tests" / "cases" / f"{module}.py").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.needs(SOFTSWITCH, COLLECTOR)
+@pytest.mark.parametrize("command", WHOLE_PROGRAMS)
+def test_a_program_takes_the_words_that_are_shown(command: str) -> None:
+    """Its values and choices, too: they are read before help is given."""
+    found = PROGRAM.fullmatch(command)
+    assert found is not None
+    done = run_program(found["name"], *shlex.split(found["words"]), "--help")
+    assert done.returncode == 0, done.stderr
+
+
+def test_tests_and_crates_that_are_to_be_run_exist() -> None:
+    found = [TESTS.fullmatch(command) for command in RUNNERS]
+    paths = [match["paths"] for match in found if match is not None and match["paths"]]
+    crates = [name for match in found if match is not None for name in (match["crates"] or "").split() if name != "-p"]
+    packages = {path.parent for path in ROOT.glob("*/**/Cargo.toml") if "target" not in path.parts}
+    known = {
+        match for path in packages for match in re.findall(r'^name = "(.+)"', (path / "Cargo.toml").read_text(), re.M)
+    }
+    assert paths and crates
+    assert [path for path in paths if not (ROOT / path).exists()] + [name for name in crates if name not in known] == []
+
+
+@pytest.mark.needs(SOFTSWITCH)
+def test_the_options_of_the_switch_are_those_of_its_page() -> None:
+    page = (ROOT / "softswitch" / "README.md").read_text()
+    rows = page.partition("| Option | Meaning | Default |\n")[2].partition("\n\n")[0]
+    written = {
+        option: default.replace(",", "").strip()
+        for names, default in re.findall(r"^\| (`--.*?`) \|.*\| *([^|]*?)\|$", rows, re.MULTILINE)
+        for option in re.findall(r"--[a-z-]+", names)
+    }
+    about = help_of(f"{SOFTSWITCH} serve")
+    options = dict(re.findall(r"^ {6}(--[a-z-]+)[^\n]*\n {10}[^\n]*?(?:\[default: (.+)\])?$", about, re.MULTILINE))
+    assert set(written) == set(options)
+    assert {name: written[name] for name, default in options.items() if default} == {
+        name: default for name, default in options.items() if default
+    }
 
 
 def blocks_of_python(page: str) -> list[str]:

@@ -90,7 +90,11 @@ def test_every_command_is_somewhere() -> None:
 
 @pytest.mark.long
 @root
-@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(words, marks=pytest.mark.needs("bmv2")) if "bmv2" in words else words for words in OTHERS],
+    ids=" ".join,
+)
 def test_a_command_for_root(words: list[str], project: Path) -> None:
     done = run(words)
     assert done.returncode == 0 or words[0] == "doctor", done.stdout + done.stderr
