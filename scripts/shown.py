@@ -12,10 +12,11 @@ import json
 import math
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 
 (
     TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, LINKS, CLOCKS, BMV2, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER,
-    INSTRUCTIONS,
+    INSTRUCTIONS, SOAK, COLLECTOR, DELAY_LINE, BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL,
 ) = (
     f"{name}.json"
     for name in (
@@ -40,7 +41,9 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
         "2026-11-22-2cpu-x86_64-clocks", "2026-11-24-2cpu-x86_64-virtual-bmv2",
         "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
         "2026-11-21-2cpu-x86_64", "2026-11-24-2cpu-x86_64-pipeline", "2026-11-24-2cpu-x86_64-analyzer",
-        "2026-11-26-2cpu-x86_64-instructions",
+        "2026-11-26-2cpu-x86_64-instructions", "2026-11-21-2cpu-x86_64-soak", "2026-11-25-2cpu-x86_64-collector",
+        "2026-11-22-2cpu-x86_64-collector", "2026-11-26-2cpu-x86_64-beside",
+        "2026-11-26-2cpu-x86_64-beside-forwarding", "2026-11-26-2cpu-x86_64-beside-virtual",
     )
 )  # fmt: skip
 TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahimahi mm-link"
@@ -168,6 +171,100 @@ def rates() -> str:
         ("through BMv2 with the same program", *forwarder("BMv2")),
     ]  # fmt: skip
     return table(("", "median (least to greatest)", "results"), *rows)
+
+
+def ratio(one: Any, other: Any, figure: str) -> dict[str, float]:
+    """A figure over another one, round by round: what disturbs a round disturbs both."""
+    found = [a[figure] / b[figure] for a, b in zip(one, other, strict=True)]
+    return {"median": statistics.median(found), "least": min(found), "greatest": max(found)}
+
+
+def times() -> str:
+    """How exact times are, what is carried without a loss, and how much slower others are."""
+    exact = {what: benchmark(TIMING, what) for what in ("accuracy", "delay", "emulators")}
+    rates = {"10": "10000000", "100": "100000000", "500": "500000000"}
+    rows = [("", "median (least to greatest)", "results")]
+
+    def add(what: str, found: Any, file: str, scale: float = 1) -> None:
+        shown = spread(found, lambda value: digits(value / scale, 3))
+        rows.append((what, shown, file.removesuffix(".json")))
+
+    for rate, key in rates.items():
+        for who in ("Narrows", TBF_4_MS):
+            found = exact["accuracy"][key]["spread"][who]["error_p99_us"]
+            add(f"99 % of departures within, us, at {rate} Mbit/s: {who}", found, TIMING)
+    for rate, key in rates.items():
+        found = exact["accuracy"][key]["spread"][TBF]["rate_error_percent"]
+        add(f"rate error, %, at {rate} Mbit/s: {TBF}", found, TIMING)
+    for frames in ("1000", "10000"):
+        found = exact["delay"][frames]["spread"]["Narrows"]["error_p99_us"]
+        add(f"99 % of constant delays of 20 ms within, us, at {int(frames):,} frames/s", found, TIMING)
+    for rate, key in {"500 Mbit/s": "500000000", "1 Gbit/s": "1000000000"}.items():
+        for who in ("Narrows", MAHIMAHI, "Rattan"):
+            found = exact["emulators"][key]["spread"][who]["goodput_percent"]
+            add(f"goodput of one TCP flow, % of what {rate} allow: {who}", found, TIMING)
+    metrics, delayed = (benchmark(COLLECTOR, "collecting"), benchmark(DELAY_LINE, "delay-line"))
+    for rings in ("1 ring", "2 rings, merged"):
+        for figure, how in (("live_per_s", "live"), ("drained_per_s", "from full rings")):
+            add(f"reports/s stored without a loss, {how}, {rings}", metrics["spread"][rings][figure], COLLECTOR)
+    with_metrics = ratio(metrics["runs"]["1 ring, --metrics"], metrics["runs"]["1 ring"], "live_per_s")
+    add("the same live with `--metrics`, read every second, over without", with_metrics, COLLECTOR)
+    for what in delayed["spread"]:
+        add(f"packets/s held back for 20 ms without a loss: {what}", delayed["spread"][what]["held_per_s"], DELAY_LINE)
+    fast = benchmark(PIPELINE, "pipeline")["one_second_at_100_gbps"]["spread"]
+    for where in fast:
+        add(f"s of a processor for a second of 101 Gbit/s into 100, {where}", fast[where]["processor_s"], PIPELINE)
+    readers = benchmark(ANALYZER, "analyzer")["runs"]
+    for who in ("pandas, decode", "tshark", "dpkt", "scapy"):
+        found = ratio(readers["narrows-collector, decode"], readers[who], "reports_per_s")
+        add(f"reports/s decoded by narrows-collector over those by {who.removesuffix(', decode')}", found, ANALYZER)
+    beside, switches = benchmark(NS3, "virtual-ns3")["runs"], benchmark(BMV2, "virtual-bmv2")["runs"]
+    for load in ("100 Mbit/s, 2 flows, 10 s", "1 Gbit/s, 2 flows, 2 s"):
+        found = ratio(beside[f"ns-3, {load}"], beside[f"Narrows, {load}"], "wall_ratio")
+        add(f"wall time of ns-3 over that of a guest, {load}", found, NS3)
+    for load in ("100 Mbit/s, 2 flows", "1 Gbit/s, 2 flows"):
+        found = ratio(switches[f"{load}, bmv2"], switches[f"{load}, soft"], "us_a_packet")
+        add(f"time for a packet in virtual time, BMv2 over the softswitch, {load}", found, BMV2)
+    return table(*rows)
+
+
+def soak() -> str:
+    """The balances of a long run."""
+    part = benchmark(SOAK, "soak")
+    balances = {one["name"]: one for one in part["balances"]}
+    departed = balances["departures"]["figures"]["queue"]
+    lost, failed = balances["reports lost"]["figures"], [name for name, one in balances.items() if not one["holds"]]
+    return (
+        f"{part['conditions'].partition(',')[0]}: {departed:,} packets through the bottleneck, "
+        f"{departed - lost['missing_by_sequence']:,} reports of them stored; {len(balances) - len(failed)} of "
+        f"{len(balances)} balances of counters and bounds of memory hold. {named(SOAK)}\n"
+    )
+
+
+def against_another_day() -> str:
+    """What this checkout did of what an older one did, on the same day."""
+
+    def medians(file: str, name: str, figure: str) -> dict[str, float]:
+        runs = benchmark(file, name)["runs"]
+        keys = [key for key in runs["this"][0] if key.endswith(f": {figure}") and key in runs["other"][0]]
+        return {key.partition(":")[0]: ratio(runs["this"], runs["other"], key)["median"] for key in keys}
+
+    def ends(values: Collection[float]) -> str:
+        return f"{min(values):.2f} to {max(values):.2f}"
+
+    replayed = medians(BESIDE, "pipeline", "packets_per_s")
+    forwarded = medians(BESIDE_FORWARDING, "forwarding", "goodput_bps")["Narrows"]
+    wall = medians(BESIDE_VIRTUAL, "virtual", "wall_ratio")
+    with_lro = [value for case, value in wall.items() if "LRO" in case]
+    without = [value for case, value in wall.items() if "LRO" not in case]
+    older = json.loads((RESULTS / BESIDE).read_text())["host"]["other revision"]
+    files = ", ".join(named(file) for file in (BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL))
+    return (
+        f"Of the packets/s that an older checkout ({older}) replayed on the same day, a newer one replays "
+        f"{ends(replayed.values())}, case by case; over interfaces it forwards {forwarded:.2f} of the rate, and a "
+        f"second of virtual time takes {ends(without)} times as long, with LRO {ends(with_lro)} times (medians). "
+        f"{files}\n"
+    )
 
 
 def table(*rows: tuple[str, ...]) -> str:
@@ -358,7 +455,8 @@ def transcript() -> str:
 
 
 MADE: dict[str, Callable[[], str]] = {
-    "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, "rates": rates, TRANSCRIPT: transcript,
+    "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, "rates": rates, "times": times, "soak": soak,
+    "another-day": against_another_day, TRANSCRIPT: transcript,
     "virtual-costs": virtual_costs, "growth": growth, "virtual-accuracy": virtual_accuracy, "fast-links": fast_links,
     "clocks": partial(recorded, CLOCKS), "virtual-switches": partial(recorded, BMV2), "beside-linux": beside_linux,
     "l4s": l4s, "managed-cost": managed_cost,

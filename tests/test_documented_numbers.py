@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers in the text of docs that are settings of the program are those that it has; those that were measured are
+scripts/shown.py's (test_shown.py)."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from documented import ROOT
+from narrows.experiment.application import ApplicationFields
+from narrows.experiment.model import SYSCALL_NS
+from narrows.hosts.users import APPLICATION_ID
+from narrows.run import measurement, progress, sampler
+from narrows.targets.soft import softswitch
+from narrows.traffic import application_host, applications
+from narrows.virtual import measurement as virtual
+from narrows.virtual import watch
+from scipy.stats import t
+
+LIVE_PAGE = ROOT / "control_plane" / "narrows" / "live" / "page.html"
+TIMEOUT = ApplicationFields.model_fields["timeout"]
+WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 10: "ten", 0.5: "twice a second", 0.25: "four times a second"}
+
+
+def word(value: float) -> str:
+    """A small number in words, or the period of something as how often it is."""
+    return WORDS[value]
+
+
+def live_page(name: str) -> int:
+    """A constant of the live page's script."""
+    found = re.search(rf"\b{name} = (\d+)", LIVE_PAGE.read_text())
+    assert found is not None
+    return int(found[1])
+
+
+SAID = {
+    "applications.md": [
+        f"has {applications.READY_S:.0f} s to be `ready`",
+        f"then it gets SIGTERM, and {word(applications.END_GRACE_S)} seconds later SIGKILL",
+        f"one that runs longer than `timeout` ({word(TIMEOUT.default / 60e9)} minutes)",
+        f"up to {applications.MOST_FILES} regular files, {applications.MOST_FILES_BYTES >> 20} MiB",
+        f"The first {applications.MOST_OUTPUT_BYTES >> 20} MiB of each output are kept",
+        f"user and group {APPLICATION_ID}, who own nothing",
+        f"(up to {application_host.MOST_PROCESSES} processes)",
+        f"A system call of a program takes {SYSCALL_NS} ns",
+        "after a minute of processor time in which less than "
+        f"{watch.STILL_NS / 1e6:.0f} ms of virtual time passed",
+        f"by name, sampled {word(watch.LOOK_EVERY_S)}",
+        f"more than {virtual.NOTED_CPU_S:.0f} s of it for each second of virtual time",
+    ],
+    "live-view.md": [
+        f"a line every {word(progress.LINE_EVERY_S)} seconds",
+        f"the last {word(live_page('SHOWN_S') / 60)} minutes as curves",
+        "over the last second",
+        f"The switch is read {word(measurement.POLL_S)}, with at most three short calls and "
+        f"{sampler.MAX_BUSY + sampler.MAX_IDLE} counters. If more flows are busy, {sampler.MAX_BUSY} are read",
+        f"idle for {word(sampler.IDLE_S)} seconds",
+    ],
+    "repeatability.md": [
+        "which is 2.5 s for 3, 1.2 s for 5, 0.7 s for 10 and 0.4 s for 25",
+        "more than 10 ms after their time, if they are more than a tenth and more than "
+        f"{softswitch.LATE_IN_A_PAUSE}",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "said"), [(page, said) for page, parts in SAID.items() for said in parts])
+def test_a_setting_is_the_programs(page: str, said: str) -> None:
+    assert said in " ".join((ROOT / "docs" / page).read_text().split())
+
+
+def test_settings_in_words_are_the_programs() -> None:
+    """What the sentences above have in words."""
+    assert (watch.STILL_CPU_S, sampler.WINDOW_S, softswitch.MOST_LATE) == (60, 1, 0.1)
+
+
+def test_how_far_a_mean_is_known() -> None:
+    """t s / sqrt(n) of `repeatability.md`, in s."""
+    wide = [round(float(t.ppf(0.975, n - 1)) / math.sqrt(n), 1) for n in (3, 5, 10, 25)]
+    assert wide == [2.5, 1.2, 0.7, 0.4]
