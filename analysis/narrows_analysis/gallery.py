@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.errors import AnalysisError
@@ -25,6 +26,8 @@ SOFT = "#55595f"
 WIDTH, NARROW, DPI = 6.4, 3.4, 150
 # Of a chart's height on a page, in inches.
 PIXELS_PER_INCH = 104
+# Between the intervals of two lines at one place, in inches.
+APART = 4 / 72
 # Lines that are named at their ends; more have a legend.
 MAX_NAMED = 8
 
@@ -59,16 +62,18 @@ def gallery(run: RunData) -> dict[str, Figure]:
 def draw(chart: Chart) -> Figure:
     """A chart of the report."""
     made, axes = _figure(chart.height / PIXELS_PER_INCH, WIDTH if chart.time else NARROW)
+    whiskers = [id(line) for line in chart.series if line.points and line.lo is not None]
     for line in chart.series:
-        color = _hex(line)
+        color, place = _hex(line), axes.transData
         if line.lo is not None and line.hi is not None and line.points:
-            axes.vlines(line.at(), line.lo, line.hi, color=color, linewidth=1)
+            # Side by side, as on the page: none hides another's interval.
+            apart = (whiskers.index(id(line)) - (len(whiskers) - 1) / 2) * APART
+            place = place + ScaledTranslation(apart, 0, made.dpi_scale_trans)
+            axes.vlines(line.at(), line.lo, line.hi, color=color, linewidth=1).set_transform(place)
         elif line.lo is not None and line.hi is not None:
             axes.fill_between(line.at(), line.lo, line.hi, color=color, alpha=0.22, linewidth=0)
-        style = "steps-post" if line.step else "default"
-        (drawn,) = axes.plot(
-            line.at(), line.y, color=color, linewidth=0.7 * line.width, drawstyle=style, label=line.name
-        )
+        (drawn,) = axes.plot(line.at(), line.y, color=color, linewidth=0.7 * line.width, label=line.name)
+        drawn.set(drawstyle="steps-post" if line.step else "default", transform=place)
         if line.points:
             drawn.set(marker="o", markersize=3.5)
     for mark in chart.marks:

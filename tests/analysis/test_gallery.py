@@ -83,6 +83,18 @@ def test_points_have_whiskers_and_their_own_ticks() -> None:
     ]  # fmt: skip
 
 
+def test_intervals_at_one_place_stand_side_by_side() -> None:
+    """Around it, with their points, wherever the axis begins."""
+    x, mean = np.array([1.0, 2.0]), np.array([5.0, 6.0])
+    lines = [ChartSeries(name, mean, "c0", x=x, lo=mean - 1, hi=mean + 1, points=True) for name in ("a", "b", "c")]
+    (axes,) = draw(Chart("id", "title", "", (0.9, 2.1), "Share", "share", "", lines, time=False)).axes
+    place = axes.transData.transform((1.0, 5.0))[0]
+    for drawn in (axes.get_lines(), axes.collections):
+        offsets = [one.get_transform().transform((1.0, 5.0))[0] - place for one in drawn]
+        assert offsets[1] == pytest.approx(0) and -offsets[0] == pytest.approx(offsets[2]) and offsets[2] > 2
+    assert axes.get_xlim() == (0.9, 2.1) and axes.get_ylim()[1] > 7
+
+
 def test_loss_over_a_long_window_is_the_loss_so_far(competition: Competition) -> None:
     run_dir, truth, _ = competition
     chart = RunFigures(load(run_dir)).loss(window_s=1000)
