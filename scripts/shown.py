@@ -98,7 +98,10 @@ def measured() -> str:
         ("a second of BBR and CUBIC at 100 Mbit/s takes", wall("Narrows", slow), "", "", wall("ns-3", slow)),
         ("a second of BBR and CUBIC at 1 Gbit/s takes", wall("Narrows", fast), "", "", wall("ns-3", fast)),
     ]  # fmt: skip
-    return table(*rows)
+    # A number and its unit stay on one line.
+    return table(
+        rows[0], *((what, *(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells)) for what, *cells in rows[1:])
+    )
 
 
 def costs() -> str:

@@ -97,7 +97,7 @@ def test_another_number_is_noticed_and_mended(
 ) -> None:
     page = tmp_path / "README.md"
     text = (shown.ROOT / "README.md").read_text()
-    page.write_text(text.replace("| 99.2 % |", "| 98.2 % |"))
+    page.write_text(text.replace("| 99.2\N{NO-BREAK SPACE}% |", "| 98.2\N{NO-BREAK SPACE}% |"))
     monkeypatch.setattr(shown, "PAGES", [page])
     monkeypatch.setattr(shown, "ROOT", tmp_path)
     assert (shown.main(["--check"]), capsys.readouterr().out) == (1, "README.md\n")
