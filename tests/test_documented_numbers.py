@@ -56,7 +56,7 @@ SAID = {
         f"the last {word(live_page('SHOWN_S') / 60)} minutes as curves",
         "over the last second",
         f"The switch is read {word(measurement.POLL_S)}, with at most three short calls and "
-        f"{sampler.MAX_BUSY + sampler.MAX_IDLE} counters. If more flows are busy, {sampler.MAX_BUSY} are read",
+        f"{sampler.MAX_BUSY + sampler.MAX_IDLE} counters. If more flows are busy, {sampler.MAX_BUSY} of them are read",
         f"idle for {word(sampler.IDLE_S)} seconds",
     ],
     "repeatability.md": [

@@ -64,16 +64,16 @@ def draw(chart: Chart) -> Figure:
     made, axes = _figure(chart.height / PIXELS_PER_INCH, WIDTH if chart.time else NARROW)
     whiskers = [id(line) for line in chart.series if line.points and line.lo is not None]
     for line in chart.series:
-        color, place = _hex(line), axes.transData
+        color, beside = _hex(line), axes.transData
         if line.lo is not None and line.hi is not None and line.points:
             # Side by side, as on the page: none hides another's interval.
             apart = (whiskers.index(id(line)) - (len(whiskers) - 1) / 2) * APART
-            place = place + ScaledTranslation(apart, 0, made.dpi_scale_trans)
-            axes.vlines(line.at(), line.lo, line.hi, color=color, linewidth=1).set_transform(place)
+            beside = beside + ScaledTranslation(apart, 0, made.dpi_scale_trans)
+            axes.vlines(line.at(), line.lo, line.hi, color=color, linewidth=1).set_transform(beside)
         elif line.lo is not None and line.hi is not None:
             axes.fill_between(line.at(), line.lo, line.hi, color=color, alpha=0.22, linewidth=0)
         (drawn,) = axes.plot(line.at(), line.y, color=color, linewidth=0.7 * line.width, label=line.name)
-        drawn.set(drawstyle="steps-post" if line.step else "default", transform=place)
+        drawn.set(drawstyle="steps-post" if line.step else "default", transform=beside)
         if line.points:
             drawn.set(marker="o", markersize=3.5)
     for mark in chart.marks:
