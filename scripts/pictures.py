@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the pictures of the tutorials, docs/images/NAME.svg, from results.
+"""Draws the pictures of README and tutorials, docs/images/NAME.svg, from results.
 
+scripts/pictures.py demo-report RUN         a run of experiments/demo.yaml: demo-report.png, and -dark; needs chromium
 scripts/pictures.py l4s                     from benchmarks/results
 scripts/pictures.py notebook RUN            a run of experiments/demo.yaml
 scripts/pictures.py shallow-buffers SWEEP   the tutorial's sweep
@@ -9,10 +10,13 @@ scripts/pictures.py varying-links SWEEP     experiments/varying-links.yaml, and 
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -22,11 +26,20 @@ from narrows_analysis.report.charts import Chart
 from narrows_analysis.report.figures import RunFigures
 from narrows_analysis.run_data import RunData
 from narrows_analysis.sweep import line_charts_of, load_sweep
+from PIL import Image
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ViewportSize
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 # The newest: names begin with the date.
 L4S = max((ROOT / "benchmarks" / "results").glob("*-l4s.json"))
+REPORT = "demo-report"
+REPORTS: dict[Literal["light", "dark"], str] = {"light": f"{REPORT}.png", "dark": f"{REPORT}-dark.png"}
+# Of the report's picture, in pixels.
+WINDOW: ViewportSize = {"width": 1040, "height": 1380}
+BELOW = 24
 # The same picture is the same file; letters are letters, which takes a third.
 matplotlib.rcParams |= {"svg.hashsalt": "narrows", "svg.fonttype": "none"}
 
@@ -83,6 +96,24 @@ def l4s(results: Path) -> Figure:
     return made
 
 
+def demo_report(run: Path) -> None:
+    """The report down to its first figure, light and dark."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for scheme, name in REPORTS.items():
+            page = browser.new_page(viewport=WINDOW, color_scheme=scheme)
+            page.goto((run / "report.html").resolve().as_uri())
+            page.wait_for_selector("html[data-ready]")
+            figure = page.locator("figure:has(.plot)").first.bounding_box()
+            assert figure is not None
+            height = figure["y"] + figure["height"] + BELOW
+            shot = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": WINDOW["width"], "height": height})
+            # A page has few colours: a third of the bytes.
+            Image.open(io.BytesIO(shot)).convert("RGB").quantize(128).save(IMAGES / name, optimize=True)
+
+
 PICTURES: dict[str, Callable[[Path], Figure]] = {
     "l4s": l4s, "notebook": notebook, "shallow-buffers": shallow_buffers, "varying-links": varying_links,
     "varying-links-delay": varying_links_delay,
@@ -92,6 +123,9 @@ PICTURES: dict[str, Callable[[Path], Figure]] = {
 def main(words: list[str]) -> int:
     """Returns the exit code."""
     name, *sources = words or [""]
+    if name == REPORT and len(sources) == 1:
+        demo_report(Path(sources[0]))
+        return 0
     if name not in PICTURES or len(sources) > 1 or (not sources and name != "l4s"):
         print(__doc__, file=sys.stderr)
         return 2
