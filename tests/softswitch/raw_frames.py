@@ -36,7 +36,7 @@ def number_of(found: bytes) -> int:
     return int.from_bytes(found[14:18], "big")
 
 
-def open_socket(namespace: str, interface: str = "eth0", ethertype: int = ETHERTYPE) -> socket.socket:
+def raw_socket(namespace: str, interface: str = "eth0", ethertype: int = ETHERTYPE) -> socket.socket:
     """A raw socket on an interface in a namespace that receives frames of an EtherType."""
 
     def opened() -> socket.socket:

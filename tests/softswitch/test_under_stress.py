@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,10 +17,11 @@ from finsy import P4CloneSessionEntry, P4TableMatch
 from harness import PORTS, Network, Switch, bottleneck, reporting, run, running, wire
 from narrows.switch import traffic_manager_pb2 as pb
 from raw_frames import (
+    ETHERTYPE,
     frame,
     mac,
     number_of,
-    open_socket,
+    raw_socket,
     receive,
     report_field,
     resident_bytes,
@@ -27,6 +31,18 @@ from raw_frames import (
 
 IPV4 = 0x0800
 EPOCH_AT, SEQUENCE_AT, TIMESTAMP_AT = 46, 12, 48
+OpenSocket = Callable[..., socket.socket]
+
+
+@pytest.fixture
+def open_socket(network: Network) -> Iterator[OpenSocket]:
+    """Opens raw sockets on interfaces of hosts; they are closed after the test."""
+    with ExitStack() as sockets:
+
+        def opened(host: str, interface: str = "eth0", ethertype: int = ETHERTYPE) -> socket.socket:
+            return sockets.enter_context(raw_socket(network.namespace(host), interface, ethertype))
+
+        yield opened
 
 
 async def settled(switch: Switch, port: int, frames: int, reports: int = 0) -> dict[int, pb.Port]:
@@ -48,7 +64,7 @@ async def queues(switch: Switch) -> dict[int, pb.Queue]:
     return {queue.port: queue for queue in (await switch.tm.list()).queues if queue.queue == 0}
 
 
-def test_a_slow_collector_costs_reports_only(network: Network, tmp_path: Path) -> None:
+def test_a_slow_collector_costs_reports_only(network: Network, open_socket: OpenSocket, tmp_path: Path) -> None:
     """Reports that their link cannot take are dropped and counted; every data frame leaves at once."""
 
     async def scenario() -> None:
@@ -56,7 +72,7 @@ def test_a_slow_collector_costs_reports_only(network: Network, tmp_path: Path) -
             await switch.program()
             # A report takes 14 s: one is in service, five wait.
             await switch.tm.configure(pb.ConfigureRequest(port=3, queue=0, rate_bps=100, limit_packets=5))
-            sender, receiver = (open_socket(network.namespace(name)) for name in ("sender", "receiver"))
+            sender, receiver = map(open_socket, ("sender", "receiver"))
             for number in range(5_000):
                 sender.send(frame(2, number, 1_000))
             found = await asyncio.to_thread(receive, receiver, 5_000)
@@ -72,7 +88,9 @@ def test_a_slow_collector_costs_reports_only(network: Network, tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_a_collector_link_that_takes_nothing_costs_reports_only(network: Network, tmp_path: Path) -> None:
+def test_a_collector_link_that_takes_nothing_costs_reports_only(
+    network: Network, open_socket: OpenSocket, tmp_path: Path
+) -> None:
     """The same when the interface itself is full: frames wait, up to a bound, and are dropped and counted then."""
 
     async def scenario() -> None:
@@ -81,7 +99,7 @@ def test_a_collector_link_that_takes_nothing_costs_reports_only(network: Network
             network.inside("switch", "ip link set stuck txqueuelen 50 up")
             async with running(network, tmp_path, interfaces={**PORTS, 3: "stuck"}) as switch:
                 await switch.program()
-                sender, receiver = (open_socket(network.namespace(name)) for name in ("sender", "receiver"))
+                sender, receiver = map(open_socket, ("sender", "receiver"))
                 for number in range(10_000):
                     sender.send(frame(2, number, 200))
                 found = await asyncio.to_thread(receive, receiver, 10_000)
@@ -102,13 +120,13 @@ def test_a_collector_link_that_takes_nothing_costs_reports_only(network: Network
 
 
 @pytest.mark.long
-def test_jumbo_frames(network: Network, tmp_path: Path) -> None:
+def test_jumbo_frames(network: Network, open_socket: OpenSocket, tmp_path: Path) -> None:
     """Frames of 9,216 bytes of MTU pass unchanged, also when the MTU grows under way."""
 
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
-            sender, receiver = (open_socket(network.namespace(name)) for name in ("sender", "receiver"))
+            sender, receiver = map(open_socket, ("sender", "receiver"))
             sender.send(frame(2, 0, 1_514))
             for host, port in (("sender", 1), ("receiver", 2)):
                 network.inside(host, "ip link set eth0 mtu 9216")
@@ -128,7 +146,7 @@ def test_jumbo_frames(network: Network, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_64_bottlenecks_on_64_ports(network: Network, tmp_path: Path) -> None:
+def test_64_bottlenecks_on_64_ports(network: Network, open_socket: OpenSocket, tmp_path: Path) -> None:
     """Each has its port, rate, limit and sequence of reports; what comes back enters by its own port."""
     numbers = range(64)
     frames = 20
@@ -157,9 +175,9 @@ def test_64_bottlenecks_on_64_ports(network: Network, tmp_path: Path) -> None:
                 setting = pb.ConfigureRequest(port=100 + number, rate_bps=800 - number, limit_packets=number + 1)
                 await switch.tm.configure(setting)
             await switch.p4.insert([P4CloneSessionEntry(1, packet_length_bytes=128, replicas=[3])])
-            sender = open_socket(network.namespace("sender"))
-            collector = open_socket(network.namespace("collector"), ethertype=IPV4)
-            back = [open_socket(receiver_ns, f"r{number}") for number in numbers]
+            sender = open_socket("sender")
+            collector = open_socket("collector", ethertype=IPV4)
+            back = [open_socket("receiver", f"r{number}") for number in numbers]
             for turn in range(frames):
                 for number in numbers:
                     sender.send(frame(0x100 + number, turn, 1_500))
@@ -185,15 +203,15 @@ def test_64_bottlenecks_on_64_ports(network: Network, tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_changes_under_traffic_lose_nothing(network: Network, tmp_path: Path) -> None:
+def test_changes_under_traffic_lose_nothing(network: Network, open_socket: OpenSocket, tmp_path: Path) -> None:
     """Rate, depth and delay change 30 times while frames pass: all arrive in order, and telemetry tells each change."""
     frames = 12_000
 
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
-            sender, receiver = (open_socket(network.namespace(name)) for name in ("sender", "receiver"))
-            collector = open_socket(network.namespace("collector"), ethertype=IPV4)
+            sender, receiver = map(open_socket, ("sender", "receiver"))
+            collector = open_socket("collector", ethertype=IPV4)
             # More than is sent: a queue that drops nothing by itself.
             first = (
                 await switch.tm.configure(pb.ConfigureRequest(port=2, rate_bps=1_000_000_000, limit_packets=0))
@@ -243,7 +261,7 @@ HELD_BYTES = {200: 1_024, 1_500: 2_560, 9_000: 10_240}
 
 @pytest.mark.long
 @pytest.mark.parametrize("length", HELD_BYTES)
-def test_memory_is_bounded_by_the_pool(network: Network, tmp_path: Path, length: int) -> None:
+def test_memory_is_bounded_by_the_pool(network: Network, open_socket: OpenSocket, tmp_path: Path, length: int) -> None:
     """A queue without limits that does not drain fills the pool; the rest is dropped and counted, and memory stays."""
     pool, frames = 8_000, 16_000
 
@@ -254,9 +272,9 @@ def test_memory_is_bounded_by_the_pool(network: Network, tmp_path: Path, length:
         async with running(network, tmp_path, "--pool", str(pool)) as switch:
             await switch.program()
             await switch.tm.configure(pb.ConfigureRequest(port=2, rate_bps=1, limit_bytes=0, limit_packets=0))
-            sender = open_socket(network.namespace("sender"))
+            sender = open_socket("sender")
             # Touch every page of the ring and whatever else is made once: frames that the program discards.
-            warm_up = open_socket(network.namespace("receiver"))
+            warm_up = open_socket("receiver")
             for number in range(3_000):
                 warm_up.send(frame(1, number, length))
             await settled(switch, 2, 3_000)
@@ -285,15 +303,15 @@ def test_memory_is_bounded_by_the_pool(network: Network, tmp_path: Path, length:
     asyncio.run(scenario())
 
 
-def test_reports_of_a_burst_are_all_accounted_for(network: Network, tmp_path: Path) -> None:
+def test_reports_of_a_burst_are_all_accounted_for(network: Network, open_socket: OpenSocket, tmp_path: Path) -> None:
     """Sequence numbers end at the number of departures: what is missing was lost, and is counted somewhere."""
 
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
             await switch.tm.configure(pb.ConfigureRequest(port=2, rate_bps=200_000_000, limit_packets=40))
-            sender = open_socket(network.namespace("sender"))
-            collector = open_socket(network.namespace("collector"), ethertype=IPV4)
+            sender = open_socket("sender")
+            collector = open_socket("collector", ethertype=IPV4)
             for number in range(5_000):
                 sender.send(frame(2, number, 1_000))
             await settled(switch, 1, 5_000)
