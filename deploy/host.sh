@@ -7,7 +7,7 @@
 #   host.sh silence INTERFACE               take the link down until restore
 #   host.sh check INTERFACE NAME=VALUE...   say what is missing, changing nothing: tools="NAME NAME", cca="NAME NAME",
 #                                           python=VERSION, netem=yes, dedicated=yes (nothing else uses the NIC), pair=NAME
-#   host.sh restore INTERFACE               put back what apply found; nothing to do is fine
+#   host.sh restore INTERFACE               restore what apply found, if there is anything
 #   host.sh describe INTERFACE [CCA...]     one "name=value" line for everything a run depends on
 #
 # NAMEs of apply: address=A/P, mtu=N, buffer=BYTES (largest socket buffer), ecn=0|1, cca="NAME NAME",
@@ -46,7 +46,7 @@ remember() {
     printf '%s\n' "$1" >>"$STATE/$interface"
 }
 
-# One at a time changes this machine, or this namespace of it. Whoever ends lets others go on, however it ends.
+# Only one at a time changes this machine, or this namespace of it. However it ends, the others can then continue.
 lock() {
     while :; do
         mkdir -p "$STATE"
@@ -58,7 +58,7 @@ lock() {
     done
 }
 
-# Whoever takes the lock makes the directory, if it is gone meanwhile.
+# Who takes the lock makes the directory, if it has been removed meanwhile.
 tidy() {
     rmdir "$STATE" 2>/dev/null || true
 }
@@ -489,7 +489,7 @@ restore() {
     tidy
 }
 
-# For as long as a run lives. What it leaves on its way out is put back by it, not by whoever comes next.
+# Runs as long as the run. What the run leaves when it ends is restored by it, not by the next one.
 guard() {
     need_tools
     token=${1#run=}
@@ -505,7 +505,7 @@ guard() {
     done
     printf '%s' "$token" >"$STATE/$interface.run"
     exec 9<&-
-    # Whatever ends the connection: what was changed is put back all the same.
+    # Changes are restored however the connection ends.
     trap '' HUP INT TERM PIPE
     echo ready
     cat >/dev/null

@@ -190,7 +190,7 @@ def _tofino(chip: str, out: Path) -> str:
         if problems:
             raise BuildError("\n".join([f"{chip}:", *problems]))
         schema.write_text(json.dumps(json.loads(schema.read_text()), indent=1) + "\n")
-        # Nobody reads it, and written out it has as many lines as all the rest of this checkout.
+        # It is not for readers, and indented it would have as many lines as the rest of this checkout.
         loaded[0].write_text(json.dumps(json.loads(loaded[0].read_text()), separators=(",", ":")) + "\n")
         # Where the SDE's own build installs them, seen from the directory of the SDE's installation.
         named = [generator, "--name", "narrows", "--device", chip, "--pipe", PIPE, "--testdir", str(raw)]

@@ -2,7 +2,7 @@
 """What the bottleneck must do with a frame, worked out in Python from the documentation and nothing else.
 
 Written against p4src/common/headers.p4's comments and the RFCs, not against the program's statements: where the two
-disagree, a case fails and somebody has to decide who is right.
+disagree, a case fails, and it has to be decided which is right.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Client:
         """Connect to ``address`` and become primary; ``compiled`` holds narrows.json and narrows.p4info.txtpb.
 
         Raises:
-            RuntimeError: somebody else is primary.
+            RuntimeError: another client is primary.
         """
         self.program = Program(compiled / "narrows.p4info.txtpb")
         self._config = (compiled / "narrows.json").read_bytes()

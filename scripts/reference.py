@@ -103,10 +103,11 @@ def reference() -> str:
     """docs/reference.md: the columns of every table of a run, and the fields of run.json."""
     text = f"# Results: files, columns and fields\n\n{MADE}\n"
     text += (
-        "Times are seconds from the experiment's start. An interval stands at its start. Unit and meaning of a column "
-        "are in the Parquet file too, as metadata of the column (`unit`, `meaning`); in `reports-NNNNN.parquet` and "
-        "`flow_keys.parquet` as JSON in the file's metadata (`columns`). How these two come about: "
-        "[telemetry-schema.md](telemetry-schema.md). `summary.json`: [metrics.md](metrics.md), `experiment.yaml`: "
+        "Times are seconds from the experiment's start. The time of an interval is its start. Unit and meaning of a "
+        "column are also in the Parquet file, as metadata of the column (`unit`, `meaning`); in "
+        "`reports-NNNNN.parquet` and `flow_keys.parquet` as JSON in the file's metadata (`columns`). "
+        "[telemetry-schema.md](telemetry-schema.md) says how these two are made. "
+        "`summary.json`: [metrics.md](metrics.md), `experiment.yaml`: "
         "[experiments.md](experiments.md).\n"
     )
     tables = {

@@ -99,7 +99,7 @@ if [[ " ${includes[*]} " == *" ptf "* ]] && [ ! -e "$headers/Python.h" ]; then
     first+=("$("$python" -c 'import sys; print("python3.%d-dev" % sys.version_info[1])')")
 fi
 
-# What somebody has compiled from these very sources need not be compiled again; tests are compiled in any case.
+# Programs that were compiled from exactly these sources need not be compiled again; tests are always compiled.
 compiling=yes
 if [ -n "${NARROWS_PROGRAMS:-}" ]; then
     code=0
@@ -154,7 +154,7 @@ install_into() {
 install_python_packages() {
     if [ "$have" != "$wanted" ]; then
         install_into .venv --editable ".[$extras]"
-        # Those of a run are compiled now: by this user, who may remove them again, and not when somebody waits.
+        # Those of a run are compiled now: by this user, who can remove them again, and not while a run waits for it.
         .venv/bin/python -c "import finsy, narrows.cli, narrows.run.runner, narrows.switch.p4runtime_entries, narrows.targets.soft.target, \
             narrows_analysis.report, narrows_analysis.summary.analyze"
         local each

@@ -121,7 +121,7 @@ def pace() -> str:
     part = benchmark(VIRTUAL, "virtual")
     fast, fastest = (median(part, load, "wall_ratio") for load in ("10 Gbit/s, 2 flows", "100 Gbit/s, 4 flows"))
     times = f"a second at 10 Gbit/s takes {fast:.0f} s, one at 100 Gbit/s {fastest:.0f} s"
-    return f"What it takes goes by the packet: {times}.\n"
+    return f"How long a run takes depends on the number of packets: {times}.\n"
 
 
 def tasks() -> str:

@@ -227,7 +227,7 @@ class RunRecord(_Record):
     seed: int | None = None
     """Of loss emulation and workloads."""
     target_profile: TargetProfile
-    """Units of the reports and abilities of the target; the figures of reports are in these units."""
+    """Units of the reports and abilities of the target; the numbers in reports are in these units."""
     host: dict[str, Any] | None = None
     """The machine: kernel, processor, tools; offloads, sysctls and TCP counters (`nstat`) of each host (`testbed`)."""
     switch: dict[str, Any] | None = None

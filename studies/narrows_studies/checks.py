@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a published statement comes down to: which measure of which points, and what must hold of it."""
+"""Checks, to which published statements are reduced: a measure of some points, and the condition that it must meet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def number(value: object) -> float | None:
 
 
 def holds(wanted: Condition | None, value: str | None) -> bool:
-    """Whether a parameter has a value that is asked for; without a condition any value will do."""
+    """Whether a parameter's value meets a condition; without a condition any value does."""
     if wanted is None or value is None or isinstance(wanted, str):
         return wanted is None or value == wanted
     found = number(value)
@@ -33,23 +33,23 @@ def holds(wanted: Condition | None, value: str | None) -> bool:
 
 
 def meets(point: MeasuredPoint, where: Where) -> bool:
-    """Whether a point's parameters are those asked for; a parameter that was not swept meets nothing."""
+    """Whether a point's parameters meet the conditions; a parameter that was not swept meets none."""
     values = {**point.parameters, "experiment": point.experiment}
     return all(holds(wanted, values.get(name)) for name, wanted in where.items())
 
 
 @dataclass(frozen=True)
 class Pick:
-    """A measure of the points that meet ``where``; ``experiment`` can be a condition like any parameter.
+    """A measure of the points that meet ``where``, in which ``experiment`` can be used like a parameter.
 
     Attributes:
         measure: its name.
         where: conditions on the points.
-        absent: what a run says that does not have the measure: "unknown", nothing, so that it leaves the statement
-            undecided; "differs", it was looked for and is not there; or the name of another measure that is a lower
+        absent: what it means if a run does not have the measure. "unknown": nothing, so that the statement is
+            undecided; "differs": it was looked for and is not there; or the name of another measure that is a lower
             bound of this one ("never converged": later than the end of the run).
-        needs: measure and least value of it below which a run says nothing, such as a number of completions.
-        absolute: how far from 0 it is counts, and not on which side.
+        needs: another measure and its least value; a run with less counts for nothing, such as one of few completions.
+        absolute: only the distance from 0 counts, not the sign.
     """
 
     measure: str
@@ -61,7 +61,7 @@ class Pick:
 
 @dataclass(frozen=True, kw_only=True)
 class Within:
-    """The measure is in [low, high]: its mean over all picked points; with ``each`` its mean at every setting, with
+    """The measure is in [low, high]: its mean over all picked points; with ``each`` the mean at every setting, with
     ``some`` that at one setting or more."""
 
     pick: Pick
@@ -73,8 +73,8 @@ class Within:
 
 @dataclass(frozen=True, kw_only=True)
 class Compare:
-    """The quotient of the means of two picks is above ``low`` and below ``high``; both are no less than 0. With ``by``
-    at each value of that parameter that both have. Two that are no greater than ``resolution`` cannot be compared."""
+    """The quotient of the means of two picks, which are not negative, is above ``low`` and below ``high``; with ``by``,
+    at each value of that parameter that both have. Two means of at most ``resolution`` cannot be compared."""
 
     left: Pick
     right: Pick
@@ -86,8 +86,8 @@ class Compare:
 
 @dataclass(frozen=True, kw_only=True)
 class Farthest:
-    """``left`` is above ``right``, and by more at the value ``at`` of a swept parameter, or without it at the greatest
-    one, than at any other."""
+    """``left`` is above ``right``, and the distance is largest at the value ``at`` of a swept parameter, or without
+    ``at``, at its largest value."""
 
     left: Pick
     right: Pick
@@ -97,7 +97,7 @@ class Farthest:
 
 @dataclass(frozen=True, kw_only=True)
 class Nearest:
-    """``left`` and ``right`` are nearer to each other at the value ``at`` of a swept parameter than at any other."""
+    """``left`` and ``right`` are closer to each other at the value ``at`` of a swept parameter than at any other."""
 
     left: Pick
     right: Pick
@@ -107,8 +107,8 @@ class Nearest:
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """Along a swept parameter the measure rises (or falls) by ``least`` or more in all, without a step the other way of
-    more than ``slack`` of the whole change."""
+    """Along a swept parameter the measure rises (or falls) by ``least`` or more in total. No step goes the other way by
+    more than ``slack`` of the total."""
 
     pick: Pick
     over: str
@@ -119,7 +119,7 @@ class Trend:
 
 @dataclass(frozen=True, kw_only=True)
 class Straight:
-    """Along a swept parameter the measure is no farther than ``tolerance`` from the line between its ends."""
+    """Along a swept parameter the measure is within ``tolerance`` of the line between its ends."""
 
     pick: Pick
     over: str
@@ -128,8 +128,8 @@ class Straight:
 
 @dataclass(frozen=True, kw_only=True)
 class Crossing:
-    """Along a swept parameter the measure passes ``level`` between ``low`` and ``high``, and nowhere before: below
-    ``low`` it is on one side, at ``high`` on the other. Between points it is interpolated linearly."""
+    """Along a swept parameter the measure crosses ``level`` between ``low`` and ``high``, and not before: below ``low``
+    it is on one side, at ``high`` on the other. Between points it is interpolated linearly."""
 
     pick: Pick
     over: str
@@ -140,8 +140,8 @@ class Crossing:
 
 @dataclass(frozen=True, kw_only=True)
 class Extreme:
-    """At ``at`` the measure is less (or greater) than at any other value of a swept parameter, on both sides of it;
-    ``ends`` allows it to be the first or last value."""
+    """At ``at`` the measure is smaller (or larger) than at any other value of a swept parameter, on both sides of it;
+    with ``ends``, it can also be the first or last value."""
 
     pick: Pick
     over: str
@@ -152,7 +152,7 @@ class Extreme:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """At every setting the measure is within ``tolerance`` of a formula's value, which the point holds as a measure."""
+    """At every setting the measure is within ``tolerance`` of a formula's value, which is another measure there."""
 
     pick: Pick
     expected: str
@@ -161,8 +161,8 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Over the values of ``across``, all else equal, the measure's means differ by at most ``most``; with ``relative``
-    by that part of the greater one."""
+    """Over the values of ``across``, all else equal, the measure's means differ by at most ``most``; with ``relative``,
+    by at most that part of the larger one."""
 
     pick: Pick
     across: str
@@ -172,7 +172,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class MedianError:
-    """The median over all settings of how far the measure is from a formula's value is ``most`` or less."""
+    """The median distance, over all settings, of the measure from a formula's value is at most ``most``."""
 
     pick: Pick
     expected: str
@@ -181,10 +181,10 @@ class MedianError:
 
 @dataclass(frozen=True, kw_only=True)
 class Sometimes:
-    """Some runs of those picked have the measure in [low, high]: what is said of runs, and not of their mean.
+    """Some of the picked runs have the measure in [low, high]: for statements about runs, not about their mean.
 
-    One run is enough. If none has it, it fails once enough runs were made that with 95 % confidence fewer than
-    ``part`` of all runs have it.
+    One run is enough. If none has it, the check fails once there are enough runs to say, with 95 % confidence, that
+    fewer than ``part`` of all runs have it.
     """
 
     pick: Pick
@@ -195,16 +195,16 @@ class Sometimes:
 
 @dataclass(frozen=True)
 class Every:
-    """All of several checks."""
+    """All of these checks."""
 
     checks: tuple[Check, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtOneOf:
-    """The check holds at one value of a parameter, and the publication does not say at which.
+    """The check holds at one value of a parameter, but the publication does not say at which.
 
-    It is judged at every value that was run; where these do not say the same, ours and theirs cannot be compared.
+    It is judged at every value that was run; if the results disagree, ours and theirs cannot be compared.
     """
 
     over: str
@@ -213,7 +213,7 @@ class AtOneOf:
 
 @dataclass(frozen=True)
 class Readings:
-    """What is published can be read as any of these checks; where they do not say the same it cannot be compared."""
+    """The published statement can be read as any of these checks; if their results disagree it cannot be compared."""
 
     checks: tuple[Check, ...]
 
@@ -252,7 +252,7 @@ def compare(
 
 
 def picks(check: Check) -> tuple[Pick, ...]:
-    """What a check looks at."""
+    """The measures that a check uses."""
     if isinstance(check, Every | Readings):
         return tuple(pick for one in check.checks for pick in picks(one))
     if isinstance(check, AtOneOf):

@@ -16,7 +16,7 @@ from typing import Literal
 from narrows_analysis.metrics.confidence import LEVEL, Estimate
 
 Value = Literal["holds", "fails", "open", "void"]
-# What is known of an estimate whose values are bounds: nothing more, or that the truth is not below, or not above it.
+# What is known about an estimate whose values are bounds: nothing more, or that the truth is not below, or not above.
 Bound = Literal["exact", "at least", "at most", "unknown"]
 
 
@@ -39,11 +39,11 @@ class Decision:
 
     @property
     def p_value(self) -> float:
-        """That of the conclusion for which the values speak."""
+        """The p-value of the conclusion that the values suggest."""
         return min(self.holds, self.fails)
 
     def value(self, p_value: float | None = None) -> Value:
-        """What is decided; ``p_value`` in place of its own where others are judged with it."""
+        """The decision; ``p_value`` replaces its own if others are judged with it."""
         decided = (self.p_value if p_value is None else p_value) <= 1 - LEVEL
         if decided and self.fails <= self.holds:
             return "fails"
@@ -77,14 +77,14 @@ def positive(estimate: Estimate, strict: bool, bound: Bound = "exact") -> Decisi
 
 
 def exists(having: int, lacking: int) -> Decision:
-    """Whether repetitions have what is looked for: all of them, or none of several; anything else is open."""
+    """Whether repetitions have what was looked for: all of them, or none of several; anything else is undecided."""
     if not lacking:
         return HOLDS
     return Decision(1.0, 1.0, having > lacking) if having or lacking < 2 else FAILS
 
 
 def between(sides: Sequence[Decision]) -> Decision:
-    """Whether a value is on the right side of one bound, or of two, of which it can be beyond one only."""
+    """Whether a value is on the right side of one bound, or of two; it can be beyond only one of them."""
     return _joined(sides, max(side.holds for side in sides), min(side.fails for side in sides), False)
 
 

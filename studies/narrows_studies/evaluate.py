@@ -48,12 +48,12 @@ class Finding:
 
     @property
     def leaning(self) -> bool | None:
-        """Whether the means alone agree; None if they do not tell."""
+        """Whether the means alone agree; None if that is not known."""
         return self.decision.leaning
 
     @property
     def differs(self) -> bool:
-        """Whether ours differs, or seems to."""
+        """Whether our results differ, or seem to."""
         return self.verdict == "differs" or (self.verdict == "undecided" and self.leaning is False)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why BBR's queue or loss is what it is at a setting, in sentences that state measures and nothing else.
+"""Explains BBR's queue or loss at a setting, in sentences that state only measures.
 
 BBR's flows fill path and queue up to the sum of their windows, and send at the sum of their pacing rates. Both are
 known from the sockets, so a queue or a loss can be traced to the terms of the window.
@@ -100,7 +100,7 @@ def _loss(means: Means, aggregation: bool | None) -> str:
 
 
 def _model(means: Means, _: bool | None) -> str:
-    """The model's premises beside what was there: a full queue, and a min RTT of what others keep in it."""
+    """The model's premises beside the measurements: a full queue, and a min RTT set by what others keep in it."""
     window, total = means["bbr_window_sum_bdp"], 1 + means["queue_bdp"]
     inflight, rtt, least = means["bbr_inflight_sum_bdp"], means["socket_rtt_s.bbr"], means["bbr_min_rtt_s"]
     why = ""

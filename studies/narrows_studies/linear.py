@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighted sums of measures at settings, estimated from the repetitions there.
+"""Weighted sums of measures at settings, estimated from their repetitions.
 
-Measures of one run are summed within each repetition, so that what they share (two shares that add up to 1, say) does
-not count twice; settings are independent of one another.
+Measures of one run are summed within each repetition, so that variation that they share (two shares that add up to 1,
+for example) does not count twice; settings are independent of each other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from narrows_studies.decision import Bound
 
 Key = tuple[tuple[str, str], ...]
 ROUNDING = 1e-9
-# Measures that are the same for two buffers in none but the same run, and how many a run has at least.
+# Measures that depend on the buffer even if no packet does; and how many measures two points must have so that, if all
+# others are equal, they are one and the same run.
 OF_BUFFER = {"queue_fill", "queue_max_fill", "buffer_bdp", "fillings", "model_share", "model_min_rtt_s", "cpu_s"}
 MANY_MEASURES = 20
 
@@ -28,7 +29,7 @@ class Term:
     """A picked measure at one setting."""
 
     key: Key
-    # Conditions have no hash; two picks that differ in nothing else may share one.
+    # Conditions have no hash; two picks that differ only in these may have the same one.
     pick: Pick = field(hash=False)
 
 
@@ -40,7 +41,7 @@ class Linear:
     constant: float = 0.0
 
     def __add__(self, other: Linear) -> Linear:
-        """The sum of two sums; weights of a term that is in both add up."""
+        """The sum of two sums; weights of a term in both are added."""
         weights = dict(self.weights)
         for term, weight in other.weights.items():
             weights[term] = weights.get(term, 0.0) + weight
@@ -58,7 +59,7 @@ class Linear:
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is a weighted mean of its terms, which lies where they do."""
+        """Whether it is a weighted mean of its terms, and so has their bounds."""
         weights = self.weights.values()
         return self.constant == 0 and all(weight >= 0 for weight in weights) and abs(sum(weights) - 1) < ROUNDING
 
@@ -68,7 +69,7 @@ class Linear:
 
 
 def mean(sums: Sequence[Linear]) -> Linear:
-    """The mean of several sums, each counting the same."""
+    """The mean of several sums, with equal weights."""
     total = sums[0]
     for one in sums[1:]:
         total = total + one

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study is made of: figures, the statements that the publication makes about them, and measured points.
+"""The parts of a study: figures, the statements that the publication makes about them, and measured points.
 
 A statement is data: which measure of which points, and which values agree with the publication. `evaluate` judges it.
 """
@@ -20,16 +20,16 @@ Explanation = Literal["", "window", "loss", "model"]
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One thing that a publication says, and the check that it comes down to; `says` makes one.
+    """A statement of a publication, and the check to which it is reduced; `says` makes one.
 
     Attributes:
         id: a short name.
-        says: what is said, in our words.
-        source: figure, table, section or slide that says it.
+        says: the statement, in our words.
+        source: the figure, table, section or slide.
         agrees_if: the check in words.
-        check: when ours agrees.
-        evidence: measures that are shown where ours differs.
-        explained_by: what `explain` takes apart where ours differs.
+        check: met if our results agree.
+        evidence: measures that are shown if our results differ.
+        explained_by: what `explain` breaks down if our results differ.
         changed: how the rule changed after data were seen, and why.
     """
 
@@ -43,20 +43,20 @@ class Statement:
     changed: str = ""
 
     def with_evidence(self, *measures: str, explained_by: Explanation = "") -> Statement:
-        """The statement with what is shown, and taken apart, where ours differs."""
+        """The statement with what is shown, and broken down, if our results differ."""
         return replace(self, evidence=measures, explained_by=explained_by)
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a publication says, before it has a check."""
+    """A statement of a publication that does not have a check yet."""
 
     source: str
     id: str
     says: str
 
     def agrees_if(self, rule: str, check: Check, changed: str = "") -> Statement:
-        """The statement that ours agrees with if ``check``, in words ``rule``, holds."""
+        """The statement with its check, which ``rule`` has in words."""
         return Statement(
             id=self.id,
             says=self.says,
@@ -73,12 +73,12 @@ says = Said
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A figure in the form of the paper's.
+    """A figure in the same form as the paper's.
 
     ``kind``: "time" draws ``panels`` over time for the run that meets ``where``; "lines" draws measures over the swept
-    parameter ``x``, a line for each value of ``by`` and each measure; "grid" a heat map of the first measure over ``x``
-    and ``by``; "box" distributions of a socket's state; "ecdf" distributions of completion times; "quartiles" the
-    throughput of the groups that ``panels`` names over ``x``.
+    parameter ``x``, with a line for each value of ``by`` and each measure; "grid" a heat map of the first measure over
+    ``x`` and ``by``; "box" distributions of a socket's state; "ecdf" distributions of completion times; "quartiles" the
+    throughput of the groups in ``panels`` over ``x``.
     """
 
     kind: Literal["time", "lines", "grid", "box", "ecdf", "quartiles"]
@@ -96,7 +96,7 @@ def over_time(title: str, *panels: str, where: Where | None = None, group: str =
 
 
 def lines(title: str, *measures: str, x: str, by: str, where: Where | None = None) -> Plot:
-    """Measures over the swept parameter ``x``, a line for each value of ``by``."""
+    """Measures over the swept parameter ``x``, with a line for each value of ``by``."""
     return Plot(kind="lines", title=title, panels=measures, x=x, by=by, where=where or {})
 
 
@@ -105,12 +105,12 @@ class StudyFigure:
     """One figure (or table) of a publication.
 
     Attributes:
-        id: as the publication numbers it, or a short name.
+        id: the publication's number, or a short name.
         experiment: name of the experiment file, without suffix; figures may share one.
         title: conditions in a line.
-        window: part of the time in which all flows run that is measured, as fractions.
-        life_of: group in whose lifetime the window lies, for groups that do not all run together.
-        beside: other experiments whose points the statements look at too; their picks then name an experiment.
+        window: which part of the time in which all flows run is measured, as fractions.
+        life_of: the window is a part of this group's lifetime, for groups that do not all run together.
+        beside: other experiments whose points the statements use too; their picks then name an experiment.
     """
 
     id: str
@@ -124,7 +124,7 @@ class StudyFigure:
     beside: tuple[str, ...] = ()
 
     def states(self, *statements: Statement) -> StudyFigure:
-        """The figure with what the publication says of it."""
+        """The figure with the publication's statements about it."""
         return replace(self, statements=statements)
 
     def plotted(self, *plots: Plot) -> StudyFigure:
@@ -133,7 +133,7 @@ class StudyFigure:
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """Names of all experiments that the figure's statements look at."""
+        """Names of all experiments that the figure's statements use."""
         return (self.experiment, *self.beside)
 
 
@@ -143,10 +143,10 @@ figure = StudyFigure
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Something that the publication says, in our words, and that has no rule of its own, and why.
+    """A claim of the publication, in our words, that has no rule, and the reason.
 
-    ``kind``: "not tested", an experiment could; "untestable", none on an emulated bottleneck, or none with a value that
-    the publication gives; "judged above", it says in other words what rules are for already.
+    ``kind``: "not tested", though an experiment could; "untestable" on an emulated bottleneck, or with the values that
+    the publication gives; "judged above", as other claims with rules say the same.
     """
 
     source: str
@@ -156,23 +156,23 @@ class LeftOut:
 
 
 def not_tested(source: str, says: str, reason: str) -> LeftOut:
-    """A claim that an experiment could test, and none does."""
+    """A claim that an experiment could test, but none does."""
     return LeftOut(source=source, says=says, reason=reason)
 
 
 def untestable(source: str, says: str, reason: str) -> LeftOut:
-    """A claim that no experiment here could test."""
+    """A claim that experiments here cannot test."""
     return LeftOut(source=source, says=says, reason=reason, kind="untestable")
 
 
 def judged_above(source: str, says: str, rows: str) -> LeftOut:
-    """A claim, of an abstract for example, that comes down to rows that have rules."""
+    """A claim, of an abstract for example, that rows with rules cover."""
     return LeftOut(source=source, says=says, reason=rows, kind="judged above")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """Points with one thing changed, to see whether a difference goes away with it.
+    """Points with one thing changed, to see whether a difference disappears.
 
     Attributes:
         id: its name, in the study's ``controls.yaml`` and as the ``experiment`` of its points.
@@ -180,8 +180,8 @@ class Control:
         change: what is changed, in words.
         statements: ids of that experiment's statements that are judged again.
         of: variant whose points are changed.
-        algorithms: what takes the place of the study's algorithms, by their names; of some kernel.
-        link: what takes the place of the switch, by `benchmarks/cross_validation.py` and not by the study's own runner.
+        algorithms: replacements for the study's algorithms, by their names, from some kernel.
+        link: replaces the switch, in `benchmarks/cross_validation.py` and not in the study's own runner.
     """
 
     id: str
@@ -194,12 +194,12 @@ class Control:
 
 
 def control(id: str, experiment: str, change: str, *statements: str) -> Control:
-    """Quick points of an experiment with one thing changed, by which statements are judged again."""
+    """Quick points of an experiment with one thing changed, with which statements are judged again."""
     return Control(id=id, experiment=experiment, change=change, statements=statements)
 
 
 def before_5_1(experiment: str, *statements: str) -> Control:
-    """The control with BBR as it was when most publications measured it, and nothing else of an old kernel."""
+    """The control with BBR as in the kernels of most publications, but nothing else of an old kernel."""
     change = (
         "with a BBRv1 that does not widen its window for acknowledgements that come in bursts, as those before "
         "Linux 5.1 (the kernel's other code unchanged)"
@@ -210,13 +210,13 @@ def before_5_1(experiment: str, *statements: str) -> Control:
 
 
 def cards(experiment: str, *statements: str) -> Control:
-    """The control with hosts' cards that gather what arrives, and kernels that join it, as most machines do."""
+    """The control with cards that collect arriving frames, and kernels that join them, as on most machines."""
     change = "with cards that deliver what has arrived every 50 us, and a receiver's kernel that joins it (GRO)"
     return Control(id=f"{experiment}-cards", experiment=experiment, change=change, statements=statements)
 
 
 def through(link: Link, experiment: str, *statements: str, of: Literal["quick", "full"] = "quick") -> Control:
-    """The control that replaces the switch by another link."""
+    """The control that replaces the switch with another link."""
     name = f"through-{link}-{experiment}" + ("" if of == "quick" else f"-{of}")
     change = f"the same flows through {LINKS[link]}"
     return Control(id=name, experiment=experiment, change=change, statements=statements, of=of, link=link)
@@ -227,8 +227,8 @@ class Study:
     """A publication and its figures.
 
     Attributes:
-        claims: how many claims a reader of all of it counted; None if there is no such count.
-        account: what our list of claims rests on, and what it therefore lacks.
+        claims: how many claims a reader of the whole text counted; None if there is no such count.
+        account: what our list of claims is based on, and what it therefore lacks.
     """
 
     name: str
@@ -247,6 +247,6 @@ class Study:
         return tuple(dict.fromkeys(figure.experiment for figure in self.figures))
 
     def figure_of(self, experiment: str) -> StudyFigure:
-        """The first figure that an experiment or control is for: its window is that of the measures."""
+        """The first figure of an experiment or control, whose window is used for the measures."""
         of = next((control.experiment for control in self.controls if control.id == experiment), experiment)
         return next(figure for figure in self.figures if figure.experiment == of)

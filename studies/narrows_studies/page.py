@@ -52,7 +52,7 @@ def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]
 
 
 def _covered(found: Finding, results: Results, points: Sequence[MeasuredPoint]) -> str:
-    """Which of the variant's values of a swept parameter were run, for the statement; "" if all were."""
+    """The values of a swept parameter that were run for the statement; "" if all of the variant's were."""
     lacking: dict[str, list[str]] = {}
     for pick in picks(found.statement.check) if found.verdict != "not run here" else ():
         mine = [point for point in points if meets(point, pick.where)]
@@ -93,7 +93,7 @@ def verdict_counts(study: Study, results: Results) -> str:
 
 
 def claims(study: Study, results: Results) -> pd.DataFrame:
-    """Every published claim with our value and the verdict, a row each."""
+    """A row for every published claim, with our value and the verdict."""
     rows = [
         {
             "source": found.statement.source,
@@ -154,7 +154,7 @@ def title(study: Study) -> str:
 
 
 def render(study: Study, place: Path) -> dict[str, str]:
-    """Every page as Markdown, by its path, from the results and figures that are in a directory.
+    """Every page as Markdown, by its path, from the results and figures in a directory.
 
     The first has the verdicts; each other one is of a figure, in a directory of the study's name.
     """

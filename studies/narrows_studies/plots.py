@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The studies' figures in the form of the papers': over time from telemetry, over parameters from measures."""
+"""The studies' figures in the same form as the papers': over time from telemetry, over parameters from measures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def slug(name: str) -> str:
 
 
 def draw_all(study: Study, results: Results, runs: Path, place: Path, formats: Sequence[str] = ()) -> list[Path]:
-    """Draw every plot of a study that there are results for, as PNG and in other formats; returns the files written."""
+    """Draw every plot of a study that has results, as PNG and in other formats; returns the files written."""
     drawn = []
     place.mkdir(parents=True, exist_ok=True)
     for figure in study.figures:
@@ -65,7 +65,7 @@ def draw_all(study: Study, results: Results, runs: Path, place: Path, formats: S
 
 
 def draw(plot: Plot, points: list[MeasuredPoint], runs: Path) -> Figure | None:
-    """One plot; None if none of the points is what it shows, or their runs are no longer there."""
+    """One plot; None if there are no points for it, or their runs have been removed."""
     mine = [point for point in points if meets(point, plot.where)]
     if not mine:
         return None
@@ -242,7 +242,7 @@ def _quartiles(plot: Plot, points: list[MeasuredPoint], _: Path) -> Figure | Non
 
 
 def _buffer_axis(plot: Plot, points: list[MeasuredPoint], axes: Axes) -> None:
-    """Buffers are apart by factors."""
+    """Buffers are on a logarithmic axis."""
     if plot.x.endswith("buffer"):
         axes.set_xscale("log", base=2)
         places = sorted({x for point in points if (x := number(point.parameters[plot.x])) is not None})

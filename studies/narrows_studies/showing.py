@@ -13,7 +13,7 @@ from narrows_studies.units import Unit, is_ratio, unit_of
 def show(value: float | Estimate | None, measure: str, is_mean: bool = True) -> str:
     """A value in its measure's unit, with its confidence interval, if any, and the number of repetitions without it.
 
-    An interval is shown by half its width, or by its ends where what is possible cuts it: a ratio is between 0 and 1.
+    An interval is shown by half its width, or by its ends if it is cut at a bound: a ratio is between 0 and 1.
 
     Args:
         value: of the measure, or a sum of such values.
@@ -34,7 +34,7 @@ def _interval(value: Estimate, measure: str, is_mean: bool) -> str:
     unit = unit_of(measure)
     free = value.interval or (value.mean, value.mean)
     if is_mean and is_ratio(measure):
-        # A window may see more leave than the link carries in it: what was in the queue before.
+        # More can leave in a window than the link carries in it: packets that were in the queue before.
         value = replace(value, possible=(0.0, max(1.0, value.mean)))
     low, high = value.interval or free
     if (low, high) != free:

@@ -13,14 +13,14 @@ PROBE_PACKETS = 4
 
 @dataclass(frozen=True)
 class Expected:
-    """What the model predicts: the BBR flows' share of the link together, and the min RTT (s) that they see."""
+    """The model's predictions: the share of the link of all BBR flows together, and the min RTT (s) that they see."""
 
     share: float
     least_rtt_s: float
 
 
 def expect(flows: int, rate_bps: float, rtt_s: float, buffer_bytes: float, frame_bytes: int) -> Expected:
-    """What ``flows`` BBRv1 flows get together, however many loss-based flows there are.
+    """The share of ``flows`` BBRv1 flows together, however many loss-based flows there are.
 
     NaN for buffers of one BDP or less, which the model does not cover.
     Source: R. Ware, M. Mukerjee, S. Seshan, J. Sherry, "Modeling BBR's Interactions with Loss-Based Congestion
@@ -35,6 +35,6 @@ def expect(flows: int, rate_bps: float, rtt_s: float, buffer_bytes: float, frame
     loss_based = max(0.0, 0.5 - 1 / (2 * in_bdp) - PROBE_PACKETS * flows / packets)
     # A probe takes the time to drain a full queue, a wait, and a round trip to recover.
     probing = (packets / rate_packets + PROBE_RTT_S + rtt_s) / PROBE_EVERY_S
-    # A probe finds what the loss-based flows keep in the queue, and BBR's own few packets.
+    # A probe finds the packets that the loss-based flows keep in the queue, and a few of BBR's own.
     found = loss_based * packets + PROBE_PACKETS * flows
     return Expected(share=min(1.0, 1 - loss_based) * max(0.0, 1 - probing), least_rtt_s=rtt_s + found / rate_packets)

@@ -148,7 +148,7 @@ def test_complete_points_are_not_run_again(study: _Study) -> None:
 
 def test_an_interrupted_point_is_done_again(study: _Study) -> None:
     study.outcome = lambda directory: "partial" if directory.startswith("0002") else "complete"
-    with pytest.raises(Interrupted, match="the same command goes on from here"):
+    with pytest.raises(Interrupted, match="the same command continues from here"):
         study.go()
     assert [name[:4] for name in study.ran] == ["0001", "0002"]
     assert len(read_results(study.out / RESULTS).points) == 1

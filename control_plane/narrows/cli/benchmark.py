@@ -32,7 +32,7 @@ def benchmark(
             show_default="those of RFC 2544",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON, in base units.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The results as JSON, in base units.")] = False,
 ) -> None:
     """Measure how fast this machine's softswitch forwards.
 
@@ -51,7 +51,7 @@ def benchmark(
     console = Console(stderr=as_json)
     load = os.getloadavg()[0]
     if load > BUSY:
-        words = f"note: other work keeps {load:.1f} processors busy, and will be in the figures"
+        words = f"note: other work keeps {load:.1f} processors busy, and affects the results"
         console.print(words, style="yellow", highlight=False)
     if lacks := _missing():
         raise InputError("\n".join(lacks))

@@ -19,7 +19,7 @@ def new(
 ) -> None:
     """Write a commented experiment file to begin with.
 
-    Beside it goes the schema by which editors complete and check experiment files.
+    Also writes the schema with which editors complete and check experiment files.
     """
     from narrows_formats import storage
 

@@ -24,7 +24,7 @@ def runs(
     directory: Annotated[Path, typer.Argument(help="Where results are.")] = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, in base units.")] = False,
 ) -> None:
-    """List runs and sweeps with their main figures, newest first."""
+    """List runs and sweeps with their main results, newest first."""
     from rich.padding import Padding
     from rich.table import Table
 

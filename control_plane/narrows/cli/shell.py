@@ -77,7 +77,7 @@ def shell(
     out: Annotated[
         Path | None, typer.Option(help="Directory for the results; must not exist.", show_default="results/shell-TIME")
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Show the figures on a local web page as well.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Show the numbers on a local web page as well.")] = False,
     live_port: Annotated[
         int | None,
         typer.Option(help="TCP port of that page, on 127.0.0.1; implies --live.", show_default="any free one"),
@@ -87,7 +87,7 @@ def shell(
     """Run a command, or a shell, behind a bottleneck.
 
     Its exit code is the command's, or 128 plus the number of the signal that ended it. Messages about the run go to
-    standard error; while the command runs, its figures are in the terminal's title and in the file $NARROWS_FIGURES.
+    standard error; while the command runs, numbers are in the terminal's title and in the file $NARROWS_FIGURES.
     """
     if target not in LOCAL:
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")

@@ -18,7 +18,7 @@ WHOLE = ("sweep", "repeat")
 
 
 def override(data: dict[str, Any], settings: Sequence[str], origin: str) -> None:
-    """Put settings, ``FIELD=VALUE`` with the value as YAML has it, in place of what a file says.
+    """Put settings, ``FIELD=VALUE`` with the value in YAML, instead of those of a file.
 
     Raises:
         InputError: one is not of this form, there is no such field, or the file sweeps it; ``origin`` is the file.

@@ -39,7 +39,7 @@ class Event(Model):
         default=None, description="Its one-way delay, for packets that pass the link from then on."
     )
     loss: Ratio | None = Field(default=None, description="Its random loss, from the next arrival on.")
-    start: Name | None = Field(default=None, description="The group whose flows start then, in place of its `start`.")
+    start: Name | None = Field(default=None, description="The group whose flows start then, instead of at its `start`.")
     stop: Name | None = Field(
         default=None, description="The group whose flows stop then, before their `duration` is over."
     )

@@ -57,7 +57,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 def read_experiment(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
     """The data of an experiment file as written, with the distributions and traces that it names; `validate` checks it.
 
-    ``settings`` are put in place of what it says (`override`).
+    ``settings`` replace its own (`override`).
 
     Raises:
         InputError: a file cannot be read, or is not YAML, or a setting is wrong.
@@ -120,7 +120,7 @@ _DISTRIBUTIONS = [
 
 
 def _inline_distributions(data: dict[str, Any], path: Path) -> None:
-    """Put the contents of empirical distributions in place of their files' names, which are relative to ``path``.
+    """Replace file names of empirical distributions, relative to ``path``, with the contents of the files.
 
     Raises:
         InputError: a file cannot be read, or is not a distribution.

@@ -274,7 +274,7 @@ class FlowGroup(ApplicationFields, TcpFields):
         unsuited += ["requests"] if self.requests is not None and self.video is not None else []
         if unsuited or self.duration is None:
             problem = f"has {unsuited[0]}" if unsuited else "has no duration"
-            users = "users in place of count" if what == "requests" else "a group for each player"
+            users = "users instead of count" if what == "requests" else "a group for each player"
             raise refuse(f"{problem}, and {what}", f"a duration with {what}; {users}")
         return self
 
@@ -450,7 +450,7 @@ class Experiment(Model):
         default=None, description="The link under test, of an experiment with one; short for `links` with this name."
     )
     links: dict[LinkName, LinkSettings] = Field(
-        default_factory=dict, description="The links, by name; in place of `bottleneck`. Up to 32."
+        default_factory=dict, description="The links, by name; instead of `bottleneck`. Up to 32."
     )
     flows: Annotated[tuple[FlowGroup, ...], Field(min_length=1)] = Field(
         description="Groups of flows. Each group sends from a host of its own, if it names none, to a receiver behind "

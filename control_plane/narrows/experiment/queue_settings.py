@@ -52,11 +52,11 @@ class StepSettings(Model):
 
 
 class CodelFields(Model):
-    """What CoDel takes, of a queue of its own or of each fair one."""
+    """Parameters of CoDel, for a single queue or for each fair queue."""
 
-    target: Short = _time(5 * MS, "Delay that is acceptable as a standing one.")
+    target: Short = _time(5 * MS, "Acceptable standing queue delay.")
     interval: Short = _time(100 * MS, "About the longest RTT.")
-    ecn: bool = Field(default=False, description="Marks in place of drops.")
+    ecn: bool = Field(default=False, description="Marks instead of drops.")
     ce_threshold: Short | None = Field(default=None, description="A packet that waited longer is marked in any case.")
 
     @field_validator("interval")
@@ -92,7 +92,7 @@ class PieSettings(Model):
     tupdate: Period = _time(15 * MS, "How often the probability changes.")
     alpha: PieGain = Field(default=2, description="Gain of the delay's distance from the target, in sixteenths.")
     beta: PieGain = Field(default=20, description="Gain of the delay's change, in sixteenths.")
-    ecn: bool = Field(default=False, description="Marks in place of drops, up to a probability of 10 %.")
+    ecn: bool = Field(default=False, description="Marks instead of drops, up to a probability of 10 %.")
 
     @property
     def planned(self) -> queues.Pie:
@@ -118,7 +118,7 @@ class Pi2Settings(Pi2Fields):
     """PI2: one queue, whose drop probability is the square of a linear one."""
 
     kind: Literal["pi2"] = Field(description="PI2: PIE without its table of gains, and with a squared probability.")
-    ecn: bool = Field(default=True, description="Marks in place of drops.")
+    ecn: bool = Field(default=True, description="Marks instead of drops.")
 
     @property
     def planned(self) -> queues.Pi2:
@@ -160,7 +160,7 @@ class FairSettings(Model):
 
     kind: Literal["fq"] = Field(description="Fair queues; a full link drops the oldest packet of the longest one.")
     flows: Annotated[StrictInt, Field(ge=2, le=MAX_FLOWS)] = Field(
-        default=MAX_FLOWS, description="How many queues: a power of two."
+        default=MAX_FLOWS, description="Number of queues, a power of two."
     )
     quantum: Annotated[Size, Field(gt=0, le=1 << 20)] = Field(
         default=1514, description="Bytes that a queue may send in its turn."
@@ -183,7 +183,7 @@ class FairCodelSettings(CodelFields, FairSettings):
     """FQ-CoDel (RFC 8290)."""
 
     kind: Literal["fq_codel"] = Field(description="Fair queues with CoDel in each.")  # type: ignore[assignment]
-    ecn: bool = Field(default=True, description="Marks in place of drops.")
+    ecn: bool = Field(default=True, description="Marks instead of drops.")
 
     @property
     def planned(self) -> queues.Fair:

@@ -44,7 +44,7 @@ class RedSettings(Model):
         default=None,
         description="Rate at which an idle link would send packets of `avpkt`; without it the link's.",
     )
-    ecn: bool = Field(default=False, description="Marks in place of drops.")
+    ecn: bool = Field(default=False, description="Marks instead of drops.")
     harddrop: bool = Field(default=False, description="Drops from `max` on also what could be marked.")
     nodrop: bool = Field(
         default=False, description="Forwards packets that should be marked and cannot be; with `ecn` only."

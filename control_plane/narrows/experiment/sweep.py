@@ -56,7 +56,7 @@ def load_series(path: Path, settings: Sequence[str] = ()) -> Series:
 
     Args:
         path: the file.
-        settings: ``FIELD=VALUE``, in place of what the file says.
+        settings: ``FIELD=VALUE``, which replace those of the file.
 
     Raises:
         InputError: the file, a setting or one of the points is not valid.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How hosts reach this machine's network: from a gateway's namespace across a link to here, and masqueraded.
 
-This machine forwards for this link only. What is changed of it is on record before, and put back with the run.
+This machine forwards for this link only. Changes to it are recorded before, and undone with the run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user namespace, in which an ordinary user may make networks: this process goes on in one.
+"""A user namespace, in which an ordinary user may make networks: this process continues in one.
 
 What is mounted in it, and all networks, end with its last process. Only the user is root in it.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run's figures in Prometheus' text format: its collector's, and the switch's of its links."""
+"""A run's metrics in Prometheus' text format: its collector's, and the switch's of its links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LINK = ("bottleneck", "link")
 
 
 class MetricsPage(Served):
-    """Serves ``/metrics``; a context manager. Between runs it has the figures of the last one."""
+    """Serves ``/metrics``; a context manager. Between runs it has the metrics of the last one."""
 
     def __init__(self, address: str = DEFAULT_ADDRESS) -> None:
         """Take the address, HOST:PORT.

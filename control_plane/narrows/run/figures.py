@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows a run's figures to other programs while it is made."""
+"""Shows a run's numbers to other programs while it is made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN_AFTER_S = 1.5
 
 
 class Figures(Protocol):
-    """A page of figures that other programs read at any time."""
+    """A page of numbers that other programs can read at any time."""
 
     def begin(self, plan: Plan, collector: Path | None) -> None:
         """A run begins; ``collector`` is the socket of its collector's own figures, None without."""

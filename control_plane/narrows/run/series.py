@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All runs of one experiment file: a single run, or a directory of runs for a sweep, which goes on if it is there."""
+"""All runs of one experiment file: a single run, or a directory of runs for a sweep, continued if it exists."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _refuse_others(series: Series, directory: Path) -> None:
         return check_free(directory)
     if not any(directory.iterdir()):
         return
-    allowed = "allowed: a directory that does not exist, or that of this sweep, which goes on"
+    allowed = "allowed: a directory that does not exist, or that of this sweep, which is continued"
     if not sweep_results.is_sweep(directory):
         raise InputError(f"--out {directory}: exists already, and holds no sweep; {allowed}")
     found, ours = sweep_results.read_manifest(directory), _manifest(series, {})

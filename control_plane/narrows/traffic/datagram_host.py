@@ -280,7 +280,7 @@ class Datagrams:
                 sender.started_s = time.monotonic() - origin_s
             sender.send()
             if began:
-                # Whoever takes it may take the time of a datagram.
+                # Its receiver may need as long as a datagram takes.
                 self._tell({"flow": sender.flow["name"], "number": 0, "started_s": sender.started_s})
             if not self._note(place):
                 self._end(sender, origin_s, "time_over")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publications, a module each: what each one says, as data; its experiments are in ``experiments/``, by its name."""
+"""Publications, one module each, with their claims as data; the experiments are in ``experiments/``, under its name."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claypool et al., "Sharing but not Caring" (2019): what it says, figure by figure."""
+"""Claypool et al., "Sharing but not Caring" (2019): its claims, figure by figure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TWO: Where = {"flows.*.count": "2"}
 
 
 def two(buffer: str | tuple[float, float]) -> Where:
-    """Points of two BBR and two CUBIC flows at some buffers."""
+    """Points with two BBR and two CUBIC flows at some buffers."""
     return {**TWO, BUFFER: buffer}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hock, Bless, Zitterbart, ICNP 2017 and their slides at IETF 100: what they say, topic by topic."""
+"""Hock, Bless, Zitterbart, ICNP 2017 and their slides at IETF 100: their claims, topic by topic."""
 
 from __future__ import annotations
 

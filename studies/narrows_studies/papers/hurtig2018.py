@@ -38,33 +38,33 @@ LARGE, TRAIN, RIVAL = "flows.large.cca", "flows.train.cca", "flows.rival.cca"
 SIZE, GAP = "flows.train.size", "flows.train.gap"
 ALL_OF_IT = (0.0, 1.0)
 HARDLY = 0.1  # "hardly depends", "flat", "as long as": means within a tenth of one another
-# Completions below which a run says nothing about completion times.
+# Runs with fewer completions than these have no completion time.
 TRAIN_FLOWS = ("completions.train", 3.0)
 SUBJECTS = ("completions.subject", 3.0)
 
 
 def pair(large: str, train: str, **more: Condition) -> Where:
-    """Points of one pair of algorithms; ``more`` has other conditions by short names."""
+    """Points with one pair of algorithms; ``more`` has other conditions by short names."""
     names = {"buffer": BUFFER, "size": SIZE, "gap": GAP, "rate": RATE}
     return {LARGE: large, TRAIN: train, **{names[name]: value for name, value in more.items()}}
 
 
 def train_time(where: Where) -> Pick:
-    """Completion time of a train's flows, of runs with enough of them."""
+    """Completion time of a train's flows, in runs with enough of them."""
     return Pick("fct_s.train", where, needs=TRAIN_FLOWS)
 
 
 def at_every_rate(
     id: str, text: str, rule: str, left: Where, right: Where, low: float = 0.0, high: float = MORE, changed: str = ""
 ) -> Statement:
-    """What figure 2 says of the completion times of two trains."""
+    """A statement of figure 2 about the completion times of two trains."""
     check = Compare(left=train_time(left), right=train_time(right), low=low, high=high, by=RATE)
     evidence = ("queue_bdp", "loss_ratio.train", "completions.train")
     return says("figure 2", id, text).agrees_if(f"{rule}, at every rate", check, changed).with_evidence(*evidence)
 
 
 def subject_time(rival: str, buffer: str = "", measure: str = "fct_s.subject") -> Pick:
-    """Completion time of figure 9's flows, or another measure of it, of runs with enough of them."""
+    """Completion time of figure 9's flows, or another measure of it, in runs with enough of them."""
     where = {RIVAL: rival, **({BUFFER: buffer} if buffer else {})}
     return Pick(measure, where, needs=SUBJECTS)
 
@@ -186,7 +186,7 @@ WINDOW = (
     )
 )
 
-# Where the publication's figure 7 has the dip, by size of the train's flows.
+# The rate at which the publication's figure 7 has the dip, by size of the train's flows.
 DIPS = {"500KB": "20Mbit", "1MB": "40Mbit", "2MB": "60Mbit"}
 SIZES = (
     figure(
@@ -314,7 +314,7 @@ MEDIUM = (
 
 
 def beside_bbr(measure: str, buffer: str, low: float = 0.0, high: float = MORE) -> Compare:
-    """A measure of small flows beside BBR against that beside CUBIC."""
+    """A measure of small flows beside BBR, compared with that beside CUBIC."""
     bbr, cubic = ({LARGE: large, BUFFER: buffer} for large in ("bbr", "cubic"))
     return compare(measure, bbr, cubic, low=low, high=high, needs=TRAIN_FLOWS)
 

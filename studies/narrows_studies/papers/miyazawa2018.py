@@ -18,7 +18,7 @@ from narrows_studies.model import (
 )
 
 BUFFER = "bottleneck.buffer"
-# How long 16,384 and 65,536 full-size packets last at 10 Gbit/s, or a tenth of them at a tenth of the rate.
+# The time that 16,384 and 65,536 full-size packets take at 10 Gbit/s, or a tenth of them at a tenth of the rate.
 SMALLER: Where = {BUFFER: "19844301ns"}
 LARGER: Where = {BUFFER: "79377204ns"}
 TWICE = 2.0

@@ -38,12 +38,12 @@ def convergence(where: Where) -> Pick:
 
 
 def even_split(where: Where) -> Pick:
-    """Time until two flows have 45 to 55 % each, as `convergence`."""
+    """Time until two flows have 45 to 55 % each, picked as in `convergence`."""
     return Pick("even_split_s", where, absent="common_s")
 
 
 def less(measure: str, one: Where, other: Where) -> Compare:
-    """A measure is less at one setting than at another."""
+    """A measure is smaller at one setting than at another."""
     return compare(measure, one, other, high=1.0)
 
 
@@ -209,7 +209,7 @@ FIVE = (
 
 
 def _gap(short: str) -> Pick:
-    """How far two BBRv1 flows of 160 ms and of a shorter RTT are apart."""
+    """The difference of two BBRv1 flows, with an RTT of 160 ms and a shorter one."""
     return Pick("throughput_difference", {EVERY: "bbr", SHORT: short}, absolute=True)
 
 
@@ -263,7 +263,7 @@ def _rtt_figure(numbers: str, experiment: str, order: str) -> StudyFigure:
 
 
 def beside(version: str, other: str = "cubic", buffer: str | tuple[float, float] = SHALLOW) -> Where:
-    """Points of a version of BBR beside another algorithm."""
+    """Points with a version of BBR beside another algorithm."""
     return {FIRST: version, SECOND: other, BUFFER: buffer}
 
 
@@ -364,7 +364,7 @@ GRID = (
 
 
 def _slowdown(length: str, version: str) -> Pick:
-    """Slowdown of the short or the long flows of a workload that is all of one algorithm."""
+    """Slowdown of the short or the long flows of a workload in which all use one algorithm."""
     return Pick(f"slowdown_{length}.all", {ALL: version})
 
 

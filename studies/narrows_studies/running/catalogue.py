@@ -32,8 +32,8 @@ CONTROLS = "controls.yaml"
 class StudyPoint:
     """One run of a study: of the experiment, or control, of that name.
 
-    ``parameters`` has what the full variant sweeps, as text, whether this variant sweeps it or not; ``written`` is the
-    data of the experiment's file, as this variant has it.
+    ``parameters`` has, as text, the values of all fields that the full variant sweeps, even if this variant does not;
+    ``written`` is the data of the experiment's file, with this variant's changes.
     """
 
     experiment: str
@@ -62,12 +62,12 @@ def find_study(name: str) -> Study:
 
 
 def experiments_of(study: Study) -> Path:
-    """The directory that has a folder of experiments for a study: the one beside its module."""
+    """The directory with a study's folder of experiments, which is beside its module."""
     return Path(import_module(OFFERS[study.name][0].module).__file__ or "").parent / "experiments"
 
 
 def _experiment(study: str, experiment: str, quick: bool, root: Path) -> tuple[dict[str, Any], str]:
-    """The data of one experiment of a study, and where it comes from.
+    """The data of one experiment of a study, and where it is from.
 
     Raises:
         InputError: a file is missing, or something in it is not valid.
@@ -78,7 +78,7 @@ def _experiment(study: str, experiment: str, quick: bool, root: Path) -> tuple[d
 
 
 def _changed(data: dict[str, Any], overlay: Path, name: str) -> tuple[dict[str, Any], str]:
-    """Data with the changes that a file has by a name, and where it now comes from."""
+    """Data with the changes that a file has under a name, and where it is from now."""
     changes = read_mapping(overlay, "changes to experiments of a study; allowed: a mapping of names to changes")
     origin = f"{overlay}: {name}"
     return change(data, changes.get(name, {}), origin), origin
@@ -111,8 +111,8 @@ def study_points(
 ) -> list[StudyPoint]:
     """Every run of a study, or of one of its figures: each point once in the order of the figures, then all again.
 
-    So a study that has not ended yet has all of its figures, from fewer repetitions. ``cards`` is what the hosts' cards
-    vary in from run to run, which not every place can do.
+    So an unfinished study has all of its figures, from fewer repetitions. ``cards``: whether the hosts' cards vary from
+    run to run, which is not possible everywhere.
 
     Raises:
         InputError: the study has no such figure, or an experiment is not valid.
@@ -137,9 +137,9 @@ def select(points: Sequence[StudyPoint], only: Sequence[str] = (), repetitions: 
 
     Args:
         points: all of them.
-        only: `FIELD=VALUE`, fields that are swept and values that they have there; several values of one field are
-            alternatives, and several fields are all to be met.
-        repetitions: how many of each point, at most.
+        only: `FIELD=VALUE`, with swept fields and their values; several values of one field are alternatives, and
+            conditions on several fields must all be met.
+        repetitions: the most repetitions of each point.
 
     Raises:
         InputError: no point has such a field or value, or none has all of them.
@@ -232,7 +232,7 @@ def _value(data: dict[str, Any], field: str) -> Any:
 
 @cache
 def published(name: str) -> Mapping[Path, Plan]:
-    """The plan of every run of a study's full variant, by its directory; of a study without files nothing."""
+    """The plan of every run of a study's full variant, by its directory; empty for a study without files."""
     if name not in OFFERS:
         return {}
     return {one.directory: make_plan(one.point.experiment) for one in study_points(find_study(name), quick=False)}

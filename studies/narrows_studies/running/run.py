@@ -200,7 +200,7 @@ class StudyRun:
         left = f"about {duration_in_words(ended.left_s)} left"
         self._console.print(f"{count} {name}: {result}; {left}", highlight=False, soft_wrap=True)
         if ended.interrupted:
-            raise Interrupted("interrupted; complete runs were kept, the same command goes on from here")
+            raise Interrupted("interrupted; complete runs were kept, the same command continues from here")
 
     def _result(self, study_point: StudyPoint, outcome: Outcome | RunError) -> str:
         measured = self._measured.get(study_point.directory)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab's machines as hosts: what an inventory says of them, checked and set up by SSH, and put back afterwards."""
+"""A lab's machines as hosts: what an inventory says about them; checked, set up over SSH, and restored afterwards."""

@@ -51,7 +51,7 @@ class Guard:
         raise RunError(f"{self._nic.name}: it cannot be reserved for the run: {words_there}")
 
     def close(self) -> None:
-        """Let the machine go; what is not put back yet is now. Safe to call twice.
+        """Release the machine and restore what is not restored yet. Safe to call twice.
 
         Raises:
             RunError: that does not end.

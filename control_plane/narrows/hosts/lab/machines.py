@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real machines as the hosts of a run: set up over SSH by deploy/host.sh, and put back afterwards."""
+"""Real machines as the hosts of a run: set up over SSH by deploy/host.sh, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class SshTestbed:
             for machine in self._machines.values()
         )
         try:
-            # From here on machines are put back whatever happens to us. Nothing is changed on any that another run has.
+            # From here on machines are restored whatever happens to us. None that another run uses is changed.
             self._everywhere(list(self._machines), self._hold)
             self._changed = list(self._machines)
             self._everywhere(self._changed, self._apply)
@@ -124,7 +124,7 @@ class SshTestbed:
         """Put all machines back; safe to call twice.
 
         Raises:
-            RunError: a machine could not be put back; the others are.
+            RunError: a machine could not be restored; the others are.
         """
         hosts, self._changed = self._changed, []
         guards, self._guards = self._guards, []

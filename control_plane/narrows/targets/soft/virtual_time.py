@@ -20,7 +20,7 @@ BATCH_FRAMES = 1_000
 MIN_WINDOW_NS, MAX_WINDOW_NS = 20_000, NANOSECONDS
 MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30
 # What the switch holds of a frame: all headers of TCP, and more than a report shows of them. The payload is zeros,
-# whoever sends it here (narrows.traffic): they need not be copied. Programs of users need all of their frames. In a
+# whatever its sender (narrows.traffic): they need not be copied. Programs of users need all of their frames. In a
 # ring a frame takes a slot with the kernel's headers, and there is room for a tenth more: some frames are shorter.
 HELD_BYTES, SLOT_BYTES = 192, 336
 WHOLE_SLOT_BYTES, KERNEL_BYTES = 2048, 160
