@@ -77,9 +77,9 @@ audit: setup ## known vulnerabilities, licences and sources of dependencies (nee
 	@$(VENV)/python scripts/audit.py $(if $(CRATES),--crates $(CRATES)) $(if $(PACKAGES),--python $(PACKAGES))
 
 .PHONY: coverage
-coverage: ## which lines the tests reach, as pages in build/coverage (needs coverage, cargo-llvm-cov)
+coverage: ## which lines the tests reach, as pages in build/coverage (needs coverage, llvm-cov); TESTS=FOLDER, CRATE=NAME
 	@scripts/setup.sh test
-	@scripts/coverage.sh
+	@scripts/coverage.sh $(TESTS)
 
 .PHONY: bench
 bench: setup ## benchmarks against peers, side by side (needs root)
