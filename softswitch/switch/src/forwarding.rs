@@ -112,8 +112,8 @@ impl Forwarding {
     #[inline(always)]
     pub fn tell_idle(&mut self, index: u32, link_free_ns: u64) {
         match self.written.get_mut(index as usize) {
-            Some([0, 0, written, 0, 0]) => {
-                *written = link_free_ns;
+            Some(written) if written[0] | written[1] | written[3] | written[4] == 0 => {
+                written[2] = link_free_ns;
                 if let Some(register) = &self.state[2] {
                     self.pipeline.put(register, u64::from(index), link_free_ns);
                 }

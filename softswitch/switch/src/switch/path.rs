@@ -4,7 +4,7 @@ use narrows_pipeline::{EgressMeta, Forward, Packet};
 
 use super::{Looped, Output, PortKind, Switch, MAX_INSTANT_LOOPS};
 use crate::forwarding::CloneSession;
-use crate::tm::{Admission, Dequeued, QueueNumber, TrafficManager};
+use crate::tm::{Admission, Dequeued, QueueNumber};
 
 /// The timer's frames come in by this port of the program: the last one but the one that v1model drops by.
 const TIMER_PORT: u16 = 510;
@@ -186,7 +186,7 @@ impl Switch {
     fn depart_at_once<const PLAIN: bool>(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
         let (managed, queue) = (dequeued.managed, dequeued.queue);
         self.depart::<PLAIN>(dequeued, output);
-        if managed {
+        if managed && !PLAIN {
             self.tell_idle(queue);
         }
     }
@@ -277,13 +277,23 @@ impl Switch {
         }
         if verdict.transmit {
             if managed {
-                let spend = if PLAIN { TrafficManager::spend_idle } else { TrafficManager::spend };
-                exit_ns = spend(&mut self.tm, queue, start_ns, packet.length());
+                exit_ns = if PLAIN {
+                    let (exit_ns, state) = self.tm.spend_idle(queue, start_ns, packet.length());
+                    if let (Some((index, free_ns)), Some(forwarding)) = (state, &mut self.forwarding) {
+                        forwarding.tell_idle(index, free_ns);
+                    }
+                    exit_ns
+                } else {
+                    self.tm.spend(queue, start_ns, packet.length())
+                };
             }
             self.transmit::<PLAIN>(queue, port, start_ns, exit_ns, packet, output);
         } else {
             if managed {
                 self.tm.count_managed_drop(queue, packet.length(), flow_of(&packet));
+                if PLAIN {
+                    self.tell_idle(queue);
+                }
             } else {
                 self.discards.egress += 1;
             }

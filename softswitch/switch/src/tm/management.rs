@@ -80,8 +80,7 @@ impl<P> TrafficManager<P> {
     /// started.
     #[inline(always)]
     pub fn managed_idle(&self, queue: QueueNumber) -> Option<(u32, u64)> {
-        let queue = self.queues.get(usize::from(queue.0))?;
-        Some((queue.management?.index, queue.shaper.free_ns()))
+        self.queues.get(usize::from(queue.0))?.idle_state()
     }
 
     /// The bottleneck whose timer's frame is due first at or before `now_ns`, and when; the next one follows its period later.

@@ -299,10 +299,13 @@ impl<P> TrafficManager<P> {
         exit_ns
     }
 
-    /// The same of one that [`TrafficManager::start_idle`] has started.
+    /// The same of one that [`TrafficManager::start_idle`] has started; and the state of its queue, as
+    /// [`TrafficManager::managed_idle`] says it.
     #[inline(always)]
-    pub fn spend_idle(&mut self, queue: QueueNumber, start_ns: u64, length: u32) -> u64 {
-        self.queues[usize::from(queue.0)].start_plain(start_ns, length)
+    pub fn spend_idle(&mut self, queue: QueueNumber, start_ns: u64, length: u32) -> (u64, Option<(u32, u64)>) {
+        let queue = &mut self.queues[usize::from(queue.0)];
+        let exit_ns = queue.start_plain(start_ns, length);
+        (exit_ns, queue.idle_state())
     }
 
     /// Counts a packet of a managed queue that egress has dropped. It has cost the link nothing.

@@ -505,6 +505,12 @@ impl<P> Queue<P> {
         })
     }
 
+    /// Where the program sees a managed queue in which nothing waits, and when its link has sent what has started.
+    #[inline(always)]
+    pub fn idle_state(&self) -> Option<(u32, u64)> {
+        Some((self.management?.index, self.shaper.free_ns()))
+    }
+
     /// When the packet starts that has waited longest.
     #[inline]
     pub fn next_start(&self) -> Option<u64> {

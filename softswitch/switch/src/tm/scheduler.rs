@@ -36,13 +36,19 @@ pub enum Scheduling {
 
 /// Packets of several queues, in the order in which they start.
 pub(super) struct Scheduler<P> {
-    queues: Vec<VecDeque<Queued<P>>>,
-    /// Bytes in each.
-    bytes: Vec<u64>,
-    /// It was to send, and had nothing, since its last packet came.
-    asked_in_vain: Vec<bool>,
+    queues: Vec<LinkQueue<P>>,
     length: usize,
     order: Order,
+}
+
+struct LinkQueue<P> {
+    packets: VecDeque<Queued<P>>,
+    bytes: u64,
+    /// It was to send, and had nothing, since its last packet came.
+    asked_in_vain: bool,
+    /// Of fair queues: what it may send in its turn, and whether it is on one of the lists.
+    deficit: i64,
+    listed: bool,
 }
 
 enum Order {
@@ -55,12 +61,17 @@ enum Order {
     },
     Fair {
         quantum: i64,
-        deficits: Vec<i64>,
-        listed: Vec<bool>,
         new: VecDeque<usize>,
         old: VecDeque<usize>,
         taken: usize,
     },
+}
+
+impl<P> LinkQueue<P> {
+    /// It was to send, had nothing, and is on no list any more.
+    fn forget(&mut self) {
+        (self.listed, self.asked_in_vain) = (false, true);
+    }
 }
 
 impl<P> Scheduler<P> {
@@ -74,14 +85,13 @@ impl<P> Scheduler<P> {
                 (2, Order::Coupled { credit: first_credit, first_credit, classic_percent, taken: None })
             }
             Scheduling::Fair { queues, quantum, .. } => {
-                let count = queues as usize;
                 let (new, old) = (VecDeque::new(), VecDeque::new());
-                let (deficits, listed) = (vec![0; count], vec![false; count]);
-                (count, Order::Fair { quantum: i64::from(quantum), deficits, listed, new, old, taken: 0 })
+                (queues, Order::Fair { quantum: i64::from(quantum), new, old, taken: 0 })
             }
         };
-        let queues = (0..count).map(|_| VecDeque::new()).collect();
-        Some(Scheduler { queues, bytes: vec![0; count], asked_in_vain: vec![true; count], length: 0, order })
+        let empty =
+            |_| LinkQueue { packets: VecDeque::new(), bytes: 0, asked_in_vain: true, deficit: 0, listed: false };
+        Some(Scheduler { queues: (0..count).map(empty).collect(), length: 0, order })
     }
 
     pub fn len(&self) -> usize {
@@ -90,7 +100,7 @@ impl<P> Scheduler<P> {
 
     /// When the head of a queue arrived.
     pub fn head_ns(&self, queue: usize) -> Option<u64> {
-        self.queues.get(queue)?.front().map(|queued| queued.enqueue_ns)
+        self.queues.get(queue)?.packets.front().map(|queued| queued.enqueue_ns)
     }
 
     /// The queue of a packet: `above` is its priority above that of the link's first queue.
@@ -107,38 +117,46 @@ impl<P> Scheduler<P> {
         let passed = self.queue_of(above, flow);
         match &mut self.order {
             Order::Coupled { credit, first_credit, taken, .. } => (*credit, *taken) = (*first_credit, None),
-            Order::Fair { quantum, deficits, listed, new, old, taken } => {
-                while let Some(queue) = new.pop_front().or_else(|| old.pop_front()) {
-                    (listed[queue], self.asked_in_vain[queue]) = (false, true);
+            Order::Fair { quantum, new, old, taken } => {
+                // As a rule only the one is listed that a packet has passed before.
+                if new.len() != 1 || !old.is_empty() {
+                    let others = new.drain(..).chain(old.drain(..));
+                    others.for_each(|queue| self.queues[queue].forget());
+                    new.push_back(passed);
                 }
-                (listed[passed], deficits[passed], *taken) = (true, *quantum, passed);
-                new.push_back(passed);
+                if let Some(only) = new.front_mut() {
+                    self.queues[*only].forget();
+                    *only = passed;
+                }
+                *taken = passed;
+                let queue = &mut self.queues[passed];
+                (queue.listed, queue.deficit) = (true, *quantum);
             }
         }
-        self.asked_in_vain[passed] = false;
+        self.queues[passed].asked_in_vain = false;
     }
 
     /// What egress sees as the depth that a packet found, in packets: those in its own queue and 1 more; 0 if that had been
     /// asked for a packet and found none, which CoDel of one of several queues has to know.
     fn found_packets(&self, queue: usize) -> u64 {
-        if self.asked_in_vain[queue] {
-            0
-        } else {
-            self.queues[queue].len() as u64 + 1
+        match &self.queues[queue] {
+            LinkQueue { asked_in_vain: true, .. } => 0,
+            queue => queue.packets.len() as u64 + 1,
         }
     }
 
     pub fn push(&mut self, above: u8, flow: Option<u32>, mut queued: Queued<P>) {
-        let queue = self.queue_of(above, flow);
-        queued.depth_packets = telemetry_qdepth(self.found_packets(queue));
-        self.asked_in_vain[queue] = false;
-        self.bytes[queue] += u64::from(queued.length);
-        self.queues[queue].push_back(queued);
+        let number = self.queue_of(above, flow);
+        queued.depth_packets = telemetry_qdepth(self.found_packets(number));
+        let queue = &mut self.queues[number];
+        queue.asked_in_vain = false;
+        queue.bytes += u64::from(queued.length);
+        queue.packets.push_back(queued);
         self.length += 1;
-        if let Order::Fair { quantum, deficits, listed, new, .. } = &mut self.order {
-            if !listed[queue] {
-                (listed[queue], deficits[queue]) = (true, *quantum);
-                new.push_back(queue);
+        if let Order::Fair { quantum, new, .. } = &mut self.order {
+            if !queue.listed {
+                (queue.listed, queue.deficit) = (true, *quantum);
+                new.push_back(number);
             }
         }
     }
@@ -150,27 +168,27 @@ impl<P> Scheduler<P> {
     }
 
     fn next_queue(&mut self) -> Option<usize> {
-        let queues = &self.queues;
         match &mut self.order {
             Order::Coupled { credit, taken, .. } => {
-                let (classic, low) = (!queues[0].is_empty(), !queues[1].is_empty());
+                let [classic, low] = [0, 1].map(|queue: usize| !self.queues[queue].packets.is_empty());
                 let queue = usize::from(low && (!classic || *credit <= 0));
                 *taken = (classic && low).then_some(queue);
                 Some(queue)
             }
-            Order::Fair { quantum, deficits, listed, new, old, taken } => loop {
+            Order::Fair { quantum, new, old, taken } => loop {
                 let of_new = !new.is_empty();
-                let queue = *if of_new { new.front() } else { old.front() }?;
-                if deficits[queue] <= 0 {
-                    deficits[queue] += *quantum;
-                } else if !queues[queue].is_empty() {
-                    *taken = queue;
-                    return Some(queue);
+                let number = *if of_new { new.front() } else { old.front() }?;
+                let queue = &mut self.queues[number];
+                if queue.deficit <= 0 {
+                    queue.deficit += *quantum;
+                } else if !queue.packets.is_empty() {
+                    *taken = number;
+                    return Some(number);
                 } else {
-                    self.asked_in_vain[queue] = true;
+                    queue.asked_in_vain = true;
                     if !of_new {
                         old.pop_front();
-                        listed[queue] = false;
+                        queue.listed = false;
                         continue;
                     }
                 }
@@ -179,7 +197,7 @@ impl<P> Scheduler<P> {
                 } else {
                     old.pop_front()
                 };
-                old.push_back(queue);
+                old.push_back(number);
             },
         }
     }
@@ -190,7 +208,7 @@ impl<P> Scheduler<P> {
             Order::Coupled { taken, .. } => taken.unwrap_or(0),
             Order::Fair { taken, .. } => *taken,
         };
-        self.queues[queue].len()
+        self.queues[queue].packets.len()
     }
 
     /// The packet that was taken last starts on the link.
@@ -202,21 +220,22 @@ impl<P> Scheduler<P> {
                 *credit += length * weight;
             }
             Order::Coupled { .. } => {}
-            Order::Fair { deficits, taken, .. } => deficits[*taken] -= length,
+            Order::Fair { taken, .. } => self.queues[*taken].deficit -= length,
         }
     }
 
     /// The queue with most bytes, the first of several, and the packets in it.
     pub fn longest(&self) -> (usize, usize) {
-        let longest = (0..self.queues.len()).max_by_key(|queue| (self.bytes[*queue], std::cmp::Reverse(*queue)));
+        let longest = (0..self.queues.len()).max_by_key(|queue| (self.queues[*queue].bytes, std::cmp::Reverse(*queue)));
         let longest = longest.unwrap_or(0);
-        (longest, self.queues[longest].len())
+        (longest, self.queues[longest].packets.len())
     }
 
     /// The oldest packet of a queue.
     pub fn pop_from(&mut self, queue: usize) -> Option<Queued<P>> {
-        let queued = self.queues[queue].pop_front()?;
-        self.bytes[queue] -= u64::from(queued.length);
+        let queue = &mut self.queues[queue];
+        let queued = queue.packets.pop_front()?;
+        queue.bytes -= u64::from(queued.length);
         self.length -= 1;
         Some(queued)
     }

@@ -931,7 +931,13 @@ proptest! {
             };
             prop_assert_eq!(format!("{taken:?}"), format!("{started:?}"));
             prop_assert_eq!(short.meta(), long.meta());
-            let exit_ns = if managed { short.spend_idle(taken.queue, now, length) } else { taken.exit_ns };
+            let exit_ns = if managed {
+                let (exit_ns, state) = short.spend_idle(taken.queue, now, length);
+                assert_eq!(state, short.managed_idle(taken.queue));
+                exit_ns
+            } else {
+                taken.exit_ns
+            };
             short.delay(taken.queue, exit_ns, id);
             let exit_ns = if managed { long.spend(started.queue, now, length) } else { started.exit_ns };
             long.delay(started.queue, exit_ns, id);
