@@ -23,13 +23,13 @@
 use std::mem::ManuallyDrop;
 
 use cranelift_jit::JITModule;
-use narrows_interpreter::packet::Packet;
+use narrows_interpreter::packet::{Instance, Packet};
 use narrows_interpreter::prefetch::prefetch;
 use narrows_interpreter::stages::{Decisions, EgressMeta};
 use narrows_program::Program;
 
 use crate::context::Entry;
-use crate::lower;
+use crate::lower::{self, Egress};
 use crate::machine::NativeMachine;
 
 /// A program's native code.
@@ -37,7 +37,7 @@ pub struct Native {
     module: ManuallyDrop<JITModule>,
     prepare: Entry,
     resume: Entry,
-    egress: Entry,
+    egress: Egress<Entry>,
     deparse: Entry,
 }
 
@@ -84,7 +84,7 @@ impl Native {
         Ok(Self {
             prepare: entry(compiled.prepare),
             resume: entry(compiled.resume),
-            egress: entry(compiled.egress),
+            egress: Egress { packets: entry(compiled.egress.packets), copies: entry(compiled.egress.copies) },
             deparse: entry(compiled.deparse),
             module: ManuallyDrop::new(compiled.module),
         })
@@ -159,7 +159,11 @@ impl Native {
     ) -> (Decisions, Deparsed) {
         machine.renew(program);
         machine.context.meta = meta;
-        machine.run(self.egress, packet);
+        let entry = match packet.instance {
+            Instance::EgressClone => self.egress.copies,
+            _ => self.egress.packets,
+        };
+        machine.run(entry, packet);
         let deparsed = match (machine.context.deparsed, machine.context.contiguous) {
             (0, _) => Deparsed::No,
             (_, 0) => Deparsed::Scattered,

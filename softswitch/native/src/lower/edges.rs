@@ -6,20 +6,23 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64, I8};
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
-use narrows_interpreter::packet::Packet;
+use narrows_interpreter::packet::{Instance, Packet};
 use narrows_interpreter::stages::EgressMeta;
+use narrows_program::field::Slot;
 use narrows_program::intrinsics::Intrinsic;
+use narrows_program::op::Use;
 use narrows_program::DROP_PORT;
 
 use super::super::context::Context;
 use super::super::shape::Shape;
 use super::super::validity::Known;
-use super::{Extra, Lowering};
+use super::{Extra, Lowering, MadeFor};
 
 impl Lowering<'_, '_> {
     /// Egress. A packet that is not cloned is deparsed as well.
-    pub(super) fn egress(&mut self) {
+    pub(super) fn egress(&mut self, made_for: MadeFor) {
         let program = self.program;
+        self.never_copy = self.instance_slot().filter(|_| made_for == MadeFor::Packets);
         self.moving = program.moved(program.code.egress, program.code.ops.len() as u32);
         self.take_headers();
         let live = self.context_word(offset_of!(Context, live));
@@ -31,9 +34,27 @@ impl Lowering<'_, '_> {
         program.zeroed_at_egress.iter().for_each(|&slot| self.set(slot, zero));
         self.for_each_shape(|l| {
             l.take_inputs();
+            if made_for == MadeFor::Copies {
+                let copy = l.constant(Instance::EgressClone as u64);
+                l.set_intrinsic(program.intrinsics.instance_type, copy);
+            }
             l.go(program.code.egress);
         });
         self.translate();
+    }
+
+    /// The slot in which egress finds what the packet is, if it does not write to it.
+    fn instance_slot(&self) -> Option<Slot> {
+        let (code, slot) = (&self.program.code, self.program.intrinsics.instance_type.slot()?);
+        let mut written = self.program.tables.iter().any(|t| (t.params..t.params + t.words() as Slot).contains(&slot));
+        for op in &code.ops[code.egress as usize..code.update as usize] {
+            op.clone().visit(|&mut s, how| match how {
+                Use::Read | Use::ReadWide => {}
+                Use::Write | Use::MayWrite => written |= s == slot,
+                Use::WriteWide => written |= s == slot || s + 1 == slot,
+            });
+        }
+        (!written).then_some(slot)
     }
 
     /// Updates of checksums, and where the output is, of a packet that egress has left.
@@ -62,9 +83,8 @@ impl Lowering<'_, '_> {
         let valid = self.get_extra(Extra::Valid);
         let there = self.b.ins().band(valid, all);
         for set in sets {
-            let (this, next) = (self.b.create_block(), self.b.create_block());
             let same = self.b.ins().icmp_imm(IntCC::Equal, there, set as i64);
-            self.branch(same, this, next);
+            let [this, next] = self.fork(same);
             self.b.switch_to_block(this);
             self.shape = Shape::new(Known::default());
             for header in (0..64u8).filter(|h| added >> h & 1 == 1) {
@@ -157,8 +177,10 @@ impl Lowering<'_, '_> {
 
     pub(super) fn set_intrinsic(&mut self, field: Intrinsic, value: Value) {
         if let Intrinsic::Slot { slot, mask } = field {
-            let mask = self.constant(mask);
-            let value = self.b.ins().band(value, mask);
+            let value = match self.known_value(value) {
+                Some(value) => self.constant(value & mask),
+                None => self.b.ins().band_imm(value, mask as i64),
+            };
             self.set(slot, value);
         }
     }

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
-use narrows_program::op::Op;
+use cranelift_codegen::ir::{Block, InstBuilder, InstructionData, Opcode, Value};
+use narrows_interpreter::packet::Instance;
+use narrows_program::field::Slot;
+use narrows_program::op::{Compare, Op};
 use narrows_program::Program;
 
 use super::super::shape::Shape;
@@ -23,6 +25,9 @@ pub(super) const UPDATE_END: u32 = u32::MAX - 4;
 const VARIANTS: usize = 24;
 const COPIES: usize = 12;
 const COPIED: usize = 500;
+
+/// Instructions in a row that only choose the way.
+const DECIDED: usize = 64;
 
 /// What a block holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +52,17 @@ pub(super) struct Starts {
 }
 
 impl Lowering<'_, '_> {
-    /// The block that starts with an instruction where the packet is as it is now.
+    /// The block that starts with an instruction where the packet is as it is now: behind those that only choose the way, if that
+    /// is known already.
     pub(super) fn block(&mut self, at: u32) -> Block {
+        let mut at = at;
+        // Jumps may go round in circles.
+        for _ in 0..DECIDED {
+            match self.decided(at) {
+                Some(to) => at = to,
+                None => break,
+            }
+        }
         if let Some(&block) = self.starts.blocks.get(&(at, self.shape)) {
             return block;
         }
@@ -59,6 +73,45 @@ impl Lowering<'_, '_> {
             return self.general_block(at);
         }
         self.new_block(at, self.shape, Leads::Itself)
+    }
+
+    /// Where an instruction leads that does nothing but choose the way, if what it asks for is a constant here.
+    fn decided(&mut self, at: u32) -> Option<u32> {
+        let op = *self.program.code.ops.get(at as usize)?;
+        let (jumps, to) = match op {
+            Op::Jump(to) => (true, to),
+            Op::JumpZero { s, to } => (self.known_slot(s)? == 0, to),
+            Op::JumpNonZero { s, to } => (self.known_slot(s)? != 0, to),
+            Op::JumpCompare { compare, a, b, to } => (self.known_comparison(compare, a, b)?, to),
+            Op::JumpValid { header, to } => (self.shape.headers.of(header)?, to),
+            Op::JumpInvalid { header, to } => (!self.shape.headers.of(header)?, to),
+            _ => return None,
+        };
+        Some(if jumps { to } else { at + 1 })
+    }
+
+    fn known_comparison(&mut self, compare: Compare, a: Slot, b: Slot) -> Option<bool> {
+        let other = self.known_slot(b)?;
+        let never = self.never_copy == Some(a) && other == Instance::EgressClone as u64;
+        match compare {
+            Compare::Eq if never => Some(false),
+            Compare::Ne if never => Some(true),
+            _ => Some(compare.holds(self.known_slot(a)?, other)),
+        }
+    }
+
+    /// The value of a slot, if it is a constant here.
+    fn known_slot(&mut self, slot: Slot) -> Option<u64> {
+        let value = self.slot(slot);
+        self.known_value(value)
+    }
+
+    pub(super) fn known_value(&self, value: Value) -> Option<u64> {
+        let dfg = &self.b.func.dfg;
+        match dfg.insts[dfg.value_def(dfg.resolve_aliases(value)).inst()?] {
+            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits() as u64),
+            _ => None,
+        }
     }
 
     /// The same in the general variant.
@@ -114,10 +167,21 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(condition, then, &[], otherwise, &[]);
     }
 
+    /// Two new blocks: for where the condition holds, and for where it does not.
+    pub(super) fn fork(&mut self, condition: Value) -> [Block; 2] {
+        let [then, otherwise] = [(); 2].map(|()| self.b.create_block());
+        self.branch(condition, then, otherwise);
+        // Nothing else leads there: what is known here is known there.
+        self.b.seal_block(then);
+        self.b.seal_block(otherwise);
+        [then, otherwise]
+    }
+
     /// Goes to `to` if the condition holds, and on in a new block if not.
     pub(super) fn branch_out(&mut self, condition: Value, to: Block) {
         let next = self.b.create_block();
         self.branch(condition, to, next);
+        self.b.seal_block(next);
         self.b.switch_to_block(next);
     }
 
@@ -125,9 +189,11 @@ impl Lowering<'_, '_> {
     pub(super) fn when(&mut self, condition: Value, body: impl FnOnce(&mut Self)) {
         let (then, next) = (self.b.create_block(), self.b.create_block());
         self.branch(condition, then, next);
+        self.b.seal_block(then);
         self.b.switch_to_block(then);
         body(self);
         self.jump(next);
+        self.b.seal_block(next);
         self.b.switch_to_block(next);
     }
 
@@ -194,12 +260,14 @@ impl Lowering<'_, '_> {
                 self.jump(end);
                 return false;
             }
-            Op::Jump(to) => {
-                self.go(to);
-                return false;
-            }
             Op::Table { table } => {
                 self.table(usize::from(table));
+                return false;
+            }
+            Op::Jump(_) | Op::JumpZero { .. } | Op::JumpNonZero { .. } | Op::JumpCompare { .. }
+                if self.decided(self.at).is_some() =>
+            {
+                self.go(self.at);
                 return false;
             }
             Op::JumpZero { s, to } => {
@@ -247,6 +315,7 @@ impl Lowering<'_, '_> {
                 } else {
                     self.branch(is_valid, next, to);
                 }
+                self.b.seal_block(next);
                 self.b.switch_to_block(next);
                 true
             }

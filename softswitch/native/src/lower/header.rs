@@ -172,10 +172,23 @@ impl Lowering<'_, '_> {
     }
 
     fn load(&mut self, d: Slot, at: At, count: u32) {
+        if let Some(value) = self.given_field(at, count) {
+            return self.set(d, value);
+        }
         let value = self.window(at.header, at.byte, count, u32::from(at.shift & 63));
         let value =
             if u32::from(at.shift) + u32::from(at.bits) < 8 * count { self.mask(value, at.bits) } else { value };
         self.set(d, value);
+    }
+
+    /// A field of whole bytes in a window of `count` bytes, where the architecture gives it and it has not been written yet.
+    fn given_field(&mut self, at: At, count: u32) -> Option<Value> {
+        let (shift, bits) = (u32::from(at.shift), u32::from(at.bits));
+        let before = (8 * count).checked_sub(shift + bits)?;
+        if shift % 8 != 0 || bits % 8 != 0 {
+            return None;
+        }
+        self.input_not_stored(at.header, at.byte + (before / 8) as u16, bits / 8)
     }
 
     /// `count` bytes of a header, shifted right.

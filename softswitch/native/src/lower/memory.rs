@@ -76,12 +76,12 @@ impl Lowering<'_, '_> {
     }
 
     /// Loads a word or less as a word.
-    fn load_word(&mut self, kind: Type, flags: MemFlags, address: Value, offset: i32) -> Value {
-        let value = self.b.ins().load(kind, flags, address, offset);
-        if kind == I64 {
-            value
-        } else {
-            self.b.ins().uextend(I64, value)
+    pub(super) fn load_word(&mut self, kind: Type, flags: MemFlags, address: Value, offset: i32) -> Value {
+        match kind {
+            I8 => self.b.ins().uload8(I64, flags, address, offset),
+            I16 => self.b.ins().uload16(I64, flags, address, offset),
+            I32 => self.b.ins().uload32(flags, address, offset),
+            _ => self.b.ins().load(I64, flags, address, offset),
         }
     }
 
@@ -107,9 +107,17 @@ impl Lowering<'_, '_> {
     pub(super) fn load_bytes(&mut self, address: Value, offset: i32, count: u32) -> Value {
         let mut value = None;
         for (kind, at, size) in chunks(count) {
-            let loaded = self.b.ins().load(kind, bytes(), address, offset + at);
-            let loaded = if size > 1 { self.b.ins().bswap(loaded) } else { loaded };
-            let loaded = if kind == I64 { loaded } else { self.b.ins().uextend(I64, loaded) };
+            let loaded = if kind == I8 {
+                self.load_word(I8, bytes(), address, offset + at)
+            } else {
+                let loaded = self.b.ins().load(kind, bytes(), address, offset + at);
+                let loaded = self.b.ins().bswap(loaded);
+                if kind == I64 {
+                    loaded
+                } else {
+                    self.b.ins().uextend(I64, loaded)
+                }
+            };
             value = Some(match value {
                 None => loaded,
                 Some(before) => {

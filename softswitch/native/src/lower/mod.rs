@@ -20,6 +20,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{default_libcall_names, FuncId, Linkage, Module, ModuleError};
 use narrows_program::field::{Slot, TAIL};
+use narrows_program::op::Op;
 use narrows_program::Program;
 
 use super::context::Context;
@@ -36,12 +37,27 @@ const MAX_OPS: usize = 20_000;
 /// Headers are zeroed by single stores, which is meant for short ones.
 const MAX_HEADER_BYTES: u32 = 256;
 
+/// Egress of packets that it has not made itself, and of the copies that it has made: they have little in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Egress<T> {
+    pub packets: T,
+    pub copies: T,
+}
+
+/// What egress is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MadeFor {
+    Packets,
+    Copies,
+    Both,
+}
+
 /// Made and linked functions.
 pub(super) struct Compiled {
     pub module: JITModule,
     pub prepare: FuncId,
     pub resume: FuncId,
-    pub egress: FuncId,
+    pub egress: Egress<FuncId>,
     pub deparse: FuncId,
 }
 
@@ -59,7 +75,7 @@ pub(super) fn compile(program: &Program) -> Result<Compiled, String> {
     let made = functions(program, &mut module, &known);
     let linked = made.and_then(|made| Ok(module.finalize_definitions().map(|()| made)?));
     match linked {
-        Ok([prepare, resume, egress, deparse]) => Ok(Compiled { module, prepare, resume, egress, deparse }),
+        Ok((prepare, resume, egress, deparse)) => Ok(Compiled { module, prepare, resume, egress, deparse }),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -80,7 +96,7 @@ fn functions(
     program: &Program,
     module: &mut JITModule,
     known: &[Option<Known>],
-) -> Result<[FuncId; 4], Box<ModuleError>> {
+) -> Result<(FuncId, FuncId, Egress<FuncId>, FuncId), Box<ModuleError>> {
     let mut buffers = FunctionBuilderContext::new();
     let mut make = |name: &str, body: &mut dyn FnMut(&mut Lowering)| {
         let mut context = module.make_context();
@@ -95,9 +111,18 @@ fn functions(
     let mut stops = Vec::new();
     let prepare = make("prepare", &mut |l| stops = l.prepare())?;
     let resume = make("resume", &mut |l| l.resume(&stops))?;
-    let egress = make("egress", &mut |l| l.egress())?;
+    let mut make_egress = |name, made_for| make(name, &mut |l| l.egress(made_for));
+    let code = &program.code;
+    let copies = code.ops[code.egress as usize..code.update as usize].iter().any(|op| matches!(op, Op::Clone { .. }));
+    let egress = if copies {
+        let packets = make_egress("egress", MadeFor::Packets)?;
+        Egress { packets, copies: make_egress("egress of copies", MadeFor::Copies)? }
+    } else {
+        let both = make_egress("egress", MadeFor::Both)?;
+        Egress { packets: both, copies: both }
+    };
     let deparse = make("deparse", &mut |l| l.deparse())?;
-    Ok([prepare, resume, egress, deparse])
+    Ok((prepare, resume, egress, deparse))
 }
 
 /// Variables behind those of the slots.
@@ -135,6 +160,8 @@ struct Lowering<'p, 'f> {
     moving: u64,
     /// Parsed headers always lie in a row, as the deparser puts them.
     in_a_row: bool,
+    /// The slot of a packet's instance, where it is known not to be a copy that egress has made.
+    never_copy: Option<Slot>,
     /// Only what changes nothing is done, up to these places.
     prepares: bool,
     stops: Vec<Stop>,
@@ -172,6 +199,7 @@ impl<'p, 'f> Lowering<'p, 'f> {
             shape: Shape::new(Known::default()),
             moving: 0,
             in_a_row: in_a_row(program, known),
+            never_copy: None,
             prepares: false,
             stops: Vec::new(),
             keeping: Vec::new(),

@@ -16,8 +16,7 @@ use super::{Extra, Lowering};
 impl Lowering<'_, '_> {
     /// Ends the parser with an error code if the condition holds.
     fn fail(&mut self, condition: Value, code: u64) {
-        let (failed, next) = (self.b.create_block(), self.b.create_block());
-        self.branch(condition, failed, next);
+        let [failed, next] = self.fork(condition);
         self.b.switch_to_block(failed);
         self.cold();
         let code = self.constant(code);

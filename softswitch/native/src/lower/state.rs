@@ -134,8 +134,7 @@ impl Lowering<'_, '_> {
         if !self.shape.is_inside(slot, place.rows) {
             let rows = self.constant(place.rows);
             let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, index, rows);
-            let (then, outside) = (self.b.create_block(), self.b.create_block());
-            self.branch(inside, then, outside);
+            let [then, outside] = self.fork(inside);
             self.b.switch_to_block(outside);
             self.cold();
             let before = self.shape;
@@ -166,12 +165,7 @@ impl Lowering<'_, '_> {
     }
 
     fn load_cell(&mut self, cell: Cell) -> Value {
-        let value = self.b.ins().load(cell.kind, cells(), cell.row, cell.byte);
-        if cell.kind == I64 {
-            value
-        } else {
-            self.b.ins().uextend(I64, value)
-        }
+        self.load_word(cell.kind, cells(), cell.row, cell.byte)
     }
 
     fn store_cell(&mut self, cell: Cell, value: Value) {

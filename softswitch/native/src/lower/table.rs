@@ -210,8 +210,7 @@ impl Lowering<'_, '_> {
                 let other = self.b.ins().icmp_imm(IntCC::Equal, tag, value as i64 + 1);
                 is_this = self.b.ins().bor(is_this, other);
             }
-            let (way, next) = (self.b.create_block(), self.b.create_block());
-            self.branch(is_this, way, next);
+            let [way, next] = self.fork(is_this);
             self.b.switch_to_block(way);
             self.load_params(code, action, record);
             let target = self.block(target);
