@@ -35,7 +35,7 @@ impl Bank {
     }
 }
 
-/// A register's cells, as [`Cells::place`] found them: for whoever writes them once a packet.
+/// A register's cells, as [`Cells::place`] found them: for code that writes them once a packet.
 #[derive(Debug, Clone, Copy)]
 pub struct RegisterPlace {
     bank: usize,

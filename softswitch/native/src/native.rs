@@ -5,7 +5,7 @@
 //!
 //! - Generated code touches the packet's buffer at `base + offset` only. A base is 0, the fixed place of a header that
 //!   the program adds (always the one of a header that it never parses), or where a header was extracted after comparing with the packet's end. Behind each of them the
-//!   buffer goes on for the header's length and [`TAIL`](narrows_program::field::TAIL) bytes more, the longest window. Bases are
+//!   buffer continues for the header's length and [`TAIL`](narrows_program::field::TAIL) bytes more, the longest window. Bases are
 //!   the program's own: whoever calls leaves a packet that this program's ingress has not seen, or of another shape, to the
 //!   interpreter.
 //! - Ingress is two functions: what the first one found out holds for the second one, because in between no table changes

@@ -174,7 +174,7 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
     Ok(port)
 }
 
-/// What opening an interface again needs that was made anew, and putting the data path before other threads.
+/// What opening an interface again needs that was made again, and putting the data path before other threads.
 const NEEDED: [Capability; 4] =
     [Capability::CAP_NET_RAW, Capability::CAP_NET_ADMIN, Capability::CAP_IPC_LOCK, Capability::CAP_SYS_NICE];
 

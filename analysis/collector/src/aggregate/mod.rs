@@ -49,7 +49,7 @@ pub struct AggregateSettings {
     pub counters: CountersStart,
     pub depth: DepthShown,
     pub depth_unit_bytes: u32,
-    /// Time units that reports give as queue delay while nothing waits; taken off.
+    /// Time units that reports give as queue delay while nothing waits; it is subtracted.
     pub empty_queue_delay: u64,
     /// Names of report files to leave out.
     pub skip: Vec<String>,

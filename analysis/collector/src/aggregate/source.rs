@@ -52,7 +52,7 @@ impl Source {
     }
 
     /// Decodes everything on a second thread while `take` works on this one; `take` may stop with an error.
-    /// `empty_queue_delay` is taken off every report's queue delay.
+    /// `empty_queue_delay` is subtracted from every report's queue delay.
     ///
     /// # Errors
     /// The first error of the two sides.

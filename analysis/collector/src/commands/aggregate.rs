@@ -42,7 +42,7 @@ pub struct AggregateArgs {
     /// Bytes in a depth unit of the reports.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     depth_unit_bytes: u32,
-    /// Time units that reports give as queue delay while nothing waits (Tofino's pipeline); taken off every delay.
+    /// Time units that reports give as queue delay while nothing waits (Tofino's pipeline); subtracted from every delay.
     #[arg(long, default_value_t = 0)]
     empty_queue_delay: u64,
     /// Name of a report file to leave out, such as one that was not finished; may be given several times.

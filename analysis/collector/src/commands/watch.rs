@@ -38,7 +38,7 @@ pub struct WatchArgs {
     /// Bytes in a depth unit; without it no depth is shown live.
     #[arg(long, value_name = "BYTES")]
     depth_unit_bytes: Option<u32>,
-    /// Time units that reports give as queue delay while nothing waits; taken off what is shown live.
+    /// Time units that reports give as queue delay while nothing waits; subtracted from what is shown live.
     #[arg(long, default_value_t = 0, value_name = "UNITS")]
     empty_queue_delay: u64,
 }

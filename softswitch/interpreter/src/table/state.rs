@@ -173,7 +173,7 @@ impl TableState {
         }
     }
 
-    /// Takes an entry into the lookup, if it need not be made anew: of a large table that would hold up packets.
+    /// Takes an entry into the lookup, if it need not be made again: of a large table that would hold up packets.
     pub(super) fn entry_added(&mut self, code: &TableCode, handle: u32) {
         let Some(stored) = self.stored[handle as usize].as_ref().filter(|_| !self.stale) else {
             return;

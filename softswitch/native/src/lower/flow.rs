@@ -228,7 +228,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Translates the current instruction. True if control goes on behind it.
+    /// Translates the current instruction. True if control continues behind it.
     fn step(&mut self) -> bool {
         if self.at >= UPDATE_END {
             match self.at {

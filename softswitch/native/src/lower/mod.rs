@@ -142,7 +142,7 @@ enum Extra {
 /// How many of them there are.
 const EXTRAS: u32 = Extra::Row as u32 + 1;
 
-/// A function in the making.
+/// A function under construction.
 struct Lowering<'p, 'f> {
     program: &'p Program,
     known: &'p [Option<Known>],

@@ -121,7 +121,7 @@ impl Lowering<'_, '_> {
         self.b.ins().iadd(bank, offset)
     }
 
-    /// Runs `body` with the address of the row that a slot names, if there is such a row. If not, the packet goes on in the
+    /// Runs `body` with the address of the row that a slot names, if there is such a row. If not, the packet continues in the
     /// general variant: so what follows has no doubt about the row, nor another test and address of it.
     fn row(
         &mut self,

@@ -18,7 +18,7 @@ use super::rules::constant_rules;
 use super::Lowering;
 
 impl Lowering<'_, '_> {
-    /// Applies a table. Control goes on in the code of an action.
+    /// Applies a table. Control continues in the code of an action.
     pub(super) fn table(&mut self, index: usize) {
         let code = &self.program.tables[index];
         if let Some(rules) = constant_rules(code) {

@@ -155,7 +155,7 @@ impl Op {
         }
     }
 
-    /// True if control never goes on to the next instruction.
+    /// True if control never continues with the next instruction.
     pub fn is_last(&self) -> bool {
         matches!(self, Op::End | Op::Jump(_) | Op::Table { .. } | Op::ParserError { .. })
     }

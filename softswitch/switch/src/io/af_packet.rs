@@ -32,7 +32,7 @@ impl AfPacketSender {
         sender
     }
 
-    /// Replaces the socket, as after the interface was made anew; returns the old one.
+    /// Replaces the socket, as after the interface was made again; returns the old one.
     pub fn replace_socket(&mut self, socket: PacketSocket) -> PacketSocket {
         let old = std::mem::replace(&mut self.socket, socket);
         self.enlarge_buffer();

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn without_a_thread_it_is_done_at_once() {
         let (give, take) = mpsc::channel();
-        Background::default().run(move || give.send(()).expect("somebody waits"));
+        Background::default().run(move || give.send(()).expect("the other thread waits"));
         assert_eq!(take.try_recv(), Ok(()));
     }
 }

@@ -36,7 +36,7 @@ impl Hold {
         Hold { virtual_time, next: None, stands: false }
     }
 
-    /// Sets the next hold, or none: the data path continues, and whoever waits for an earlier hold learns that it was
+    /// Sets the next hold, or none: the data path continues, and a thread that waits for an earlier hold learns that it was
     /// cancelled.
     pub fn ask(&mut self, at_ns: Option<u64>, now_ns: u64) -> Result<oneshot::Receiver<u64>, HoldError> {
         if !self.virtual_time {

@@ -26,7 +26,7 @@ impl Lookahead {
         Lookahead { window_ns }
     }
 
-    /// Frames that leave until then are handed over at `now_ns`: until the end of the next window, and one more in reserve.
+    /// Frames that leave until then are passed on at `now_ns`: until the end of the next window, and one more in reserve.
     /// (More could be, but they would only lie in the kernel instead of here.)
     pub fn horizon_ns(&self, now_ns: u64) -> u64 {
         match self.window_ns {
@@ -38,7 +38,7 @@ impl Lookahead {
     /// What to wait for at `now_ns`, when every event until then has been processed.
     ///
     /// `taken`: frames have arrived since the last time. `underway`: when the next of those frames arrives that were sent
-    /// already. `start`: when the next packet leaves a queue. `exit`: when the next frame leaves that was not handed over.
+    /// already. `start`: when the next packet leaves a queue. `exit`: when the next frame leaves that was not passed on.
     ///
     /// With a window that is never sooner than its end: nothing is due before, and a time that is almost over when a timer is set
     /// may be missed.
@@ -72,7 +72,7 @@ mod tests {
         let ahead = Lookahead::new(1_000);
         assert_eq!(ahead.next(5_000, false, None, None, None), Wait::FrameOr(None));
         assert_eq!(ahead.next(5_000, false, None, Some(6_300), None), Wait::FrameOr(Some(6_300)));
-        // It is handed over a window before it leaves.
+        // It is passed on a window before it leaves.
         assert_eq!(ahead.next(5_000, false, None, None, Some(7_500)), Wait::FrameOr(Some(6_500)));
         assert_eq!(ahead.next(5_000, false, None, Some(6_800), Some(7_500)), Wait::FrameOr(Some(6_500)));
         // What leaves its queue within the window is worked out at its end.
@@ -97,7 +97,7 @@ mod tests {
                     Wait::FrameOr(None) => u64::MAX,
                 };
                 assert!(next > 5_000 && next < exit, "{next} {exit}");
-                // A frame that is not handed over now is handed over then, or has time until the next window.
+                // A frame that is not passed on now is passed on then, or has time until the next window.
                 assert!(ahead.horizon_ns(next) >= exit || next + 1_000 < exit);
             }
         }

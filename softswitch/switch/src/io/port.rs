@@ -320,7 +320,7 @@ impl Port {
         }
     }
 
-    /// Opens the interface again if it was made anew under the same name or its MTU has grown beyond the ring's slots, and closes
+    /// Opens the interface again if it was made again under the same name or its MTU has grown beyond the ring's slots, and closes
     /// what is not used any more. Both take the kernel long and happen in the background; packets pass meanwhile. Returns whether
     /// something is being opened.
     ///

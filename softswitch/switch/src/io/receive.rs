@@ -1,6 +1,6 @@
 //! Receive ring (TPACKET_V2) of one interface: frames with their arrival times, read in place.
 //!
-//! V2 rather than V3: a V3 block is handed over when it is full or its timer expires, which adds milliseconds at low rates;
+//! V2 rather than V3: a V3 block is passed on when it is full or its timer expires, which adds milliseconds at low rates;
 //! a V2 frame is visible as soon as the kernel has written it.
 // SPDX-License-Identifier: Apache-2.0
 use std::io;

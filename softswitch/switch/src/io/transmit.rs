@@ -75,7 +75,7 @@ impl Transmitter {
         self.by_helper = by_helper;
     }
 
-    /// Sends on another socket from now on, as after the interface was made anew.
+    /// Sends on another socket from now on, as after the interface was made again.
     pub fn replace_socket(&mut self, socket: PacketSocket) {
         let old = self.af_packet.replace_socket(socket);
         self.retired.push(Box::new(old));

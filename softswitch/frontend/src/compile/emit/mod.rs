@@ -164,7 +164,7 @@ impl Emitter {
         if address == UNPLACED {
             return Err(LoadError::malformed("a jump leads nowhere"));
         }
-        // A jump to a jump goes on; bounded because a program may hold a circle of them only behind a loop guard.
+        // A jump to a jump continues; bounded because a program may hold a circle of them only behind a loop guard.
         for _ in 0..8 {
             match self.ops.get(address as usize) {
                 Some(Op::Jump(next)) if self.labels[*next as usize] != UNPLACED => {
