@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs the Narrows program on this switch, and makes bf_switchd run it at every start.
 #
-#   sudo SDE=/path/to/sde deploy/install-switch.sh tofino|tofino2 [--compile]
+#   sudo SDE=/path/to/sde deploy/install-switch.sh tofino|tofino2 [--managed] [--compile]
 #
+# With --managed, on tofino only, it is the program that manages queues as well, narrows_managed (docs/queues.md).
 # Run it from a checkout of Narrows, with the SDE (open-p4studio and the vendor's board support) built. The program is the
 # compiled one of this checkout where the SDE has the version of its compiler; otherwise, or with --compile, the SDE's own
 # compiler makes it. Running it again after an update of either is fine. The service is (re)started last: every port and
@@ -23,18 +24,33 @@ chip=${1:-}
 case $chip in
 tofino) option=TOFINO ;;
 tofino2) option=TOFINO2 ;;
-*) fail "usage: install-switch.sh tofino|tofino2 [--compile]" ;;
+*) fail "usage: install-switch.sh tofino|tofino2 [--managed] [--compile]" ;;
 esac
-compile=${2:-}
-[ "$compile" = "" ] || [ "$compile" = --compile ] || fail "'$compile' is unknown; allowed: --compile"
+shift
+compile=
+program=narrows
+top=narrows
+variant=
+for word; do
+    case $word in
+    --compile) compile=--compile ;;
+    --managed)
+        program=narrows_managed
+        top=managed
+        variant=-managed
+        ;;
+    *) fail "'$word' is unknown; allowed: --managed, --compile" ;;
+    esac
+done
+[ "$chip$variant" != tofino2-managed ] || fail "--managed is for tofino only; allowed for tofino2: without it"
 [ "$(id -u)" = 0 ] || fail "needs root; fix: sudo"
 [ -d "${SDE:-}/p4studio" ] || fail "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"
 SDE_INSTALL=${SDE_INSTALL:-$SDE/install}
 [ -x "$SDE_INSTALL/bin/bf_switchd" ] || fail "$SDE_INSTALL has no bf_switchd; fix: build the SDE first"
 narrows=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-source=$narrows/p4src/tofino/narrows.p4
-ours=$narrows/p4src/compiled/$chip
-programs=$SDE_INSTALL/share/${chip}pd/narrows
+source=$narrows/p4src/tofino/$top.p4
+ours=$narrows/p4src/compiled/$chip$variant
+programs=$SDE_INSTALL/share/${chip}pd/$program
 targets=$SDE_INSTALL/share/p4/targets/$chip
 [ -f "$source" ] || fail "no $source"
 compiler=$(sed -n 's/.*"compiler": "p4c-barefoot \([^ "]*\).*/\1/p' "$ours/digest.json")
@@ -57,7 +73,7 @@ if [ -z "$compile" ]; then
     install -d -m 755 "$programs/pipe" "$targets"
     install -m 644 "$ours/bf-rt.json" "$programs/bf-rt.json"
     install -m 644 "$ours/pipe/context.json" "$ours/pipe/$chip.bin" "$programs/pipe"
-    install -m 644 "$ours/narrows.conf" "$targets/narrows.conf"
+    install -m 644 "$ours/$program.conf" "$targets/$program.conf"
 else
     build=$(mktemp -d)
     trap 'rm -rf "$build"' EXIT
@@ -67,16 +83,16 @@ else
         PATH=$SDE_INSTALL/bin:$PATH
         export PATH SDE SDE_INSTALL
         cmake "$SDE/p4studio" -DCMAKE_MODULE_PATH="$SDE/cmake" -DCMAKE_INSTALL_PREFIX="$SDE_INSTALL" \
-            -DP4_PATH="$source" -DP4_NAME=narrows -DP4_LANG=p4-16 -DTOFINO=OFF -DTOFINO2=OFF "-D$option=ON"
-        make narrows
+            -DP4_PATH="$source" -DP4_NAME="$program" -DP4_LANG=p4-16 -DTOFINO=OFF -DTOFINO2=OFF "-D$option=ON"
+        make "$program"
         make install
     ) || fail "the program does not compile; the messages above say why"
-    [ -f "$targets/narrows.conf" ] || fail "the build left no narrows.conf"
+    [ -f "$targets/$program.conf" ] || fail "the build left no $program.conf"
 fi
 
 install -d -m 755 /etc/narrows
-printf 'SDE=%s\nSDE_INSTALL=%s\nSDE_DEPENDENCIES=%s\nNARROWS_CHIP=%s\n' \
-    "$SDE" "$SDE_INSTALL" "${SDE_DEPENDENCIES:-$SDE_INSTALL}" "$chip" >/etc/narrows/switch.env
+printf 'SDE=%s\nSDE_INSTALL=%s\nSDE_DEPENDENCIES=%s\nNARROWS_CHIP=%s\nNARROWS_PROGRAM=%s\n' \
+    "$SDE" "$SDE_INSTALL" "${SDE_DEPENDENCIES:-$SDE_INSTALL}" "$chip" "$program" >/etc/narrows/switch.env
 install -m 644 "$narrows/deploy/systemd/narrows-switchd.service" /etc/systemd/system/narrows-switchd.service
 systemctl daemon-reload
 systemctl enable narrows-switchd

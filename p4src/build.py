@@ -27,22 +27,30 @@ TOPS = {
     "v1model-managed": "v1model/managed.p4",
     "tofino": "tofino/narrows.p4",
     "tofino2": "tofino/narrows.p4",
+    "tofino-managed": "tofino/managed.p4",
 }
 RECORD = "digest.json"
 
 # What the program may take of a Tofino pipe, in match-action stages: Tofino 1 has 12, Tofino 2 has 20.
-STAGE_LIMITS = {"tofino": {"ingress": 7, "egress": 6}, "tofino2": {"ingress": 8, "egress": 6}}
+STAGE_LIMITS = {
+    "tofino": {"ingress": 7, "egress": 6},
+    "tofino2": {"ingress": 8, "egress": 6},
+    "tofino-managed": {"ingress": 10, "egress": 10},
+}
 # Name of the program's only pipeline, and of the directory that the compiler puts it in.
 PIPE = "pipe"
 TOFINO_ARCHITECTURES = {"tofino": "tna", "tofino2": "t2na"}
+# What is behind a chip's name in that of an architecture whose program manages queues.
+MANAGED = "-managed"
 # Warnings of the Tofino compiler and assembler that are known to be harmless; any other fails the build.
 ALLOWED_WARNINGS = {
     r"out parameter 'meta' may be uninitialized when 'Narrows(In|E)gressParser' terminates": (
         "parsers set what the packet brings; the controls set all else before they read it"
     ),
     r"index may be uninitialized": "its upper bits are the share's, and the hash fills in all others",
+    r"increment may be uninitialized": "all actions of arrival_verdict and of departure_verdict set it",
     r"lost may be uninitialized": "passed for an out parameter, which BottleneckIngress sets before it reads it",
-    r"No size defined for table '\w+_(ecn|sampling|truncation|bits_of_share|index_of)(_0)?'": (
+    r"No size defined for table '\w+_(ecn|sampling|truncation|bits_of_share|index_of|\w+_verdict)(_0)?'": (
         "their entries are constant; p4c warns on v1model when a size is given as well"
     ),
     r"Parser state min_parse_depth_accept_loop will be unrolled": (
@@ -156,17 +164,19 @@ def unexplained_warnings(output: str) -> list[str]:
     return [line for line in warnings if not any(re.search(allowed, line) for allowed in ALLOWED_WARNINGS)]
 
 
-def exceeded_limits(chip: str, stages: dict[str, int]) -> list[str]:
-    """Gresses that need more stages than STAGE_LIMITS allows a chip, as sentences."""
+def exceeded_limits(architecture: str, stages: dict[str, int]) -> list[str]:
+    """Gresses that need more stages than STAGE_LIMITS allows a program, as sentences."""
     return [
         f"{gress} takes {stages[gress]} stages, at most {limit} are allowed"
-        for gress, limit in STAGE_LIMITS[chip].items()
+        for gress, limit in STAGE_LIMITS[architecture].items()
         if stages[gress] > limit
     ]
 
 
-def _tofino(chip: str, out: Path) -> str:
+def _tofino(architecture: str, out: Path) -> str:
     """Compiler and assembler; what a switch loads and what it takes of the chip go to ``out``."""
+    chip = architecture.removesuffix(MANAGED)
+    name = "narrows" if architecture == chip else "narrows_managed"
     tool = _need("p4c")
     _need("bfas")
     generator = _need("p4c-gen-bfrt-conf")
@@ -175,7 +185,7 @@ def _tofino(chip: str, out: Path) -> str:
         schema = raw / "bf-rt.json"
         command = [tool, "--std", "p4-16", "--target", chip, "--arch", TOFINO_ARCHITECTURES[chip], "--verbose", "1"]
         done = subprocess.run(
-            [*command, "--bf-rt-schema", str(schema), "-o", str(raw), TOPS[chip]],
+            [*command, "--bf-rt-schema", str(schema), "-o", str(raw), TOPS[architecture]],
             cwd=P4SRC,
             capture_output=True,
             text=True,
@@ -185,37 +195,37 @@ def _tofino(chip: str, out: Path) -> str:
         loaded = [raw / PIPE / "context.json", raw / PIPE / f"{chip}.bin"]
         if done.returncode != 0 or not all(path.exists() for path in loaded):
             raise BuildError(f"{' '.join(command)}\n{output}")
-        resources = tofino_resources(chip, raw / PIPE / "logs")
-        problems = unexplained_warnings(output) + exceeded_limits(chip, resources["stages"])
+        resources = tofino_resources(architecture, raw / PIPE / "logs")
+        problems = unexplained_warnings(output) + exceeded_limits(architecture, resources["stages"])
         if problems:
-            raise BuildError("\n".join([f"{chip}:", *problems]))
+            raise BuildError("\n".join([f"{architecture}:", *problems]))
         schema.write_text(json.dumps(json.loads(schema.read_text()), indent=1) + "\n")
         # It is not for readers, and indented it would have as many lines as the rest of this checkout.
         loaded[0].write_text(json.dumps(json.loads(loaded[0].read_text()), separators=(",", ":")) + "\n")
         # Where the SDE's own build installs them, seen from the directory of the SDE's installation.
-        named = [generator, "--name", "narrows", "--device", chip, "--pipe", PIPE, "--testdir", str(raw)]
-        _run([*named, "--installdir", f"share/{chip}pd/narrows"])
-        loaded += [schema, raw / "narrows.conf"]
+        named = [generator, "--name", name, "--device", chip, "--pipe", PIPE, "--testdir", str(raw)]
+        _run([*named, "--installdir", f"share/{chip}pd/{name}"])
+        loaded += [schema, raw / f"{name}.conf"]
         for path in loaded:
             if any(str(place).encode() in path.read_bytes() for place in (raw, P4SRC)):
-                raise BuildError(f"{chip}: {path.name} holds a path of this machine")
+                raise BuildError(f"{architecture}: {path.name} holds a path of this machine")
         version = json.loads((raw / "manifest.json").read_text())["compiler_version"]
         for path in loaded:
             kept = out / path.relative_to(raw)
             kept.parent.mkdir(exist_ok=True)
             shutil.copyfile(path, kept)
     (out / "resources.json").write_text(json.dumps(resources, indent=2) + "\n")
-    (out / "resources.md").write_text(_resource_table(chip, resources))
+    (out / "resources.md").write_text(_resource_table(architecture, resources))
     return f"p4c-barefoot {version}"
 
 
-def tofino_resources(chip: str, logs: Path) -> dict[str, Any]:
+def tofino_resources(architecture: str, logs: Path) -> dict[str, Any]:
     """What a compiled program takes of its pipe, from the compiler's logs: blocks, units and containers in use."""
     summary = (logs / "table_summary.log").read_text()
     # The last allocation counts: the compiler may have tried several.
     stages = {
         gress: int(re.findall(rf"Number of stages for {gress} table allocation: (\d+)", summary)[-1])
-        for gress in STAGE_LIMITS[chip]
+        for gress in STAGE_LIMITS[architecture]
     }
     metrics = json.loads((logs / "metrics.json").read_text())
     used = json.loads((logs / "resources.json").read_text())["resources"]
@@ -243,10 +253,11 @@ def tofino_resources(chip: str, logs: Path) -> dict[str, Any]:
     }
 
 
-def _resource_table(chip: str, resources: dict[str, Any]) -> str:
+def _resource_table(architecture: str, resources: dict[str, Any]) -> str:
     """The same for people."""
     stages = resources["stages"]
-    rows = [f"| stages, {gress} | {count} of {STAGE_LIMITS[chip][gress]} allowed |" for gress, count in stages.items()]
+    limits = STAGE_LIMITS[architecture]
+    rows = [f"| stages, {gress} | {count} of {limits[gress]} allowed |" for gress, count in stages.items()]
     for name, value in resources.items():
         if isinstance(value, int):
             rows.append(f"| {name.replace('_', ' ')} | {value} |")
@@ -254,7 +265,7 @@ def _resource_table(chip: str, resources: dict[str, Any]) -> str:
         counts = ", ".join(f"{count} x {width} bit" for width, count in sizes.items())
         rows.append(f"| PHV containers, {kind} | {counts} |")
     rows += [f"| parser states, {gress} | {count} |" for gress, count in resources["parser_states"].items()]
-    title = f"# Resources on {chip}\n\nWritten by build.py from the compiler's logs.\n\n"
+    title = f"# Resources on {architecture}\n\nWritten by build.py from the compiler's logs.\n\n"
     return title + "\n".join(["| | in use |", "|---|---|", *rows]) + "\n"
 
 
@@ -263,6 +274,7 @@ _COMPILERS: dict[str, Callable[[Path], str]] = {
     "v1model-managed": lambda out: _v1model(TOPS["v1model-managed"], out),
     "tofino": lambda out: _tofino("tofino", out),
     "tofino2": lambda out: _tofino("tofino2", out),
+    "tofino-managed": lambda out: _tofino("tofino-managed", out),
 }
 
 

@@ -9,8 +9,8 @@ from narrows.errors import InputError
 from narrows.experiment.plan import Path, Plan, SwitchPort
 from narrows.hosts.lab.binding import Ports, place
 from narrows.hosts.lab.inventory import DELAY_LINE
-from narrows.switch.queue_laws import NEEDS
 
+from narrows_tofino import queue_management
 from narrows_tofino.rate_steps import refuse_unless_kept
 from narrows_tofino.sampling import with_sample_that_fits
 from narrows_tofino.testbed.inventory import Inventory
@@ -48,12 +48,8 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
 def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     """Raises InputError if the plan has links or loopback ports that the testbed cannot have."""
     refuse_unless_kept(plan, inventory.calibration)
+    queue_management.refuse_what_it_lacks(plan, inventory)
     for link in plan.links:
-        if link.management is not None:
-            raise InputError(
-                f"{link.field}.queue: {link.management.kind} needs {NEEDS[link.management.kind]}, which the program on "
-                "Tofino does not have; allowed: tail-drop, with or without ecn_threshold, or --target soft"
-            )
         if link.loss_model is not None:
             raise InputError(
                 f"{link.field}.loss: Tofino's program loses packets independently of each other only; allowed: a "

@@ -116,7 +116,7 @@ def _program(inventory: Inventory, client: Client) -> Iterator[Diagnosis]:
     assert entry is not None
     cells = number(entry, "total_cells")
     yield Diagnosis("switch: chip", f"{chip.name}, {cells} cells of {number(entry, 'cell_size_bytes')} B")
-    Counters(client)
+    Counters(client, inventory.switch.manages_queues)
     left = len(reader.entries("cross_connect"))
     yield Diagnosis("switch: program", "tables found" + (f", {left} paths of an earlier run" if left else ""))
 

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.experiment.queues import Red
 
 from narrows_tofino.binding import bind
 from narrows_tofino.chip.depth import depth_units
+from narrows_tofino.chip.red import wred
 from narrows_tofino.readings.checks import watermark_writes
 from narrows_tofino.readings.counters import clear_writes
 from narrows_tofino.testbed.inventory import Inventory
@@ -50,7 +52,7 @@ def plan(experiment: Experiment, inventory: Inventory, reader: Reader | None = N
     bound = bind(make_plan(experiment), inventory)
     found = port_writes(inventory, used_ports(bound), source)
     planned = plan_switch(inventory, bound, source)
-    return [*found, *clear_writes(), *planned.writes, *planned.watermarks]
+    return [*found, *clear_writes(inventory.switch.manages_queues), *planned.writes, *planned.watermarks]
 
 
 def used_ports(plan: Plan) -> list[int]:
@@ -76,7 +78,7 @@ def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
     """
     manager = TrafficManager(inventory, reader, plan)
     writes = [*manager.writes(), *mirror_writes(inventory, plan, reader)]
-    writes += program_writes(plan, inventory.switch.generation.cell_bytes, reader)
+    writes += program_writes(inventory, plan, reader)
     switch = inventory.switch
     pools = (switch.egress_pool, switch.ingress_pool)
     watermarks = watermark_writes(switch.generation.prefix, manager.bottlenecks, pools)
@@ -119,4 +121,13 @@ def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
             "pg_id": queue.pg_id,
             "pg_queue": queue.pg_queue,
         },
-    }
+    } | _red(bottleneck)
+
+
+def _red(bottleneck: BottleneckQueue) -> dict[str, Any]:
+    """What the driver makes of RED's settings, where a queue has it."""
+    depth, red = bottleneck.depth, bottleneck.link.management
+    if not isinstance(red, Red):
+        return {}
+    settings = wred(red, depth.frame_bytes, depth.cell_bytes)
+    return {"red": {"time_constant_ns": round(settings.time_constant_ns), **asdict(settings.made)}}

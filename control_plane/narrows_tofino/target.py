@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Link, Plan
+from narrows.experiment.queues import Red
 from narrows.hosts.base import Testbed
 from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab.machines import SshTestbed, machines_of
@@ -20,6 +21,7 @@ from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
 from narrows.paths import data
 from narrows.switch.calibration import Findings, QueueFacts
+from narrows.switch.entries import law_entry
 from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
@@ -36,6 +38,8 @@ from narrows_tofino.planner import SwitchPlan, cabled_ports, plan_switch, realis
 from narrows_tofino.planner import plan as plan_writes
 from narrows_tofino.programming.audit import AuditLog
 from narrows_tofino.programming.programmer import Programmer, restore_all
+from narrows_tofino.queue_management import updated_links
+from narrows_tofino.queue_updates import Pick, QueueUpdater
 from narrows_tofino.rate_steps import RateStepper
 from narrows_tofino.readings.checks import COUNTER_AGE_S, DropGuard
 from narrows_tofino.readings.counters import Counters, clear_writes
@@ -44,8 +48,10 @@ from narrows_tofino.sampling import report_load
 from narrows_tofino.testbed.calibration import Calibration, calibration_path
 from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.testbed.session import Connect, SwitchSession
+from narrows_tofino.writes.entries import entry_write
 from narrows_tofino.writes.planned import number, text
 from narrows_tofino.writes.ports import port_writes
+from narrows_tofino.writes.queue_laws import picks
 from narrows_tofino.writes.reader import AssumedReader, LiveReader
 from narrows_tofino.writes.traffic_manager import BottleneckQueue, TrafficManager
 
@@ -104,6 +110,7 @@ class TofinoTarget(LabTarget):
         self._preflight = preflight or Preflight(inventory)
         self._delay_line = TofinoDelayLine()
         self._stepper = RateStepper(self._step)
+        self._updater = QueueUpdater(self._delay_ns, self._set_pick)
         self._testbed: Testbed | None = None
         self._audit: AuditLog | None = None
         self._programmer: Programmer | None = None
@@ -113,6 +120,7 @@ class TofinoTarget(LabTarget):
         self._digests: list[DigestMessage] = []
         self._handed_out = 0
         self._departed: dict[int, int] = {}
+        self._seen: dict[int, int] = {}
         self._crossed: dict[str, PortTransfer] = {}
         self._earlier_losses: list[str] = []
         self._lock = asyncio.Lock()
@@ -212,6 +220,7 @@ class TofinoTarget(LabTarget):
         if line is not None:
             assert self._testbed is not None
             await self._delay_line.start(self._testbed, line.interface, plan)
+        self._updater.start(updated_links(plan))
         return made
 
     async def start_schedules(self, epoch_ns: int) -> None:
@@ -223,6 +232,10 @@ class TofinoTarget(LabTarget):
     def rate_steps(self) -> dict[str, dict[str, Any]]:
         """See `Target.rate_steps`."""
         return {name: steps.as_json() for name, steps in self._stepper.applied.items()}
+
+    def queue_updates(self) -> dict[str, dict[str, Any]]:
+        """See `Target.queue_updates`."""
+        return {name: updates.as_json() for name, updates in self._updater.applied.items()}
 
     async def rate_step_ns(self, plan: Plan) -> int:
         """The longest time that a reading of the queues and a new rate took: a run's readings delay its steps."""
@@ -239,11 +252,13 @@ class TofinoTarget(LabTarget):
     async def queues(self) -> list[QueueStats]:
         """The links' queues. Packets and bytes are the program's, depth is read from the chip.
 
-        Bytes are those of flows whose digest has come. A reading costs five table reads a link and two a flow.
-        With more than `MAX_FLOWS` bytes are None while packets leave: they come when nothing moves any more.
+        Bytes are those of flows whose digest has come. A reading costs five table reads a link, two more where the
+        program manages queues, and two a flow. With more than `MAX_FLOWS` bytes are None while packets leave: they
+        come when nothing moves any more.
         """
         self._delay_line.check()
         self._stepper.check()
+        self._updater.check()
         return await self._call(self._queues)
 
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
@@ -276,8 +291,9 @@ class TofinoTarget(LabTarget):
         """
         # The queues have drained: what is read from here on takes longer than a step may.
         await self._stepper.stop()
+        await self._updater.stop()
         await asyncio.sleep(COUNTER_AGE_S)
-        return [*await self._delay_line.losses(), *await self._call(self._losses)]
+        return [*self._updater.problems(), *await self._delay_line.losses(), *await self._call(self._losses)]
 
     async def queue_facts(self, plan: Plan) -> QueueFacts:
         """Rate and compensation as they were written; depth and drop counters as the chip has them."""
@@ -307,6 +323,7 @@ class TofinoTarget(LabTarget):
         """
         try:
             await self._stepper.stop()
+            await self._updater.stop()
             await self._delay_line.stop()
         finally:
             await self._call(self._close)
@@ -326,7 +343,26 @@ class TofinoTarget(LabTarget):
     async def _step(self, link: Link, rate_bps: int) -> tuple[int, int, int]:
         return await self._call(lambda: self._write_step(link, rate_bps))
 
+    async def _delay_ns(self, link: Link) -> int:
+        return await self._call(lambda: self._read_delay(link))
+
+    async def _set_pick(self, link: Link, pick: Pick) -> None:
+        await self._call(
+            lambda: self._ready().rewrite(
+                entry_write(law_entry(link, "enqueue_law", *picks(pick.probability, marks=pick.marks)))
+            )
+        )
+
     # In the thread
+
+    def _read_delay(self, link: Link) -> int:
+        """How long the packet waited that left a link's queue last; 0 if none has since the last reading."""
+        counters = self._ready_counters()
+        departed = counters.bottleneck_departures(link.index)
+        moved = self._seen.get(link.index) != departed
+        self._seen[link.index] = departed
+        waited_ns = counters.latest_delay_ns(link.index) - self._inventory.latency_ns
+        return max(0, waited_ns) if moved else 0
 
     def _write_step(self, link: Link, rate_bps: int) -> tuple[int, int, int]:
         """Give a link another rate; returns when that began and when it was read back, and the rate made."""
@@ -340,7 +376,7 @@ class TofinoTarget(LabTarget):
 
     def _open(self) -> None:
         client = self._session.open()
-        self._counters = Counters(client)
+        self._counters = Counters(client, self._inventory.switch.manages_queues)
         self._audit = AuditLog(self._audit_path)
         self._programmer = Programmer(client, self._audit)
 
@@ -361,7 +397,7 @@ class TofinoTarget(LabTarget):
                 # Not loopback ports: whatever came to one that was left would come back.
                 programmer.keep(mark, end)
             self._switch_plan = plan_switch(self._inventory, plan, reader)
-            programmer.clear(clear_writes())
+            programmer.clear(clear_writes(self._inventory.switch.manages_queues))
             programmer.apply(self._switch_plan.writes)
             self._guard = self._new_guard(self._switch_plan)
         except BaseException as error:
@@ -445,6 +481,16 @@ class TofinoTarget(LabTarget):
             f"{link.field}.rate: its steps are timed by software; run.json has when each was made (rate_steps_applied)"
             for link in plan.links
             if link.schedule is not None
+        ]
+        notes += [
+            f"{link.field}.queue: {law.kind}'s probability is updated by software; run.json has how late "
+            "(queue_updates_applied)"
+            for link, law in updated_links(plan)
+        ]
+        notes += [
+            f"{link.field}.queue: what red drops has had its time on the link, and its average goes by time"
+            for link in plan.links
+            if isinstance(link.management, Red) and not link.management.nodrop
         ]
         collector, load = self._inventory.collector, report_load(plan)
         if plan.links[0].sample_auto:

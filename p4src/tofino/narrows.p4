@@ -28,6 +28,10 @@ typedef MirrorId_t mirror_session_t;
 const bit<2> KIND_WIRE = 0;
 const bit<2> KIND_BOTTLENECK = 1;
 const bit<2> KIND_MIRROR = 2;
+#ifdef MANAGED_QUEUES
+// The same of a bottleneck whose law drops packets: its `loss_drops` are drops by queue management.
+const bit<2> KIND_MANAGED_MIRROR = 3;
+#endif
 
 const MirrorType_t MIRROR_REPORT = 1;
 const DigestType_t DIGEST_NEW_FLOW = 1;
@@ -78,6 +82,10 @@ header mirror_t {
 #include "../common/ingress.p4"
 #include "../common/egress.p4"
 #include "../common/report.p4"
+#ifdef MANAGED_QUEUES
+#include "queue_management/arrival.p4"
+#include "queue_management/departure.p4"
+#endif
 
 struct switch_headers_t {
     bridge_t      bridge;
@@ -124,6 +132,9 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
     BottleneckIngress() bottleneck;
     FlowIdentity() flow_identity;
     bit<1> lost = 0;
+#ifdef MANAGED_QUEUES
+    ManageEnqueue() manage;
+#endif
 
     apply {
         // A frame that is too short for its headers is forwarded: the parser drops it unless the error is read.
@@ -137,13 +148,21 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
         hdr.bridge.bottleneck = meta.flow.bottleneck;
         if (meta.forwarding.through_bottleneck == 1) {
             bottleneck.apply(hdr.frame, meta.identity, meta.forwarding.share, meta.flow, lost);
+#ifdef MANAGED_QUEUES
+            manage.apply(meta.identity.flags, meta.flow, lost);
+#endif
             if (meta.flow.is_new == 1) {
                 for_deparser.digest_type = DIGEST_NEW_FLOW;
             }
             hdr.bridge.kind = KIND_BOTTLENECK;
             hdr.bridge_flow.setValid();
             hdr.bridge_flow.arrivals = meta.flow.arrivals;
+#ifdef MANAGED_QUEUES
+            // There is room for one of them: a bottleneck has emulated loss or a law that drops.
+            hdr.bridge_flow.loss_drops = meta.flow.loss_drops | meta.flow.aqm_drops;
+#else
             hdr.bridge_flow.loss_drops = meta.flow.loss_drops;
+#endif
             hdr.bridge_flow.timestamp = from_parser.global_tstamp[31:0];
             hdr.bridge_flow.flags = meta.flow.flags;
             if (lost == 1) {
@@ -186,7 +205,12 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
         meta.flow.bottleneck = first.bottleneck;
         transition select(first.kind) {
             KIND_BOTTLENECK: parse_bottleneck;
+#ifdef MANAGED_QUEUES
+            KIND_MIRROR: parse_loss_drops;
+            KIND_MANAGED_MIRROR: parse_aqm_drops;
+#else
             KIND_MIRROR: parse_mirror;
+#endif
             default: parse_wire;
         }
     }
@@ -205,11 +229,31 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
         transition parse_frame;
     }
 
+#ifdef MANAGED_QUEUES
+    state parse_loss_drops {
+        mirror_t copy = packet.lookahead<mirror_t>();
+        meta.flow.loss_drops = copy.loss_drops;
+        meta.flow.aqm_drops = 0;
+        transition parse_mirror;
+    }
+
+    state parse_aqm_drops {
+        mirror_t copy = packet.lookahead<mirror_t>();
+        meta.flow.loss_drops = 0;
+        meta.flow.aqm_drops = copy.loss_drops;
+        transition parse_mirror;
+    }
+#endif
+
     state parse_mirror {
         packet.extract(hdr.mirror);
         meta.flow.flags = hdr.mirror.flags;
         meta.flow.arrivals = hdr.mirror.arrivals;
+#ifdef MANAGED_QUEUES
+        meta.flow.queue = 0;
+#else
         meta.flow.loss_drops = hdr.mirror.loss_drops;
+#endif
         meta.seen.packet_length = hdr.mirror.packet_length;
         meta.seen.sequence = hdr.mirror.sequence;
         meta.seen.departures = hdr.mirror.departures;
@@ -274,10 +318,18 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     settings_t set;
     bit<16> report_length;
     bit<1> undeliverable;
+#ifdef MANAGED_QUEUES
+    ManageDequeue() manage;
+    bit<1> dropped;
+#endif
 
     // Computes the frame's own length.
     action strip() {
         meta.seen.packet_length = intrinsic.pkt_length - (BRIDGED_BYTES + FCS_BYTES);
+#ifdef MANAGED_QUEUES
+        // Laws compare it with what they allow.
+        meta.seen.queue_delay = from_parser.global_tstamp[31:0] - hdr.bridge_flow.timestamp;
+#endif
     }
 
     // A separate table, since the compiler would otherwise repeat the subtraction wherever the length is used.
@@ -302,14 +354,28 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
             for_deparser.drop_ctl = 2w0 ++ undeliverable;
         } else if (hdr.bridge_flow.isValid()) {
             meta.mirror_timestamp = from_parser.global_tstamp[31:0];
+#ifndef MANAGED_QUEUES
             meta.seen.queue_delay = from_parser.global_tstamp[31:0] - hdr.bridge_flow.timestamp;
+#endif
             frame_length.apply();
             meta.seen.enqueue_depth = (bit<32>)intrinsic.enq_qdepth;
+#ifdef MANAGED_QUEUES
+            manage.apply(meta.flow, meta.seen.queue_delay, intrinsic.deq_qdepth, meta.mirror_kind, dropped);
+            if (dropped == 1) {
+                for_deparser.drop_ctl = 1;
+            } else {
+                bottleneck.apply(hdr.frame, meta.flow, meta.seen, set, meta.mirror_session);
+                if (meta.mirror_session != 0) {
+                    for_deparser.mirror_type = MIRROR_REPORT;
+                }
+            }
+#else
             bottleneck.apply(hdr.frame, meta.flow, meta.seen, set, meta.mirror_session);
             if (meta.mirror_session != 0) {
                 for_deparser.mirror_type = MIRROR_REPORT;
                 meta.mirror_kind = KIND_MIRROR;
             }
+#endif
         }
     }
 }

@@ -175,12 +175,15 @@ def schema_names(schema: dict[str, Any]) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("architecture", ["tofino", "tofino2"])
-def test_tofino_stays_within_its_stages(architecture: str) -> None:
+@pytest.mark.parametrize(
+    ("architecture", "label"),
+    [("tofino", "Tofino 1"), ("tofino2", "Tofino 2"), ("tofino-managed", "Tofino 1, with queue management")],
+)
+def test_tofino_stays_within_its_stages(architecture: str, label: str) -> None:
     build = load_build(P4SRC)
     resources = json.loads((P4SRC / "compiled" / architecture / "resources.json").read_text())
     assert build.exceeded_limits(architecture, resources["stages"]) == []
-    row = f"| Tofino {2 if architecture == 'tofino2' else 1} | {resources['stages']['ingress']} | "
+    row = f"| {label} | {resources['stages']['ingress']} | "
     assert f"{row}{resources['stages']['egress']} |" in (P4SRC.parent / "docs" / "p4.md").read_text()
 
 
@@ -205,7 +208,7 @@ def test_byte_counters_of_tofino_leave_out_what_is_not_the_frames() -> None:
     assert value["COUNTED_BEHIND_QUEUE"] == value["BRIDGED_BYTES"] + value["FCS_BYTES"]
 
 
-@pytest.mark.parametrize("architecture", ["tofino", "tofino2"])
+@pytest.mark.parametrize("architecture", ["tofino", "tofino2", "tofino-managed"])
 def test_no_path_of_the_building_machine_is_in_an_artifact(architecture: str) -> None:
     for artifact in (P4SRC / "compiled" / architecture).rglob("*"):
         if artifact.is_file():
@@ -216,7 +219,7 @@ def test_no_path_of_the_building_machine_is_in_an_artifact(architecture: str) ->
 OF_V1MODEL_ONLY = re.compile(r"NarrowsIngress\.bottleneck\.((states|pattern)\..*|set_loss_model)")
 
 
-@pytest.mark.parametrize("architecture", ["tofino", "tofino2"])
+@pytest.mark.parametrize("architecture", ["tofino", "tofino2", "tofino-managed"])
 def test_tofino_offers_what_the_suite_and_the_control_plane_use(architecture: str) -> None:
     """Same names on every architecture, by P4Info: entries and cases are then the same too."""
     schema = P4SRC / "compiled" / architecture / "bf-rt.json"

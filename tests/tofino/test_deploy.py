@@ -95,7 +95,7 @@ def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Pa
     assert made.returncode == 0, made.stderr
     assert "SDE_DEPENDENCIES=/opt/deps" in made.stdout
     assert "BF Runtime listens on port 50052\ndone" in made.stdout
-    assert f"NARROWS_CHIP={chip}" in made.stdout and f"SDE={sde}" in made.stdout
+    assert f"NARROWS_CHIP={chip}\nNARROWS_PROGRAM=narrows\n" in made.stdout and f"SDE={sde}" in made.stdout
     assert "--server-listen-local-only" in made.stdout
     called = log.read_text().splitlines()
     (cmake,) = [line for line in called if line.startswith("cmake ")]
@@ -117,21 +117,27 @@ def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Pa
 
 
 @ROOT
-@pytest.mark.parametrize("chip", ["tofino", "tofino2"])
-def test_an_sde_of_the_compilers_version_gets_the_compiled_program(chip: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("chip", "name", "options"),
+    [("tofino", "narrows", ""), ("tofino2", "narrows", ""), ("tofino", "narrows_managed", "--managed")],
+)
+def test_an_sde_of_the_compilers_version_gets_the_compiled_program(
+    chip: str, name: str, options: str, tmp_path: Path
+) -> None:
     """No compiler is needed on the switch; of another version, or when asked for, it is."""
-    sde, log, compiled = tmp_path / "sde", tmp_path / "log", DEPLOY.parent / "p4src" / "compiled" / chip
+    sde, log = tmp_path / "sde", tmp_path / "log"
+    compiled = DEPLOY.parent / "p4src" / "compiled" / f"{chip}{options[1:]}"
     (sde / "p4studio").mkdir(parents=True)
-    for name in ("bf_switchd", "systemctl", "cmake", "make"):
-        stub(sde, f"install/bin/{name}")
+    for tool in ("bf_switchd", "systemctl", "cmake", "make"):
+        stub(sde, f"install/bin/{tool}")
     stub(sde, "install/bin/ss", "echo LISTEN 127.0.0.1:50052")
     share = sde / "install" / "share"
     share.mkdir()
     _, version, _ = json.loads((compiled / "digest.json").read_text())["compiler"].split()
 
-    def install(version: str, *options: str) -> subprocess.CompletedProcess[str]:
+    def install(version: str, *more: str) -> subprocess.CompletedProcess[str]:
         (share / "VERSION").write_text(version)
-        words = " ".join([str(DEPLOY / "install-switch.sh"), chip, *options])
+        words = " ".join([str(DEPLOY / "install-switch.sh"), chip, options, *more])
         command = f"mount -t tmpfs none /etc && mkdir -p /etc/systemd/system && sh {words}"
         path = f"{sde}/install/bin:{os.environ['PATH']}"
         return run("unshare", "-m", "sh", "-c", command, SDE=str(sde), LOG=str(log), PATH=path)
@@ -139,18 +145,18 @@ def test_an_sde_of_the_compilers_version_gets_the_compiled_program(chip: str, tm
     made = install(version)
     assert made.returncode == 0, made.stderr
     assert f"installing the program compiled for SDE {version}" in made.stdout
-    conf = json.loads((share / "p4" / "targets" / chip / "narrows.conf").read_text())
+    conf = json.loads((share / "p4" / "targets" / chip / f"{name}.conf").read_text())
     assert conf["chip_list"][0]["chip_family"] == chip
     (program,) = conf["p4_devices"][0]["p4_programs"]
     (pipeline,) = program["p4_pipelines"]
-    assert program["program-name"] == "narrows" and pipeline["pipe_scope"] == [0, 1, 2, 3]
+    assert program["program-name"] == name and pipeline["pipe_scope"] == [0, 1, 2, 3]
     # bf_switchd looks for them from the installation's directory.
-    for named, name in (
+    for named, artifact in (
         (program["bfrt-config"], "bf-rt.json"),
         (pipeline["context"], "pipe/context.json"),
         (pipeline["config"], f"pipe/{chip}.bin"),
     ):
-        assert (sde / "install" / named).read_bytes() == (compiled / name).read_bytes()
+        assert (sde / "install" / named).read_bytes() == (compiled / artifact).read_bytes()
     for wanted in ((version, "--compile"), ("9.9.9",)):
         assert "'bf-p4c' is missing; fix: the SDE's compiler" in install(*wanted).stderr
 
@@ -160,7 +166,9 @@ def test_an_sde_of_the_compilers_version_gets_the_compiled_program(chip: str, tm
     ("arguments", "sde", "words"),
     [
         ([], True, "usage: install-switch.sh tofino|tofino2"),
-        (["tofino", "--fast"], True, "'--fast' is unknown; allowed: --compile"),
+        (["tofino", "--fast"], True, "'--fast' is unknown; allowed: --managed, --compile"),
+        (["tofino2", "--managed"], True, "--managed is for tofino only; allowed for tofino2: without it"),
+        (["tofino", "--managed", "fast"], True, "'fast' is unknown; allowed: --managed, --compile"),
         (["tofino"], False, "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"),
         (["tofino"], True, "has no bf_switchd; fix: build the SDE first"),
     ],

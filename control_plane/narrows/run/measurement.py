@@ -106,6 +106,7 @@ class Measured:
     profile: TargetProfile
     applied: AppliedSettings
     rate_steps: dict[str, dict[str, Any]]
+    queue_updates: dict[str, dict[str, Any]]
     testbed: dict[str, Any]
     origin_s: float
     clock_offset_ns: int | None
@@ -373,6 +374,7 @@ class Measurement:
             profile=self._target.profile,
             applied=self._applied,
             rate_steps=self._target.rate_steps(),
+            queue_updates=self._target.queue_updates(),
             testbed={**self._testbed.describe(), "tcp_counters": self._tcp_counters},
             origin_s=self._traffic.origin_s,
             clock_offset_ns=self._clock_offset_ns,

@@ -151,6 +151,7 @@ def _record(
             "links": [
                 _link(plan, varied(link, changes), experiment, applied.links.get(link.name))
                 | ({"rate_steps_applied": steps} if (steps := measured.rate_steps.get(link.name)) else {})
+                | ({"queue_updates_applied": made} if (made := measured.queue_updates.get(link.name)) else {})
                 for link in plan.reported
             ],
             "telemetry": {"sample": 1 << plan.links[0].sample_shift},

@@ -54,8 +54,8 @@ def laws(link: Link, frame_bytes: int) -> Iterator[tuple[str, Call]]:
         yield "enqueue_law", enqueue
     if (dequeue := _dequeue_law(link.management, frame_bytes)) is not None:
         yield "dequeue_law", dequeue
-    if (update := _update_law(link.management)) is not None:
-        yield "update_law", update
+    if isinstance(link.management, Pie | Pi2 | DualPi2):
+        yield "update_law", update_law(link.management)
 
 
 def _enqueue_law(link: Link, mtu: int) -> Call | None:
@@ -116,7 +116,8 @@ def _dequeue_law(queue: Queue | None, mtu: int, shares_link: bool = False) -> Ca
     return None
 
 
-def _update_law(queue: Queue | None) -> Call | None:
+def update_law(queue: Pie | Pi2 | DualPi2) -> Call:
+    """What a law does each ``tupdate``."""
     match queue:
         case Pie(target_ns=target, tupdate_ns=tupdate, alpha=alpha, beta=beta):
             gains = {"alpha": _pie_gain(alpha), "beta": _pie_gain(beta)}
@@ -124,7 +125,6 @@ def _update_law(queue: Queue | None) -> Call | None:
         case Pi2() | DualPi2():
             gains = {"alpha": _pi2_gain(queue.alpha), "beta": _pi2_gain(queue.beta)}
             return "pi2_at_update", {"target": queue.target_ns, **gains}
-    return None
 
 
 def _pie_gain(sixteenths: int) -> int:

@@ -192,6 +192,10 @@ class Target(ABC):
         """What became of the steps of links that vary, by name, as run.json has it; empty where they are exact."""
         return {}
 
+    def queue_updates(self) -> dict[str, dict[str, Any]]:
+        """What became of the updates of queues that the control plane keeps, by link; empty where the program does."""
+        return {}
+
     async def now_ns(self) -> int | None:
         """The switch's clock, the one that stamps reports, in nanoseconds; None where it cannot be read."""
         return None

@@ -17,7 +17,7 @@ from narrows_tofino.bfrt.client import Client, Operation, describe, describe_key
 from narrows_tofino.bfrt.errors import BfrtError, SwitchRefused
 from narrows_tofino.bfrt.schema import Table
 from narrows_tofino.bfrt.values import Data, Entry, Key, Value
-from narrows_tofino.programming.audit import AuditError, AuditLog, Change, EntryName
+from narrows_tofino.programming.audit import AuditError, AuditLog, Change, EntryName, Phase
 from narrows_tofino.readings.counters import counting_table
 from narrows_tofino.writes.planned import PlannedWrite
 
@@ -177,9 +177,13 @@ class Programmer:
                 )
 
     def _done(self, changes: Sequence[Change], got: Sequence[Entry | None], first: Change | None) -> None:
-        done = [replace(change, got=entry, phase="done") for change, entry in zip(changes, got, strict=True)]
+        done = [
+            replace(change, got=entry, phase="kept" if change.phase == "kept" else "done")
+            for change, entry in zip(changes, got, strict=True)
+        ]
         for change in done:
-            self._keep(change, first)
+            if change.phase == "done":
+                self._keep(change, first)
         self._audit.record(*done)
 
     def _keep(self, change: Change, first: Change | None) -> None:
@@ -299,7 +303,8 @@ def _intent(table: Table, write: PlannedWrite, now: Entry | None, first: Change 
     modified = write.operation is Operation.INSERT and now is not None
     operation = Operation.MODIFY if modified else write.operation
     old = now if first is None else first.old
-    return Change(operation, table.name, write.key, write.pipe, write.action, write.data, old, None, "intent")
+    phase: Phase = "kept" if write.stays else "intent"
+    return Change(operation, table.name, write.key, write.pipe, write.action, write.data, old, None, phase)
 
 
 def _undoing(change: Change, operation: Operation, old: Entry | None, got: Entry | None) -> Change:
@@ -351,7 +356,13 @@ def _mismatch(write: PlannedWrite, got: Entry | None) -> str | None:
     if write.action is not None and got.action is not None and got.action.rpartition(".")[2] != write.action:
         return f"its action reads {got.action} instead of {write.action}"
     for name, value in write.data.items():
+        found = got.data.get(name)
+        if (bounds := write.within.get(name)) is not None:
+            least, most = bounds
+            if not isinstance(found, int | float) or not least <= found <= most:
+                return f"{name} reads {found!r} instead of {least!r} to {most!r}"
+            continue
         allowed: tuple[Value, ...] = write.expect.get(name, (value,))
-        if got.data.get(name) not in allowed:
-            return f"{name} reads {got.data.get(name)!r} instead of {value!r}"
+        if found not in allowed:
+            return f"{name} reads {found!r} instead of {value!r}"
     return None

@@ -28,13 +28,30 @@ _ZEROED = {
     "arrival_counter": COUNTER,
     "departure_counter": COUNTER,
 }
+# What the program that manages queues counts besides (p4src/tofino/queue_management).
+_ZEROED_MANAGED = {
+    "flow_enqueue_drops": REGISTER,
+    "flow_dequeue_drops": REGISTER,
+    "latest_delay": REGISTER,
+    "enqueue_drops": COUNTER,
+    "dequeue_drops": COUNTER,
+}
 # Above this many flows one bulk transfer is quicker than single reads.
 BULK_FROM = 512
 
 
-def clear_writes() -> list[PlannedWrite]:
-    """Zeroes everything that is counted by flow or bottleneck, in all pipes, before a run begins."""
-    return [PlannedWrite(Operation.CLEAR, name, None, {}, "what an earlier run has counted") for name in _ZEROED]
+def clear_writes(managed: bool) -> list[PlannedWrite]:
+    """Zeroes everything that is counted by flow or bottleneck, in all pipes, before a run begins.
+
+    ``managed``: the program manages queues.
+    """
+    why = "what an earlier run has counted"
+    return [PlannedWrite(Operation.CLEAR, name, None, {}, why) for name in _counted(managed)]
+
+
+def _counted(managed: bool) -> dict[str, str]:
+    """Names and types of what the program counts in."""
+    return _ZEROED | _ZEROED_MANAGED if managed else _ZEROED
 
 
 def counting_table(schema: Schema, name: str) -> Table:
@@ -43,7 +60,7 @@ def counting_table(schema: Schema, name: str) -> Table:
     Raises:
         SchemaError: the program has none of this name.
     """
-    return schema.part(name, _ZEROED[name])
+    return schema.part(name, _counted(managed=True)[name])
 
 
 class Unwrapped:
@@ -65,16 +82,17 @@ class Unwrapped:
 class Counters:
     """Reads registers and counters. Bulk reads copy whole tables by DMA; the data plane is not held up by either."""
 
-    def __init__(self, client: Client) -> None:
-        """Find the tables.
+    def __init__(self, client: Client, managed: bool) -> None:
+        """Find the tables; ``managed``: the program manages queues.
 
         Raises:
             SchemaError: the program has none of these names.
         """
         self._client = client
         schema = client.schema
-        for name in _ZEROED:
+        for name in _counted(managed):
             counting_table(schema, name)
+        self._managed = managed
         self._bottlenecks = schema.part("bottleneck_departures", REGISTER)
         self._arrived = schema.part("arrival_counter", COUNTER)
         self._departed = schema.part("departure_counter", COUNTER)
@@ -97,11 +115,25 @@ class Counters:
 
     def bottleneck_departures(self, bottleneck: int) -> int:
         """Packets that have left a bottleneck's queue since its register was zeroed."""
-        index = self._bottlenecks.keys[0].name
-        data = self._client.read(self._bottlenecks, {index: bottleneck}).data
-        # A register has one data field, whose name repeats the register's.
-        register = sum(per_pipe(next(iter(data.values()))))
+        register = self._register(self._bottlenecks, bottleneck)
         return self._departures.setdefault(bottleneck, Unwrapped()).read(register)
+
+    def latest_delay_ns(self, bottleneck: int) -> int:
+        """How long the packet waited that left a bottleneck's queue last, the chip's own latency included."""
+        return self._register(counting_table(self._client.schema, "latest_delay"), bottleneck)
+
+    def aqm_drops(self, bottleneck: int) -> int | None:
+        """Packets that a bottleneck's law has dropped, before its queue and behind it; None where there are no laws."""
+        if not self._managed:
+            return None
+        tables = [counting_table(self._client.schema, name) for name in ("enqueue_drops", "dequeue_drops")]
+        return sum(self._read(table, PACKETS, [bottleneck])[bottleneck] for table in tables)
+
+    def _register(self, table: Table, index: int) -> int:
+        """A cell, added over pipes: a bottleneck's queue is in one of them."""
+        data = self._client.read(table, {table.keys[0].name: index}).data
+        # A register has one data field, whose name repeats the register's.
+        return sum(per_pipe(next(iter(data.values()))))
 
     def _read(self, table: Table, field: str, flows: Collection[int]) -> dict[int, int]:
         index = table.keys[0].name

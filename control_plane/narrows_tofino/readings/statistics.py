@@ -47,6 +47,7 @@ def queue_stats(
         arrived_bytes, departed_bytes = counters.bytes(flows)
         enqueued_bytes = departed_bytes + depth_bytes
         dropped_bytes = max(0, arrived_bytes - enqueued_bytes)
+    tail_drops, aqm = guard.egress_drops(bottleneck), counters.aqm_drops(settings.index)
     return QueueStats(
         port=settings.port,
         queue=settings.queue,
@@ -59,11 +60,12 @@ def queue_stats(
         enqueued_bytes=enqueued_bytes,
         dequeued_packets=departed,
         dequeued_bytes=departed_bytes,
-        dropped_packets=guard.egress_drops(bottleneck),
+        dropped_packets=tail_drops + (aqm or 0),
         dropped_bytes=dropped_bytes,
         depth_packets=waiting,
         depth_bytes=depth_bytes,
         peak_depth_bytes=number(entry, "watermark_cells") * depth.frame_bytes // depth.cells_per_frame,
+        aqm_dropped_packets=aqm,
     )
 
 

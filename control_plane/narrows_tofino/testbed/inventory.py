@@ -20,6 +20,9 @@ from narrows_tofino.testbed.calibration import Calibration, calibration_path, lo
 SPEED_BPS = {f"{gigabits}G": gigabits * 10**9 for gigabits in (1, 10, 25, 40, 50, 100, 200, 400)}
 FEC = {"none": "BF_FEC_TYP_NONE", "fc": "BF_FEC_TYP_FIRECODE", "rs": "BF_FEC_TYP_REED_SOLOMON"}
 AUTO_NEGOTIATION = {"default": "PM_AN_DEFAULT", "on": "PM_AN_FORCE_ENABLE", "off": "PM_AN_FORCE_DISABLE"}
+# The program that manages queues, as deploy/install-switch.sh installs it, and the chip that it is compiled for.
+MANAGED_PROGRAM = "narrows_managed"
+MANAGED_CHIP = "tofino"
 MAX_DEV_PORT = 4 * PORTS_PER_PIPE - 1
 DevPort = Annotated[StrictInt, Field(ge=0, le=MAX_DEV_PORT)]
 
@@ -69,6 +72,11 @@ class Switch(Model):
         return CHIPS[self.chip]
 
     @property
+    def manages_queues(self) -> bool:
+        """Whether its program has laws of queues."""
+        return self.program == MANAGED_PROGRAM
+
+    @property
     def clock_hz(self) -> float:
         """The clock of the shapers."""
         return self.shaper_clock_hz or self.generation.shaper_clock_hz
@@ -116,6 +124,11 @@ class Inventory(Lab):
     def calibration(self) -> Calibration | None:
         """What was measured of the switch; None where nothing was."""
         return self._calibration
+
+    @property
+    def latency_ns(self) -> int:
+        """What reports give as queue delay while nothing waits; 0 where it was not measured."""
+        return 0 if self._calibration is None else self._calibration.latency_ns
 
     def calibrated(self, calibration: Calibration | None) -> Self:
         """The same testbed with what was measured of its switch."""

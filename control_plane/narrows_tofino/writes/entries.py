@@ -11,7 +11,9 @@ from narrows_tofino.bfrt.client import Operation
 from narrows_tofino.bfrt.values import KeyValue, Lpm, Ternary
 from narrows_tofino.chip.depth import depth_units
 from narrows_tofino.chip.model import pipe_of
+from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.writes.planned import PlannedWrite, Reader
+from narrows_tofino.writes.queue_laws import laws, meter_writes
 
 # Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: quarters from 4.
 SHARE_SHIFT = 5
@@ -22,28 +24,43 @@ DELAY_BITS = 32
 MASKS = {"ingress_port": 0x1FF, "dst_mac": (1 << 48) - 1}
 # Tables whose entries of an earlier run would misdirect packets or reports.
 TABLES = ("cross_connect", "loss", "bottleneck", "collector", "delay_bins")
+# The same of the program that manages queues (p4src/tofino/queue_management).
+LAWS = ("enqueue_law", "dequeue_law")
 
 
-def program_writes(plan: Plan, cell_bytes: int, reader: Reader) -> list[PlannedWrite]:
+def tables(inventory: Inventory) -> tuple[str, ...]:
+    """The tables of the switch's program that have entries of a plan."""
+    return (*TABLES, *LAWS) if inventory.switch.manages_queues else TABLES
+
+
+def program_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[PlannedWrite]:
     """Removes what earlier runs left in the program's tables, then installs the plan's entries."""
     left = [
         PlannedWrite(Operation.DELETE, table, entry.key, {}, "left by an earlier run")
-        for table in TABLES
+        for table in tables(inventory)
         for entry in reader.entries(table)
     ]
 
     def threshold(link: ReportedLink) -> tuple[int, str]:
         if (asked := link.ecn_threshold_bytes) is None:
             return ECN_OFF, ""
-        cells = depth_units(asked, plan.frame_bytes, cell_bytes)
+        cells = depth_units(asked, plan.frame_bytes, inventory.switch.generation.cell_bytes)
         return min(cells, ECN_OFF - 1), f"cells, {format_size(asked)} of frames"
 
     shares = index_shares(plan)
-    entries = program_entries(plan, threshold, lambda port: shares[pipe_of(port)], DELAY_BITS)
-    return left + [_write(entry) for entry in entries]
+    entries = program_entries(
+        plan,
+        threshold,
+        lambda port: shares[pipe_of(port)],
+        DELAY_BITS,
+        lambda link, _: laws(link, inventory.latency_ns),
+    )
+    meters = meter_writes(plan, inventory.switch.generation.cell_bytes)
+    return [*left, *meters, *(entry_write(entry) for entry in entries)]
 
 
-def _write(entry: ProgramEntry) -> PlannedWrite:
+def entry_write(entry: ProgramEntry) -> PlannedWrite:
+    """An entry as it is written."""
     key: dict[str, KeyValue] = {}
     for name, part in entry.key.items():
         # Of tables that Tofino's program does not have (`narrows_tofino.binding` refuses what needs them).

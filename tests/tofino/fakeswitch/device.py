@@ -17,12 +17,12 @@ from fakeswitch.traffic_manager import ALL_PIPES, KINDS, Refused, TrafficManager
 class Device:
     """One chip with our program: traffic manager and ports, mirror sessions, tables, registers and counters."""
 
-    def __init__(self, chip: str, *, asic: bool, pipes: int) -> None:
+    def __init__(self, chip: str, *, asic: bool, pipes: int, managed: bool) -> None:
         self.chip = chip
         self.kind = KINDS[chip]
         self.asic = asic
         self.pipes = pipes
-        self.documents = (program_schema(chip), fixed_schema(self.kind.prefix))
+        self.documents = (program_schema(f"{chip}-managed" if managed else chip), fixed_schema(self.kind.prefix))
         self.schema = Schema.parse(*self.documents)
         self.tables_by_id = {table.id: table for table in self.schema.tables.values()}
         self.lock = threading.RLock()

@@ -91,6 +91,14 @@ def switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
     fake.stop()
 
 
+@pytest.fixture
+def managed_switch() -> Iterator[FakeSwitch]:
+    """A fake switch with the program that manages queues."""
+    fake = FakeSwitch("tofino", managed=True)
+    yield fake
+    fake.stop()
+
+
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     """Which client talks to the switch."""

@@ -9,5 +9,5 @@ COMPILED = Path(__file__).resolve().parents[3] / "p4src" / "compiled"
 
 
 def program_schema(architecture: str) -> bytes:
-    """bf-rt.json of the program for ``tofino`` or ``tofino2``."""
+    """bf-rt.json of the program for ``tofino`` or ``tofino2``, or of the one that manages queues, ``-managed``."""
     return (COMPILED / architecture / "bf-rt.json").read_bytes()

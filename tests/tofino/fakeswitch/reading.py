@@ -10,6 +10,7 @@ from narrows_tofino.bfrt import bfruntime_pb2 as pb
 from narrows_tofino.bfrt.schema import Table
 from narrows_tofino.bfrt.values import encode_field
 
+from fakeswitch import meters
 from fakeswitch.device import Device, short
 from fakeswitch.tables import check_key
 from fakeswitch.traffic_manager import Refused, front_panel
@@ -26,6 +27,9 @@ def entries(device: Device, table: Table, asked: pb.TableEntry, pipe: int) -> It
         indices = [check_key(table, asked.key)[0]] if has_key else range(table.size)
         for index in indices:
             yield _cell(device, table, index, pipe, asked.table_flags.from_hw)
+    elif table.type == "Wred" or table.type == "Wred":
+        index = check_key(table, asked.key)[0]
+        yield _entry(table, (index,), device.programs.meters.get((table.name, index), meters.UNSET))
     elif table.type == "MatchAction_Direct":
         entries = device.programs.entries[table.name]
         keys = [check_key(table, asked.key)] if has_key else list(entries)

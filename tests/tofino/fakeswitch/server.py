@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 from google.protobuf import any_pb2
 from narrows_tofino.bfrt import bfruntime_pb2 as pb
+from narrows_tofino.testbed.inventory import MANAGED_PROGRAM
 
 from fakeswitch.device import Device
 from fakeswitch.faults import Fault
@@ -27,13 +28,15 @@ PROGRAM = "narrows"
 class FakeSwitch(Device):
     """One switch. Everything behind the wire may be looked at and changed by tests."""
 
-    def __init__(self, chip: str = "tofino", *, asic: bool = True, pipes: int = 4, tls: Any = None) -> None:
-        super().__init__(chip, asic=asic, pipes=pipes)
+    def __init__(
+        self, chip: str = "tofino", *, asic: bool = True, pipes: int = 4, tls: Any = None, managed: bool = False
+    ) -> None:
+        super().__init__(chip, asic=asic, pipes=pipes, managed=managed)
         self.faults: list[Fault] = []
         # Operation and table of all requests; of writes that were carried out the whole of them, with their pipe.
         self.requests: list[tuple[str, str]] = []
         self.written: list[tuple[pb.Update, int]] = []
-        self.programs_loaded = [PROGRAM]
+        self.programs_loaded = [MANAGED_PROGRAM if managed else PROGRAM]
         self.streams: dict[int, queue.SimpleQueue[pb.StreamMessageResponse | None]] = {}
         self.bound: dict[str, int] = {}
         self.digest_acks = 0

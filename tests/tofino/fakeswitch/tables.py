@@ -25,6 +25,7 @@ class Programs:
     )
     hardware: dict[tuple[str, int, int], dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     shadow: dict[tuple[str, int, int], dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    meters: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
 
     def sync(self, table: Table) -> None:
         """Bring the driver's copy of a register or counter up to date."""

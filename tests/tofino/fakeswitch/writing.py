@@ -8,13 +8,14 @@ from typing import Any
 from narrows_tofino.bfrt import bfruntime_pb2 as pb
 from narrows_tofino.bfrt.schema import Table
 
+from fakeswitch import meters
 from fakeswitch.device import Device, short
 from fakeswitch.tables import check_data, check_key
 from fakeswitch.traffic_manager import Refused
 
 NAMES = {pb.Update.INSERT: "tableEntryAdd", pb.Update.MODIFY: "tableEntryMod", pb.Update.DELETE: "tableEntryDel"}
 DEFAULTS = {pb.Update.MODIFY: "tableDefaultEntrySet", pb.Update.DELETE: "tableDefaultEntryReset"}
-SERVICED = ("MatchAction_Direct", "Register", "Counter")
+SERVICED = ("MatchAction_Direct", "Register", "Counter", "Wred")
 
 
 def write(device: Device, table: Table, kind: Any, entry: pb.TableEntry, pipe: int) -> None:
@@ -82,6 +83,10 @@ def _mirror(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> No
 def _program(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> None:
     if kind == pb.Update.DELETE and entry.WhichOneof("value") is None and not entry.is_default_entry:
         device.programs.clear(table)
+        return
+    if table.type == "Wred":
+        _, values = check_data(table, entry.data, complete=False)
+        device.programs.meters[table.name, check_key(table, entry.key)[0]] = meters.kept(values)
         return
     if table.type != "MatchAction_Direct":
         index = check_key(table, entry.key)[0]

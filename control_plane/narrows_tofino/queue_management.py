@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the queues of links are managed on Tofino: which laws its program has, and what they cannot do."""
+
+from __future__ import annotations
+
+from math import isclose
+
+from narrows.errors import InputError
+from narrows.experiment.plan import Link, Plan
+from narrows.experiment.queues import Pi2, Pie, Red, Step
+from narrows.switch.queue_laws import NEEDS
+from narrows_formats.units import NANOSECONDS, format_time
+
+from narrows_tofino.chip.red import MAX_TIME_CONSTANT_NS, wred
+from narrows_tofino.testbed.inventory import MANAGED_CHIP, MANAGED_PROGRAM, Inventory
+from narrows_tofino.writes.entries import DELAY_BITS
+
+KINDS = ("step", "pi2", "pie", "red")
+# Of a threshold or a probability that the driver rounds.
+ROUNDING = 0.05
+LEAST_STEPS = round(2 / ROUNDING)
+# Laws whose probability is computed by the control plane, each `tupdate`.
+Updated = Pi2 | Pie
+
+
+def updated_links(plan: Plan) -> list[tuple[Link, Updated]]:
+    """The links whose probabilities the control plane keeps up to date."""
+    return [(link, link.management) for link in plan.links if isinstance(link.management, Updated)]
+
+
+def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
+    """Raises InputError if a queue is to be managed in a way that the chip, its program or its driver cannot."""
+    managed = [link for link in plan.links if link.management is not None]
+    for link in managed:
+        assert link.management is not None
+        _refuse_law(link, link.management.kind, inventory)
+        if isinstance(link.management, Step):
+            _refuse_long_threshold(link, link.management, inventory)
+        elif link.loss:
+            raise InputError(
+                f"{link.field}.loss: a report of Tofino has room for one count, of losses or of "
+                f"{link.management.kind}'s drops; allowed: 0, or --target soft"
+            )
+        if isinstance(link.management, Red):
+            _refuse_rounding(link, link.management, plan.frame_bytes, inventory)
+    busy = len(updated_links(plan)) + sum(link.schedule is not None for link in plan.links)
+    for link, law in updated_links(plan):
+        _refuse_fast_updates(link, law, plan, inventory, busy)
+
+
+def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
+    if kind not in KINDS:
+        raise InputError(
+            f"{link.field}.queue: {kind} needs {NEEDS[kind]}, which the program on Tofino does not have; allowed: "
+            f"tail-drop, {', '.join(KINDS)}, with or without ecn_threshold, or --target soft"
+        )
+    if inventory.switch.chip != MANAGED_CHIP:
+        raise InputError(
+            f"{link.field}.queue: {kind} needs the program {MANAGED_PROGRAM}, which is compiled for {MANAGED_CHIP} "
+            f"only; allowed on {inventory.switch.chip}: tail-drop, with or without ecn_threshold, or --target soft"
+        )
+    if not inventory.switch.manages_queues:
+        raise InputError(
+            f"{link.field}.queue: {kind} needs the program {MANAGED_PROGRAM}, and the switch's is "
+            f"{inventory.switch.program} (switch.program of the inventory); fix: deploy/install-switch.sh "
+            f"{inventory.switch.chip} --managed, and program: {MANAGED_PROGRAM}; allowed without: tail-drop, or "
+            "--target soft"
+        )
+
+
+def _refuse_long_threshold(link: Link, step: Step, inventory: Inventory) -> None:
+    longest = (1 << DELAY_BITS) - 2 - inventory.latency_ns
+    if step.threshold_ns > longest:
+        raise InputError(
+            f"{link.field}.queue.threshold: {format_time(step.threshold_ns)} is more than the program on Tofino can "
+            f"tell; allowed: up to {longest}ns, or --target soft"
+        )
+
+
+def _refuse_rounding(link: Link, red: Red, frame_bytes: int, inventory: Inventory) -> None:
+    """Raises InputError if the driver would make something else of RED's settings, or the chip has no such thing."""
+    field = f"{link.field}.queue"
+    if red.harddrop:
+        raise InputError(
+            f"{field}.harddrop: Tofino tells what RED picks, and not by which bound; allowed: false, or --target soft"
+        )
+    settings = wred(red, frame_bytes, inventory.switch.generation.cell_bytes)
+    if not isclose(red.probability * 100, settings.percent) or not settings.percent:
+        raise InputError(
+            f"{field}.probability: {red.probability:g} is not a whole percent, and the driver takes no other; allowed: "
+            "0.01, 0.02 and so on up to 1, or --target soft"
+        )
+    if settings.time_constant_ns > MAX_TIME_CONSTANT_NS:
+        raise InputError(
+            f"{field}.burst: an average over {format_time(round(settings.time_constant_ns))} is longer than a meter of "
+            f"Tofino has; allowed: up to {format_time(MAX_TIME_CONSTANT_NS)} (less burst, more bandwidth), or --target "
+            "soft"
+        )
+    made = settings.made
+    if made.steps < LEAST_STEPS:
+        raise InputError(
+            f"{field}.min: the driver makes {made.steps} steps of the slope from {settings.min_cells} to "
+            f"{settings.max_cells} cells, which are too few; allowed: {LEAST_STEPS} or more, as with min further from "
+            "max, or --target soft"
+        )
+    for name, asked, got in (
+        ("min", settings.min_cells, made.min_cells),
+        ("max", settings.max_cells, made.max_cells),
+        ("probability", settings.percent / 100, made.probability),
+    ):
+        if not isclose(asked, got, rel_tol=ROUNDING):
+            unit = "" if name == "probability" else " cells"
+            raise InputError(
+                f"{field}.{name}: the driver makes {got:.3g}{unit} of {asked:.3g}, as it has min, max and the slope "
+                f"between them in 8 bits of one unit; allowed: what comes within {ROUNDING:.0%}, as with min nearer to "
+                "max, or --target soft"
+            )
+
+
+def _refuse_fast_updates(link: Link, law: Updated, plan: Plan, inventory: Inventory, busy: int) -> None:
+    calibration = inventory.calibration
+    if calibration is None or calibration.rate_step_ns is None:
+        raise InputError(
+            f"{link.field}.queue: {law.kind} has its probability from the control plane, and how fast this switch "
+            "takes one was never measured; fix: narrows calibrate; allowed without: tail-drop, step, or --target soft"
+        )
+    # A queue in which something waits has a departure in each period.
+    frame_ns = -(-plan.frame_bytes * 8 * NANOSECONDS // link.rates_bps.least)
+    finest_ns = max(calibration.rate_step_ns * busy, frame_ns)
+    if law.tupdate_ns < finest_ns:
+        why = (
+            f"a frame takes {format_time(frame_ns)} at the least rate"
+            if finest_ns == frame_ns
+            else f"the driver takes an update every {format_time(finest_ns)} (calibration of {calibration.date}"
+            f"{'' if busy == 1 else f', as {busy} links share it'})"
+        )
+        raise InputError(
+            f"{link.field}.queue.tupdate: {format_time(law.tupdate_ns)} is too short, {why}; allowed: {finest_ns}ns or "
+            "more, or --target soft"
+        )

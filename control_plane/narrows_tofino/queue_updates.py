@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PI2 and PIE on Tofino: this machine reads the delay of the latest departure, and writes the probability that follows.
+
+The integers are those of the program on the softswitch (p4src/v1model/queue_management), so that the same delays give
+the same probabilities. Updates are timed by software: how late they were, and how many were left out, is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from narrows.experiment.plan import Link
+from narrows.experiment.queues import Pi2
+from narrows.switch.queue_laws import PI2_CERTAIN, PIE_CERTAIN, update_law
+from narrows_formats.units import NANOSECONDS
+
+from narrows_tofino.queue_management import Updated
+
+CERTAIN = (1 << 32) - 1
+# Of PI2's gains, and of PIE's probabilities beyond those of a pick.
+_PI2_SHIFT, _PIE_SHIFT = 6, 24
+_PIE_BURST_NS = 150_000_000
+_PIE_VERY_LATE_NS = 250_000_000
+# Of a run's updates, those that may be left out because the one before came too late.
+MISSED = 0.01
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What a law does with arriving packets until its next update: probability in units of 2^-32, marks or drops."""
+
+    probability: int
+    marks: bool
+
+
+class Law(Protocol):
+    """A law with its state."""
+
+    def update(self, delay_ns: int) -> Pick:
+        """A period is over; the delay is 0 where nothing waits."""
+        ...
+
+
+class Pi2Law:
+    """PI2 (De Schepper et al. 2016): what is picked is the square of what is controlled."""
+
+    def __init__(self, target: int, alpha: int, beta: int, ecn: bool) -> None:
+        """Gains are for each 64 ns of delay, in units of 2^-32."""
+        self._target, self._alpha, self._beta, self._ecn = target, alpha, beta, ecn
+        self._old_ns = 0
+        self._probability = 0
+
+    def update(self, delay_ns: int) -> Pick:
+        """See `Law.update`."""
+        change = self._alpha * (delay_ns - self._target) + self._beta * (delay_ns - self._old_ns)
+        # Towards zero, as the program's differences are of unsigned numbers.
+        step = (abs(change) >> _PI2_SHIFT) * (1 if change >= 0 else -1)
+        self._probability = min(max(self._probability + step, 0), PI2_CERTAIN)
+        self._old_ns = delay_ns
+        return Pick(self._probability * self._probability >> 32, self._ecn)
+
+
+class PieLaw:
+    """PIE (RFC 8033) without section 5.4: picks are not kept apart from each other."""
+
+    def __init__(self, target: int, tupdate: int, alpha: int, beta: int, ecn: bool) -> None:
+        """Gains are for each nanosecond of delay, in units of 2^-56."""
+        self._target, self._period, self._alpha, self._beta, self._ecn = target, tupdate, alpha, beta, ecn
+        self._old_ns = 0
+        self._probability = 0
+        self._burst_ns = 0
+
+    def update(self, delay_ns: int) -> Pick:
+        """See `Law.update`; sections 4.1, 4.2 and 5.1 of the RFC."""
+        before = self._probability
+        shift = 0
+        if before < PIE_CERTAIN // 10:
+            # An eighth, then a quarter of the one before, for each decade below.
+            shift = 1 + 2 * sum(before < PIE_CERTAIN // 10**decade for decade in range(2, 7))
+        alpha, beta = self._alpha >> shift, self._beta >> shift
+        step = alpha * (delay_ns - self._target) + beta * (delay_ns - self._old_ns)
+        if before >= PIE_CERTAIN // 10:
+            step = min(step, PIE_CERTAIN // 100 * 2)
+        if delay_ns > _PIE_VERY_LATE_NS:
+            step += PIE_CERTAIN // 50
+        self._probability = min(max(before + step, 0), PIE_CERTAIN)
+        if delay_ns == 0 and self._old_ns == 0:
+            self._probability -= self._probability >> 6
+        if self._burst_ns < _PIE_BURST_NS:
+            self._burst_ns += self._period
+        if self._probability == 0 and max(delay_ns, self._old_ns) < self._target >> 1:
+            self._burst_ns = 0
+        self._old_ns = delay_ns
+        calm = delay_ns < self._target >> 1 and self._probability < PIE_CERTAIN // 5
+        picks = self._burst_ns >= _PIE_BURST_NS and not calm
+        marks = self._ecn and self._probability <= PIE_CERTAIN // 10
+        return Pick(self._probability >> _PIE_SHIFT if picks else 0, marks)
+
+
+def law_of(law: Updated) -> Law:
+    """A law at its beginning, with the parameters that the program on the softswitch has."""
+    _, parameters = update_law(law)
+    kind = Pi2Law if isinstance(law, Pi2) else PieLaw
+    return kind(**parameters, ecn=law.ecn)
+
+
+@dataclass
+class AppliedUpdates:
+    """What became of a link's updates: how many were made, how many left out, and how late the latest was."""
+
+    period_ns: int
+    made: int = 0
+    missed: int = 0
+    largest_error_ns: int = 0
+    largest_probability: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """As run.json has it."""
+        return {"timed_by": "software", **asdict(self)}
+
+
+Read = Callable[[Link], Awaitable[int]]
+Write = Callable[[Link, Pick], Awaitable[None]]
+
+
+class QueueUpdater:
+    """Keeps the probabilities of a run's links up to date, each link's in a task of its own."""
+
+    def __init__(self, read: Read, write: Write) -> None:
+        """``read`` tells the delay of a link's queue in ns, 0 where nothing waits; ``write`` sets what is picked."""
+        self._read = read
+        self._write = write
+        self._tasks: list[asyncio.Task[None]] = []
+        self.applied: dict[str, AppliedUpdates] = {}
+
+    def start(self, links: Sequence[tuple[Link, Updated]]) -> None:
+        """Begin now: a law's timer runs whether packets come or not."""
+        for link, law in links:
+            self.applied[link.name] = AppliedUpdates(law.tupdate_ns)
+            self._tasks.append(asyncio.create_task(self._follow(link, law)))
+
+    def check(self) -> None:
+        """Notice early that an update could not be made.
+
+        Raises:
+            RunError: the switch refused one.
+        """
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    def problems(self) -> list[str]:
+        """Links with too many updates left out, in words."""
+        return [
+            f"{name}: {one.missed} of {one.made + one.missed} updates of its queue's probability were left out, as the "
+            "one before came too late; fix: a longer tupdate, or narrows calibrate"
+            for name, one in self.applied.items()
+            if one.missed > MISSED * (one.made + one.missed)
+        ]
+
+    async def stop(self) -> None:
+        """Leave the probabilities as they are; safe to call at any time, and twice."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow(self, link: Link, settings: Updated) -> None:
+        law, applied = law_of(settings), self.applied[link.name]
+        due_ns = time.monotonic_ns() + settings.tupdate_ns
+        latest = Pick(0, settings.ecn)
+        while True:
+            await asyncio.sleep(max(0, due_ns - time.monotonic_ns()) / NANOSECONDS)
+            pick = law.update(await self._read(link))
+            if pick != latest:
+                await self._write(link, pick)
+                latest = pick
+            late_ns = time.monotonic_ns() - due_ns
+            applied.made += 1
+            applied.largest_error_ns = max(applied.largest_error_ns, late_ns)
+            applied.largest_probability = max(applied.largest_probability, pick.probability / (CERTAIN + 1))
+            # A law counts periods: those that are over already are not made up for.
+            over = late_ns // settings.tupdate_ns
+            applied.missed += over
+            due_ns += (over + 1) * settings.tupdate_ns

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of our program on Tofino that manage the queue of a link (p4src/tofino/queue_management)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narrows.experiment.plan import Link, Plan
+from narrows.experiment.queues import Pi2, Pie, Red, Step
+from narrows.switch.queue_laws import Call
+
+from narrows_tofino.bfrt.client import Operation
+from narrows_tofino.chip.red import TIME_PRECISION, Wred, wred
+from narrows_tofino.writes.planned import PlannedWrite
+
+
+def laws(link: Link, latency_ns: int) -> Iterator[tuple[str, Call]]:
+    """The program's tables that have an entry for a managed link, with its action and parameters.
+
+    Args:
+        link: the link.
+        latency_ns: what the program takes for a delay while nothing waits.
+    """
+    match link.management:
+        case Step(threshold_ns=threshold, ect1_only=only):
+            yield "dequeue_law", ("step", {"threshold": threshold + latency_ns, "low_latency_only": int(only)})
+        case Pi2() | Pie() as law:
+            # Until the first update nothing is picked.
+            yield "enqueue_law", picks(0, marks=law.ecn)
+            yield "dequeue_law", ("decided_on_arrival", {})
+        case Red() as red:
+            marks = {"ecn_marks": int(red.ecn), "nodrop": int(red.nodrop)}
+            yield "dequeue_law", ("red", {"index": link.index, **marks})
+
+
+def meter_writes(plan: Plan, cell_bytes: int) -> Iterator[PlannedWrite]:
+    """The averages that RED decides by, one for each link that has it."""
+    for link in plan.links:
+        if isinstance(link.management, Red):
+            yield meter_write(link.index, wred(link.management, plan.frame_bytes, cell_bytes))
+
+
+def meter_write(index: int, settings: Wred) -> PlannedWrite:
+    """One meter's settings, and what they may read back as."""
+    constant_ns, made = settings.time_constant_ns, settings.made
+    # Read back in whole percents as well, rounded down.
+    least, most = made.probability - 0.0101, made.probability * made.steps / (made.steps - 1) + 0.0001
+    return PlannedWrite(
+        Operation.MODIFY,
+        "wred",
+        {"$WRED_INDEX": index},
+        {
+            "$WRED_SPEC_TIME_CONSTANT_NS": constant_ns,
+            "$WRED_SPEC_MIN_THRESH_CELLS": settings.min_cells,
+            "$WRED_SPEC_MAX_THRESH_CELLS": settings.max_cells,
+            # The driver rounds up, also what is more than a percent only as a float of 32 bits.
+            "$WRED_SPEC_MAX_PROBABILITY": (settings.percent - 0.5) / 100,
+        },
+        "the average depth that RED decides by",
+        units={"$WRED_SPEC_MAX_PROBABILITY": f"{settings.percent} %"},
+        within={
+            "$WRED_SPEC_TIME_CONSTANT_NS": (constant_ns * (1 - 2 * TIME_PRECISION), constant_ns * (1 + 1e-6)),
+            "$WRED_SPEC_MIN_THRESH_CELLS": (made.min_cells, made.min_cells),
+            "$WRED_SPEC_MAX_THRESH_CELLS": (made.max_cells, made.max_cells),
+            "$WRED_SPEC_MAX_PROBABILITY": (least, most),
+        },
+        # What a meter reads as that was never set is refused when it is written.
+        stays=True,
+    )
+
+
+def picks(probability: int, *, marks: bool) -> Call:
+    """The action of a link that picks packets on arrival, with a probability in units of 2^-32."""
+    return "pick", {"probability": probability, "ecn_marks": int(marks)}
