@@ -12,14 +12,17 @@ import json
 import math
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from measuring import Series
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -176,10 +179,9 @@ def rates() -> str:
     return table(("", "median (least to greatest)", "results"), *rows)
 
 
-def ratio(one: Any, other: Any, figure: str) -> dict[str, float]:
-    """A figure over another one, round by round: what disturbs a round disturbs both."""
-    found = [a[figure] / b[figure] for a, b in zip(one, other, strict=True)]
-    return {"median": statistics.median(found), "least": min(found), "greatest": max(found)}
+def ratio(part: Any, one: str, other: str, figure: str) -> dict[str, float]:
+    """A figure of one contestant of a result over that of another, round by round."""
+    return asdict(Series(part["runs"]).ratio(one, other, figure))
 
 
 def times() -> str:
@@ -210,23 +212,23 @@ def times() -> str:
     for rings in ("1 ring", "2 rings, merged"):
         for figure, how in (("live_per_s", "live"), ("drained_per_s", "from full rings")):
             add(f"reports/s stored without a loss, {how}, {rings}", metrics["spread"][rings][figure], COLLECTOR)
-    with_metrics = ratio(metrics["runs"]["1 ring, --metrics"], metrics["runs"]["1 ring"], "live_per_s")
+    with_metrics = ratio(metrics, "1 ring, --metrics", "1 ring", "live_per_s")
     add("the same live with `--metrics`, read every second, over without", with_metrics, COLLECTOR)
     for what in delayed["spread"]:
         add(f"packets/s held back for 20 ms without a loss: {what}", delayed["spread"][what]["held_per_s"], DELAY_LINE)
     fast = benchmark(PIPELINE, "pipeline")["one_second_at_100_gbps"]["spread"]
     for where in fast:
         add(f"s of a processor for a second of 101 Gbit/s into 100, {where}", fast[where]["processor_s"], PIPELINE)
-    readers = benchmark(ANALYZER, "analyzer")["runs"]
+    readers = benchmark(ANALYZER, "analyzer")
     for who in ("pandas, decode", "tshark", "dpkt", "scapy"):
-        found = ratio(readers["narrows-collector, decode"], readers[who], "reports_per_s")
+        found = ratio(readers, "narrows-collector, decode", who, "reports_per_s")
         add(f"reports/s decoded by narrows-collector over those by {who.removesuffix(', decode')}", found, ANALYZER)
-    beside, switches = benchmark(NS3, "virtual-ns3")["runs"], benchmark(BMV2, "virtual-bmv2")["runs"]
+    beside, switches = benchmark(NS3, "virtual-ns3"), benchmark(BMV2, "virtual-bmv2")
     for load in ("100 Mbit/s, 2 flows, 10 s", "1 Gbit/s, 2 flows, 2 s"):
-        found = ratio(beside[f"ns-3, {load}"], beside[f"Narrows, {load}"], "wall_ratio")
+        found = ratio(beside, f"ns-3, {load}", f"Narrows, {load}", "wall_ratio")
         add(f"wall time of ns-3 over that of a guest, {load}", found, NS3)
     for load in ("100 Mbit/s, 2 flows", "1 Gbit/s, 2 flows"):
-        found = ratio(switches[f"{load}, bmv2"], switches[f"{load}, soft"], "us_a_packet")
+        found = ratio(switches, f"{load}, bmv2", f"{load}, soft", "us_a_packet")
         add(f"time for a packet in virtual time, BMv2 over the softswitch, {load}", found, BMV2)
     return table(*rows)
 
@@ -248,9 +250,10 @@ def against_another_day() -> str:
     """What this checkout did of what an older one did, on the same day."""
 
     def medians(file: str, name: str, figure: str) -> dict[str, float]:
-        runs = benchmark(file, name)["runs"]
-        keys = [key for key in runs["this"][0] if key.endswith(f": {figure}") and key in runs["other"][0]]
-        return {key.partition(":")[0]: ratio(runs["this"], runs["other"], key)["median"] for key in keys}
+        part = benchmark(file, name)
+        ours, theirs = part["runs"]["this"][0], part["runs"]["other"][0]
+        keys = [key for key in ours if key.endswith(f": {figure}") and key in theirs]
+        return {key.partition(":")[0]: ratio(part, "this", "other", key)["median"] for key in keys}
 
     def ends(values: Collection[float]) -> str:
         return f"{min(values):.2f} to {max(values):.2f}"

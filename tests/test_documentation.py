@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -177,10 +178,8 @@ def test_tests_and_crates_that_are_to_be_run_exist() -> None:
     found = [TESTS.fullmatch(command) for command in RUNNERS]
     paths = [match["paths"] for match in found if match is not None and match["paths"]]
     crates = [name for match in found if match is not None for name in (match["crates"] or "").split() if name != "-p"]
-    packages = {path.parent for path in ROOT.glob("*/**/Cargo.toml") if "target" not in path.parts}
-    known = {
-        match for path in packages for match in re.findall(r'^name = "(.+)"', (path / "Cargo.toml").read_text(), re.M)
-    }
+    members = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["members"]
+    known = {tomllib.loads((ROOT / member / "Cargo.toml").read_text())["package"]["name"] for member in members}
     assert paths and crates
     assert [path for path in paths if not (ROOT / path).exists()] + [name for name in crates if name not in known] == []
 

@@ -62,13 +62,13 @@ def gallery(run: RunData) -> dict[str, Figure]:
 def draw(chart: Chart) -> Figure:
     """A chart of the report."""
     made, axes = _figure(chart.height / PIXELS_PER_INCH, WIDTH if chart.time else NARROW)
-    whiskers = [id(line) for line in chart.series if line.points and line.lo is not None]
+    # Side by side, as on the page: none hides another's interval.
+    whiskers = sum(line.points and line.lo is not None for line in chart.series)
+    places = iter((number - (whiskers - 1) / 2) * APART for number in range(whiskers))
     for line in chart.series:
         color, beside = _hex(line), axes.transData
         if line.lo is not None and line.hi is not None and line.points:
-            # Side by side, as on the page: none hides another's interval.
-            apart = (whiskers.index(id(line)) - (len(whiskers) - 1) / 2) * APART
-            beside = beside + ScaledTranslation(apart, 0, made.dpi_scale_trans)
+            beside = beside + ScaledTranslation(next(places), 0, made.dpi_scale_trans)
             axes.vlines(line.at(), line.lo, line.hi, color=color, linewidth=1).set_transform(beside)
         elif line.lo is not None and line.hi is not None:
             axes.fill_between(line.at(), line.lo, line.hi, color=color, alpha=0.22, linewidth=0)

@@ -18,9 +18,10 @@ from narrows.experiment.queues import Pi2
 from narrows.switch.queue_laws import PI2_CERTAIN, PIE_CERTAIN, update_law
 from narrows_formats.units import NANOSECONDS
 
+from narrows_tofino.link_tasks import LinkTasks
 from narrows_tofino.queue_management import Updated
 
-CERTAIN = (1 << 32) - 1
+PROBABILITY_BITS = 32
 # Of PI2's gains, and of PIE's probabilities beyond those of a pick.
 _PI2_SHIFT, _PIE_SHIFT = 6, 24
 _PIE_BURST_NS = 150_000_000
@@ -61,7 +62,7 @@ class Pi2Law:
         step = (abs(change) >> _PI2_SHIFT) * (1 if change >= 0 else -1)
         self._probability = min(max(self._probability + step, 0), PI2_CERTAIN)
         self._old_ns = delay_ns
-        return Pick(self._probability * self._probability >> 32, self._ecn)
+        return Pick(self._probability * self._probability >> PROBABILITY_BITS, self._ecn)
 
 
 class PieLaw:
@@ -127,31 +128,21 @@ Read = Callable[[Link], Awaitable[int]]
 Write = Callable[[Link, Pick], Awaitable[None]]
 
 
-class QueueUpdater:
+class QueueUpdater(LinkTasks):
     """Keeps the probabilities of a run's links up to date, each link's in a task of its own."""
 
     def __init__(self, read: Read, write: Write) -> None:
         """``read`` tells the delay of a link's queue in ns, 0 where nothing waits; ``write`` sets what is picked."""
+        super().__init__()
         self._read = read
         self._write = write
-        self._tasks: list[asyncio.Task[None]] = []
         self.applied: dict[str, AppliedUpdates] = {}
 
     def start(self, links: Sequence[tuple[Link, Updated]]) -> None:
         """Begin now: a law's timer runs whether packets come or not."""
         for link, law in links:
             self.applied[link.name] = AppliedUpdates(law.tupdate_ns)
-            self._tasks.append(asyncio.create_task(self._follow(link, law)))
-
-    def check(self) -> None:
-        """Notice early that an update could not be made.
-
-        Raises:
-            RunError: the switch refused one.
-        """
-        for task in self._tasks:
-            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+            self.begin(self._follow(link, law))
 
     def problems(self) -> list[str]:
         """Links with too many updates left out, in words."""
@@ -161,12 +152,6 @@ class QueueUpdater:
             for name, one in self.applied.items()
             if one.missed > MISSED * (one.made + one.missed)
         ]
-
-    async def stop(self) -> None:
-        """Leave the probabilities as they are; safe to call at any time, and twice."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _follow(self, link: Link, settings: Updated) -> None:
         law, applied = law_of(settings), self.applied[link.name]
@@ -181,7 +166,7 @@ class QueueUpdater:
             late_ns = time.monotonic_ns() - due_ns
             applied.made += 1
             applied.largest_error_ns = max(applied.largest_error_ns, late_ns)
-            applied.largest_probability = max(applied.largest_probability, pick.probability / (CERTAIN + 1))
+            applied.largest_probability = max(applied.largest_probability, pick.probability / (1 << PROBABILITY_BITS))
             # A law counts periods: those that are over already are not made up for.
             over = late_ns // settings.tupdate_ns
             applied.missed += over

@@ -18,6 +18,7 @@ from narrows.experiment.plan import Link, Plan
 from narrows_formats.schedules import RateSteps
 from narrows_formats.units import NANOSECONDS, format_size, format_time
 
+from narrows_tofino.link_tasks import LinkTasks
 from narrows_tofino.testbed.calibration import Calibration
 from narrows_tofino.writes.entries import DELAY_BITS
 
@@ -98,13 +99,13 @@ def _least_gap_ns(schedule: RateSteps) -> int | None:
     return min((after - before for before, after in pairwise(times)), default=None)
 
 
-class RateStepper:
+class RateStepper(LinkTasks):
     """Writes the steps of a run's links, each link's in a task of its own."""
 
     def __init__(self, write: Write) -> None:
         """``write`` sets a link's rate; it returns when that began and was read back (monotonic ns) and the rate."""
+        super().__init__()
         self._write = write
-        self._tasks: list[asyncio.Task[None]] = []
         self.applied: dict[str, AppliedSteps] = {}
 
     def start(self, links: Sequence[Link], epoch_ns: int, step_ns: int) -> None:
@@ -112,23 +113,7 @@ class RateStepper:
         varying = [(link, link.schedule) for link in links if isinstance(link.schedule, RateSteps)]
         for link, schedule in varying:
             self.applied[link.name] = AppliedSteps(step_ns * len(varying))
-            self._tasks.append(asyncio.create_task(self._follow(link, schedule, epoch_ns)))
-
-    def check(self) -> None:
-        """Notice early that a step could not be made.
-
-        Raises:
-            RunError: the switch refused one, or it came after the next one was due.
-        """
-        for task in self._tasks:
-            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                raise error
-
-    async def stop(self) -> None:
-        """Leave the rates as they are; safe to call at any time, and twice."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            self.begin(self._follow(link, schedule, epoch_ns))
 
     async def _follow(self, link: Link, schedule: RateSteps, epoch_ns: int) -> None:
         applied = self.applied[link.name]

@@ -161,14 +161,13 @@ class TofinoTarget(LabTarget):
     @property
     def profile(self) -> TargetProfile:
         """Times in ns, an empty queue's as it was measured; depths in cells, of which each packet takes whole ones."""
-        calibration = self._inventory.calibration
         return TargetProfile(
             name=self._chip.name,
             time_unit_s=1e-9,
             timestamp_bits=48,
             depth_unit="cells",
             depth_unit_bytes=self._chip.cell_bytes,
-            empty_queue_delay=0 if calibration is None else calibration.latency_ns,
+            empty_queue_delay=self._inventory.latency_ns,
             rate_unit="bit/s",
             rate_layer="l2",
             delay_line=False,

@@ -208,7 +208,7 @@ def test_every_fault_is_documented() -> None:
 
 
 OTHERS = [
-    "nobody-listens",
+    "not-listening",
     "in-use-for-a-moment",
     "restart-in-mid-run",
     "session-ended-in-mid-run",

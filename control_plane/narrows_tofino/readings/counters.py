@@ -92,7 +92,8 @@ class Counters:
         schema = client.schema
         for name in _counted(managed):
             counting_table(schema, name)
-        self._managed = managed
+        self._latest_delays = counting_table(schema, "latest_delay") if managed else None
+        self._law_drops = [counting_table(schema, name) for name in ("enqueue_drops", "dequeue_drops") if managed]
         self._bottlenecks = schema.part("bottleneck_departures", REGISTER)
         self._arrived = schema.part("arrival_counter", COUNTER)
         self._departed = schema.part("departure_counter", COUNTER)
@@ -120,14 +121,14 @@ class Counters:
 
     def latest_delay_ns(self, bottleneck: int) -> int:
         """How long the packet waited that left a bottleneck's queue last, the chip's own latency included."""
-        return self._register(counting_table(self._client.schema, "latest_delay"), bottleneck)
+        assert self._latest_delays is not None, "the program manages no queues"
+        return self._register(self._latest_delays, bottleneck)
 
     def aqm_drops(self, bottleneck: int) -> int | None:
         """Packets that a bottleneck's law has dropped, before its queue and behind it; None where there are no laws."""
-        if not self._managed:
+        if not self._law_drops:
             return None
-        tables = [counting_table(self._client.schema, name) for name in ("enqueue_drops", "dequeue_drops")]
-        return sum(self._read(table, PACKETS, [bottleneck])[bottleneck] for table in tables)
+        return sum(self._read(table, PACKETS, [bottleneck])[bottleneck] for table in self._law_drops)
 
     def _register(self, table: Table, index: int) -> int:
         """A cell, added over pipes: a bottleneck's queue is in one of them."""

@@ -187,7 +187,7 @@ impl Switch {
         let (managed, queue) = (dequeued.managed, dequeued.queue);
         self.depart::<PLAIN>(dequeued, output);
         if managed && !PLAIN {
-            self.tell_idle(queue);
+            self.tell_idle(self.tm.managed_idle(queue));
         }
     }
 
@@ -226,8 +226,8 @@ impl Switch {
 
     /// The same where nothing waits.
     #[inline(always)]
-    fn tell_idle(&mut self, queue: QueueNumber) {
-        if let (Some((index, free_ns)), Some(forwarding)) = (self.tm.managed_idle(queue), &mut self.forwarding) {
+    fn tell_idle(&mut self, state: Option<(u32, u64)>) {
+        if let (Some((index, free_ns)), Some(forwarding)) = (state, &mut self.forwarding) {
             forwarding.tell_idle(index, free_ns);
         }
     }
@@ -279,9 +279,7 @@ impl Switch {
             if managed {
                 exit_ns = if PLAIN {
                     let (exit_ns, state) = self.tm.spend_idle(queue, start_ns, packet.length());
-                    if let (Some((index, free_ns)), Some(forwarding)) = (state, &mut self.forwarding) {
-                        forwarding.tell_idle(index, free_ns);
-                    }
+                    self.tell_idle(state);
                     exit_ns
                 } else {
                     self.tm.spend(queue, start_ns, packet.length())
@@ -292,7 +290,7 @@ impl Switch {
             if managed {
                 self.tm.count_managed_drop(queue, packet.length(), flow_of(&packet));
                 if PLAIN {
-                    self.tell_idle(queue);
+                    self.tell_idle(self.tm.managed_idle(queue));
                 }
             } else {
                 self.discards.egress += 1;
