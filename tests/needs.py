@@ -94,7 +94,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "python-for-all": lambda: None if python_for_all() else "no Python of this version that every user can execute",
     "bmv2": simple_switch.missing,
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
-    "seeded-kernel": lambda: None if _seeded() else "the default kernel is of other adjustments; `make kernel` does",
+    "seeded-kernel": lambda: None if _seeded() else "no kernel of today's adjustments is built; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
     "bridge-kernel": lambda: (
         None if _a_kernel_has("CONFIG_BRIDGE=y") else "no kernel with a bridge is built; `make kernel` does"

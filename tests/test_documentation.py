@@ -84,7 +84,13 @@ def test_there_are_commands() -> None:
     assert {"make demo", "make test", "make kernel"} <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("command", NARROWS)
+def _parameter(command: str) -> Any:
+    """A command that is run asks for the kernel that it names."""
+    in_a_guest = " ".join(arguments(command)).startswith(QUICK) and "--virtual" in arguments(command)
+    return pytest.param(command, marks=pytest.mark.needs("guest-kernel") if in_a_guest else ())
+
+
+@pytest.mark.parametrize("command", [_parameter(command) for command in NARROWS])
 def test_a_command_of_the_documentation(command: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its words are taken by the command line: the command, every option, every value. Those of QUICK are run."""
     words = arguments(command)

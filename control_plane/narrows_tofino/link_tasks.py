@@ -7,6 +7,33 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from narrows.experiment.plan import Link, Plan
+from narrows.experiment.queues import Pi2, Pie
+
+# Laws whose probability is computed by the control plane, each `tupdate`.
+Updated = Pi2 | Pie
+
+
+def updated_links(plan: Plan) -> list[tuple[Link, Updated]]:
+    """The links whose probabilities the control plane keeps up to date."""
+    return [(link, link.management) for link in plan.links if isinstance(link.management, Updated)]
+
+
+def varying_links(plan: Plan) -> list[Link]:
+    """The links whose rates vary."""
+    return [link for link in plan.links if link.schedule is not None]
+
+
+def tasks_of(plan: Plan) -> int:
+    """How many tasks a run has, which take turns at the switch's driver: a link may have two."""
+    return len(varying_links(plan)) + len(updated_links(plan))
+
+
+def say_sharing(plan: Plan) -> str:
+    """For a message that says how often the driver takes something: how many tasks share it, where it is not one."""
+    shared = tasks_of(plan)
+    return "" if shared == 1 else f", as {shared} varying rates and managed queues share it"
+
 
 class LinkTasks:
     """Tasks that go on until they are stopped; what ends one is noticed when it is checked."""

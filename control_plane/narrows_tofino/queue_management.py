@@ -7,11 +7,12 @@ from math import isclose
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import Pi2, Pie, Red, Step
+from narrows.experiment.queues import Red, Step
 from narrows.switch.queue_laws import NEEDS
 from narrows_formats.units import NANOSECONDS, format_time
 
 from narrows_tofino.chip.red import MAX_TIME_CONSTANT_NS, wred
+from narrows_tofino.link_tasks import Updated, say_sharing, tasks_of, updated_links
 from narrows_tofino.testbed.inventory import MANAGED_CHIP, MANAGED_PROGRAM, Inventory
 from narrows_tofino.writes.entries import DELAY_BITS
 
@@ -19,13 +20,6 @@ KINDS = ("step", "pi2", "pie", "red")
 # Of a threshold or a probability that the driver rounds.
 ROUNDING = 0.05
 LEAST_STEPS = round(2 / ROUNDING)
-# Laws whose probability is computed by the control plane, each `tupdate`.
-Updated = Pi2 | Pie
-
-
-def updated_links(plan: Plan) -> list[tuple[Link, Updated]]:
-    """The links whose probabilities the control plane keeps up to date."""
-    return [(link, link.management) for link in plan.links if isinstance(link.management, Updated)]
 
 
 def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
@@ -43,9 +37,8 @@ def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
             )
         if isinstance(link.management, Red):
             _refuse_rounding(link, link.management, plan.frame_bytes, inventory)
-    busy = len(updated_links(plan)) + sum(link.schedule is not None for link in plan.links)
     for link, law in updated_links(plan):
-        _refuse_fast_updates(link, law, plan, inventory, busy)
+        _refuse_fast_updates(link, law, plan, inventory)
 
 
 def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
@@ -117,7 +110,7 @@ def _refuse_rounding(link: Link, red: Red, frame_bytes: int, inventory: Inventor
             )
 
 
-def _refuse_fast_updates(link: Link, law: Updated, plan: Plan, inventory: Inventory, busy: int) -> None:
+def _refuse_fast_updates(link: Link, law: Updated, plan: Plan, inventory: Inventory) -> None:
     calibration = inventory.calibration
     if calibration is None or calibration.rate_step_ns is None:
         raise InputError(
@@ -126,13 +119,13 @@ def _refuse_fast_updates(link: Link, law: Updated, plan: Plan, inventory: Invent
         )
     # A queue in which something waits has a departure in each period.
     frame_ns = -(-plan.frame_bytes * 8 * NANOSECONDS // link.rates_bps.least)
-    finest_ns = max(calibration.rate_step_ns * busy, frame_ns)
+    finest_ns = max(calibration.rate_step_ns * tasks_of(plan), frame_ns)
     if law.tupdate_ns < finest_ns:
         why = (
             f"a frame takes {format_time(frame_ns)} at the least rate"
             if finest_ns == frame_ns
             else f"the driver takes an update every {format_time(finest_ns)} (calibration of {calibration.date}"
-            f"{'' if busy == 1 else f', as {busy} links share it'})"
+            f"{say_sharing(plan)})"
         )
         raise InputError(
             f"{link.field}.queue.tupdate: {format_time(law.tupdate_ns)} is too short, {why}; allowed: {finest_ns}ns or "

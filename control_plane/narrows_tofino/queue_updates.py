@@ -18,8 +18,7 @@ from narrows.experiment.queues import Pi2
 from narrows.switch.queue_laws import PI2_CERTAIN, PIE_CERTAIN, update_law
 from narrows_formats.units import NANOSECONDS
 
-from narrows_tofino.link_tasks import LinkTasks
-from narrows_tofino.queue_management import Updated
+from narrows_tofino.link_tasks import LinkTasks, Updated
 
 PROBABILITY_BITS = 32
 # Of PI2's gains, and of PIE's probabilities beyond those of a pick.

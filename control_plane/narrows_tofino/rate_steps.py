@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import count, islice, pairwise
 from typing import Any
@@ -18,7 +18,7 @@ from narrows.experiment.plan import Link, Plan
 from narrows_formats.schedules import RateSteps
 from narrows_formats.units import NANOSECONDS, format_size, format_time
 
-from narrows_tofino.link_tasks import LinkTasks
+from narrows_tofino.link_tasks import LinkTasks, say_sharing, tasks_of, varying_links
 from narrows_tofino.testbed.calibration import Calibration
 from narrows_tofino.writes.entries import DELAY_BITS
 
@@ -58,8 +58,7 @@ def changes(schedule: RateSteps) -> Iterator[tuple[int, int]]:
 
 def refuse_unless_kept(plan: Plan, calibration: Calibration | None) -> None:
     """Raises InputError if a rate varies in a way that the switch's driver cannot follow, or may not."""
-    varying = [link for link in plan.links if link.schedule is not None]
-    for link in varying:
+    for link in varying_links(plan):
         if not isinstance(link.schedule, RateSteps):
             raise InputError(
                 f"{link.field}.rate: opportunities are not made on Tofino, whose shapers have rates only; allowed: "
@@ -81,14 +80,13 @@ def refuse_unless_kept(plan: Plan, calibration: Calibration | None) -> None:
                 f"{link.field}.rate: varies, and how fast this switch takes a new rate was never measured; "
                 "fix: narrows calibrate; allowed without: a constant rate, or --target soft"
             )
-        finest_ns = calibration.rate_step_ns * len(varying)
+        finest_ns = calibration.rate_step_ns * tasks_of(plan)
         gap_ns = _least_gap_ns(link.schedule)
         if gap_ns is not None and gap_ns < finest_ns:
-            shared = "" if len(varying) == 1 else f", as {len(varying)} links share it"
             raise InputError(
                 f"{link.field}.rate: changes again after {format_time(gap_ns)}, and the driver takes a change every "
-                f"{format_time(finest_ns)} (calibration of {calibration.date}{shared}); allowed: {finest_ns}ns or more "
-                "between changes, or --target soft"
+                f"{format_time(finest_ns)} (calibration of {calibration.date}{say_sharing(plan)}); allowed: "
+                f"{finest_ns}ns or more between changes, or --target soft"
             )
 
 
@@ -108,12 +106,12 @@ class RateStepper(LinkTasks):
         self._write = write
         self.applied: dict[str, AppliedSteps] = {}
 
-    def start(self, links: Sequence[Link], epoch_ns: int, step_ns: int) -> None:
-        """Begin at a time of this machine's monotonic clock; ``step_ns`` is the finest step of one link alone."""
-        varying = [(link, link.schedule) for link in links if isinstance(link.schedule, RateSteps)]
-        for link, schedule in varying:
-            self.applied[link.name] = AppliedSteps(step_ns * len(varying))
-            self.begin(self._follow(link, schedule, epoch_ns))
+    def start(self, plan: Plan, epoch_ns: int, step_ns: int) -> None:
+        """Begin at a time of this machine's monotonic clock; ``step_ns`` is the finest step of one task alone."""
+        for link in varying_links(plan):
+            assert isinstance(link.schedule, RateSteps)
+            self.applied[link.name] = AppliedSteps(step_ns * tasks_of(plan))
+            self.begin(self._follow(link, link.schedule, epoch_ns))
 
     async def _follow(self, link: Link, schedule: RateSteps, epoch_ns: int) -> None:
         applied = self.applied[link.name]

@@ -34,11 +34,11 @@ from narrows_tofino.bfrt.errors import BfrtError
 from narrows_tofino.bfrt.values import DigestMessage
 from narrows_tofino.binding import bind
 from narrows_tofino.delay_line import TofinoDelayLine
+from narrows_tofino.link_tasks import updated_links
 from narrows_tofino.planner import SwitchPlan, cabled_ports, plan_switch, realised, used_ports
 from narrows_tofino.planner import plan as plan_writes
 from narrows_tofino.programming.audit import AuditLog
 from narrows_tofino.programming.programmer import Programmer, restore_all
-from narrows_tofino.queue_management import updated_links
 from narrows_tofino.queue_updates import Pick, QueueUpdater
 from narrows_tofino.rate_steps import RateStepper
 from narrows_tofino.readings.checks import COUNTER_AGE_S, DropGuard
@@ -226,7 +226,7 @@ class TofinoTarget(LabTarget):
         """See `Target.start_schedules`; the epoch is of this machine's clock, which the steps are timed by."""
         calibration = self._inventory.calibration
         assert calibration is not None and calibration.rate_step_ns is not None
-        self._stepper.start(self._planned().plan.links, epoch_ns, calibration.rate_step_ns)
+        self._stepper.start(self._planned().plan, epoch_ns, calibration.rate_step_ns)
 
     def rate_steps(self) -> dict[str, dict[str, Any]]:
         """See `Target.rate_steps`."""

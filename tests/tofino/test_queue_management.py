@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -48,6 +49,7 @@ MS = 1_000_000
 LATENCY_NS = 700
 PI2 = {"kind": "pi2", "tupdate": "20ms"}
 SLOW = {"kind": "pi2", "tupdate": "500ms"}
+SLOW_PERIOD = 500 * MS
 
 
 def lab(
@@ -104,6 +106,19 @@ def test_updates_that_the_driver_cannot_follow_are_refused() -> None:
     # A frame of 1514 B at 500 kbit/s takes 24.224 ms.
     said = refusal(PI2, rate="500kbit", buffer="20kB")
     assert "a frame takes 24.224ms at the least rate; allowed: 24224000ns or more" in said
+
+
+def test_a_rate_that_varies_and_its_queue_share_the_driver() -> None:
+    """A step and an update each take 16 ms: no step may come before 32 ms, and no update."""
+    steps = [("0s", "10Mbit"), ("50ms", "20Mbit"), ("81ms", "10Mbit")]
+    varying = {"steps": [{"at": at, "rate": rate} for at, rate in steps]}
+    slow = {**PI2, "tupdate": "50ms"}
+    said = refusal(slow, lab(step_ns=16 * MS), rate=varying)
+    assert said.startswith("bottleneck.rate: changes again after 31ms, and the driver takes a change every 32ms")
+    assert "as 2 varying rates and managed queues share it" in said
+    said = refusal(PI2, lab(step_ns=11 * MS), rate=varying)
+    assert said.startswith("bottleneck.queue.tupdate: 20ms is too short, the driver takes an update every 22ms")
+    plan_of(slow, lab(step_ns=15 * MS), rate=varying)
 
 
 def test_a_report_has_no_room_for_losses_beside_drops() -> None:
@@ -327,7 +342,9 @@ def updating(
             depart(switch, 1, 60 * MS)
             switch.faults += faults
             assert any("bottleneck.queue: pi2's probability is updated by software" in note for note in made.notes)
+            latest_ns = time.monotonic_ns() + (updates + 20) * SLOW_PERIOD
             while target.queue_updates()["bottleneck"]["made"] < updates:
+                assert time.monotonic_ns() < latest_ns
                 await target.queues()
                 await asyncio.sleep(0.005)
             return written(switch), target.queue_updates()["bottleneck"], await target.unexpected_losses(plan)

@@ -88,7 +88,7 @@ def test_links_that_vary_share_the_driver() -> None:
     rate = {"rate": steps(("0s", "10Mbit"), ("50ms", "20Mbit"), ("80ms", "10Mbit"))}
     lab = calibrated(parking_lot_inventory())
     bind(make_plan(parking_lot(left=rate)), lab)
-    with pytest.raises(InputError, match=r"after 30ms, .* every 40ms .*as 2 links share it"):
+    with pytest.raises(InputError, match=r"after 30ms, .* every 40ms .*as 2 varying rates and managed queues share it"):
         bind(make_plan(parking_lot(left=rate, mid=rate)), lab)
 
 

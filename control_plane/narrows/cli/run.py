@@ -92,11 +92,11 @@ def run(
         raise InputError(f"--virtual: --target {target} runs in real time only; allowed: with --target soft or bmv2")
     if virtual and inventory is not None:
         raise InputError(f"--virtual: the machines of {inventory} have a clock of their own; allowed: one of the two")
+    if (metrics or metrics_address is not None) and virtual:
+        raise InputError("--metrics: Prometheus cannot follow a clock that jumps; allowed: without --virtual")
     if cluster is not None:
         _check_cluster(cluster, virtual, kernel, jobs, bmv2_path)
     way = way_of(target, virtual, kernel, jobs)
-    if (metrics or metrics_address is not None) and virtual:
-        raise InputError("--metrics: Prometheus cannot follow a clock that jumps; allowed: without --virtual")
     series = load_series(file, settings or ())
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory, virtual)
