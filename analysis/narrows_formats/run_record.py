@@ -78,6 +78,8 @@ class LinkRecord(_Record):
     """Where steps are timed by software (Tofino): each change that was due at `planned_ns` from the start on was made
     between `begun_ns` and `achieved_ns`, when it was read back, and is `rate_bps`; `largest_error_ns` is how late the
     latest was achieved, `finest_step_ns` the shortest time between changes that was allowed. null: exact, constant."""
+    queue_management: dict[str, Any] | None = None
+    """How waiting packets are managed: `kind`, and what it was set to, times in nanoseconds; null: not at all."""
     queue_updates_applied: dict[str, Any] | None = None
     """Where software keeps the probability of `queue_management` up to date (PI2 and PIE on Tofino), each `period_ns`:
     how many updates were `made`, how many `missed` as the one before came too late, `largest_error_ns`, how late the

@@ -60,6 +60,8 @@ def _of_link(view: Run, alone: bool) -> list[str]:
     if link.buffer_bytes is not None:
         bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP)" if link.bdp_bytes else ""
         parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}")
+    if link.queue_management is not None:
+        parts.append(f"{link.queue_management['kind']} queue")
     if link.loss:
         parts.append(f"{units.percent(link.loss)} random loss{_loss_model(link)}")
     if link.jitter or link.delay_steps or link.duplication:
@@ -125,7 +127,8 @@ def verdict(run: Run, summary: Summary) -> str:
     mean = link["queue_bytes"]["mean"]
     if mean is not None and run.bottleneck.bdp_bytes:
         held, lost = units.significant(mean / run.bottleneck.bdp_bytes, 2), units.percent(link["loss_ratio"])
-        words += f" The queue held {held} BDP on average and dropped {lost} of the packets."
+        marked = f", and marked {units.count(link['ce_marks'])}" if link["ce_marks"] else ""
+        words += f" The queue held {held} BDP on average and dropped {lost} of the packets{marked}."
     return words
 
 
@@ -149,7 +152,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
         ("Link used", "bottleneck.utilization", units.percent(link["utilization"]), link["utilization"],
          f"of {units.rate(link['rate_mean_bps'] or link['rate_bps'])}"),
         ("Packets dropped", "bottleneck.loss_ratio", units.percent(link["loss_ratio"]), link["loss_ratio"],
-         f"{units.count(link['drops'])} packets{_emulated(link)}"),
+         f"{units.count(link['drops'])} packets{_emulated(link)}{_marked(link)}"),
         ("Queue delay, mean", "bottleneck.queue_delay_s.mean", units.duration(delay["mean"]), delay["mean"],
          f"99 % below {units.duration(delay['p99'])}"),
         ("Queue depth, mean", "bottleneck.queue_bytes.mean", units.size(depth["mean"]), depth["mean"],
@@ -173,6 +176,11 @@ def _emulated(link: BottleneckSummary) -> str:
     """What loss emulation took on top, where there is any."""
     count = link["loss_emulation_drops"]
     return f", and {units.count(count)} more by loss emulation" if count else ""
+
+
+def _marked(link: BottleneckSummary) -> str:
+    """How many packets the queue marked, where it marked any."""
+    return f"; {units.count(link['ce_marks'])} marked" if link["ce_marks"] else ""
 
 
 def tables(data: RunData) -> list[dict[str, Any]]:

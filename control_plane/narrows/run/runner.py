@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import narrows_analysis
+from narrows_analysis.report import units
 from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 from narrows_formats.summary import Summary
-from narrows_formats.units import NANOSECONDS, format_rate, format_time
+from narrows_formats.units import NANOSECONDS
 from rich.console import Console
 
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
 from narrows.experiment import tcp_settings
-from narrows.experiment.model import Experiment, LinkSettings
+from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
@@ -131,7 +132,7 @@ def execute(
     with _on_record(run.environment) as state:
         results = RunDirectory(directory, state.run_id)
         measurement = run.environment.measurement(experiment, plan, run.target, state, results)
-        with shown(console, title, _setting(experiment), page) as progress:
+        with shown(console, title, _setting(experiment, plan), page) as progress:
             progress.files_in(state.directory)
             progress.mark([(event.at / NANOSECONDS, event.what) for event in experiment.events])
             state.add_directory(results.path)
@@ -192,19 +193,18 @@ def _publish(results: RunDirectory, state: RunState) -> Path:
         state.remove_directory(results.path)
 
 
-def _setting(experiment: Experiment) -> str:
-    """The links in one line."""
+def _setting(experiment: Experiment, plan: Plan) -> str:
+    """The links in one line, as the report has them."""
     flows = sum(group.count for group in experiment.flows)
+    planned = {link.name: link for link in plan.links}
     alone = len(experiment.all_links) == 1
-    links = [
-        f"{'' if alone else f'{name} '}{_rate(link)} · {format_time(link.rtt)} RTT · {link.buffer} buffer"
-        for name, link in experiment.all_links.items()
-    ]
+    links = []
+    for name, link in experiment.all_links.items():
+        rate = units.rate(link.rate) if isinstance(link.rate, int) else str(link.rate)
+        parts = [rate, f"{units.duration(link.rtt / NANOSECONDS)} RTT"]
+        parts += [f"{units.size(planned[name].limit_bytes)} buffer"] if name in planned else []
+        links.append(f"{'' if alone else f'{name} '}{' · '.join(parts)}")
     return f"{' · '.join(links)} · {flows} flow{'' if flows == 1 else 's'}"
-
-
-def _rate(link: LinkSettings) -> str:
-    return f"{format_rate(link.rate)}/s" if isinstance(link.rate, int) else str(link.rate)
 
 
 def trace_notes(experiment: Experiment) -> Iterator[str]:
