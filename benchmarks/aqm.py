@@ -60,8 +60,8 @@ ALL_LOADS = tuple(
     for rate, rtt, seconds in (
         ("10Mbit", "40ms", 30),
         ("100Mbit", "40ms", 20),
-        ("1Gbit", "10ms", 8),
-        ("10Gbit", "2ms", 4),
+        ("1Gbit", "10ms", 5),
+        ("10Gbit", "2ms", 3),
     )
     for flows in (4, 50)
     for ecn in (False, True)
