@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,28 +14,16 @@ from typing import Any
 
 import pytest
 from helpers import BINARY, collector
+from narrows.run.collector_figures import figures_at
 from prometheus_client.parser import text_string_to_metric_families
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 LE = "le"
 
 
-class _Unix(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(str(self._path))
-
-
 def scrape(path: Path) -> Samples:
     """Every sample by name and labels."""
-    connection = _Unix(path)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    samples = [sample for family in text_string_to_metric_families(figures_at(path)) for sample in family.samples]
     found = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
     assert len(found) == len(samples), "a sample is there twice"
     return found

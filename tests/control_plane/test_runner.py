@@ -16,12 +16,18 @@ import pytest
 from narrows.errors import RunError
 from narrows.experiment.loader import load
 from narrows.experiment.model import Experiment
+from narrows.experiment.planning import make_plan
 from narrows.hosts.state import RunState
 from narrows.run import environment, record, runner
 from narrows.run.results import RunDirectory
 from rich.console import Console
 
 DEMO = Path(__file__).parents[2] / "experiments" / "demo.yaml"
+
+
+def checked(target: Any) -> runner.CheckedRun:
+    experiment = load(DEMO)
+    return runner.CheckedRun(experiment, make_plan(experiment), target, environment.THIS_MACHINE)
 
 
 def interrupt(*_: Any, **__: Any) -> None:
@@ -36,7 +42,7 @@ def test_an_early_interrupt_leaves_no_record(
     monkeypatch.setattr(RunState, "create", lambda: state)
     monkeypatch.setattr(module, where, interrupt)
     nothing: Any = types.SimpleNamespace()
-    run = runner.CheckedRun(load(DEMO), nothing, nothing, environment.THIS_MACHINE)
+    run = checked(nothing)
     with pytest.raises(KeyboardInterrupt):
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     assert list((tmp_path / "state").iterdir()) == []
@@ -58,7 +64,7 @@ def test_an_interrupt_while_the_directory_is_made_is_heeded_when_it_is_there(
     monkeypatch.setattr(RunDirectory, "create", interrupted)
     monkeypatch.setattr(environment, "Measurement", Measured)
     nothing: Any = None
-    run = runner.CheckedRun(load(DEMO), nothing, nothing, environment.THIS_MACHINE)
+    run = checked(nothing)
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -104,7 +110,7 @@ def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkey
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "other").touch()
     nothing: Any = None
-    run = runner.CheckedRun(load(DEMO), nothing, nothing, environment.THIS_MACHINE)
+    run = checked(nothing)
     with pytest.raises(RunError, match="Directory not empty; the results are in ") as raised:
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     kept = Path(str(raised.value).rpartition(" ")[2])
@@ -121,7 +127,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(environment, "Measurement", Measured)
     monkeypatch.setattr(record, "write", full)
     nothing: Any = None
-    run = runner.CheckedRun(load(DEMO), nothing, nothing, environment.THIS_MACHINE)
+    run = checked(nothing)
     with pytest.raises(RunError, match=r"the results cannot be written to .*: No space left on device$"):
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     assert list((tmp_path / "state").iterdir()) == []

@@ -117,6 +117,8 @@ def test_a_process_that_hides_in_a_namespace_of_its_own_ends_with_the_run(
     else:
         state.release()
     assert [start_time(pid) for pid in hidden] == [None]
+    # Its owner, which was not killed here, has a process to wait for.
+    state.release()
 
 
 def hidden_processes(state: RunState) -> list[int]:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import socket
 from pathlib import Path
 
 import pytest
 from harness import Network, running
+from narrows.run.collector_figures import figures_at
 from narrows.switch import traffic_manager_pb2 as pb
 from prometheus_client.parser import text_string_to_metric_families
 from test_serve import FRAME, resolve, send
@@ -17,12 +16,7 @@ from test_serve import FRAME, resolve, send
 
 def scrape(path: Path) -> dict[tuple[str, tuple[str, ...]], float]:
     """Samples by name and values of labels."""
-    connection = http.client.HTTPConnection("localhost", timeout=5)
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(str(path))
-    connection.request("GET", "/metrics", headers={"Connection": "close"})
-    text = connection.getresponse().read().decode()
-    families = text_string_to_metric_families(text)
+    families = text_string_to_metric_families(figures_at(path))
     return {(one.name, tuple(one.labels.values())): one.value for family in families for one in family.samples}
 
 
