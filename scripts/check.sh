@@ -6,5 +6,6 @@ cd "$(dirname "$0")/.."
 
 scripts/lint.sh
 echo "check: tests of analysis, files, plans and documents, side by side"
-.venv/bin/python -m pytest -q -n "$(nproc)" --dist loadfile -m "not root and not long" \
+# None of them leaves a file, a socket or a process to the garbage collector.
+.venv/bin/python -m pytest -q -n "$(nproc)" --dist loadfile -m "not root and not long" -W error::ResourceWarning \
     tests/analysis tests/control_plane tests/formats tests/p4 tests/test_*.py --ignore tests/test_documented_runs.py
