@@ -39,7 +39,7 @@ def _interval(value: Estimate, measure: str, is_mean: bool) -> str:
     low, high = value.interval or free
     if (low, high) != free:
         return f"{_number(low, unit)} to {_number(high, unit)}"
-    return f"+-{_number((high - low) / 2, unit)}"
+    return f"±{_number((high - low) / 2, unit)}"
 
 
 def _number(value: float, unit: Unit) -> str:

@@ -204,8 +204,8 @@ def test_a_difference_shows_its_evidence() -> None:
     check = statement(Within(pick=Pick("loss_ratio"), low=0.09), evidence=("queue",))  # type: ignore[arg-type]
     points = repeated([MeasuredPoint("e", {BUFFER: "0.5bdp"}, 1, {"loss_ratio": 0.05, "queue": 0.25})])
     found = evaluate(check, points)
-    assert (found.verdict, found.ours, found.differs) == ("differs", "5 % (+-0 %, n=3)", True)
-    assert evidence(check, points) == (("buffer 0.5bdp", ("0.25 (+-0, n=3)",)),)
+    assert (found.verdict, found.ours, found.differs) == ("differs", "5 % (±0 %, n=3)", True)
+    assert evidence(check, points) == (("buffer 0.5bdp", ("0.25 (±0, n=3)",)),)
     assert not evaluate(check, repeated([point(0.1, name="loss_ratio")])).differs
     # What only looks like a difference is one to explain, too.
     assert evaluate(check, points[:1]).differs
@@ -225,14 +225,14 @@ def test_of_several_settings_those_that_do_not_meet_it_are_listed() -> None:
     fair = within("jain", low=0.9, each=True)
     text = ours([0.91, 0.99, 0.95, 0.5, 0.96, 0.97, 0.98], fair)
     assert text == (
-        "0.5 (+-0, n=3) to 0.99 (+-0, n=3) at 7 settings, of which 6 meet it; not: buffer 4bdp: 0.5 (+-0, n=3)"
+        "0.5 (±0, n=3) to 0.99 (±0, n=3) at 7 settings, of which 6 meet it; not: buffer 4bdp: 0.5 (±0, n=3)"
     )
-    assert ours([0.99] * 7, fair) == "0.99 (+-0, n=3) to 0.99 (+-0, n=3) at 7 settings, of which 7 meet it"
-    assert ours([0.5] * 9, fair).endswith("buffer 6bdp: 0.5 (+-0, n=3), and 3 more")
+    assert ours([0.99] * 7, fair) == "0.99 (±0, n=3) to 0.99 (±0, n=3) at 7 settings, of which 7 meet it"
+    assert ours([0.5] * 9, fair).endswith("buffer 6bdp: 0.5 (±0, n=3), and 3 more")
     assert ours([0.5, 0.95, 0.5], fair).startswith(
-        "0.5 (+-0, n=3) to 0.95 (+-0, n=3) at 3 settings, of which 1 meets it; "
+        "0.5 (±0, n=3) to 0.95 (±0, n=3) at 3 settings, of which 1 meets it; "
     )
-    assert ours([0.91, 0.5], fair) == "buffer 1bdp: 0.91 (+-0, n=3); buffer 2bdp: 0.5 (+-0, n=3)"
+    assert ours([0.91, 0.5], fair) == "buffer 1bdp: 0.91 (±0, n=3); buffer 2bdp: 0.5 (±0, n=3)"
 
 
 def test_the_evidence_is_that_of_all_settings_compared() -> None:
@@ -341,7 +341,7 @@ def test_repetitions_without_the_measure_count() -> None:
     assert judged(PERIOD, [have, have, have]).verdict == "agrees"
     # Two of three have it: that is not what is published, nor its contrary.
     assert judged(PERIOD, [have, have, lack]).verdict == "undecided"
-    assert judged(PERIOD, [have, have, lack]).ours == "20 (+-0, n=2, 1 without it)"
+    assert judged(PERIOD, [have, have, lack]).ours == "20 (±0, n=2, 1 without it)"
     # One run does not show that there is none.
     assert judged(PERIOD, [lack]).verdict == "undecided"
     assert judged(PERIOD, [lack, lack]).verdict == "differs"
@@ -363,7 +363,7 @@ def test_never_is_later_than_the_end() -> None:
 
     late = Within(pick=Pick("m", absent="end"), low=240)
     assert judged(late, runs(None, None, None)).verdict == "agrees"
-    assert judged(late, runs(None, None, None)).ours == "at least 285 (+-0, n=3)"
+    assert judged(late, runs(None, None, None)).ours == "at least 285 (±0, n=3)"
     assert judged(late, runs(100.0, 110.0, 105.0)).verdict == "differs"
     # That it was not before 285 s does not say whether it would be before 300 s.
     assert judged(Within(pick=Pick("m", absent="end"), low=300), runs(None, None, None)).verdict == "undecided"
@@ -384,7 +384,7 @@ def test_a_confidence_interval_needs_two_values() -> None:
     assert found is not None
     # t(0.975, 2) = 4.303; standard error 1 / sqrt(3).
     assert found.half_width == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
-    assert show(found, "throughput_difference") == "200 % (+-248 %, n=3)"
+    assert show(found, "throughput_difference") == "200 % (±248 %, n=3)"
 
 
 @pytest.mark.parametrize(
@@ -394,9 +394,9 @@ def test_a_confidence_interval_needs_two_values() -> None:
         ([0.96, 0.98, 1.0], "share.bbr", "98 % (93 % to 100 %, n=3)"),
         ([0.0, 0.0, 0.03], "loss_ratio", "1 % (0 % to 5.3 %, n=3)"),
         ([0.96, 0.98, 1.0], "jain", "0.98 (0.93 to 1, n=3)"),
-        ([0.5, 0.52, 0.51], "share.bbr", "51 % (+-2.48 %, n=3)"),
+        ([0.5, 0.52, 0.51], "share.bbr", "51 % (±2.48 %, n=3)"),
         # What is not a ratio, or is one of something else, may be more.
-        ([0.96, 0.98, 1.0], "queue_bdp", "0.98 BDP (+-0.0497 BDP, n=3)"),
+        ([0.96, 0.98, 1.0], "queue_bdp", "0.98 BDP (±0.0497 BDP, n=3)"),
     ],
 )
 def test_the_interval_of_a_ratio_is_one_of_ratios(values: list[float], measure: str, expected: str) -> None:

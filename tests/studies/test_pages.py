@@ -144,8 +144,8 @@ def test_what_would_make_a_row_long_is_folded(tmp_path: Path) -> None:
     page = pages(publish(CLAYPOOL, replace(found, points=points), tmp_path / "no-runs", tmp_path))
     line = next(line for line in page.splitlines() if "| loss is 11 % at 0.5 BDP" in line)
     assert line.endswith(
-        "| **differs** (n=3): <details><summary>8 % (+-0 %) to 14 % (+-0 %) at 4 settings, of which 2 meet it</summary>"
-        "not: buffer 0.5bdp, rate 60Mbit, count 4: 8 % (+-0 %); buffer 0.5bdp, rate 120Mbit, count 4: 14 % (+-0 %)"
+        "| **differs** (n=3): <details><summary>8 % (±0 %) to 14 % (±0 %) at 4 settings, of which 2 meet it</summary>"
+        "not: buffer 0.5bdp, rate 60Mbit, count 4: 8 % (±0 %); buffer 0.5bdp, rate 120Mbit, count 4: 14 % (±0 %)"
         "</details> |"
     )
 
@@ -156,12 +156,12 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
     line = next(line for line in page.splitlines() if "| loss is 11 % at 0.5 BDP" in line)
     setting = "buffer 0.5bdp, rate 80Mbit, count 4"
     assert line.startswith("| figure 7 |")
-    assert line.endswith(f"| **{verdict}** (n=3): {setting}: {loss * 100:g} % (+-0 %) |")
+    assert line.endswith(f"| **{verdict}** (n=3): {setting}: {loss * 100:g} % (±0 %) |")
     assert "| **not run here**: " in page
     assert "1 point: failed: no reason" in page
     assert "The full variant was not run" in page
     assert ("| Setting | `utilization` |" in page) == (verdict == "differs")
-    assert ("| buffer 0.5bdp, rate 80Mbit, count 4 | 98.8 % (+-0 %, n=3) |" in page) == (verdict == "differs")
+    assert ("| buffer 0.5bdp, rate 80Mbit, count 4 | 98.8 % (±0 %, n=3) |" in page) == (verdict == "differs")
     # What cannot be run is on the page, with the reason; and so is what changed in a rule.
     assert "| figure 12 | what BBR_Shallow does beside CUBIC | - | " in page and "| **not tested**: " in page
     assert "- **Rule changed after data were seen**, *they take turns with a period of about 20 s*: Any period" in page
@@ -266,7 +266,7 @@ LONGER = replace(
             0.02,
             0.03,
             "- **Control**, for 300 s: {}: differs (n=3). The difference stays. It is a different one: buffer 0.5bdp, "
-            "rate 80Mbit, count 4: loss_ratio 2 % (+-0 %, n=3) against 3 % (+-0 %, n=3).",
+            "rate 80Mbit, count 4: loss_ratio 2 % (±0 %, n=3) against 3 % (±0 %, n=3).",
         ),
         # A control that agrees where the quick run does is named, and one that does not.
         (0.11, 0.11, "- **Control** of *loss is 11 % at 0.5 BDP*, for 300 s: {}: agrees (n=3)."),
@@ -282,7 +282,7 @@ def test_a_control_says_whether_a_difference_goes_away(
     control = replace(results(0.0), variant=variant, points=points if longer is not None else ())
     publish(LONGER, control, tmp_path, tmp_path)
     page = pages(publish(LONGER, results(quick), tmp_path, tmp_path))
-    value = f"buffer 0.5bdp, rate 80Mbit, count 4: {(longer or 0) * 100:g} % (+-0 %, n=3)"
+    value = f"buffer 0.5bdp, rate 80Mbit, count 4: {(longer or 0) * 100:g} % (±0 %, n=3)"
     assert [line for line in page.splitlines() if line.startswith("- **Control**")] == [note.format(value)]
     # What a control gives is not a verdict of the study.
     assert verdict_counts(LONGER, results(quick)) == verdict_counts(CLAYPOOL, results(quick))
