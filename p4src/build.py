@@ -35,7 +35,7 @@ RECORD = "digest.json"
 STAGE_LIMITS = {
     "tofino": {"ingress": 7, "egress": 6},
     "tofino2": {"ingress": 8, "egress": 6},
-    "tofino-managed": {"ingress": 10, "egress": 10},
+    "tofino-managed": {"ingress": 9, "egress": 10},
 }
 # Name of the program's only pipeline, and of the directory that the compiler puts it in.
 PIPE = "pipe"

@@ -62,6 +62,7 @@ def arguments() -> argparse.Namespace:
         help="folder with narrows.json and its P4Info (soft: both programs, one after the other)",
     )
     parser.add_argument("--chip", choices=list(CHIPS), default="tofino", help="generation that tofino-model models")
+    parser.add_argument("--managed", action="store_true", help="let tofino-model run the program with queue management")
     parser.add_argument("--testbed", type=Path, help="YAML file that describes switch and ports of tofino")
     parser.add_argument("--seed", type=int, default=1, help="of the target's random numbers, where it takes one")
     parser.add_argument("--failfast", action="store_true", help="stop at the first failure")
@@ -134,7 +135,7 @@ def chosen(options: argparse.Namespace) -> Target:
     if options.target == TofinoTarget.name:
         return TofinoTarget(options.testbed)
     if options.target == TofinoModelTarget.name:
-        return TofinoModelTarget(options.chip)
+        return TofinoModelTarget(options.chip, options.managed)
     return TARGETS[options.target]
 
 

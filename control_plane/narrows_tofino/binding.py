@@ -23,8 +23,9 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
     """The plan with the inventory's ports, MAC and IP addresses, and a sampling that its collector holds (``auto``).
 
     Raises:
-        InputError: more hosts or loopback ports than the testbed has, a link with a delay of its own, or a machine
-            without an address of the plan's IP version or at the port of another one's link.
+        InputError: more hosts or loopback ports than the testbed has, a link with a delay of its own, or with two
+            queues and a port that it shares, or a machine without an address of the plan's IP version or at the port of
+            another one's link.
     """
     _refuse_what_it_lacks(plan, inventory)
     loopbacks = [port.dev_port for port in inventory.loopback_ports]
@@ -42,6 +43,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
             ports=(*bound.ports, SwitchPort(line, DELAY_LINE, 0)),
             paths=tuple(hop for path in bound.paths for hop in _by_way_of(line, path, bound.links[0].index)),
         )
+    queue_management.refuse_shared_ports(bound, inventory)
     return with_sample_that_fits(bound, inventory)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import Pi2, Pie
+from narrows.experiment.queues import DualPi2, Pi2, Pie
 
 # Laws whose probability is computed by the control plane, each `tupdate`.
-Updated = Pi2 | Pie
+Updated = Pi2 | Pie | DualPi2
 
 
 def updated_links(plan: Plan) -> list[tuple[Link, Updated]]:

@@ -87,7 +87,7 @@ def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
 
 def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
     """What run.json says of a link: asked for and made, in the units of the experiment and of the chip."""
-    depth, shaping, queue = bottleneck.depth, bottleneck.shaping, bottleneck.queue
+    depth, shaping = bottleneck.depth, bottleneck.shaping
     threshold = bottleneck.link.ecn_threshold_bytes
     return {
         "rate": {
@@ -114,14 +114,27 @@ def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
         "ecn_threshold_cells": None
         if threshold is None
         else depth_units(threshold, depth.frame_bytes, depth.cell_bytes),
-        "queue": {
-            "dev_port": queue.dev_port,
-            "queue": queue.queue,
-            "pipe": queue.pipe,
-            "pg_id": queue.pg_id,
-            "pg_queue": queue.pg_queue,
+        "queue": asdict(bottleneck.queue),
+        **_red(bottleneck),
+        **_two_queues(bottleneck),
+    }
+
+
+def _two_queues(bottleneck: BottleneckQueue) -> dict[str, Any]:
+    """The second queue of a link that has one, and how the two share its rate and its depth."""
+    if bottleneck.low is None or bottleneck.weights is None:
+        return {}
+    classic, low = bottleneck.weights
+    return {
+        "low_latency_queue": asdict(bottleneck.low),
+        "shared_by": {
+            "scheduler": "DWRR",
+            "classic_weight": classic,
+            "low_latency_weight": low,
+            "classic_share": classic / (classic + low),
+            "rate_and_depth": "of the port, for both queues together",
         },
-    } | _red(bottleneck)
+    }
 
 
 def _red(bottleneck: BottleneckQueue) -> dict[str, Any]:

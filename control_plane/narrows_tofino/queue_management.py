@@ -7,7 +7,7 @@ from math import isclose
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import Red, Step
+from narrows.experiment.queues import DualPi2, Red, Step
 from narrows.switch.queue_laws import NEEDS
 from narrows_formats.units import NANOSECONDS, format_time
 
@@ -16,10 +16,11 @@ from narrows_tofino.link_tasks import Updated, say_sharing, tasks_of, updated_li
 from narrows_tofino.testbed.inventory import MANAGED_CHIP, MANAGED_PROGRAM, Inventory
 from narrows_tofino.writes.entries import DELAY_BITS
 
-KINDS = ("step", "pi2", "pie", "red")
+KINDS = ("step", "pi2", "pie", "red", "dualpi2")
 # Of a threshold or a probability that the driver rounds.
 ROUNDING = 0.05
 LEAST_STEPS = round(2 / ROUNDING)
+_PERCENT = 100
 
 
 def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
@@ -29,16 +30,43 @@ def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
         assert link.management is not None
         _refuse_law(link, link.management.kind, inventory)
         if isinstance(link.management, Step):
-            _refuse_long_threshold(link, link.management, inventory)
+            _refuse_long_threshold(link, "threshold", link.management.threshold_ns, inventory)
         elif link.loss:
             raise InputError(
                 f"{link.field}.loss: a report of Tofino has room for one count, of losses or of "
                 f"{link.management.kind}'s drops; allowed: 0, or --target soft"
             )
+        if isinstance(link.management, DualPi2):
+            _refuse_long_threshold(link, "step_thresh", link.management.step_ns, inventory)
+            _refuse_no_weight(link, link.management)
         if isinstance(link.management, Red):
             _refuse_rounding(link, link.management, plan.frame_bytes, inventory)
     for link, law in updated_links(plan):
         _refuse_fast_updates(link, law, plan, inventory)
+
+
+def refuse_shared_ports(plan: Plan, inventory: Inventory) -> None:
+    """Raises InputError if anything else leaves by the port of a link with two queues, whose shaper is the port's.
+
+    Args:
+        plan: a bound plan.
+        inventory: the testbed.
+    """
+    for link in plan.links:
+        if not isinstance(link.management, DualPi2):
+            continue
+        names = {one.index: one.name for one in plan.reported}
+        others = [
+            *(names[path.link] if path.link is not None else f"what is for {path.dst_mac}" for path in plan.paths
+              if path.egress_port == link.port and path.link != link.index),
+            *(["the reports"] if plan.collector.port == link.port else []),
+        ]  # fmt: skip
+        if others:
+            raise InputError(
+                f"{link.field}.queue: dualpi2's two queues share the rate of their port, "
+                f"{inventory.port(link.port).name}, by which {' and '.join(dict.fromkeys(others))} would leave as "
+                "well; allowed: a port for this link alone, or --target soft"
+            )
 
 
 def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
@@ -61,12 +89,20 @@ def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
         )
 
 
-def _refuse_long_threshold(link: Link, step: Step, inventory: Inventory) -> None:
+def _refuse_long_threshold(link: Link, field: str, threshold_ns: int, inventory: Inventory) -> None:
     longest = (1 << DELAY_BITS) - 2 - inventory.latency_ns
-    if step.threshold_ns > longest:
+    if threshold_ns > longest:
         raise InputError(
-            f"{link.field}.queue.threshold: {format_time(step.threshold_ns)} is more than the program on Tofino can "
-            f"tell; allowed: up to {longest}ns, or --target soft"
+            f"{link.field}.queue.{field}: {format_time(threshold_ns)} is more than the program on Tofino can tell; "
+            f"allowed: up to {longest}ns, or --target soft"
+        )
+
+
+def _refuse_no_weight(link: Link, law: DualPi2) -> None:
+    if not 0 < law.classic_percent < _PERCENT:
+        raise InputError(
+            f"{link.field}.queue.classic_protection: {law.classic_percent}% would give a queue the weight 0, by which "
+            "Tofino's scheduler does not share; allowed: 1% to 99%, or --target soft"
         )
 
 
@@ -118,11 +154,13 @@ def _refuse_fast_updates(link: Link, law: Updated, plan: Plan, inventory: Invent
             "takes one was never measured; fix: narrows calibrate; allowed without: tail-drop, step, or --target soft"
         )
     # A queue in which something waits has a departure in each period.
-    frame_ns = -(-plan.frame_bytes * 8 * NANOSECONDS // link.rates_bps.least)
+    percent = law.classic_percent if isinstance(law, DualPi2) else _PERCENT
+    frame_ns = -(-plan.frame_bytes * 8 * NANOSECONDS * _PERCENT // (link.rates_bps.least * percent))
+    part = "" if percent == _PERCENT else f", of which the classic queue has {percent}%"
     finest_ns = max(calibration.rate_step_ns * tasks_of(plan), frame_ns)
     if law.tupdate_ns < finest_ns:
         why = (
-            f"a frame takes {format_time(frame_ns)} at the least rate"
+            f"a frame takes {format_time(frame_ns)} at the least rate{part}"
             if finest_ns == frame_ns
             else f"the driver takes an update every {format_time(finest_ns)} (calibration of {calibration.date}"
             f"{say_sharing(plan)})"

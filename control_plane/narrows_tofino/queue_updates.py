@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PI2 and PIE on Tofino: this machine reads the delay of the latest departure, and writes the probability that follows.
+"""PI2, PIE and DualPI2 on Tofino: this machine reads the delays of the latest departures, and writes what follows.
 
 The integers are those of the program on the softswitch (p4src/v1model/queue_management), so that the same delays give
 the same probabilities. Updates are timed by software: how late they were, and how many were left out, is kept.
@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from narrows.experiment.plan import Link
-from narrows.experiment.queues import Pi2
-from narrows.switch.queue_laws import PI2_CERTAIN, PIE_CERTAIN, update_law
+from narrows.experiment.queues import DualPi2, Pi2, Pie
+from narrows.switch.queue_laws import PI2_CERTAIN, PIE_CERTAIN, Call, update_law
 from narrows_formats.units import NANOSECONDS
 
 from narrows_tofino.link_tasks import LinkTasks, Updated
+from narrows_tofino.writes.queue_laws import couples, picks
 
 PROBABILITY_BITS = 32
 # Of PI2's gains, and of PIE's probabilities beyond those of a pick.
@@ -36,32 +37,83 @@ class Pick:
     probability: int
     marks: bool
 
+    @property
+    def call(self) -> Call:
+        """Action and parameters of the program."""
+        return picks(self.probability, marks=self.marks)
+
+
+@dataclass(frozen=True)
+class CoupledPick:
+    """The same of DualPI2's queues: ``probability`` is the classic one's, ``low`` of the other; see `couples`."""
+
+    probability: int
+    low: int
+    overload: bool
+
+    @property
+    def call(self) -> Call:
+        """Action and parameters of the program."""
+        return couples(self.probability, self.low, overload=self.overload)
+
 
 class Law(Protocol):
     """A law with its state."""
 
-    def update(self, delay_ns: int) -> Pick:
+    def update(self, delay_ns: int) -> Pick | CoupledPick:
         """A period is over; the delay is 0 where nothing waits."""
         ...
 
 
-class Pi2Law:
-    """PI2 (De Schepper et al. 2016): what is picked is the square of what is controlled."""
+class Controller:
+    """The proportional integral controller of PI2 and DualPI2, whose probability is linear (RFC 9332, appendix A.1)."""
 
-    def __init__(self, target: int, alpha: int, beta: int, ecn: bool) -> None:
+    def __init__(self, target: int, alpha: int, beta: int) -> None:
         """Gains are for each 64 ns of delay, in units of 2^-32."""
-        self._target, self._alpha, self._beta, self._ecn = target, alpha, beta, ecn
+        self._target, self._alpha, self._beta = target, alpha, beta
         self._old_ns = 0
         self._probability = 0
 
-    def update(self, delay_ns: int) -> Pick:
-        """See `Law.update`."""
+    def update(self, delay_ns: int) -> int:
+        """A period is over; returns the probability in units of 2^-32."""
         change = self._alpha * (delay_ns - self._target) + self._beta * (delay_ns - self._old_ns)
         # Towards zero, as the program's differences are of unsigned numbers.
         step = (abs(change) >> _PI2_SHIFT) * (1 if change >= 0 else -1)
         self._probability = min(max(self._probability + step, 0), PI2_CERTAIN)
         self._old_ns = delay_ns
-        return Pick(self._probability * self._probability >> PROBABILITY_BITS, self._ecn)
+        return self._probability
+
+
+def _squared(probability: int) -> int:
+    return probability * probability >> PROBABILITY_BITS
+
+
+class Pi2Law:
+    """PI2 (De Schepper et al. 2016): what is picked is the square of what is controlled."""
+
+    def __init__(self, controller: Controller, ecn: bool) -> None:
+        """With its controller at the beginning; ``ecn``: it marks what allows it."""
+        self._controller, self._ecn = controller, ecn
+
+    def update(self, delay_ns: int) -> Pick:
+        """See `Law.update`."""
+        return Pick(_squared(self._controller.update(delay_ns)), self._ecn)
+
+
+class DualPi2Law:
+    """DualPI2 (RFC 9332) without its step: the classic queue picks with p'^2, the other with ``coupling`` times p'."""
+
+    def __init__(self, controller: Controller, coupling: int) -> None:
+        """With its controller at the beginning."""
+        self._controller, self._coupling = controller, coupling
+
+    def update(self, delay_ns: int) -> CoupledPick:
+        """See `Law.update`; the delay is that of the queue that waits longer."""
+        probability = self._controller.update(delay_ns)
+        coupled, squared = probability * self._coupling, _squared(probability)
+        if coupled > PI2_CERTAIN:
+            return CoupledPick(squared, squared, overload=True)
+        return CoupledPick(squared, coupled, overload=False)
 
 
 class PieLaw:
@@ -104,8 +156,18 @@ class PieLaw:
 def law_of(law: Updated) -> Law:
     """A law at its beginning, with the parameters that the program on the softswitch has."""
     _, parameters = update_law(law)
-    kind = Pi2Law if isinstance(law, Pi2) else PieLaw
-    return kind(**parameters, ecn=law.ecn)
+    match law:
+        case Pi2(ecn=ecn):
+            return Pi2Law(Controller(**parameters), ecn)
+        case DualPi2(coupling=coupling):
+            return DualPi2Law(Controller(**parameters), coupling)
+        case Pie(ecn=ecn):
+            return PieLaw(**parameters, ecn=ecn)
+
+
+def unpicked(law: Updated) -> Pick | CoupledPick:
+    """What a law does until its first update."""
+    return CoupledPick(0, 0, overload=False) if isinstance(law, DualPi2) else Pick(0, law.ecn)
 
 
 @dataclass
@@ -124,14 +186,14 @@ class AppliedUpdates:
 
 
 Read = Callable[[Link], Awaitable[int]]
-Write = Callable[[Link, Pick], Awaitable[None]]
+Write = Callable[[Link, Call], Awaitable[None]]
 
 
 class QueueUpdater(LinkTasks):
     """Keeps the probabilities of a run's links up to date, each link's in a task of its own."""
 
     def __init__(self, read: Read, write: Write) -> None:
-        """``read`` tells the delay of a link's queue in ns, 0 where nothing waits; ``write`` sets what is picked."""
+        """``read`` tells a link's delay in ns, 0 where nothing waits; ``write`` sets what its law does on arrival."""
         super().__init__()
         self._read = read
         self._write = write
@@ -155,13 +217,13 @@ class QueueUpdater(LinkTasks):
     async def _follow(self, link: Link, settings: Updated) -> None:
         law, applied = law_of(settings), self.applied[link.name]
         due_ns = time.monotonic_ns() + settings.tupdate_ns
-        latest = Pick(0, settings.ecn)
+        latest = unpicked(settings).call
         while True:
             await asyncio.sleep(max(0, due_ns - time.monotonic_ns()) / NANOSECONDS)
             pick = law.update(await self._read(link))
-            if pick != latest:
-                await self._write(link, pick)
-                latest = pick
+            if pick.call != latest:
+                await self._write(link, pick.call)
+                latest = pick.call
             late_ns = time.monotonic_ns() - due_ns
             applied.made += 1
             applied.largest_error_ns = max(applied.largest_error_ns, late_ns)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Link, Plan
-from narrows.experiment.queues import Red
+from narrows.experiment.queues import DualPi2, Red
 from narrows.hosts.base import Testbed
 from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab.machines import SshTestbed, machines_of
@@ -22,6 +22,7 @@ from narrows.hosts.state import RunState
 from narrows.paths import data
 from narrows.switch.calibration import Findings, QueueFacts
 from narrows.switch.entries import law_entry
+from narrows.switch.queue_laws import Call
 from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
@@ -39,7 +40,7 @@ from narrows_tofino.planner import SwitchPlan, cabled_ports, plan_switch, realis
 from narrows_tofino.planner import plan as plan_writes
 from narrows_tofino.programming.audit import AuditLog
 from narrows_tofino.programming.programmer import Programmer, restore_all
-from narrows_tofino.queue_updates import Pick, QueueUpdater
+from narrows_tofino.queue_updates import QueueUpdater
 from narrows_tofino.rate_steps import RateStepper
 from narrows_tofino.readings.checks import COUNTER_AGE_S, DropGuard
 from narrows_tofino.readings.counters import Counters, clear_writes
@@ -51,7 +52,7 @@ from narrows_tofino.testbed.session import Connect, SwitchSession
 from narrows_tofino.writes.entries import entry_write
 from narrows_tofino.writes.planned import number, text
 from narrows_tofino.writes.ports import port_writes
-from narrows_tofino.writes.queue_laws import picks
+from narrows_tofino.writes.queue_laws import low_latency_queue
 from narrows_tofino.writes.reader import AssumedReader, LiveReader
 from narrows_tofino.writes.traffic_manager import BottleneckQueue, TrafficManager
 
@@ -110,7 +111,7 @@ class TofinoTarget(LabTarget):
         self._preflight = preflight or Preflight(inventory)
         self._delay_line = TofinoDelayLine()
         self._stepper = RateStepper(self._step)
-        self._updater = QueueUpdater(self._delay_ns, self._set_pick)
+        self._updater = QueueUpdater(self._delay_ns, self._set_law)
         self._testbed: Testbed | None = None
         self._audit: AuditLog | None = None
         self._programmer: Programmer | None = None
@@ -120,7 +121,7 @@ class TofinoTarget(LabTarget):
         self._digests: list[DigestMessage] = []
         self._handed_out = 0
         self._departed: dict[int, int] = {}
-        self._seen: dict[int, int] = {}
+        self._seen: dict[tuple[int, int], int] = {}
         self._crossed: dict[str, PortTransfer] = {}
         self._earlier_losses: list[str] = []
         self._lock = asyncio.Lock()
@@ -345,23 +346,24 @@ class TofinoTarget(LabTarget):
     async def _delay_ns(self, link: Link) -> int:
         return await self._call(lambda: self._read_delay(link))
 
-    async def _set_pick(self, link: Link, pick: Pick) -> None:
-        await self._call(
-            lambda: self._ready().rewrite(
-                entry_write(law_entry(link, "enqueue_law", *picks(pick.probability, marks=pick.marks)))
-            )
-        )
+    async def _set_law(self, link: Link, law: Call) -> None:
+        await self._call(lambda: self._ready().rewrite(entry_write(law_entry(link, "enqueue_law", *law))))
 
     # In the thread
 
     def _read_delay(self, link: Link) -> int:
-        """How long the packet waited that left a link's queue last; 0 if none has since the last reading."""
-        counters = self._ready_counters()
-        departed = counters.bottleneck_departures(link.index)
-        moved = self._seen.get(link.index) != departed
-        self._seen[link.index] = departed
-        waited_ns = counters.latest_delay_ns(link.index) - self._inventory.latency_ns
-        return max(0, waited_ns) if moved else 0
+        """How long the packet waited that left a link's queue last; 0 if none has since the last reading.
+
+        Of two queues the longer wait, as the head that has waited longest is of the softswitch's.
+        """
+        queues = 1 if low_latency_queue(link) is None else 2
+        return max(self._read_queue_delay(link.index, queue) for queue in range(queues))
+
+    def _read_queue_delay(self, bottleneck: int, queue: int) -> int:
+        waited_ns, departed = self._ready_counters().latest_departure(bottleneck, queue)
+        moved = self._seen.get((bottleneck, queue), 0) != departed
+        self._seen[bottleneck, queue] = departed
+        return max(0, waited_ns - self._inventory.latency_ns) if moved else 0
 
     def _write_step(self, link: Link, rate_bps: int) -> tuple[int, int, int]:
         """Give a link another rate; returns when that began and when it was read back, and the rate made."""
@@ -490,6 +492,11 @@ class TofinoTarget(LabTarget):
             f"{link.field}.queue: what red drops has had its time on the link, and its average goes by time"
             for link in plan.links
             if isinstance(link.management, Red) and not link.management.nodrop
+        ]
+        notes += [
+            f"{link.field}.queue: dualpi2's two queues take turns by weights (DWRR), and it drops and marks on arrival"
+            for link in plan.links
+            if isinstance(link.management, DualPi2)
         ]
         collector, load = self._inventory.collector, report_load(plan)
         if plan.links[0].sample_auto:

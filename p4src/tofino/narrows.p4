@@ -133,6 +133,7 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
     FlowIdentity() flow_identity;
     bit<1> lost = 0;
 #ifdef MANAGED_QUEUES
+    ArrivalQueue() arrival_queue;
     ManageEnqueue() manage;
 #endif
 
@@ -149,6 +150,7 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
         if (meta.forwarding.through_bottleneck == 1) {
             bottleneck.apply(hdr.frame, meta.identity, meta.forwarding.share, meta.flow, lost);
 #ifdef MANAGED_QUEUES
+            arrival_queue.apply(meta.flow.bottleneck, meta.identity.flags, for_tm.qid);
             manage.apply(meta.identity.flags, meta.flow, lost);
 #endif
             if (meta.flow.is_new == 1) {
@@ -249,9 +251,7 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
         packet.extract(hdr.mirror);
         meta.flow.flags = hdr.mirror.flags;
         meta.flow.arrivals = hdr.mirror.arrivals;
-#ifdef MANAGED_QUEUES
-        meta.flow.queue = 0;
-#else
+#ifndef MANAGED_QUEUES
         meta.flow.loss_drops = hdr.mirror.loss_drops;
 #endif
         meta.seen.packet_length = hdr.mirror.packet_length;
@@ -319,6 +319,7 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     bit<16> report_length;
     bit<1> undeliverable;
 #ifdef MANAGED_QUEUES
+    DepartureQueue() departure_queue;
     ManageDequeue() manage;
     bit<1> dropped;
 #endif
@@ -344,6 +345,9 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     apply {
         flow_identity.apply(hdr.frame, meta.identity);
         flow_index.apply(meta.identity, meta.flow.bottleneck, meta.flow.flags, meta.flow.index);
+#ifdef MANAGED_QUEUES
+        departure_queue.apply(meta.flow.bottleneck, meta.flow.flags, meta.flow.queue);
+#endif
         settings.apply(meta.flow.bottleneck, set);
         meta.seen.sample_shift = set.sample_shift;
         meta.seen.epoch = set.epoch;

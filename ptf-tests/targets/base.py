@@ -32,6 +32,7 @@ class Ability(enum.Enum):
     EXACT_RATE = "a queue that lets one frame of a backlog go after the other, at exact distances"
     HOLD = "a queue that holds frames until it is let go"
     MANAGED = "a traffic manager whose queues the program manages"
+    TOFINO_LAWS = "laws of Tofino's program, which decide on arrival by what software computes"
     LOSS_WITH_MEMORY = "losses that depend on the packets before"
     VARYING_LINE = "a link that delays each packet by another time, or sends it twice"
 

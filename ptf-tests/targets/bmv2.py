@@ -47,6 +47,7 @@ class Bmv2(OneControl[Client]):
         lacks={
             Ability.BYTE_LIMIT: "BMv2 limits queues in packets only",
             Ability.MANAGED: "BMv2 runs egress when the link's time is spent",
+            Ability.TOFINO_LAWS: "the program on it has no laws",
             Ability.VARYING_LINE: "BMv2 has no delay line",
         },
     )

@@ -18,6 +18,7 @@ from targets.base import (
     DATA_PORTS,
     QUEUES,
     SLOW,
+    Ability,
     OneControl,
     Parameters,
     Profile,
@@ -49,6 +50,7 @@ class Softswitch(OneControl[Client]):
         largest_burst=500,
         loopback=(LOOPBACK_PORT, LOOPBACK_PORT),
         counts_settings=True,
+        lacks={Ability.TOFINO_LAWS: "the program with queue management that it runs has laws of its own"},
     )
 
     def __init__(self, address: str, compiled: Path) -> None:

@@ -15,7 +15,7 @@ from narrows_tofino.bfrt.client import Client, Endpoint, Operation
 from narrows_tofino.bfrt.connect import connect
 from narrows_tofino.bfrt.values import Data
 from narrows_tofino.chip.model import TOFINO1
-from narrows_tofino.testbed.inventory import FEC
+from narrows_tofino.testbed.inventory import FEC, MANAGED_CHIP, MANAGED_PROGRAM
 
 from targets.base import Parameters, namespace_links
 from targets.tofino_model import Model, missing_programs
@@ -44,9 +44,10 @@ def port_parameter(ports: Mapping[int, int]) -> str:
 class LabFile:
     """A switch and the interfaces at its ports, from a YAML file.
 
-    ``chip``, ``address`` of BF Runtime, and ``ports``: for each of 1 to 9 ``dev_port`` and ``interface``; for 10 and
-    11, which a cable joins (or which are one port in loopback), ``dev_port`` alone. A port with ``speed`` (25G) and, as
-    it may be, ``fec`` (none, fc, rs) is added to the switch where it is not there.
+    ``chip``, ``address`` of BF Runtime, ``program`` where it is the one with queue management, and ``ports``: for each
+    of 1 to 9 ``dev_port`` and ``interface``; for 10 and 11, which a cable joins (or which are one port in loopback),
+    ``dev_port`` alone. A port with ``speed`` (25G) and, as it may be, ``fec`` (none, fc, rs) is added to the switch
+    where it is not there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,6 +60,7 @@ class LabFile:
             data = yaml.safe_load(path.read_text())
             self.chip = chip_of(str(data["chip"]))
             self.address = str(data["address"])
+            self.program = str(data.get("program", PROGRAM))
             self.entries: dict[int, Mapping[str, str | int]] = {port: data["ports"][port] for port in PORTS}
             self.ports = {port: int(entry["dev_port"]) for port, entry in self.entries.items()}
             self.interfaces = {port: str(self.entries[port]["interface"]) for port in PORTS if port not in LOOPBACK}
@@ -91,6 +93,7 @@ class Chip:
             "chip": testbed.chip.name,
             "ports": port_parameter(testbed.ports),
             "model": "no",
+            "program": testbed.program,
         }
 
     def alive(self) -> bool:
@@ -140,7 +143,7 @@ class TofinoTarget:
             RuntimeError: it cannot be reached.
         """
         testbed = self._testbed()
-        client = connect(Endpoint(testbed.address, PROGRAM))
+        client = connect(Endpoint(testbed.address, testbed.program))
         try:
             testbed.add_ports(client)
         finally:
@@ -149,7 +152,7 @@ class TofinoTarget:
 
     def connect(self, parameters: Parameters, compiled: Path) -> TofinoSwitch:
         """Connect to the switch; the program that it runs was loaded by its owner."""
-        return connect_switch(connect(Endpoint(parameters["address"], PROGRAM)), parameters)
+        return connect_switch(connect(Endpoint(parameters["address"], parameters["program"])), parameters)
 
 
 class TofinoModelTarget:
@@ -157,13 +160,16 @@ class TofinoModelTarget:
 
     name = "tofino-model"
 
-    def __init__(self, chip: str = TOFINO1.name) -> None:
-        """``chip``: the generation to model."""
+    def __init__(self, chip: str = TOFINO1.name, managed: bool = False) -> None:
+        """``chip``: the generation to model; ``managed``: with the program that manages queues."""
         self._chip = chip_of(chip)
-        self.profile = tofino_profile(self._chip, model=True)
+        self._program = MANAGED_PROGRAM if managed else PROGRAM
+        self.profile = tofino_profile(self._chip, model=True, managed=managed)
 
     def missing(self) -> str | None:
         """Why this machine cannot run it."""
+        if self._program == MANAGED_PROGRAM and self._chip.name != MANAGED_CHIP:
+            return f"the program with queue management is for {MANAGED_CHIP} only"
         return _NO_CLIENT if importlib.util.find_spec("bfrt_grpc") is None else missing_programs()
 
     def links(self) -> AbstractContextManager[Lab]:
@@ -178,10 +184,10 @@ class TofinoModelTarget:
         """
         assert namespace is not None
         by_device = {MODEL_PORTS[port]: interface for port, interface in interfaces.items()}
-        model = Model(namespace, self._chip, by_device, directory)
-        model.parameters = {**model.parameters, "ports": port_parameter(MODEL_PORTS)}
+        model = Model(namespace, self._chip, self._program, by_device, directory)
+        model.parameters = {**model.parameters, "ports": port_parameter(MODEL_PORTS), "program": self._program}
         return model
 
     def connect(self, parameters: Parameters, compiled: Path) -> TofinoSwitch:
         """Connect to the running driver."""
-        return connect_switch(connect(Endpoint(parameters["address"], PROGRAM)), parameters)
+        return connect_switch(connect(Endpoint(parameters["address"], parameters["program"])), parameters)

@@ -14,7 +14,7 @@ from narrows_tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows_tofino.bfrt.schema import Table
 from narrows_tofino.bfrt.values import Data, Key, KeyValue, Lpm, Ternary, Value, per_pipe
 from narrows_tofino.chip.model import Chip
-from narrows_tofino.writes.entries import TABLES
+from narrows_tofino.writes.entries import LAWS, TABLES
 from narrows_tofino.writes.mirror import MIRROR_HEADER_BYTES, session_length
 from narrows_tofino.writes.planned import number
 from p4runtime import Entry
@@ -28,6 +28,9 @@ REGISTERS = (
     "high_watermark",
 )
 COUNTERS = ("arrival_counter", "departure_counter", "loss_counter", "delay_histogram")
+# The same of the program that manages queues.
+MANAGED_REGISTERS = ("flow_enqueue_drops", "flow_dequeue_drops")
+MANAGED_COUNTERS = ("enqueue_drops", "dequeue_drops")
 LARGEST_PRIORITY = (1 << 24) - 1
 REPORT_BYTES = 98
 EXACT_PORT = 0x1FF
@@ -58,8 +61,12 @@ class TofinoControl:
         self._sessions: dict[int, int] = {}
         self._report_lengths: dict[int, int] = {}
         schema = client.schema
-        self._registers = {name: schema.part(name, "Register") for name in REGISTERS}
-        self._counters = {name: schema.part(name, "Counter") for name in COUNTERS}
+        self.manages = any(name.endswith(f".{LAWS[0]}") for name in schema.tables)
+        self._tables = (*TABLES, *LAWS) if self.manages else TABLES
+        registers = (*REGISTERS, *MANAGED_REGISTERS) if self.manages else REGISTERS
+        counters = (*COUNTERS, *MANAGED_COUNTERS) if self.manages else COUNTERS
+        self._registers = {name: schema.part(name, "Register") for name in registers}
+        self._counters = {name: schema.part(name, "Counter") for name in counters}
         (digest,) = schema.digests.values()
         self._digest_fields = [field.name for field in digest.fields]
 
@@ -67,7 +74,7 @@ class TofinoControl:
         """No entries, no mirror sessions, every register and counter 0, and no digest left to read."""
         for session in sorted(self._sessions):
             self.remove_mirror(session)
-        for name in TABLES:
+        for name in self._tables:
             self._client.clear(self._client.schema.table(name))
         for table in (*self._registers.values(), *self._counters.values()):
             self._client.clear(table)

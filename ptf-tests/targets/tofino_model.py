@@ -12,6 +12,7 @@ from pathlib import Path
 
 from narrows_tofino.bfrt.client import DEFAULT_PORT
 from narrows_tofino.chip.model import Chip
+from narrows_tofino.testbed.inventory import MANAGED_PROGRAM
 from processes import Child
 
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"
@@ -20,6 +21,7 @@ PIPES = [0, 1, 2, 3]
 READY_S = 120.0
 ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
 NEEDED = ("tofino-model", "bf_switchd")
+SOURCES = {"narrows": "tofino/narrows.p4", MANAGED_PROGRAM: "tofino/managed.p4"}
 
 
 def missing_programs() -> str | None:
@@ -36,8 +38,8 @@ def _compiler() -> str | None:
     return shutil.which("bf-p4c") or shutil.which("p4c")
 
 
-def compile_program(chip: Chip, out: Path) -> None:
-    """Compile the program for a generation.
+def compile_program(chip: Chip, program: str, out: Path) -> None:
+    """Compile a program for a generation.
 
     Raises:
         RuntimeError: the compiler refused it.
@@ -45,13 +47,13 @@ def compile_program(chip: Chip, out: Path) -> None:
     compiler = _compiler()
     assert compiler is not None
     command = [compiler, "--std", "p4-16", "--target", chip.name, "--arch", chip.architecture]
-    command += ["--bf-rt-schema", str(out / "bf-rt.json"), "-o", str(out), "tofino/narrows.p4"]
+    command += ["--bf-rt-schema", str(out / "bf-rt.json"), "-o", str(out), SOURCES[program]]
     done = subprocess.run(command, cwd=P4SRC, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
 
 
-def configuration(chip: Chip, out: Path) -> dict[str, object]:
+def configuration(chip: Chip, program: str, out: Path) -> dict[str, object]:
     """Configuration of bf_switchd: our program, in all pipes."""
     pipeline = {
         "p4_pipeline_name": "pipe",
@@ -60,11 +62,11 @@ def configuration(chip: Chip, out: Path) -> dict[str, object]:
         "pipe_scope": PIPES,
         "path": str(out),
     }
-    program = {"program-name": "narrows", "bfrt-config": str(out / "bf-rt.json"), "p4_pipelines": [pipeline]}
+    loaded = {"program-name": program, "bfrt-config": str(out / "bf-rt.json"), "p4_pipelines": [pipeline]}
     return {
         "chip_list": [{"chip_family": chip.name, "instance": 0}],
         "instance": 0,
-        "p4_devices": [{"device-id": 0, "p4_programs": [program], "agent0": "lib/libpltfm_mgr.so"}],
+        "p4_devices": [{"device-id": 0, "p4_programs": [loaded], "agent0": "lib/libpltfm_mgr.so"}],
     }
 
 
@@ -83,7 +85,9 @@ def _listens(namespace: str) -> bool:
 class Model:
     """Model and driver in a network namespace. See `targets.base.Running`."""
 
-    def __init__(self, namespace: str, chip: Chip, interfaces: Mapping[int, str], directory: Path) -> None:
+    def __init__(
+        self, namespace: str, chip: Chip, program: str, interfaces: Mapping[int, str], directory: Path
+    ) -> None:
         """Compile the program for ``chip`` and start both; ``interfaces`` by dev_port.
 
         Raises:
@@ -92,8 +96,8 @@ class Model:
         install = os.environ["SDE_INSTALL"]
         out = directory / "program"
         out.mkdir()
-        compile_program(chip, out)
-        files = {"ports.json": port_map(interfaces), "narrows.conf": configuration(chip, out)}
+        compile_program(chip, program, out)
+        files = {"ports.json": port_map(interfaces), "narrows.conf": configuration(chip, program, out)}
         for name, content in files.items():
             (directory / name).write_text(json.dumps(content, indent=1))
         ports, conf = str(directory / "ports.json"), str(directory / "narrows.conf")

@@ -28,16 +28,18 @@ _CHIP_LACKS = {
     Ability.PACKET_LIMIT: _IN_CELLS,
     Ability.BYTE_LIMIT: _IN_CELLS,
     Ability.EXACT_RATE: "a shaper's bucket lets two frames or more through at once",
-    Ability.MANAGED: "its program has no queue laws",
+    Ability.MANAGED: "its traffic manager neither drops at departure for free nor tells depths before",
     Ability.LOSS_WITH_MEMORY: "its program loses packets independently of each other only",
     Ability.VARYING_LINE: "its ports have no delay line",
 }
+_NO_LAWS = {Ability.TOFINO_LAWS: "its program has no queue management (--managed, or program: of the testbed)"}
 _STORED = "the model stores the settings of its traffic manager and neither shapes nor holds frames back"
 _MODEL_LACKS = {**_CHIP_LACKS, Ability.EXACT_RATE: _STORED, Ability.RATE: _STORED, Ability.HOLD: _STORED}
 
 
-def tofino_profile(chip: Chip, model: bool) -> Profile:
-    """Units and abilities of a generation, as a chip or as the SDE's model of it."""
+def tofino_profile(chip: Chip, model: bool, managed: bool = False) -> Profile:
+    """Units and abilities of a generation, as a chip or as the SDE's model of it, ``managed`` with queue management."""
+    lacks = _MODEL_LACKS if model else _CHIP_LACKS
     return Profile(
         name=f"{chip.name}-model" if model else chip.name,
         hashes=TofinoHash(),
@@ -52,7 +54,7 @@ def tofino_profile(chip: Chip, model: bool) -> Profile:
         delay_bits=DELAY_BITS,
         shortest_frame=SHORTEST_FRAME,
         trailing_bytes=True,
-        lacks=_MODEL_LACKS if model else _CHIP_LACKS,
+        lacks=lacks if managed else {**lacks, **_NO_LAWS},
     )
 
 
@@ -83,8 +85,8 @@ class TofinoSwitch(OneControl[TofinoControl]):
         self._chip = chip
         self._ports = ports
         self._changed: set[tuple[int, int]] = set()
-        self.profile = tofino_profile(chip, model)
         self.control = TofinoControl(client, chip, ports, self._pipe, late_digests_s)
+        self.profile = tofino_profile(chip, model, self.control.manages)
 
     def reset(self) -> None:
         """Empty the program and let every queue go that was shaped or held."""

@@ -29,6 +29,7 @@ from narrows_tofino.bfrt.client import Endpoint  # noqa: E402
 from narrows_tofino.bfrt.connect import connect  # noqa: E402
 from narrows_tofino.bfrt.errors import SchemaError, SwitchRefused  # noqa: E402
 from narrows_tofino.chip.model import CHIPS  # noqa: E402
+from narrows_tofino.testbed.inventory import MANAGED_PROGRAM  # noqa: E402
 from p4runtime import Entry  # noqa: E402
 from targets.base import Ability  # noqa: E402
 from targets.tofino import MODEL_PORTS, PROGRAM, LabFile, TofinoTarget, connect_switch, port_parameter  # noqa: E402
@@ -93,6 +94,8 @@ def case_classes() -> dict[str, ast.ClassDef]:
 
 # What cases derive from that need what the program for Tofino has not.
 SOFT_ONLY = ("ManagedTest", "MemoryTest", "LineTest")
+# And those of the program with queue management, which neither the softswitch nor the fakes of a run have.
+MANAGED_TOFINO_ONLY = ("LawTest",)
 
 
 @pytest.mark.long
@@ -103,7 +106,8 @@ def test_the_control_plane_of_every_case_is_accepted() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert "frames pass the softswitch" in done.stdout
-    lacking = sum(any(base in ast.unparse(node) for base in SOFT_ONLY) for node in case_classes().values())
+    missing = (*SOFT_ONLY, *MANAGED_TOFINO_ONLY)
+    lacking = sum(any(base in ast.unparse(node) for base in missing) for node in case_classes().values())
     assert done.stdout.splitlines()[-1] == f"{len(case_classes()) - lacking} passed, 0 failed, {lacking} skipped"
 
 
@@ -131,6 +135,47 @@ def test_what_tofino_has_not_has_a_reason(model: str, fake: FakeSwitch) -> None:
     with pytest.raises(NotImplementedError, match="cells"):
         one.limit_packets(1, 0, 5)
     one.close()
+
+
+LAW_ENTRIES = [
+    Entry("enqueue_law", {"bottleneck": 0}, "pick", {"probability": 5, "ecn_marks": 1}),
+    Entry("dequeue_law", {"bottleneck": 0}, "coupled", {"threshold": 7}),
+    Entry("arrival_queue", {"bottleneck": 0, "low_latency": 1}, "wait_in", {"number": 1}),
+    Entry("departure_queue", {"bottleneck": 0, "low_latency": 1}, "second", {}),
+]
+
+
+def test_laws_are_there_where_the_program_has_them(fake: FakeSwitch, switch: TofinoSwitch) -> None:
+    assert "--managed" in switch.profile.lacks[Ability.TOFINO_LAWS]
+    for entry in LAW_ENTRIES:
+        with pytest.raises(SchemaError):
+            switch.control.insert(entry)
+
+
+def test_what_cases_of_laws_set_and_read_is_accepted() -> None:
+    fake = FakeSwitch("tofino", managed=True)
+    try:
+        client = connect(Endpoint(fake.address, MANAGED_PROGRAM), prefer=("own",))
+        one = connect_switch(client, {"chip": "tofino", "ports": port_parameter(MODEL_PORTS), "model": "yes"})
+        assert Ability.TOFINO_LAWS not in one.profile.lacks and Ability.MANAGED in one.profile.lacks
+        one.reset()
+        one.control.insert(*LAW_ENTRIES)
+        for action, parameters in (
+            ("couple", {"classic_probability": 1, "low_probability": 2}), ("couple_overloaded", {"probability": 3}),
+        ):  # fmt: skip
+            one.control.modify(Entry("enqueue_law", {"bottleneck": 0}, action, parameters))
+        for parameters in ({"threshold": 1, "low_latency_only": 1},):
+            one.control.modify(Entry("dequeue_law", {"bottleneck": 0}, "step", parameters))
+        counter = fake.schema.part("enqueue_drops", "Counter").name
+        fake.programs.add(counter, 0, 0, "$COUNTER_SPEC_PKTS", 3, 64)
+        fake.programs.add(counter, 0, 0, "$COUNTER_SPEC_BYTES", 1500, 64)
+        assert one.control.read_counters("enqueue_drops", [0]) == [(3, 1500)]
+        assert one.read_register("flow_enqueue_drops", 9) == 0
+        one.reset()
+        assert fake.state()["entries"] == {} and one.control.read_counters("enqueue_drops", [0]) == [(0, 0)]
+        one.close()
+    finally:
+        fake.stop()
 
 
 @pytest.mark.needs("no-sde")
@@ -273,10 +318,12 @@ def test_a_wrong_testbed_is_named(tmp_path: Path, text: str, complaint: str) -> 
 
 
 @pytest.mark.needs("p4c-tofino")
-def test_what_the_driver_is_pointed_to_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [PROGRAM, MANAGED_PROGRAM])
+def test_what_the_driver_is_pointed_to_is_there(tmp_path: Path, program: str) -> None:
     chip = CHIPS["tofino"]
-    compile_program(chip, tmp_path)
-    configured = json.dumps(configuration(chip, tmp_path))
+    compile_program(chip, program, tmp_path)
+    configured = json.dumps(configuration(chip, program, tmp_path))
+    assert json.loads(configured)["p4_devices"][0]["p4_programs"][0]["program-name"] == program
     paths = re.findall(rf'"({re.escape(str(tmp_path))}/[^"]+)"', configured)
     assert len(paths) == 3 and all(Path(path).is_file() for path in paths)
     assert port_map({12: "switch2", 8: "switch1"})["PortToIf"] == [

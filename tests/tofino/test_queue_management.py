@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from fakeswitch import meters
+from fakeswitch import meters, traffic_manager
 from fakeswitch.faults import Fault, refuse, stall
 from fakeswitch.fixtures import (
     PIPE,
@@ -23,20 +25,25 @@ from fakeswitch.fixtures import (
     managed_switch,
 )
 from fakeswitch.server import FakeSwitch
+from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError, RunError
+from narrows.experiment.plan import Path as Way
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.queues import Pi2, Pie, Red
+from narrows.experiment.queues import DualPi2, Pi2, Pie, Red
 from narrows_tofino.bfrt.values import decode_data
 from narrows_tofino.binding import bind
 from narrows_tofino.chip.red import MadeWred, Wred, wred
+from narrows_tofino.planner import plan as plan_writes
 from narrows_tofino.programming.audit import outstanding, read_audit
-from narrows_tofino.queue_management import LEAST_STEPS, ROUNDING
+from narrows_tofino.queue_management import LEAST_STEPS, ROUNDING, refuse_shared_ports
 from narrows_tofino.queue_updates import Pick, law_of
 from narrows_tofino.target import TofinoTarget
 from narrows_tofino.testbed.inventory import MANAGED_PROGRAM, Inventory
 from narrows_tofino.writes.queue_laws import meter_write
 from test_calibration import measured
+from test_dry_run import arrived, planned
+from test_verdicts import CE, ECT_0, ECT_1, NOT_ECT, arrival_of
 
 sys.path.append(str(Path(__file__).parents[1] / "aqm"))
 from models.dualpi2 import DualPi2 as Pi2Model
@@ -50,6 +57,8 @@ LATENCY_NS = 700
 PI2 = {"kind": "pi2", "tupdate": "20ms"}
 SLOW = {"kind": "pi2", "tupdate": "500ms"}
 SLOW_PERIOD = 500 * MS
+DUAL = {"kind": "dualpi2", "tupdate": "500ms"}
+CLASSIC, LOW = 0, 1
 
 
 def lab(
@@ -69,13 +78,13 @@ def refusal(queue: Any, inventory: Inventory | None = None, **bottleneck: Any) -
     return str(refused.value)
 
 
-@pytest.mark.parametrize("kind", ["head-drop", "codel", "dualpi2", "fq", "fq_codel"])
+@pytest.mark.parametrize("kind", ["head-drop", "codel", "fq", "fq_codel"])
 def test_what_the_chip_has_not_is_refused_by_name(kind: str) -> None:
     said = refusal(kind)
     assert said.startswith(f"bottleneck.queue: {kind} needs ") and "allowed: tail-drop, step, pi2, pie, red, " in said
 
 
-@pytest.mark.parametrize("queue", [{"kind": "step", "threshold": "1ms"}, PI2, "pie", "red"])
+@pytest.mark.parametrize("queue", [{"kind": "step", "threshold": "1ms"}, PI2, "pie", "red", "dualpi2"])
 def test_the_program_without_laws_is_named_with_the_one_that_has_them(queue: Any) -> None:
     said = refusal(queue, lab(program="narrows"))
     assert "needs the program narrows_managed, and the switch's is narrows (switch.program of the inventory)" in said
@@ -94,6 +103,9 @@ def test_a_threshold_beyond_what_a_delay_can_be_is_refused() -> None:
     plan_of({"kind": "step", "threshold": f"{longest}ns"})
     said = refusal({"kind": "step", "threshold": f"{longest + 1}ns"})
     assert said.startswith("bottleneck.queue.threshold: ") and f"allowed: up to {longest}ns" in said
+    plan_of({**DUAL, "step_thresh": f"{longest}ns"})
+    said = refusal({**DUAL, "step_thresh": f"{longest + 1}ns"})
+    assert said.startswith("bottleneck.queue.step_thresh: ") and f"allowed: up to {longest}ns" in said
 
 
 def test_updates_that_the_driver_cannot_follow_are_refused() -> None:
@@ -106,6 +118,10 @@ def test_updates_that_the_driver_cannot_follow_are_refused() -> None:
     # A frame of 1514 B at 500 kbit/s takes 24.224 ms.
     said = refusal(PI2, rate="500kbit", buffer="20kB")
     assert "a frame takes 24.224ms at the least rate; allowed: 24224000ns or more" in said
+    # A tenth of 5 Mbit/s is as much.
+    said = refusal({**DUAL, "tupdate": "20ms"}, rate="5Mbit", buffer="20kB")
+    assert "24.224ms at the least rate, of which the classic queue has 10%; allowed: 24224000ns or more" in said
+    plan_of({**DUAL, "tupdate": "25ms"}, rate="5Mbit", buffer="20kB")
 
 
 def test_a_rate_that_varies_and_its_queue_share_the_driver() -> None:
@@ -143,8 +159,41 @@ def test_what_the_driver_would_make_something_else_of_is_refused(red: dict[str, 
     assert refusal({"kind": "red", **red}, buffer="2000packets").startswith(f"bottleneck.{said}")
 
 
-def test_red_has_no_room_for_losses_either() -> None:
-    assert refusal("red", loss="1%").startswith("bottleneck.loss: a report of Tofino has room for one count")
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_queue_without_a_weight_is_refused(share: int) -> None:
+    said = refusal({**DUAL, "classic_protection": share})
+    assert said.startswith(f"bottleneck.queue.classic_protection: {share * 100}% would give a queue the weight 0")
+    assert "allowed: 1% to 99%" in said
+    plan_of({**DUAL, "classic_protection": 0.01})
+
+
+def shared(plan: Plan) -> str:
+    with pytest.raises(InputError) as refused:
+        refuse_shared_ports(plan, lab())
+    return str(refused.value)
+
+
+def test_two_queues_share_the_shaper_of_a_port_with_nothing_else() -> None:
+    plan = plan_of(DUAL)
+    refuse_shared_ports(plan, lab())
+    (link,) = plan.links
+    begins = "bottleneck.queue: dualpi2's two queues share the rate of their port, 1/0, by which "
+    allowed = " would leave as well; allowed: a port for this link alone"
+    cable = Way(SENDER_PORT, "02:00:00:00:00:09", link.port, None)
+    assert begins + "what is for 02:00:00:00:00:09" + allowed in shared(replace(plan, paths=(*plan.paths, cable)))
+    other = replace(link, name="other", index=1)
+    crossing = Way(SENDER_PORT, "02:00:00:00:00:09", link.port, 1)
+    both = replace(plan, links=(link, other), paths=(*plan.paths, crossing))
+    assert begins + "other" + allowed in shared(both)
+    collected = replace(plan, collector=replace(plan.collector, port=link.port))
+    assert begins + "the reports" + allowed in shared(collected)
+    one_queue = replace(both, links=(replace(link, management=None), replace(other, management=None)))
+    refuse_shared_ports(one_queue, lab())
+
+
+@pytest.mark.parametrize("kind", ["red", "dualpi2"])
+def test_other_laws_have_no_room_for_losses_either(kind: str) -> None:
+    assert refusal(kind, loss="1%").startswith("bottleneck.loss: a report of Tofino has room for one count")
 
 
 @pytest.mark.parametrize("percent", range(1, 101))
@@ -279,6 +328,41 @@ def test_pie_follows_its_model() -> None:
     assert dropped > 20 and marks == {False, True}
 
 
+@pytest.mark.parametrize("coupling", [1, 2, 7])
+def test_dualpi2_follows_its_model(coupling: int) -> None:
+    """The model's probabilities of both queues, update by update, and what the program makes of them.
+
+    A pick is of draws below a probability: at the edge of one the draw decides.
+    """
+    law = law_of(DualPi2(15 * MS, 16 * MS, 41, 819, MS, coupling, 10))
+    model = Pi2Model(lambda: 0, coupling=coupling)
+    overloads, seen = set(), set()
+    for number, delay in enumerate(DELAYS):
+        for queue in (model._classic, model._low):
+            queue.packets.clear()
+        if delay:
+            # The queue that waits longer counts, whichever it is.
+            longer, other = (model._classic, model._low)[:: 1 if number % 2 else -1]
+            longer.push(Waiting(0, Arrival(-delay, 0, 1514)))
+            other.push(Waiting(1, Arrival(-delay // 2, 0, 1514)))
+        model.update(0)
+        call = law.update(delay).call
+        overload = model.probability * coupling > (1 << 32) - 1
+        squared = model.probability**2 >> 32
+        low = squared if overload else model.probability * coupling
+        for probability, picked in ((squared, (NOT_ECT, ECT_0)), (low, (ECT_1, CE))):
+            for draw in {max(0, probability - 1), probability} - {1 << 32}:
+                for ecn in picked:
+                    fate = {NOT_ECT: "drop", CE: "pass"}.get(ecn, "mark")
+                    rest = "mark" if overload and ecn == ECT_1 else "pass"
+                    wanted = ("drop" if overload else fate) if draw < probability else rest
+                    assert arrival_of(ecn, call, draw) == wanted, (delay, ecn, draw)
+        overloads.add(overload)
+        seen.add(model.probability)
+    assert overloads == ({False} if coupling == 1 else {False, True})
+    assert min(seen) == 0 and len(seen) > 40
+
+
 def entries(switch: FakeSwitch, table: str) -> list[tuple[str, dict[str, int]]]:
     spec = switch.schema.table(table)
     return [
@@ -287,11 +371,13 @@ def entries(switch: FakeSwitch, table: str) -> list[tuple[str, dict[str, int]]]:
     ]
 
 
-def depart(switch: FakeSwitch, packets: int, delay_ns: int) -> None:
-    """Packets leave bottleneck 0, the last one after a delay."""
+def depart(switch: FakeSwitch, packets: int, delay_ns: int, queue: int = CLASSIC) -> None:
+    """Packets leave a queue of bottleneck 0, the last one after a delay."""
     total, latest = (switch.schema.part(name, "Register") for name in ("bottleneck_departures", "latest_delay"))
     switch.programs.add(total.name, 0, PIPE, total.fields[0].name, packets)
-    switch.programs.hardware[latest.name, 0, PIPE][latest.fields[0].name] = delay_ns + LATENCY_NS
+    fields = {field.name.rpartition(".")[2]: field.name for field in latest.fields}
+    switch.programs.add(latest.name, queue, PIPE, fields["packets"], packets)
+    switch.programs.hardware[latest.name, queue, PIPE][fields["delay"]] = delay_ns + LATENCY_NS
 
 
 def test_a_step_is_written_with_the_latency_of_the_chip(managed_switch: FakeSwitch, tmp_path: Path) -> None:
@@ -316,32 +402,44 @@ def test_a_step_is_written_with_the_latency_of_the_chip(managed_switch: FakeSwit
     assert managed_switch.state() == before
 
 
-def written(switch: FakeSwitch) -> list[int]:
-    """Probabilities that were written, in their order."""
+def written(switch: FakeSwitch) -> list[dict[str, int]]:
+    """What laws on arrival were written, in their order."""
     law = switch.schema.table("enqueue_law")
     writes = [update.entity.table_entry for update, _ in switch.written]
-    data = [decode_data(law.data("pick"), one.data, law.name) for one in writes if one.table_id == law.id]
-    return [value for one in data if isinstance(value := one["probability"], int)]
+    found = []
+    for one in writes:
+        if one.table_id == law.id and one.data.action_id:
+            (action,) = [action for action in law.actions if action.id == one.data.action_id]
+            data = decode_data(action.fields, one.data, law.name)
+            found.append({name: int(str(value)) for name, value in data.items()})
+    return found
 
 
 def updating(
-    switch: FakeSwitch, log: Path, *faults: Fault, updates: int = 2
-) -> tuple[list[int], dict[str, Any], list[str]]:
-    """Probabilities that the chip had, one after the other, and what became of the updates.
+    switch: FakeSwitch,
+    log: Path,
+    *faults: Fault,
+    updates: int = 2,
+    queue: dict[str, Any] = SLOW,
+    leaving: Sequence[tuple[int, int]] = ((CLASSIC, 60 * MS),),
+) -> tuple[list[dict[str, int]], dict[str, Any], list[str]]:
+    """Laws that the chip had on arrival, one after the other, and what became of the updates.
 
-    Before the first of them a packet has waited 60 ms; after that nothing leaves the queue.
+    Before the first of them packets leave: of which queue and after how long. After that nothing does.
     """
 
-    async def run() -> tuple[list[int], dict[str, Any], list[str]]:
+    async def run() -> tuple[list[dict[str, int]], dict[str, Any], list[str]]:
         inventory = lab(switch.chip, switch.address)
         target = TofinoTarget(inventory, log)
-        plan = plan_of(SLOW, inventory)
+        plan = plan_of(queue, inventory)
         await target.start()
         try:
             made = await target.configure(plan)
-            depart(switch, 1, 60 * MS)
+            for number, waited_ns in leaving:
+                depart(switch, 1, waited_ns, number)
             switch.faults += faults
-            assert any("bottleneck.queue: pi2's probability is updated by software" in note for note in made.notes)
+            kind = queue["kind"]
+            assert any(f"bottleneck.queue: {kind}'s probability is updated by software" in note for note in made.notes)
             latest_ns = time.monotonic_ns() + (updates + 20) * SLOW_PERIOD
             while target.queue_updates()["bottleneck"]["made"] < updates:
                 assert time.monotonic_ns() < latest_ns
@@ -361,7 +459,7 @@ def updating(
 def test_the_probability_follows_the_delay_of_departures(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     """Gains are 0.16 and 3.2 Hz: p' = 0.16 x 0.045 + 3.2 x 0.06 = 0.1992, then less 0.16 x 0.015 + 3.2 x 0.06."""
     seen, applied, _ = updating(managed_switch, tmp_path / "audit.jsonl")
-    assert [number / 2**32 for number in seen[:3]] == pytest.approx([0, 0.1992**2, 0.0048**2], rel=0.01)
+    assert [one["probability"] / 2**32 for one in seen[:3]] == pytest.approx([0, 0.1992**2, 0.0048**2], rel=0.01)
     assert applied["timed_by"] == "software" and applied["period_ns"] == 500 * MS
     assert applied["largest_error_ns"] > 0 and applied["largest_probability"] == pytest.approx(0.1992**2, rel=0.01)
 
@@ -396,3 +494,256 @@ def test_drops_of_a_law_are_apart_from_those_of_a_full_queue(managed_switch: Fak
         await target.stop()
 
     asyncio.run(run())
+
+
+# DualPI2 on the fake switch: the receiver's port has queues 0 to 7 of its port group.
+CLASSIC_QUEUE, LOW_QUEUE = (0, 0), (0, 1)
+# 10 Gbit/s of frames of 1514 B, of which the shaper counts 18 B more.
+RATE_KBPS = round(10**7 * (1514 + 18) / 1514)
+TURNS = {"min_rate_enable": False, "min_priority": "LOW", "max_rate_enable": False, "max_priority": "LOW"}
+
+
+def setting(switch: FakeSwitch, table: str, key: tuple[int, ...], pipe: int = ALL_PIPES) -> dict[str, Any]:
+    return switch.tm.settings[table, key, pipe]
+
+
+def test_dualpi2_is_two_queues_under_the_shaper_and_the_limit_of_a_port(
+    managed_switch: FakeSwitch, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        plan = plan_of({**DUAL, "classic_protection": 0.25, "step_thresh": "2ms"}, inventory)
+        assert target.unsupported(plan) == []
+        await target.start()
+        made = await target.configure(plan)
+        said = made.program["tofino"]["bottleneck"]
+
+        # 1 MB in frames of 20 cells, for both together.
+        cells = 10**6 * 20 // 1514
+        for queue in (CLASSIC_QUEUE, LOW_QUEUE):
+            buffer = setting(managed_switch, "queue.buffer", queue, PIPE)
+            assert (buffer["guaranteed_cells"] + buffer["pool_max_cells"], buffer["dynamic_baf"]) == (cells, "DISABLE")
+        port = setting(managed_switch, "port.buffer", (RECEIVER_PORT,))
+        assert (port["eg_limit_cells"], port["eg_hysteresis_cells"]) == (cells, 32)
+        shaping = setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))
+        assert (shaping["unit"], shaping["provisioning"]) == ("BPS", "MIN_ERROR")
+        assert (shaping["max_rate"], shaping["max_burst_size"]) == (RATE_KBPS, 3328)
+        assert setting(managed_switch, "port.sched_cfg", (RECEIVER_PORT,))["max_rate_enable"] is True
+        for queue, weight in ((CLASSIC_QUEUE, 1), (LOW_QUEUE, 3)):
+            turns = setting(managed_switch, "queue.sched_cfg", queue, PIPE)
+            assert turns == {**TURNS, "dwrr_weight": weight, "scheduling_enable": True}
+            # Nothing but the port's speed, and not enabled.
+            assert setting(managed_switch, "queue.sched_shaping", queue, PIPE)["max_rate"] == 100_000_000
+
+        assert said["shared_by"] == {
+            "scheduler": "DWRR", "classic_weight": 1, "low_latency_weight": 3, "classic_share": 0.25,
+            "rate_and_depth": "of the port, for both queues together",
+        }  # fmt: skip
+        assert (said["queue"]["pg_queue"], said["low_latency_queue"]["pg_queue"]) == (0, 1)
+        assert said["rate"]["made_bps"] == pytest.approx(10**10, rel=1e-3)
+        assert any("dualpi2's two queues take turns by weights" in note for note in made.notes)
+
+        assert entries(managed_switch, "enqueue_law") == [("couple", {"classic_probability": 0, "low_probability": 0})]
+        assert entries(managed_switch, "dequeue_law") == [("coupled", {"threshold": 2 * MS + LATENCY_NS})]
+        assert entries(managed_switch, "arrival_queue") == [("wait_in", {"number": 1})]
+        assert entries(managed_switch, "departure_queue") == [("second", {})]
+        for table in ("arrival_queue", "departure_queue"):
+            name = managed_switch.schema.table(table).name
+            assert list(managed_switch.programs.entries[name]) == [(0, 1)], "bottleneck 0, ECT(1) and CE"
+        assert await target.unexpected_losses(plan) == []
+        await target.stop()
+
+    before = managed_switch.state()
+    asyncio.run(run())
+    assert managed_switch.state() == before
+    assert outstanding(read_audit(tmp_path / "audit.jsonl")) == []
+
+
+def test_the_plan_of_dualpi2_is_what_a_run_writes(managed_switch: FakeSwitch, tmp_path: Path) -> None:
+    experiment = make_experiment(queue=DUAL)
+
+    async def run() -> list[Any]:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        await target.start()
+        await target.configure(target.bind_to_target(make_plan(experiment)))
+        done = list(managed_switch.written)
+        await target.stop()
+        return [arrived(update, pipe) for update, pipe in done]
+
+    wanted = [planned(write, managed_switch.schema) for write in plan_writes(experiment, lab())]
+    assert asyncio.run(run()) == wanted
+
+
+def test_what_was_there_before_dualpi2_is_put_back(managed_switch: FakeSwitch, tmp_path: Path) -> None:
+    """Limit, shaper and weights of somebody else, on a port that is there and stays."""
+    there = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True}
+    managed_switch.tm.add_port(RECEIVER_PORT, there)
+    managed_switch.tm.asic = False
+    for table, key, pipe, data in (
+        ("port.buffer", (RECEIVER_PORT,), ALL_PIPES, {"eg_limit_cells": 5000, "eg_hysteresis_cells": 64}),
+        ("port.sched_shaping", (RECEIVER_PORT,), ALL_PIPES, {"max_rate": 40_000_000, "max_burst_size": 8192}),
+        ("port.sched_cfg", (RECEIVER_PORT,), ALL_PIPES, {"max_rate_enable": True}),
+        ("queue.sched_cfg", CLASSIC_QUEUE, PIPE, {"dwrr_weight": 100, "max_priority": "3", "max_rate_enable": True}),
+        ("queue.sched_cfg", LOW_QUEUE, PIPE, {"dwrr_weight": 0, "min_rate_enable": True, "min_priority": "7"}),
+    ):
+        managed_switch.tm.modify(table, key, pipe, data)
+
+    async def run() -> None:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        await target.start()
+        await target.configure(plan_of(DUAL, inventory))
+        assert setting(managed_switch, "queue.sched_cfg", CLASSIC_QUEUE, PIPE)["dwrr_weight"] == 1
+        assert setting(managed_switch, "queue.sched_cfg", LOW_QUEUE, PIPE)["min_priority"] == "LOW"
+        await target.stop()
+
+    before = managed_switch.state()
+    asyncio.run(run())
+    assert managed_switch.state() == before
+    assert outstanding(read_audit(tmp_path / "audit.jsonl")) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "nth"),
+    [("tm.queue.buffer", 2), ("tm.port.buffer", 1), ("tm.port.sched_shaping", 1), ("tm.queue.sched_cfg", 1),
+     ("tm.queue.sched_cfg", 2), ("tm.port.sched_cfg", 1), ("arrival_queue", 1), ("departure_queue", 1)],
+)  # fmt: skip
+def test_whatever_of_dualpi2_is_refused_everything_is_given_back(
+    managed_switch: FakeSwitch, tmp_path: Path, table: str, nth: int
+) -> None:
+    managed_switch.faults.append(Fault("write", refuse("INVALID_ARGUMENT"), table=table, nth=nth))
+
+    async def run() -> None:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        await target.start()
+        with pytest.raises(RunError, match="injected"):
+            await target.configure(plan_of(DUAL, inventory))
+        await target.stop()
+
+    before = managed_switch.state()
+    asyncio.run(run())
+    assert managed_switch.state() == before
+    assert outstanding(read_audit(tmp_path / "audit.jsonl")) == []
+
+
+def test_a_weight_that_reads_otherwise_ends_the_run(
+    managed_switch: FakeSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a chip whose register has fewer bits."""
+    monkeypatch.setattr(traffic_manager, "WEIGHTS", 7)
+
+    async def run() -> None:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        await target.start()
+        with pytest.raises(RunError, match="dwrr_weight reads 1 instead of 9: the switch is not set as asked"):
+            await target.configure(plan_of(DUAL, inventory))
+        await target.stop()
+
+    asyncio.run(run())
+
+
+def test_two_queues_hold_together_what_was_asked_for(managed_switch: FakeSwitch, tmp_path: Path) -> None:
+    async def run() -> None:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        await target.start()
+        plan = plan_of(DUAL, inventory)
+        made = await target.configure(plan)
+        limit = made.program["tofino"]["bottleneck"]["depth"]["made_packets"]
+        for _ in range(limit // 2):
+            assert managed_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, LOW, 1514)
+        accepted = sum(managed_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, CLASSIC, 1514) for _ in range(limit))
+        assert accepted == limit - limit // 2
+        (queue,) = await target.queues()
+        assert (queue.depth_packets, queue.dropped_packets, queue.aqm_dropped_packets) == (limit, limit // 2, 0)
+        assert queue.peak_depth_bytes == pytest.approx(queue.limit_bytes, abs=1514)
+        # The port was full, though neither queue was: no other limit has dropped.
+        assert await target.unexpected_losses(plan) == []
+        for number in (CLASSIC, LOW):
+            managed_switch.tm.drain(RECEIVER_PORT, number, limit)
+        await target.stop()
+
+    asyncio.run(run())
+
+
+def test_drops_before_two_queues_were_full_fail_the_run(managed_switch: FakeSwitch, tmp_path: Path) -> None:
+    async def run() -> None:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        await target.start()
+        plan = plan_of(DUAL, inventory)
+        await target.configure(plan)
+        managed_switch.tm.counters["eg_port", (RECEIVER_PORT,), ALL_PIPES, "drop_count_packets"] += 1
+        (found,) = await target.unexpected_losses(plan)
+        assert found.startswith(f"1 packets dropped at port {RECEIVER_PORT}, but its queue was never full: ")
+        await target.stop()
+
+    asyncio.run(run())
+
+
+def test_a_port_that_is_reset_has_its_shaper_again(managed_switch: FakeSwitch, tmp_path: Path) -> None:
+    async def run() -> None:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        await target.start()
+        plan = plan_of(DUAL, inventory)
+        await target.configure(plan)
+        managed_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
+        managed_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G"})
+        assert setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == 100_000_000
+        await target.queues()
+        assert setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == RATE_KBPS
+        (found,) = await target.unexpected_losses(plan)
+        assert "port 1/0 was reset during the run" in found and "tm.port.sched_shaping" in found
+        await target.stop()
+
+    asyncio.run(run())
+
+
+def test_a_rate_that_varies_is_the_ports(managed_switch: FakeSwitch, tmp_path: Path) -> None:
+    rate = {"steps": [{"at": "0s", "rate": "100Mbit"}, {"at": "300ms", "rate": "50Mbit"}]}
+
+    async def run() -> None:
+        inventory = lab(managed_switch.chip, managed_switch.address)
+        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+        plan = plan_of(DUAL, inventory, rate=rate, buffer="200kB")
+        await target.start()
+        await target.configure(plan)
+        await target.start_schedules(time.monotonic_ns())
+        while not target.rate_steps()["bottleneck"]["rate_bps"]:
+            await target.queues()
+            await asyncio.sleep(0.005)
+        assert setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == round(RATE_KBPS / 200)
+        assert setting(managed_switch, "queue.sched_shaping", CLASSIC_QUEUE, PIPE)["max_rate"] == 100_000_000
+        await target.stop()
+
+    before = managed_switch.state()
+    asyncio.run(run())
+    assert managed_switch.state() == before
+
+
+@pytest.mark.parametrize(
+    "leaving",
+    [[(CLASSIC, 60 * MS)], [(LOW, 60 * MS)], [(CLASSIC, 60 * MS), (LOW, 20 * MS)], [(LOW, 60 * MS), (CLASSIC, 0)]],
+)
+def test_coupled_probabilities_follow_the_queue_that_waits_longer(
+    managed_switch: FakeSwitch, tmp_path: Path, leaving: list[tuple[int, int]]
+) -> None:
+    """p' = 0.16 x 0.045 + 3.2 x 0.06 = 0.1992, then 0.0048 (see above); twice that in L."""
+    seen, applied, problems = updating(managed_switch, tmp_path / "audit.jsonl", queue=DUAL, leaving=leaving)
+    made = [(one["classic_probability"] / 2**32, one["low_probability"] / 2**32) for one in seen[:3]]
+    for found, linear in zip(made, (0, 0.1992, 0.0048), strict=True):
+        assert found == pytest.approx((linear**2, 2 * linear), rel=0.01)
+    assert applied["largest_probability"] == pytest.approx(0.1992**2, rel=0.01) and problems == []
+
+
+def test_beyond_certainty_both_queues_drop(managed_switch: FakeSwitch, tmp_path: Path) -> None:
+    """p' = 0.16 x 0.185 + 3.2 x 0.2 = 0.6696; twice that is more than certain."""
+    seen, applied, _ = updating(managed_switch, tmp_path / "audit.jsonl", queue=DUAL, leaving=[(LOW, 200 * MS)])
+    assert seen[1].keys() == {"probability"} and seen[2].keys() == {"classic_probability", "low_probability"}
+    assert seen[1]["probability"] / 2**32 == pytest.approx(0.6696**2, rel=0.01)
+    assert applied["largest_probability"] == pytest.approx(0.6696**2, rel=0.01)

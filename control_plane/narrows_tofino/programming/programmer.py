@@ -21,6 +21,8 @@ from narrows_tofino.programming.audit import AuditError, AuditLog, Change, Entry
 from narrows_tofino.readings.counters import counting_table
 from narrows_tofino.writes.planned import PlannedWrite
 
+# The program's tables; those of the driver may have actions, too.
+MATCH_ACTION = "MatchAction_Direct"
 # What the driver says of a queue without a port.
 _NOT_READY = "Not ready"
 
@@ -321,7 +323,7 @@ def _find(client: Client, table: Table, key: Key | None, pipe: int) -> Entry | N
 def _apart(table: Table, keys: Sequence[Key | None]) -> bool:
     """Whether entries are independent of each other: different keys of a match-action table, not of the driver's."""
     different = {describe_key(key) for key in keys if key is not None}
-    return bool(table.actions) and len(different) == len(keys)
+    return table.type == MATCH_ACTION and len(different) == len(keys)
 
 
 def _find_each(client: Client, table: Table, keys: Sequence[Key | None], pipe: int) -> list[Entry | None]:

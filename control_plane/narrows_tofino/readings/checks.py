@@ -198,10 +198,10 @@ def watermark_writes(prefix: str, bottlenecks: Sequence[BottleneckQueue], pools:
     """Starts a new measurement of how deep queues and pools have been. Only 0 may be written to a watermark."""
     why = "how full it has been tells after the run whether its limit is the one that was set"
     zero = {"watermark_cells": 0}
-    queues, table = (one.queue for one in bottlenecks), f"{prefix}.tm.counter.queue"
+    places = (one.counter for one in bottlenecks)
     return [
         *(PlannedWrite(Operation.CLEAR, f"{prefix}.tm.counter.pool", {"pool": pool}, zero, why) for pool in pools),
-        *(PlannedWrite(Operation.CLEAR, table, queue.key, zero, why, pipe=queue.pipe) for queue in queues),
+        *(PlannedWrite(Operation.CLEAR, f"{prefix}.{at.table}", at.key, zero, why, pipe=at.pipe) for at in places),
     ]
 
 
@@ -214,8 +214,8 @@ def watermark(
     full under load, and its watermark, prove the limit. The slack is two frames below the limit, and as many above it
     for packets that were under way when it was reached.
     """
-    table = client.schema.table(f"{prefix}.tm.counter.queue")
-    queue, depth = bottleneck.queue, bottleneck.depth
-    cells = number(client.read(table, queue.key, pipe=queue.pipe), "watermark_cells")
+    place, depth = bottleneck.counter, bottleneck.depth
+    table = client.schema.table(f"{prefix}.{place.table}")
+    cells = number(client.read(table, place.key, pipe=place.pipe), "watermark_cells")
     overshoot = None if calibration is None else calibration.overshoot_cells
     return Watermark(cells, depth.cells, 2 * depth.cells_per_frame, overshoot)

@@ -36,6 +36,8 @@ _ZEROED_MANAGED = {
     "enqueue_drops": COUNTER,
     "dequeue_drops": COUNTER,
 }
+# Cells of a bottleneck in `latest_delay` (p4src/tofino/queue_management/departure.p4).
+QUEUES = 2
 # Above this many flows one bulk transfer is quicker than single reads.
 BULK_FROM = 512
 
@@ -119,10 +121,17 @@ class Counters:
         register = self._register(self._bottlenecks, bottleneck)
         return self._departures.setdefault(bottleneck, Unwrapped()).read(register)
 
-    def latest_delay_ns(self, bottleneck: int) -> int:
-        """How long the packet waited that left a bottleneck's queue last, the chip's own latency included."""
-        assert self._latest_delays is not None, "the program manages no queues"
-        return self._register(self._latest_delays, bottleneck)
+    def latest_departure(self, bottleneck: int, queue: int) -> tuple[int, int]:
+        """How long the packet waited that left a queue last, in ns, and how many have left it.
+
+        The wait includes the chip's own latency; the number wraps at 32 bits. ``queue`` is 0, or 1 for that of L4S.
+        """
+        table = self._latest_delays
+        assert table is not None, "the program manages no queues"
+        data = self._client.read(table, {table.keys[0].name: bottleneck * QUEUES + queue}).data
+        # Fields of a register's cell are named after the register. A bottleneck's queues are in one of the pipes.
+        cell = {name.rpartition(".")[2]: sum(per_pipe(value)) for name, value in data.items()}
+        return cell["delay"], cell["packets"]
 
     def aqm_drops(self, bottleneck: int) -> int | None:
         """Packets that a bottleneck's law has dropped, before its queue and behind it; None where there are no laws."""

@@ -24,7 +24,7 @@ def queue_stats(
     departed: int,
     flows: Collection[int] | None,
 ) -> QueueStats:
-    """A bottleneck's queue now.
+    """A bottleneck's queue now; of two queues what both hold together.
 
     Args:
         client: the switch.
@@ -35,8 +35,8 @@ def queue_stats(
         departed: packets that have left it.
         flows: flow indices whose bytes are added up; None if they are too many to be read now.
     """
-    settings, depth, queue = bottleneck.link, bottleneck.depth, bottleneck.queue
-    entry = client.read(client.schema.table(f"{prefix}.tm.counter.queue"), queue.key, pipe=queue.pipe)
+    settings, depth, place = bottleneck.link, bottleneck.depth, bottleneck.counter
+    entry = client.read(client.schema.table(f"{prefix}.{place.table}"), place.key, pipe=place.pipe)
     # Rounded up: a queue that holds anything is not empty.
     waiting = -(-number(entry, "usage_cells") // depth.cells_per_frame)
     depth_bytes = waiting * depth.frame_bytes

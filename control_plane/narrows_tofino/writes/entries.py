@@ -13,7 +13,7 @@ from narrows_tofino.chip.depth import depth_units
 from narrows_tofino.chip.model import pipe_of
 from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.writes.planned import PlannedWrite, Reader
-from narrows_tofino.writes.queue_laws import laws, meter_writes
+from narrows_tofino.writes.queue_laws import laws, meter_writes, queue_entries
 
 # Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: quarters from 4.
 SHARE_SHIFT = 5
@@ -25,7 +25,7 @@ MASKS = {"ingress_port": 0x1FF, "dst_mac": (1 << 48) - 1}
 # Tables whose entries of an earlier run would misdirect packets or reports.
 TABLES = ("cross_connect", "loss", "bottleneck", "collector", "delay_bins")
 # The same of the program that manages queues (p4src/tofino/queue_management).
-LAWS = ("enqueue_law", "dequeue_law")
+LAWS = ("enqueue_law", "dequeue_law", "arrival_queue", "departure_queue")
 
 
 def tables(inventory: Inventory) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def program_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Pla
         lambda link, _: laws(link, inventory.latency_ns),
     )
     meters = meter_writes(plan, inventory.switch.generation.cell_bytes)
-    return [*left, *meters, *(entry_write(entry) for entry in entries)]
+    return [*left, *meters, *(entry_write(entry) for entry in (*queue_entries(plan), *entries))]
 
 
 def entry_write(entry: ProgramEntry) -> PlannedWrite:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import Pi2, Pie, Red, Step
+from narrows.experiment.queues import DualPi2, Pi2, Pie, Red, Step
+from narrows.switch.entries import ProgramEntry
 from narrows.switch.queue_laws import Call
 
 from narrows_tofino.bfrt.client import Operation
@@ -28,9 +29,26 @@ def laws(link: Link, latency_ns: int) -> Iterator[tuple[str, Call]]:
             # Until the first update nothing is picked.
             yield "enqueue_law", picks(0, marks=law.ecn)
             yield "dequeue_law", ("decided_on_arrival", {})
+        case DualPi2(step_ns=step):
+            yield "enqueue_law", couples(0, 0, overload=False)
+            yield "dequeue_law", ("coupled", {"threshold": step + latency_ns})
         case Red() as red:
             marks = {"ecn_marks": int(red.ecn), "nodrop": int(red.nodrop)}
             yield "dequeue_law", ("red", {"index": link.index, **marks})
+
+
+def low_latency_queue(link: Link) -> int | None:
+    """Number of the queue of a link's port that ECT(1) and CE wait in; None where all packets wait in one."""
+    return link.queue + 1 if isinstance(link.management, DualPi2) else None
+
+
+def queue_entries(plan: Plan) -> Iterator[ProgramEntry]:
+    """The entries that choose the queue of a packet, and tell which one it left, of links that have two."""
+    for link in plan.links:
+        if (low := low_latency_queue(link)) is not None:
+            key = {"bottleneck": link.index, "low_latency": 1}
+            yield ProgramEntry("arrival_queue", key, "wait_in", {"number": low}, "ECT(1) and CE have their own queue")
+            yield ProgramEntry("departure_queue", key, "second", {}, "reports and delays of that queue are its own")
 
 
 def meter_writes(plan: Plan, cell_bytes: int) -> Iterator[PlannedWrite]:
@@ -72,3 +90,13 @@ def meter_write(index: int, settings: Wred) -> PlannedWrite:
 def picks(probability: int, *, marks: bool) -> Call:
     """The action of a link that picks packets on arrival, with a probability in units of 2^-32."""
     return "pick", {"probability": probability, "ecn_marks": int(marks)}
+
+
+def couples(classic: int, low: int, *, overload: bool) -> Call:
+    """The action of a link with DualPI2, with the probabilities of its two queues in units of 2^-32.
+
+    In ``overload`` (RFC 9332, section 4.2) both drop what they pick, with the classic queue's probability.
+    """
+    if overload:
+        return "couple_overloaded", {"probability": classic}
+    return "couple", {"classic_probability": classic, "low_probability": low}

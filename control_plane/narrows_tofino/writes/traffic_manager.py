@@ -8,9 +8,11 @@ each queue its depth and its rate. Every table is one of fixed function; docs/to
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Link, Plan
+from narrows.experiment.queues import DualPi2
 from narrows.switch.widths import unreported_waits
 from narrows_formats.schedules import RateSteps
 from narrows_formats.units import format_rate
@@ -29,10 +31,14 @@ from narrows_tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, qu
 from narrows_tofino.testbed.inventory import SPEED_BPS, Inventory
 from narrows_tofino.writes.entries import DELAY_BITS
 from narrows_tofino.writes.planned import PlannedWrite, Reader, number, numbers, text
+from narrows_tofino.writes.queue_laws import low_latency_queue
 
 STATIC = "DISABLE"
 SHAPING_UNIT = "BPS"
 NEAREST = "MIN_ERROR"
+# The driver has two names for its lowest priority, and reads back the first.
+LOWEST = "LOW"
+LOWEST_NAMES = (LOWEST, "0")
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,56 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class Place:
+    """An entry of a table of the traffic manager, whose name is without the generation's prefix."""
+
+    table: str
+    key: Key
+    pipe: int
+
+
+@dataclass(frozen=True)
 class BottleneckQueue:
-    """One link as the chip will have it."""
+    """One link as the chip will have it.
+
+    With ``low``, the queue of packets with ECT(1) or CE, ``queue`` is that of the rest, and the two are all that the
+    port has: ``depth`` and ``shaping`` are the port's, the turns are by ``weights`` (classic, low latency).
+    """
 
     link: Link
     queue: Queue
     depth: Depth
     shaping: Shaping
+    low: Queue | None = None
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """All of them, the classic one first."""
+        return (self.queue,) if self.low is None else (self.queue, self.low)
+
+    @property
+    def shaper(self) -> Place:
+        """Where its rate is set."""
+        return self._place("queue.sched_shaping", "port.sched_shaping")
+
+    @property
+    def counter(self) -> Place:
+        """Where the cells are counted that wait, and the most that have."""
+        return self._place("counter.queue", "counter.eg_port")
+
+    @property
+    def weights(self) -> tuple[int, int] | None:
+        """By which its two queues take turns, in lowest terms: the smaller, the shorter their turns."""
+        if not isinstance(self.link.management, DualPi2):
+            return None
+        classic = self.link.management.classic_percent
+        low = 100 - classic
+        return classic // gcd(classic, low), low // gcd(classic, low)
+
+    def _place(self, of_queue: str, of_port: str) -> Place:
+        if self.low is None:
+            return Place(f"tm.{of_queue}", self.queue.key, self.queue.pipe)
+        return Place(f"tm.{of_port}", {"dev_port": self.queue.dev_port}, ALL_PIPES)
 
 
 class TrafficManager:
@@ -115,8 +164,16 @@ class TrafficManager:
             *self._egress_limits(),
             *self._flow_control(),
             *self._compensation(),
-            *(write(one) for one in self.bottlenecks for write in (self._buffer, self._shaper, self._shaper_on)),
+            *(write for one in self.bottlenecks for write in self._link(one)),
         ]
+
+    def _link(self, one: BottleneckQueue) -> list[PlannedWrite]:
+        """Depth and rate of a link."""
+        buffers = [self._buffer(one, queue) for queue in one.queues]
+        if one.weights is None:
+            return [*buffers, self._shaper(one), self._shaper_on(one)]
+        turns = [self._turns(one, queue, weight) for queue, weight in zip(one.queues, one.weights, strict=True)]
+        return [*buffers, self._port_limit(one), self._shaper(one), *turns, self._port_shaper_on(one)]
 
     def shaping_at(self, settings: Link, rate_bps: int) -> Shaping:
         """What the shaper of a link's queue makes of a rate in the layer that the link's is written in.
@@ -146,7 +203,8 @@ class TrafficManager:
         return [one.queue.dev_port for one in self.bottlenecks if self._was_reset(one)]
 
     def _was_reset(self, bottleneck: BottleneckQueue) -> bool:
-        shaping = self._need("tm.queue.sched_shaping", bottleneck.queue.key, bottleneck.queue.pipe)
+        shaper = bottleneck.shaper
+        shaping = self._need(shaper.table, shaper.key, shaper.pipe)
         rate_bps = number(shaping, "max_rate") * 1000
         if abs(rate_bps / bottleneck.shaping.shaper_bps - 1) < RATE_TOLERANCE:
             return False
@@ -183,7 +241,9 @@ class TrafficManager:
             settings.rate_bps,
             settings.field,
         )
-        return BottleneckQueue(settings, queue, depth, shaping)
+        number_of_low = low_latency_queue(settings)
+        low = None if number_of_low is None else self._queue(settings.port, number_of_low)
+        return BottleneckQueue(settings, queue, depth, shaping, low)
 
     def _queue(self, dev_port: int, queue: int) -> Queue:
         found = self._need("tm.port.cfg", {"dev_port": dev_port})
@@ -279,6 +339,7 @@ class TrafficManager:
                 ("tm.port.buffer", {"dev_port": one.queue.dev_port}, ALL_PIPES, "eg_limit_cells",
                  one.depth.cells + HEADROOM_CELLS)
                 for one in self.bottlenecks
+                if one.low is None
             ),
             *(("tm.pipe.cfg", None, pipe, "eg_limit_cells", cells) for pipe, cells in in_pipes.items()),
         ]  # fmt: skip
@@ -344,12 +405,18 @@ class TrafficManager:
         """Which link a write is for, where there are several."""
         return "" if len(self.bottlenecks) == 1 else f"{bottleneck.link.name}: "
 
-    def _buffer(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+    def _which_queue(self, bottleneck: BottleneckQueue, queue: Queue) -> str:
+        """Which of its queues a write is for, where it has two."""
+        if bottleneck.low is None:
+            return ""
+        return "low-latency queue, " if queue is bottleneck.low else "classic queue, "
+
+    def _buffer(self, bottleneck: BottleneckQueue, queue: Queue) -> PlannedWrite:
         depth = bottleneck.depth
         return PlannedWrite(
             Operation.MODIFY,
             self._name("tm.queue.buffer"),
-            bottleneck.queue.key,
+            queue.key,
             {
                 "guaranteed_cells": depth.guaranteed_cells,
                 "hysteresis_cells": depth.hysteresis_cells,
@@ -358,24 +425,69 @@ class TrafficManager:
                 "pool_max_cells": depth.pool_cells,
                 "dynamic_baf": STATIC,
             },
-            f"{self._whose(bottleneck)}tail drop at {depth.cells} cells, which hold {depth.packets} frames of "
-            f"{depth.frame_bytes} B",
+            f"{self._whose(bottleneck)}{self._which_queue(bottleneck, queue)}tail drop at {depth.cells} cells, which "
+            f"hold {depth.packets} frames of {depth.frame_bytes} B",
             action="shared_pool",
             units={
                 "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
                 "hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
             },
-            pipe=bottleneck.queue.pipe,
+            pipe=queue.pipe,
+        )
+
+    def _port_limit(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+        """The depth of both queues together: a queue alone has no limit that depends on the other."""
+        depth = bottleneck.depth
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.port.buffer"),
+            {"dev_port": bottleneck.queue.dev_port},
+            {"eg_limit_cells": depth.cells, "eg_hysteresis_cells": depth.hysteresis_cells},
+            f"{self._whose(bottleneck)}tail drop at {depth.cells} cells of both queues together",
+            units={
+                "eg_limit_cells": f"cells, {about_size(depth.bytes)} of frames",
+                "eg_hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
+            },
+        )
+
+    def _turns(self, bottleneck: BottleneckQueue, queue: Queue, weight: int) -> PlannedWrite:
+        """A queue of two takes turns with the other, at one priority, and neither has a rate of its own."""
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.queue.sched_cfg"),
+            queue.key,
+            {
+                "min_rate_enable": False,
+                "min_priority": LOWEST,
+                "max_rate_enable": False,
+                "max_priority": LOWEST,
+                "dwrr_weight": weight,
+                "scheduling_enable": True,
+            },
+            f"{self._whose(bottleneck)}{self._which_queue(bottleneck, queue)}its part of the port's rate while both "
+            "have packets",
+            units={"dwrr_weight": f"of {sum(bottleneck.weights or ())}"},
+            expect={"min_priority": LOWEST_NAMES, "max_priority": LOWEST_NAMES},
+            pipe=queue.pipe,
+        )
+
+    def _port_shaper_on(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.port.sched_cfg"),
+            {"dev_port": bottleneck.queue.dev_port},
+            {"max_rate_enable": True},
+            f"{self._whose(bottleneck)}without this the rate above is not used",
         )
 
     def _shaper(self, bottleneck: BottleneckQueue) -> PlannedWrite:
-        shaping = bottleneck.shaping
+        shaping, place = bottleneck.shaping, bottleneck.shaper
         realised = int(shaping.shaper_bps / 1000)
         burst = quantise_burst(self._chip, shaping.burst_bytes)
         return PlannedWrite(
             Operation.MODIFY,
-            self._name("tm.queue.sched_shaping"),
-            bottleneck.queue.key,
+            self._name(place.table),
+            place.key,
             {
                 "unit": SHAPING_UNIT,
                 "provisioning": NEAREST,
@@ -390,7 +502,7 @@ class TrafficManager:
                 "max_rate": (shaping.rate_kbps, realised - 1, realised, realised + 1),
                 "max_burst_size": (shaping.burst_bytes, burst),
             },
-            pipe=bottleneck.queue.pipe,
+            pipe=place.pipe,
         )
 
     def _shaper_on(self, bottleneck: BottleneckQueue) -> PlannedWrite:

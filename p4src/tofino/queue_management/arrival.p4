@@ -1,32 +1,82 @@
-// Laws that pick packets on arrival, with a probability that the control plane computes: PI2 and PIE.
+// Laws that pick packets on arrival, with a probability that the control plane computes: PI2, PIE and DualPI2.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_ARRIVAL_P4
 #define NARROWS_ARRIVAL_P4
 
-// Ingress does not know the depth of a queue. The control plane reads the delay of the latest departure (`LatestDelay`),
-// and writes what follows from it into `enqueue_law`.
+// DualPI2 (RFC 9332) has two queues: packets with ECT(1) or CE, whose ECN field has its last bit set, wait in the second one.
+control ArrivalQueue(in bottleneck_index_t bottleneck, in bit<8> arrival_flags, inout queue_t queue) {
+    // It waits in another queue of the port than the packets of its bottleneck usually do.
+    action wait_in(queue_t number) {
+        queue = number;
+    }
+
+    // Which bottlenecks have a queue for L4S, and which queue of their port that is.
+    table arrival_queue {
+        key = {
+            bottleneck: exact @name("bottleneck");
+            arrival_flags[3:3]: exact @name("low_latency");
+        }
+        actions = {
+            wait_in;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = BOTTLENECK_COUNT;
+    }
+
+    apply {
+        arrival_queue.apply();
+    }
+}
+
+// Ingress does not know the depth of a queue. The control plane reads the delays of the latest departures (`LatestDelay`),
+// and writes what follows from them into `enqueue_law`.
 control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bit<1> dropped) {
     // Packets of a flow that a law dropped on arrival.
     RunningTotal() flow_enqueue_drops;
     // The same of all flows, in packets and bytes for the control plane.
     Counter<bit<64>, bottleneck_index_t>(BOTTLENECK_COUNT, CounterType_t.PACKETS_AND_BYTES) enqueue_drops;
     Random<bit<32>>() random;
-    bit<32> threshold;
     bit<32> value;
+    // A probability, in units of 2^-32, and then by how much it is above the value that was drawn: of classic packets, and of
+    // those with ECT(1) or CE. In place, as containers of 32 bits are few.
     bit<32> margin;
+    bit<32> low_margin;
     bit<1> marks;
+    bit<1> marks_rest;
     bit<32> increment;
 
-    // A law that picks with probability threshold / 2^32; it marks what allows it, or drops all that it picks.
+    // A law of one queue; it marks what allows it, or drops all that it picks.
     action pick(bit<32> probability, bit<1> ecn_marks) {
-        threshold = probability;
+        margin = probability;
+        low_margin = probability;
         marks = ecn_marks;
+        marks_rest = 0;
+    }
+
+    // DualPI2: each queue has a probability of its own. It marks what allows it, and drops the rest.
+    action couple(bit<32> classic_probability, bit<32> low_probability) {
+        margin = classic_probability;
+        low_margin = low_probability;
+        marks = 1;
+        marks_rest = 0;
+    }
+
+    // DualPI2 whose coupled probability is above 1 (RFC 9332, section 4.2): both queues drop, and what the low-latency queue
+    // does not drop it marks.
+    action couple_overloaded(bit<32> probability) {
+        margin = probability;
+        low_margin = probability;
+        marks = 0;
+        marks_rest = 1;
     }
 
     // No law decides on arrival.
     action pick_nothing() {
-        threshold = 0;
+        margin = 0;
+        low_margin = 0;
         marks = 0;
+        marks_rest = 0;
     }
 
     // What a bottleneck does with an arriving packet.
@@ -36,6 +86,8 @@ control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bi
         }
         actions = {
             pick;
+            couple;
+            couple_overloaded;
             @defaultonly pick_nothing;
         }
         const default_action = pick_nothing();
@@ -60,14 +112,16 @@ control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bi
         enqueue_drops.count(flow.bottleneck, COUNTED_BEFORE_QUEUE);
     }
 
-    // value < threshold, as in `Bernoulli`; whether marks are allowed, and asked for, is in the ECN bits of the flags. What
-    // emulation has lost already is not picked again, and what is marked already is not marked again. Drops are an entry:
-    // a counter needs one.
+    // value < probability, as in `Bernoulli`; of which queue, and whether marks are allowed, is in the ECN bits of the flags.
+    // What emulation has lost already is not picked again, and what is marked already is not marked again. Drops are an
+    // entry: a counter needs one.
     table arrival_verdict {
         key = {
             margin: ternary @name("margin");
+            low_margin: ternary @name("low_margin");
             dropped: ternary @name("lost");
             marks: ternary @name("marks");
+            marks_rest: ternary @name("marks_rest");
             arrival_flags: ternary @name("flags");
         }
         actions = {
@@ -77,19 +131,23 @@ control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bi
         }
         const default_action = pass();
         const entries = {
-            (0, _, _, _): pass();
-            (_, 1, _, _): pass();
-            (_, _, 1, 0x18 &&& 0x18): pass();
-            (_, _, 1, 0x08 &&& 0x08): mark();
-            (_, _, 1, 0x10 &&& 0x10): mark();
-            (_, _, _, _): drop();
+            (_, _, 1, _, _, _): pass();
+            (0, _, _, _, _, 0x00 &&& 0x08): pass();
+            (_, 0, _, _, 0, 0x08 &&& 0x08): pass();
+            (_, 0, _, _, _, 0x18 &&& 0x18): pass();
+            (_, 0, _, _, _, 0x08 &&& 0x08): mark();
+            (_, _, _, 1, _, 0x18 &&& 0x18): pass();
+            (_, _, _, 1, _, 0x08 &&& 0x08): mark();
+            (_, _, _, 1, _, 0x10 &&& 0x10): mark();
+            (_, _, _, _, _, _): drop();
         }
     }
 
     apply {
         enqueue_law.apply();
         value = random.get();
-        margin = threshold |-| value;
+        margin = margin |-| value;
+        low_margin = low_margin |-| value;
         arrival_verdict.apply();
         flow_enqueue_drops.apply(flow.index, increment, flow.aqm_drops);
     }

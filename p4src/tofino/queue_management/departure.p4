@@ -1,5 +1,5 @@
-// Laws that decide at departure: step by the time that a packet waited, RED by the average depth. Marks that were decided on
-// arrival are made here, too.
+// Laws that decide at departure: step, also that of DualPI2, by the time that a packet waited, RED by the average depth. Marks
+// that were decided on arrival are made here, too.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_DEPARTURE_P4
 #define NARROWS_DEPARTURE_P4
@@ -9,17 +9,60 @@ const bit<32> NO_THRESHOLD = 0xffffffff;
 const bit<8> PICKED = 1;
 const bit<8> NOT_PICKED = 0;
 
-// How long the packet waited that departed last: the control plane's measure of a queue's delay.
-control LatestDelay(in bottleneck_index_t index, in bit<32> delay) {
-    Register<bit<32>, bottleneck_index_t>(BOTTLENECK_COUNT) delays;
-    RegisterAction<bit<32>, bottleneck_index_t, bit<32>>(delays) keep = {
-        void apply(inout bit<32> latest) {
-            latest = delay;
+// Which of its bottleneck's queues a packet waited in, also for its mirrored copy: neither carries it, but both have the ECN
+// field of the arrival, which decided it (`ArrivalQueue`).
+control DepartureQueue(in bottleneck_index_t bottleneck, in bit<8> flags, out bit<16> queue) {
+    // In the only one, or in the one for classic packets.
+    action first() {
+        queue = 0;
+    }
+
+    // In the one for L4S.
+    action second() {
+        queue = 1;
+    }
+
+    // Which bottlenecks have a queue for L4S.
+    table departure_queue {
+        key = {
+            bottleneck: exact @name("bottleneck");
+            flags[3:3]: exact @name("low_latency");
+        }
+        actions = {
+            second;
+            @defaultonly first;
+        }
+        const default_action = first();
+        size = BOTTLENECK_COUNT;
+    }
+
+    apply {
+        departure_queue.apply();
+    }
+}
+
+#define QUEUE_INDEX_WIDTH (BOTTLENECK_WIDTH + 1)
+typedef bit<QUEUE_INDEX_WIDTH> queue_index_t;
+
+// What the control plane knows about the delay of a queue: how long the packet waited that departed last, and how many have
+// departed, which tells whether there was one since it looked. In one register, so that one reading has both.
+struct departures_t {
+    bit<32> delay;
+    bit<32> packets;
+}
+
+// There are cells for two queues of each bottleneck, of which most have one.
+control LatestDelay(in bottleneck_index_t bottleneck, in bit<16> queue, in bit<32> delay) {
+    Register<departures_t, queue_index_t>(1 << QUEUE_INDEX_WIDTH) departures;
+    RegisterAction<departures_t, queue_index_t, bit<32>>(departures) keep = {
+        void apply(inout departures_t latest) {
+            latest.delay = delay;
+            latest.packets = latest.packets + 1;
         }
     };
 
     apply {
-        keep.execute(index);
+        keep.execute(bottleneck ++ queue[0:0]);
     }
 }
 
@@ -63,6 +106,16 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
         spares = 1;
     }
 
+    // DualPI2: it has decided on arrival, and marks L4S above a delay.
+    action coupled(bit<32> threshold) {
+        kind = KIND_MANAGED_MIRROR;
+        longest = threshold;
+        picked = NOT_PICKED;
+        l4s_only = 1;
+        marks = 1;
+        spares = 1;
+    }
+
     // A mark above a delay, of all flows or of L4S alone.
     action step(bit<32> threshold, bit<1> low_latency_only) {
         kind = KIND_MIRROR;
@@ -91,6 +144,7 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
         }
         actions = {
             decided_on_arrival;
+            coupled;
             step;
             red;
             @defaultonly no_law;
@@ -156,7 +210,7 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
         flow_dequeue_drops.apply(flow.index, increment, drops);
         // A bottleneck has a law before the queue or one behind it, or emulated losses: two of the three are 0.
         flow.loss_drops = flow.loss_drops | drops;
-        latest_delay.apply(flow.bottleneck, queue_delay);
+        latest_delay.apply(flow.bottleneck, flow.queue, queue_delay);
     }
 }
 

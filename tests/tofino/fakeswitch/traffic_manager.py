@@ -14,6 +14,7 @@ ALL_PIPES = 0xFFFF
 BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.33, "50%": 0.5, "66%": 0.66,
        "80%": 0.8, "DISABLE": 0.0}  # fmt: skip
 PROFILES = 32
+WEIGHTS = 1023
 IN_MEMORY_BYTES = 18
 
 
@@ -190,7 +191,8 @@ class TrafficManager:
                         "max_rate": 0, "max_burst_size": 16384}  # fmt: skip
             case "queue.sched_cfg":
                 more = {"advanced_flow_control": "CREDIT", "scheduling_speed": "BF_SPEED_100G", "pg_l1_node": 0}
-                return {"min_rate_enable": False, "min_priority": "0", "max_rate_enable": False, "max_priority": "0",
+                return {"min_rate_enable": False, "min_priority": "LOW", "max_rate_enable": False,
+                        "max_priority": "LOW",
                         "dwrr_weight": 1023, "scheduling_enable": True,
                         **(more if kind.prefix == "tf2" else {})}  # fmt: skip
             case "port.sched_cfg":
@@ -276,6 +278,12 @@ class TrafficManager:
                 if len(profiles) > PROFILES:
                     raise Refused("RESOURCE_EXHAUSTED", "Table Entry modify failed Not enough space")
                 self.profiles[pipe] = profiles
+        if table == "queue.sched_cfg":
+            # The driver has one number for two names, and reads back the first of them; a weight has ten bits.
+            same = {"0": "LOW", "7": "HIGH"}
+            data = {name: same.get(value, value) if "priority" in name else value for name, value in data.items()}
+            if "dwrr_weight" in data:
+                data["dwrr_weight"] &= WEIGHTS
         self._at(table, key, pipe).update(data)
 
     # Rates
@@ -337,6 +345,8 @@ class TrafficManager:
                      ("ig_port", (in_port,), ALL_PIPES, "drop_count_packets"),
                      ("pipe", (), in_port // 128, "ig_buf_full_drop_packets")]  # fmt: skip
         elif (
+            self._port_used(port) + need > self._at("port.buffer", (port,))["eg_limit_cells"] + self.overshoot_cells
+        ) or (
             mine + need > self._limit(buffer, used["pool", eg_pool]) + self.overshoot_cells
             and buffer["tail_drop_enable"]
         ):
@@ -354,7 +364,7 @@ class TrafficManager:
             used[holder] += need
         for counter, value in (
             (("queue", place, pipe, "watermark_cells"), used["queue", port, queue]),
-            (("eg_port", (port,), ALL_PIPES, "watermark_cells"), used["queue", port, queue]),
+            (("eg_port", (port,), ALL_PIPES, "watermark_cells"), self._port_used(port)),
             (("dpg", (in_port,), ALL_PIPES, "watermark_cells"), used["dpg", in_port]),
             (("pool", (eg_pool,), ALL_PIPES, "watermark_cells"), used["pool", eg_pool]),
         ):
@@ -370,6 +380,9 @@ class TrafficManager:
             for holder in holders:
                 self.used[holder] -= need
         return gone
+
+    def _port_used(self, port: int) -> int:
+        return sum(self.used["queue", port, queue] for queue in range(self.kind.queues_per_port))
 
     def _limit(self, entry: dict[str, Any], pool_used: int) -> int:
         size = self._at("pool.cfg", (entry["pool_id"],))["size_cells"]
@@ -401,6 +414,5 @@ class TrafficManager:
         if name == "queue":
             port = self._port_of(key[0], key[1], pipe)
             return {**common, "usage_cells": used["queue", port, key[1] % self.kind.queues_per_port]}
-        lines = [value for place, value in used.items() if place[:2] == ("queue", key[0])]
-        usage = used["dpg", key[0]] if name == "ig_port" else sum(lines)
+        usage = used["dpg", key[0]] if name == "ig_port" else self._port_used(key[0])
         return {**common, "usage_cells": usage}

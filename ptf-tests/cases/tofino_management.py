@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queue management of Tofino's program: what its laws drop and mark, what is counted, and what reports say of it.
+
+The probabilities are entries, as the control plane writes them during a run. Of 2^32 - 1, one packet in 2^32 is not
+picked. Nothing needs to wait for that, so that these cases are also for the SDE's model. RED is not among them: it
+decides by a depth.
+"""
+
+from __future__ import annotations
+
+import expected
+import frames
+from bench import ARRIVALS, BottleneckTest
+from expected import Report
+from p4runtime import Entry
+from targets.base import Ability
+
+SIZE = 500
+# Fewer than may be under way at once on any target.
+COUNT = 20
+DRAWN = 300
+CERTAIN = (1 << 32) - 1
+NOT_ECT, ECT_1, ECT_0, CE = range(4)
+LOW_QUEUE = 1
+ENQUEUE_DROPS = "enqueue_drops"
+FLOW_DROPS = "flow_enqueue_drops"
+
+
+class LawTest(BottleneckTest):
+    """A case of a law on bottleneck 0, from port 1 to port 2, where the program has these laws."""
+
+    needs = frozenset({Ability.TOFINO_LAWS})
+
+    def setUp(self) -> None:
+        """All frames are reported."""
+        super().setUp()
+        self.reported()
+
+    def law(self, table: str, action: str, *, change: bool = False, **parameters: int) -> None:
+        """Bottleneck 0's entry in a table of laws."""
+        entry = Entry(table, {"bottleneck": 0}, action, parameters)
+        (self.switch.control.modify if change else self.switch.control.insert)(entry)
+
+    def two_queues(self) -> None:
+        """ECT(1) and CE wait in the second queue of the port."""
+        key = {"bottleneck": 0, "low_latency": 1}
+        self.switch.control.insert(
+            Entry("arrival_queue", key, "wait_in", {"number": LOW_QUEUE}), Entry("departure_queue", key, "second", {})
+        )
+
+    def passes(self, ecn: int, *, marked: bool = False) -> Report:
+        """One frame passes, marked or as it is; returns its report."""
+        frame = frames.ipv4(size=SIZE, ecn=ecn)
+        self.send(1, [frame])
+        self.expect(2, [expected.congestion_marked(frame) if marked else frame])
+        (report,) = self.reports(1)
+        flags = expected.arrival_flags(frame) | (expected.FLAG_CE_MARKED if marked else 0)
+        self.assertEqual(report.flags, flags, "ECN field of the arrival, and whether it was marked")
+        return report
+
+    def dropped(self, ecn: int, count: int = COUNT) -> None:
+        """Frames come, and none leaves."""
+        frame = frames.ipv4(size=SIZE, ecn=ecn)
+        flow = self.flow_of(frame)
+        before = self.switch.read_register(ARRIVALS, flow)
+        self.send(1, [frame] * count)
+        self.wait_for_arrivals(flow, before + count)
+        self.expect_silence()
+
+
+class PicksAreDropped(LawTest):
+    """What is picked and may not be marked is dropped: counted for the flow and the bottleneck, and in its reports."""
+
+    def runTest(self) -> None:
+        self.law("enqueue_law", "pick", probability=CERTAIN, ecn_marks=0)
+        self.law("dequeue_law", "decided_on_arrival")
+        for ecn in (NOT_ECT, ECT_0, CE):
+            self.dropped(ecn)
+        flow = self.flow_of(frames.ipv4(size=SIZE))
+        self.assertEqual(self.counted(ENQUEUE_DROPS, 0), (3 * COUNT, 3 * COUNT * SIZE))
+        self.assertEqual(self.switch.read_register(FLOW_DROPS, flow), 3 * COUNT)
+        self.law("enqueue_law", "pick", change=True, probability=0, ecn_marks=0)
+        report = self.passes(NOT_ECT)
+        self.assertEqual(
+            (report.arrivals, report.departures, report.aqm_drops, report.loss_drops, report.queue),
+            (3 * COUNT + 1, 1, 3 * COUNT, 0, 0),
+        )
+
+
+class PicksAreMarked(LawTest):
+    """With marks ECT is marked, CE passes as it came, and Not-ECT is dropped."""
+
+    def runTest(self) -> None:
+        self.law("enqueue_law", "pick", probability=CERTAIN, ecn_marks=1)
+        self.law("dequeue_law", "decided_on_arrival")
+        for ecn in (ECT_0, ECT_1):
+            self.assertEqual(self.passes(ecn, marked=True).aqm_drops, 0)
+        self.passes(CE)
+        self.dropped(NOT_ECT)
+        self.assertEqual(self.counted(ENQUEUE_DROPS, 0), (COUNT, COUNT * SIZE))
+
+
+class PicksAreDrawn(LawTest):
+    """Half of the frames at 1/2, within six standard deviations."""
+
+    def runTest(self) -> None:
+        self.law("enqueue_law", "pick", probability=1 << 31, ecn_marks=0)
+        for _ in range(DRAWN // COUNT):
+            self.send(1, [frames.ipv4(size=SIZE)] * COUNT)
+            self.drain(2)
+        self.wait_for_arrivals(self.flow_of(frames.ipv4(size=SIZE)), DRAWN)
+        (hits, _) = self.counted(ENQUEUE_DROPS, 0)
+        self.assertAlmostEqual(hits, DRAWN / 2, delta=6 * (DRAWN / 4) ** 0.5)
+
+
+class CoupledQueues(LawTest):
+    """DualPI2: each queue has its own probability, and reports say which one a packet left."""
+
+    def runTest(self) -> None:
+        self.two_queues()
+        self.law("enqueue_law", "couple", classic_probability=0, low_probability=CERTAIN)
+        self.law("dequeue_law", "coupled", threshold=CERTAIN)
+        found = [self.passes(ecn, marked=ecn == ECT_1).queue for ecn in range(4)]
+        self.assertEqual(found, [0, 1, 0, 1])
+        self.law("enqueue_law", "couple", change=True, classic_probability=CERTAIN, low_probability=0)
+        found = [self.passes(ecn, marked=ecn == ECT_0).queue for ecn in (ECT_1, ECT_0, CE)]
+        self.assertEqual(found, [1, 0, 1])
+        self.dropped(NOT_ECT)
+        self.assertEqual(self.counted(ENQUEUE_DROPS, 0), (COUNT, COUNT * SIZE))
+
+
+class CoupledOverload(LawTest):
+    """Above a coupled probability of 1 both queues drop what is picked; of the rest the low-latency one marks all."""
+
+    def runTest(self) -> None:
+        self.two_queues()
+        self.law("enqueue_law", "couple_overloaded", probability=CERTAIN)
+        self.law("dequeue_law", "coupled", threshold=CERTAIN)
+        for ecn in range(4):
+            self.dropped(ecn)
+        self.assertEqual(self.counted(ENQUEUE_DROPS, 0), (4 * COUNT, 4 * COUNT * SIZE))
+        self.law("enqueue_law", "couple_overloaded", change=True, probability=0)
+        for ecn in range(4):
+            self.assertEqual(self.passes(ecn, marked=ecn == ECT_1).aqm_drops, 4 * COUNT)
+
+
+class CoupledStep(LawTest):
+    """DualPI2's step marks ECT(1) above a delay, and there is some in any switch."""
+
+    def runTest(self) -> None:
+        self.two_queues()
+        self.law("enqueue_law", "couple", classic_probability=0, low_probability=0)
+        self.law("dequeue_law", "coupled", threshold=0)
+        for ecn in range(4):
+            self.passes(ecn, marked=ecn == ECT_1)
+        self.law("dequeue_law", "coupled", change=True, threshold=CERTAIN)
+        self.passes(ECT_1)
+
+
+class StepAtDeparture(LawTest):
+    """A step of one queue marks ECT, or with low_latency_only ECT(1), above a delay."""
+
+    def runTest(self) -> None:
+        self.law("dequeue_law", "step", threshold=0, low_latency_only=0)
+        for ecn in range(4):
+            self.passes(ecn, marked=ecn in (ECT_0, ECT_1))
+        self.law("dequeue_law", "step", change=True, threshold=0, low_latency_only=1)
+        for ecn in range(4):
+            self.assertEqual(self.passes(ecn, marked=ecn == ECT_1).queue, 0)
