@@ -62,7 +62,7 @@ p4: ## recompile p4src for v1model (needs p4c-bm2-ss)
 
 .PHONY: p4-tofino
 p4-tofino: ## recompile p4src for Tofino 1 and 2 (needs p4c with its Tofino backend)
-	@$(VENV)/python p4src/build.py tofino tofino2 tofino-managed
+	@$(VENV)/python p4src/build.py tofino tofino2 tofino-managed tofino2-managed
 
 .PHONY: stress
 stress: setup ## faults, load and hostile input, with counts (needs root; docs/reliability.md)

@@ -3,7 +3,7 @@
 #
 #   sudo SDE=/path/to/sde deploy/install-switch.sh tofino|tofino2 [--managed] [--compile]
 #
-# With --managed, on tofino only, it is the program that manages queues as well, narrows_managed (docs/queues.md).
+# With --managed it is the program that manages queues as well, narrows_managed (docs/queues.md).
 # Run it from a checkout of Narrows, with the SDE (open-p4studio and the vendor's board support) built. The program is the
 # compiled one of this checkout where the SDE has the version of its compiler; otherwise, or with --compile, the SDE's own
 # compiler makes it. Running it again after an update of either is fine. The service is (re)started last: every port and
@@ -42,7 +42,6 @@ for word; do
     *) fail "'$word' is unknown; allowed: --managed, --compile" ;;
     esac
 done
-[ "$chip$variant" != tofino2-managed ] || fail "--managed is for tofino only; allowed for tofino2: without it"
 [ "$(id -u)" = 0 ] || fail "needs root; fix: sudo"
 [ -d "${SDE:-}/p4studio" ] || fail "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"
 SDE_INSTALL=${SDE_INSTALL:-$SDE/install}

@@ -28,6 +28,7 @@ TOPS = {
     "tofino": "tofino/narrows.p4",
     "tofino2": "tofino/narrows.p4",
     "tofino-managed": "tofino/managed.p4",
+    "tofino2-managed": "tofino/managed.p4",
 }
 RECORD = "digest.json"
 
@@ -36,6 +37,7 @@ STAGE_LIMITS = {
     "tofino": {"ingress": 7, "egress": 6},
     "tofino2": {"ingress": 8, "egress": 6},
     "tofino-managed": {"ingress": 9, "egress": 10},
+    "tofino2-managed": {"ingress": 11, "egress": 8},
 }
 # Name of the program's only pipeline, and of the directory that the compiler puts it in.
 PIPE = "pipe"
@@ -275,6 +277,7 @@ _COMPILERS: dict[str, Callable[[Path], str]] = {
     "tofino": lambda out: _tofino("tofino", out),
     "tofino2": lambda out: _tofino("tofino2", out),
     "tofino-managed": lambda out: _tofino("tofino-managed", out),
+    "tofino2-managed": lambda out: _tofino("tofino2-managed", out),
 }
 
 

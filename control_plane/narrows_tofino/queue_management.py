@@ -13,10 +13,13 @@ from narrows_formats.units import NANOSECONDS, format_time
 
 from narrows_tofino.chip.red import MAX_TIME_CONSTANT_NS, wred
 from narrows_tofino.link_tasks import Updated, say_sharing, tasks_of, updated_links
-from narrows_tofino.testbed.inventory import MANAGED_CHIP, MANAGED_PROGRAM, Inventory
+from narrows_tofino.testbed.inventory import MANAGED_PROGRAM, Inventory
 from narrows_tofino.writes.entries import DELAY_BITS
 
-KINDS = ("step", "pi2", "pie", "red", "dualpi2")
+DUALPI2 = "dualpi2"
+KINDS = ("step", "pi2", "pie", "red", DUALPI2)
+# The chip on which nothing is between the queues of a port and the port's shaper.
+PORT_OF_QUEUES_CHIP = "tofino"
 # Of a threshold or a probability that the driver rounds.
 ROUNDING = 0.05
 LEAST_STEPS = round(2 / ROUNDING)
@@ -75,10 +78,11 @@ def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
             f"{link.field}.queue: {kind} needs {NEEDS[kind]}, which the program on Tofino does not have; allowed: "
             f"tail-drop, {', '.join(KINDS)}, with or without ecn_threshold, or --target soft"
         )
-    if inventory.switch.chip != MANAGED_CHIP:
+    if kind == DUALPI2 and inventory.switch.chip != PORT_OF_QUEUES_CHIP:
+        others = ", ".join(one for one in KINDS if one != kind)
         raise InputError(
-            f"{link.field}.queue: {kind} needs the program {MANAGED_PROGRAM}, which is compiled for {MANAGED_CHIP} "
-            f"only; allowed on {inventory.switch.chip}: tail-drop, with or without ecn_threshold, or --target soft"
+            f"{link.field}.queue: {kind} needs two queues below one shaper, which are below L1 nodes on "
+            f"{inventory.switch.chip}, and those are not set; allowed there: tail-drop, {others}, or --target soft"
         )
     if not inventory.switch.manages_queues:
         raise InputError(

@@ -15,7 +15,7 @@ from narrows_tofino.bfrt.client import Client, Endpoint, Operation
 from narrows_tofino.bfrt.connect import connect
 from narrows_tofino.bfrt.values import Data
 from narrows_tofino.chip.model import TOFINO1
-from narrows_tofino.testbed.inventory import FEC, MANAGED_CHIP, MANAGED_PROGRAM
+from narrows_tofino.testbed.inventory import FEC, MANAGED_PROGRAM
 
 from targets.base import Parameters, namespace_links
 from targets.tofino_model import Model, missing_programs
@@ -168,8 +168,6 @@ class TofinoModelTarget:
 
     def missing(self) -> str | None:
         """Why this machine cannot run it."""
-        if self._program == MANAGED_PROGRAM and self._chip.name != MANAGED_CHIP:
-            return f"the program with queue management is for {MANAGED_CHIP} only"
         return _NO_CLIENT if importlib.util.find_spec("bfrt_grpc") is None else missing_programs()
 
     def links(self) -> AbstractContextManager[Lab]:

@@ -177,7 +177,12 @@ def schema_names(schema: dict[str, Any]) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize(
     ("architecture", "label"),
-    [("tofino", "Tofino 1"), ("tofino2", "Tofino 2"), ("tofino-managed", "Tofino 1, with queue management")],
+    [
+        ("tofino", "Tofino 1"),
+        ("tofino2", "Tofino 2"),
+        ("tofino-managed", "Tofino 1, with queue management"),
+        ("tofino2-managed", "Tofino 2, with queue management"),
+    ],
 )
 def test_tofino_stays_within_its_stages(architecture: str, label: str) -> None:
     build = load_build(P4SRC)
@@ -208,7 +213,7 @@ def test_byte_counters_of_tofino_leave_out_what_is_not_the_frames() -> None:
     assert value["COUNTED_BEHIND_QUEUE"] == value["BRIDGED_BYTES"] + value["FCS_BYTES"]
 
 
-@pytest.mark.parametrize("architecture", ["tofino", "tofino2", "tofino-managed"])
+@pytest.mark.parametrize("architecture", ["tofino", "tofino2", "tofino-managed", "tofino2-managed"])
 def test_no_path_of_the_building_machine_is_in_an_artifact(architecture: str) -> None:
     for artifact in (P4SRC / "compiled" / architecture).rglob("*"):
         if artifact.is_file():
@@ -219,7 +224,7 @@ def test_no_path_of_the_building_machine_is_in_an_artifact(architecture: str) ->
 OF_V1MODEL_ONLY = re.compile(r"NarrowsIngress\.bottleneck\.((states|pattern)\..*|set_loss_model)")
 
 
-@pytest.mark.parametrize("architecture", ["tofino", "tofino2", "tofino-managed"])
+@pytest.mark.parametrize("architecture", ["tofino", "tofino2", "tofino-managed", "tofino2-managed"])
 def test_tofino_offers_what_the_suite_and_the_control_plane_use(architecture: str) -> None:
     """Same names on every architecture, by P4Info: entries and cases are then the same too."""
     schema = P4SRC / "compiled" / architecture / "bf-rt.json"

@@ -167,7 +167,6 @@ def test_an_sde_of_the_compilers_version_gets_the_compiled_program(
     [
         ([], True, "usage: install-switch.sh tofino|tofino2"),
         (["tofino", "--fast"], True, "'--fast' is unknown; allowed: --managed, --compile"),
-        (["tofino2", "--managed"], True, "--managed is for tofino only; allowed for tofino2: without it"),
         (["tofino", "--managed", "fast"], True, "'fast' is unknown; allowed: --managed, --compile"),
         (["tofino"], False, "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"),
         (["tofino"], True, "has no bf_switchd; fix: build the SDE first"),

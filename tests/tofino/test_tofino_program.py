@@ -28,7 +28,7 @@ REGISTERS = (
 COUNTERS = ("delay_histogram", "arrival_counter", "departure_counter")
 
 
-@pytest.fixture(params=["tofino", "tofino2", "tofino-managed"])
+@pytest.fixture(params=["tofino", "tofino2", "tofino-managed", "tofino2-managed"])
 def schema(request: pytest.FixtureRequest) -> Schema:
     return Schema.parse(program_schema(request.param))
 

@@ -20,9 +20,8 @@ from narrows_tofino.testbed.calibration import Calibration, calibration_path, lo
 SPEED_BPS = {f"{gigabits}G": gigabits * 10**9 for gigabits in (1, 10, 25, 40, 50, 100, 200, 400)}
 FEC = {"none": "BF_FEC_TYP_NONE", "fc": "BF_FEC_TYP_FIRECODE", "rs": "BF_FEC_TYP_REED_SOLOMON"}
 AUTO_NEGOTIATION = {"default": "PM_AN_DEFAULT", "on": "PM_AN_FORCE_ENABLE", "off": "PM_AN_FORCE_DISABLE"}
-# The program that manages queues, as deploy/install-switch.sh installs it, and the chip that it is compiled for.
+# The program that manages queues, as deploy/install-switch.sh installs it.
 MANAGED_PROGRAM = "narrows_managed"
-MANAGED_CHIP = "tofino"
 MAX_DEV_PORT = 4 * PORTS_PER_PIPE - 1
 DevPort = Annotated[StrictInt, Field(ge=0, le=MAX_DEV_PORT)]
 

@@ -91,9 +91,17 @@ def switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
     fake.stop()
 
 
+@pytest.fixture(params=["tofino", "tofino2"])
+def managed_switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
+    """A fake switch of each generation, with the program that manages queues."""
+    fake = FakeSwitch(request.param, managed=True)
+    yield fake
+    fake.stop()
+
+
 @pytest.fixture
-def managed_switch() -> Iterator[FakeSwitch]:
-    """A fake switch with the program that manages queues."""
+def dualpi2_switch() -> Iterator[FakeSwitch]:
+    """One of the generation whose queues are right below their port's shaper."""
     fake = FakeSwitch("tofino", managed=True)
     yield fake
     fake.stop()
