@@ -16,10 +16,7 @@ from narrows_tofino.link_tasks import Updated, say_sharing, tasks_of, updated_li
 from narrows_tofino.testbed.inventory import MANAGED_PROGRAM, Inventory
 from narrows_tofino.writes.entries import DELAY_BITS
 
-DUALPI2 = "dualpi2"
-KINDS = ("step", "pi2", "pie", "red", DUALPI2)
-# The chip on which nothing is between the queues of a port and the port's shaper.
-PORT_OF_QUEUES_CHIP = "tofino"
+KINDS = ("step", "pi2", "pie", "red", "dualpi2")
 # Of a threshold or a probability that the driver rounds.
 ROUNDING = 0.05
 LEAST_STEPS = round(2 / ROUNDING)
@@ -78,7 +75,7 @@ def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
             f"{link.field}.queue: {kind} needs {NEEDS[kind]}, which the program on Tofino does not have; allowed: "
             f"tail-drop, {', '.join(KINDS)}, with or without ecn_threshold, or --target soft"
         )
-    if kind == DUALPI2 and inventory.switch.chip != PORT_OF_QUEUES_CHIP:
+    if kind == "dualpi2" and inventory.switch.generation.l1_nodes:
         others = ", ".join(one for one in KINDS if one != kind)
         raise InputError(
             f"{link.field}.queue: {kind} needs two queues below one shaper, which are below L1 nodes on "

@@ -16,7 +16,7 @@ class Chip:
     The shaper adds ``mantissa / 2**exponent`` bytes to a bucket every 80 of its clocks; the bucket's size is
     ``mantissa << exponent``. ``hysteresis_floor_cells`` is what the driver raises any smaller hysteresis to;
     ``static_limit_bits`` is the width of the queue limit's register. ``mirror_sessions`` is the largest session id
-    that is ours to use.
+    that is ours to use. With ``l1_nodes`` queues are below nodes of that kind, and these below their port.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Chip:
     max_mirror_length: int
     speeds: tuple[str, ...]
     reserve_cells: int
+    l1_nodes: bool
 
 
 RATE_EXPONENT_MAX = 15
@@ -63,6 +64,7 @@ TOFINO1 = Chip(
     max_mirror_length=63 * 240,
     speeds=("1G", "10G", "25G", "40G", "50G", "100G"),
     reserve_cells=8192,
+    l1_nodes=False,
 )
 
 TOFINO2 = Chip(
@@ -84,6 +86,7 @@ TOFINO2 = Chip(
     max_mirror_length=16_380,
     speeds=("1G", "10G", "25G", "40G", "50G", "100G", "200G", "400G"),
     reserve_cells=16_384,
+    l1_nodes=True,
 )
 
 CHIPS = {chip.name: chip for chip in (TOFINO1, TOFINO2)}
