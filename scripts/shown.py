@@ -392,8 +392,8 @@ def managed_cost() -> str:
 
 def beside_linux() -> str:
     """Queue management of Linux and of Narrows; bold where their ranges are apart."""
-    file = newest("aqm")
-    part = benchmark(file, "aqm")
+    files = {name: newest(name) for name in ("aqm", "aqm-50")}
+    spreads = {of: found for name, file in files.items() for of, found in benchmark(file, name)["spread"].items()}
     shows: dict[str, Callable[[float], str]] = {
         "delay_median_ms": partial(digits, number=3),
         "delay_p99_ms": partial(digits, number=3),
@@ -403,7 +403,7 @@ def beside_linux() -> str:
 
     def ends(name: str, figure: str) -> tuple[float, float]:
         """As they are shown: what is equal there is not apart."""
-        found = part["spread"][name][figure]
+        found = spreads[name][figure]
         least, greatest = (float(shows[figure](found[end]).replace(",", "")) for end in ("least", "greatest"))
         return least, greatest
 
@@ -411,16 +411,18 @@ def beside_linux() -> str:
         (least, greatest), (least_of_linux, greatest_of_linux) = (
             ends(re.sub("^[^,]*", who, name), figure) for who in ("Narrows", "Linux")
         )
-        text = spread(part["spread"][name][figure], shows[figure])
+        text = spread(spreads[name][figure], shows[figure])
         apart = least > greatest_of_linux or greatest < least_of_linux
         return f"**{text}**" if apart and name.startswith("Narrows") else text
 
     rows = []
-    for name in part["spread"]:
+    for name in spreads:
         who, kind, load = name.split(", ", 2)
         rows.append((load.replace("Mbit", " Mbit"), kind, who, *(cell(name, figure) for figure in shows)))
     head = ("link, flows", "kind", "of", "delay, median, ms", "p99, ms", "utilization, %", "drops")
-    return f"{table(head, *rows)}\n{source(file, 'aqm')}"
+    *others, last = files.items()
+    sources = "".join(f"{named(file)}; " for _, file in others)
+    return f"{table(head, *rows)}\n{sources}{source(last[1], last[0])}"
 
 
 def l4s() -> str:
