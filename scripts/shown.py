@@ -370,11 +370,12 @@ def fast_links() -> str:
     return f"{table(head, *rows)}\n{named(LINKS)}\n"
 
 
-def source(file: str, name: str, top: str = "..") -> str:
-    """Below a table of a benchmark's spreads: how it was measured."""
-    part = benchmark(file, name)
-    runs = len(next(iter(part["runs"].values())))
-    return f"Median (least to greatest), n = {runs}, {named(file, top)}. {part['conditions']}\n"
+def source(files: dict[str, str], top: str = "..") -> str:
+    """Below a table of benchmarks' spreads: how they were measured, which is the same for all; files by benchmark."""
+    parts = [benchmark(file, name) for name, file in files.items()]
+    runs = min(len(found) for part in parts for found in part["runs"].values())
+    where = ", ".join(named(file, top) for file in files.values())
+    return f"Median (least to greatest), n = {runs}, {where}. {parts[-1]['conditions']}\n"
 
 
 def managed_cost() -> str:
@@ -420,15 +421,13 @@ def beside_linux() -> str:
         who, kind, load = name.split(", ", 2)
         rows.append((load.replace("Mbit", " Mbit"), kind, who, *(cell(name, figure) for figure in shows)))
     head = ("link, flows", "kind", "of", "delay, median, ms", "p99, ms", "utilization, %", "drops")
-    *others, last = files.items()
-    sources = "".join(f"{named(file)}; " for _, file in others)
-    return f"{table(head, *rows)}\n{sources}{source(last[1], last[0])}"
+    return f"{table(head, *rows)}\n{source(files)}"
 
 
 def l4s() -> str:
     """Pairs of flows through queues of Linux and of Narrows, beside what was published of them."""
     file = newest("l4s")
-    return f"{table_of(file)}\n\n{source(file, 'l4s', '../..')}"
+    return f"{table_of(file)}\n\n{source({'l4s': file}, '../..')}"
 
 
 def table_of(file: str) -> str:

@@ -86,7 +86,8 @@ def test_there_are_commands() -> None:
 
 def _parameter(command: str) -> Any:
     """A command that is run asks for the kernel that it names."""
-    in_a_guest = " ".join(arguments(command)).startswith(QUICK) and "--virtual" in arguments(command)
+    words = arguments(command)
+    in_a_guest = " ".join(words).startswith(QUICK) and "--virtual" in words
     return pytest.param(command, marks=pytest.mark.needs("guest-kernel") if in_a_guest else ())
 
 

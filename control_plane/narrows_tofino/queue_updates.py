@@ -221,9 +221,10 @@ class QueueUpdater(LinkTasks):
         while True:
             await asyncio.sleep(max(0, due_ns - time.monotonic_ns()) / NANOSECONDS)
             pick = law.update(await self._read(link))
-            if pick.call != latest:
-                await self._write(link, pick.call)
-                latest = pick.call
+            call = pick.call
+            if call != latest:
+                await self._write(link, call)
+                latest = call
             late_ns = time.monotonic_ns() - due_ns
             applied.made += 1
             applied.largest_error_ns = max(applied.largest_error_ns, late_ns)

@@ -14,7 +14,7 @@ from narrows_tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows_tofino.bfrt.schema import Table
 from narrows_tofino.bfrt.values import Data, Key, KeyValue, Lpm, Ternary, Value, per_pipe
 from narrows_tofino.chip.model import Chip
-from narrows_tofino.writes.entries import LAWS, TABLES
+from narrows_tofino.writes.entries import LAWS, tables
 from narrows_tofino.writes.mirror import MIRROR_HEADER_BYTES, session_length
 from narrows_tofino.writes.planned import number
 from p4runtime import Entry
@@ -62,7 +62,7 @@ class TofinoControl:
         self._report_lengths: dict[int, int] = {}
         schema = client.schema
         self.manages = any(name.endswith(f".{LAWS[0]}") for name in schema.tables)
-        self._tables = (*TABLES, *LAWS) if self.manages else TABLES
+        self._tables = tables(self.manages)
         registers = (*REGISTERS, *MANAGED_REGISTERS) if self.manages else REGISTERS
         counters = (*COUNTERS, *MANAGED_COUNTERS) if self.manages else COUNTERS
         self._registers = {name: schema.part(name, "Register") for name in registers}

@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -77,6 +78,18 @@ def refusal(queue: Any, inventory: Inventory | None = None, **bottleneck: Any) -
     with pytest.raises(InputError) as refused:
         plan_of(queue, inventory, **bottleneck)
     return str(refused.value)
+
+
+@asynccontextmanager
+async def connected(switch: FakeSwitch, log: Path) -> AsyncIterator[tuple[TofinoTarget, Inventory]]:
+    """A target of the switch, which gives it back at the end."""
+    inventory = lab(switch.chip, switch.address)
+    target = TofinoTarget(inventory, log)
+    await target.start()
+    try:
+        yield target, inventory
+    finally:
+        await target.stop()
 
 
 @pytest.mark.parametrize("kind", ["head-drop", "codel", "fq", "fq_codel"])
@@ -231,22 +244,19 @@ def test_the_average_follows_as_many_packets() -> None:
 
 def test_red_is_written_and_stays_where_nothing_refers_to_it(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        inventory = lab(managed_switch.chip, managed_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        plan = plan_of({"kind": "red", "ecn": True, "nodrop": True}, inventory)
-        assert target.unsupported(plan) == []
-        await target.start()
-        made = await target.configure(plan)
-        assert entries(managed_switch, "dequeue_law") == [("red", {"index": 0, "ecn_marks": 1, "nodrop": 1})]
-        (meter,) = managed_switch.programs.meters.values()
-        said = made.program["tofino"]["bottleneck"]["red"]
-        assert (said["min_cells"], said["max_cells"]) == (meter[meters.LOW], meter[meters.HIGH])
-        counter = managed_switch.schema.part("dequeue_drops", "Counter")
-        managed_switch.programs.add(counter.name, 0, PIPE, "$COUNTER_SPEC_PKTS", 7, 64)
-        (queue,) = await target.queues()
-        assert (queue.dropped_packets, queue.aqm_dropped_packets) == (7, 7)
-        assert await target.unexpected_losses(plan) == []
-        await target.stop()
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            plan = plan_of({"kind": "red", "ecn": True, "nodrop": True}, inventory)
+            assert target.unsupported(plan) == []
+            made = await target.configure(plan)
+            assert entries(managed_switch, "dequeue_law") == [("red", {"index": 0, "ecn_marks": 1, "nodrop": 1})]
+            (meter,) = managed_switch.programs.meters.values()
+            said = made.program["tofino"]["bottleneck"]["red"]
+            assert (said["min_cells"], said["max_cells"]) == (meter[meters.LOW], meter[meters.HIGH])
+            counter = managed_switch.schema.part("dequeue_drops", "Counter")
+            managed_switch.programs.add(counter.name, 0, PIPE, "$COUNTER_SPEC_PKTS", 7, 64)
+            (queue,) = await target.queues()
+            assert (queue.dropped_packets, queue.aqm_dropped_packets) == (7, 7)
+            assert await target.unexpected_losses(plan) == []
 
     before = managed_switch.state()
     asyncio.run(run())
@@ -261,14 +271,9 @@ def test_a_meter_that_reads_otherwise_ends_the_run(
     monkeypatch.setattr(meters, "kept", lambda asked: {**real(asked), meters.HIGH: 77})
 
     async def run() -> None:
-        inventory = lab(managed_switch.chip, managed_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        try:
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             with pytest.raises(RunError, match=r"MAX_THRESH_CELLS reads 77 instead of .*: the switch is not set as"):
                 await target.configure(plan_of("red", inventory))
-        finally:
-            await target.stop()
 
     before = managed_switch.state()
     asyncio.run(run())
@@ -383,20 +388,17 @@ def depart(switch: FakeSwitch, packets: int, delay_ns: int, queue: int = CLASSIC
 
 def test_a_step_is_written_with_the_latency_of_the_chip(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        inventory = lab(managed_switch.chip, managed_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        plan = plan_of({"kind": "step", "threshold": "1ms", "ect1_only": True}, inventory)
-        assert target.unsupported(plan) == []
-        await target.start()
-        await target.configure(plan)
-        assert entries(managed_switch, "dequeue_law") == [
-            ("step", {"threshold": MS + LATENCY_NS, "low_latency_only": 1})
-        ]
-        assert entries(managed_switch, "enqueue_law") == []
-        (queue,) = await target.queues()
-        assert queue.aqm_dropped_packets == 0
-        assert await target.unexpected_losses(plan) == [] and target.queue_updates() == {}
-        await target.stop()
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            plan = plan_of({"kind": "step", "threshold": "1ms", "ect1_only": True}, inventory)
+            assert target.unsupported(plan) == []
+            await target.configure(plan)
+            assert entries(managed_switch, "dequeue_law") == [
+                ("step", {"threshold": MS + LATENCY_NS, "low_latency_only": 1})
+            ]
+            assert entries(managed_switch, "enqueue_law") == []
+            (queue,) = await target.queues()
+            assert queue.aqm_dropped_packets == 0
+            assert await target.unexpected_losses(plan) == [] and target.queue_updates() == {}
 
     before = managed_switch.state()
     asyncio.run(run())
@@ -430,11 +432,8 @@ def updating(
     """
 
     async def run() -> tuple[list[dict[str, int]], dict[str, Any], list[str]]:
-        inventory = lab(switch.chip, switch.address)
-        target = TofinoTarget(inventory, log)
-        plan = plan_of(queue, inventory)
-        await target.start()
-        try:
+        async with connected(switch, log) as (target, inventory):
+            plan = plan_of(queue, inventory)
             made = await target.configure(plan)
             for number, waited_ns in leaving:
                 depart(switch, 1, waited_ns, number)
@@ -447,8 +446,6 @@ def updating(
                 await target.queues()
                 await asyncio.sleep(0.005)
             return written(switch), target.queue_updates()["bottleneck"], await target.unexpected_losses(plan)
-        finally:
-            await target.stop()
 
     before = switch.state()
     try:
@@ -481,18 +478,15 @@ def test_an_update_that_is_refused_ends_the_run(managed_switch: FakeSwitch, tmp_
 
 def test_drops_of_a_law_are_apart_from_those_of_a_full_queue(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        inventory = lab(managed_switch.chip, managed_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        made = await target.configure(plan_of(SLOW, inventory))
-        limit = made.program["tofino"]["bottleneck"]["depth"]["made_packets"]
-        for _ in range(limit + 5):
-            managed_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514)
-        counter = managed_switch.schema.part("enqueue_drops", "Counter")
-        managed_switch.programs.add(counter.name, 0, SENDER_PORT // 128, "$COUNTER_SPEC_PKTS", 7, 64)
-        (queue,) = await target.queues()
-        assert (queue.dropped_packets, queue.aqm_dropped_packets) == (12, 7)
-        await target.stop()
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            made = await target.configure(plan_of(SLOW, inventory))
+            limit = made.program["tofino"]["bottleneck"]["depth"]["made_packets"]
+            for _ in range(limit + 5):
+                managed_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514)
+            counter = managed_switch.schema.part("enqueue_drops", "Counter")
+            managed_switch.programs.add(counter.name, 0, SENDER_PORT // 128, "$COUNTER_SPEC_PKTS", 7, 64)
+            (queue,) = await target.queues()
+            assert (queue.dropped_packets, queue.aqm_dropped_packets) == (12, 7)
 
     asyncio.run(run())
 
@@ -512,48 +506,50 @@ def test_dualpi2_is_two_queues_under_the_shaper_and_the_limit_of_a_port(
     dualpi2_switch: FakeSwitch, tmp_path: Path
 ) -> None:
     async def run() -> None:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        plan = plan_of({**DUAL, "classic_protection": 0.25, "step_thresh": "2ms"}, inventory)
-        assert target.unsupported(plan) == []
-        await target.start()
-        made = await target.configure(plan)
-        said = made.program["tofino"]["bottleneck"]
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            plan = plan_of({**DUAL, "classic_protection": 0.25, "step_thresh": "2ms"}, inventory)
+            assert target.unsupported(plan) == []
+            made = await target.configure(plan)
+            said = made.program["tofino"]["bottleneck"]
 
-        # 1 MB in frames of 20 cells, for both together.
-        cells = 10**6 * 20 // 1514
-        for queue in (CLASSIC_QUEUE, LOW_QUEUE):
-            buffer = setting(dualpi2_switch, "queue.buffer", queue, PIPE)
-            assert (buffer["guaranteed_cells"] + buffer["pool_max_cells"], buffer["dynamic_baf"]) == (cells, "DISABLE")
-        port = setting(dualpi2_switch, "port.buffer", (RECEIVER_PORT,))
-        assert (port["eg_limit_cells"], port["eg_hysteresis_cells"]) == (cells, 32)
-        shaping = setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))
-        assert (shaping["unit"], shaping["provisioning"]) == ("BPS", "MIN_ERROR")
-        assert (shaping["max_rate"], shaping["max_burst_size"]) == (RATE_KBPS, 3328)
-        assert setting(dualpi2_switch, "port.sched_cfg", (RECEIVER_PORT,))["max_rate_enable"] is True
-        for queue, weight in ((CLASSIC_QUEUE, 1), (LOW_QUEUE, 3)):
-            turns = setting(dualpi2_switch, "queue.sched_cfg", queue, PIPE)
-            assert turns == {**TURNS, "dwrr_weight": weight, "scheduling_enable": True}
-            # Nothing but the port's speed, and not enabled.
-            assert setting(dualpi2_switch, "queue.sched_shaping", queue, PIPE)["max_rate"] == 100_000_000
+            # 1 MB in frames of 20 cells, for both together.
+            cells = 10**6 * 20 // 1514
+            for queue in (CLASSIC_QUEUE, LOW_QUEUE):
+                buffer = setting(dualpi2_switch, "queue.buffer", queue, PIPE)
+                assert (buffer["guaranteed_cells"] + buffer["pool_max_cells"], buffer["dynamic_baf"]) == (
+                    cells,
+                    "DISABLE",
+                )
+            port = setting(dualpi2_switch, "port.buffer", (RECEIVER_PORT,))
+            assert (port["eg_limit_cells"], port["eg_hysteresis_cells"]) == (cells, 32)
+            shaping = setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))
+            assert (shaping["unit"], shaping["provisioning"]) == ("BPS", "MIN_ERROR")
+            assert (shaping["max_rate"], shaping["max_burst_size"]) == (RATE_KBPS, 3328)
+            assert setting(dualpi2_switch, "port.sched_cfg", (RECEIVER_PORT,))["max_rate_enable"] is True
+            for queue, weight in ((CLASSIC_QUEUE, 1), (LOW_QUEUE, 3)):
+                turns = setting(dualpi2_switch, "queue.sched_cfg", queue, PIPE)
+                assert turns == {**TURNS, "dwrr_weight": weight, "scheduling_enable": True}
+                # Nothing but the port's speed, and not enabled.
+                assert setting(dualpi2_switch, "queue.sched_shaping", queue, PIPE)["max_rate"] == 100_000_000
 
-        assert said["shared_by"] == {
-            "scheduler": "DWRR", "classic_weight": 1, "low_latency_weight": 3, "classic_share": 0.25,
-            "rate_and_depth": "of the port, for both queues together",
-        }  # fmt: skip
-        assert (said["queue"]["pg_queue"], said["low_latency_queue"]["pg_queue"]) == (0, 1)
-        assert said["rate"]["made_bps"] == pytest.approx(10**10, rel=1e-3)
-        assert any("dualpi2's two queues take turns by weights" in note for note in made.notes)
+            assert said["shared_by"] == {
+                "scheduler": "DWRR", "classic_weight": 1, "low_latency_weight": 3, "classic_share": 0.25,
+                "rate_and_depth": "of the port, for both queues together",
+            }  # fmt: skip
+            assert (said["queue"]["pg_queue"], said["low_latency_queue"]["pg_queue"]) == (0, 1)
+            assert said["rate"]["made_bps"] == pytest.approx(10**10, rel=1e-3)
+            assert any("dualpi2's two queues take turns by weights" in note for note in made.notes)
 
-        assert entries(dualpi2_switch, "enqueue_law") == [("couple", {"classic_probability": 0, "low_probability": 0})]
-        assert entries(dualpi2_switch, "dequeue_law") == [("coupled", {"threshold": 2 * MS + LATENCY_NS})]
-        assert entries(dualpi2_switch, "arrival_queue") == [("wait_in", {"number": 1})]
-        assert entries(dualpi2_switch, "departure_queue") == [("second", {})]
-        for table in ("arrival_queue", "departure_queue"):
-            name = dualpi2_switch.schema.table(table).name
-            assert list(dualpi2_switch.programs.entries[name]) == [(0, 1)], "bottleneck 0, ECT(1) and CE"
-        assert await target.unexpected_losses(plan) == []
-        await target.stop()
+            assert entries(dualpi2_switch, "enqueue_law") == [
+                ("couple", {"classic_probability": 0, "low_probability": 0})
+            ]
+            assert entries(dualpi2_switch, "dequeue_law") == [("coupled", {"threshold": 2 * MS + LATENCY_NS})]
+            assert entries(dualpi2_switch, "arrival_queue") == [("wait_in", {"number": 1})]
+            assert entries(dualpi2_switch, "departure_queue") == [("second", {})]
+            for table in ("arrival_queue", "departure_queue"):
+                name = dualpi2_switch.schema.table(table).name
+                assert list(dualpi2_switch.programs.entries[name]) == [(0, 1)], "bottleneck 0, ECT(1) and CE"
+            assert await target.unexpected_losses(plan) == []
 
     before = dualpi2_switch.state()
     asyncio.run(run())
@@ -565,12 +561,9 @@ def test_the_plan_of_dualpi2_is_what_a_run_writes(dualpi2_switch: FakeSwitch, tm
     experiment = make_experiment(queue=DUAL)
 
     async def run() -> list[Any]:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        await target.configure(target.bind_to_target(make_plan(experiment)))
-        done = list(dualpi2_switch.written)
-        await target.stop()
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, _):
+            await target.configure(target.bind_to_target(make_plan(experiment)))
+            done = list(dualpi2_switch.written)
         return [arrived(update, pipe) for update, pipe in done]
 
     wanted = [planned(write, dualpi2_switch.schema) for write in plan_writes(experiment, lab())]
@@ -592,13 +585,10 @@ def test_what_was_there_before_dualpi2_is_put_back(dualpi2_switch: FakeSwitch, t
         dualpi2_switch.tm.modify(table, key, pipe, data)
 
     async def run() -> None:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        await target.configure(plan_of(DUAL, inventory))
-        assert setting(dualpi2_switch, "queue.sched_cfg", CLASSIC_QUEUE, PIPE)["dwrr_weight"] == 1
-        assert setting(dualpi2_switch, "queue.sched_cfg", LOW_QUEUE, PIPE)["min_priority"] == "LOW"
-        await target.stop()
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            await target.configure(plan_of(DUAL, inventory))
+            assert setting(dualpi2_switch, "queue.sched_cfg", CLASSIC_QUEUE, PIPE)["dwrr_weight"] == 1
+            assert setting(dualpi2_switch, "queue.sched_cfg", LOW_QUEUE, PIPE)["min_priority"] == "LOW"
 
     before = dualpi2_switch.state()
     asyncio.run(run())
@@ -617,12 +607,9 @@ def test_whatever_of_dualpi2_is_refused_everything_is_given_back(
     dualpi2_switch.faults.append(Fault("write", refuse("INVALID_ARGUMENT"), table=table, nth=nth))
 
     async def run() -> None:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        with pytest.raises(RunError, match="injected"):
-            await target.configure(plan_of(DUAL, inventory))
-        await target.stop()
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            with pytest.raises(RunError, match="injected"):
+                await target.configure(plan_of(DUAL, inventory))
 
     before = dualpi2_switch.state()
     asyncio.run(run())
@@ -637,70 +624,58 @@ def test_a_weight_that_reads_otherwise_ends_the_run(
     monkeypatch.setattr(traffic_manager, "WEIGHTS", 7)
 
     async def run() -> None:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        with pytest.raises(RunError, match="dwrr_weight reads 1 instead of 9: the switch is not set as asked"):
-            await target.configure(plan_of(DUAL, inventory))
-        await target.stop()
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            with pytest.raises(RunError, match="dwrr_weight reads 1 instead of 9: the switch is not set as asked"):
+                await target.configure(plan_of(DUAL, inventory))
 
     asyncio.run(run())
 
 
 def test_two_queues_hold_together_what_was_asked_for(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        plan = plan_of(DUAL, inventory)
-        made = await target.configure(plan)
-        limit = made.program["tofino"]["bottleneck"]["depth"]["made_packets"]
-        for _ in range(limit // 2):
-            assert dualpi2_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, LOW, 1514)
-        accepted = sum(dualpi2_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, CLASSIC, 1514) for _ in range(limit))
-        assert accepted == limit - limit // 2
-        (queue,) = await target.queues()
-        assert (queue.depth_packets, queue.dropped_packets, queue.aqm_dropped_packets) == (limit, limit // 2, 0)
-        assert queue.peak_depth_bytes == pytest.approx(queue.limit_bytes, abs=1514)
-        # The port was full, though neither queue was: no other limit has dropped.
-        assert await target.unexpected_losses(plan) == []
-        for number in (CLASSIC, LOW):
-            dualpi2_switch.tm.drain(RECEIVER_PORT, number, limit)
-        await target.stop()
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            plan = plan_of(DUAL, inventory)
+            made = await target.configure(plan)
+            limit = made.program["tofino"]["bottleneck"]["depth"]["made_packets"]
+            for _ in range(limit // 2):
+                assert dualpi2_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, LOW, 1514)
+            accepted = sum(dualpi2_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, CLASSIC, 1514) for _ in range(limit))
+            assert accepted == limit - limit // 2
+            (queue,) = await target.queues()
+            assert (queue.depth_packets, queue.dropped_packets, queue.aqm_dropped_packets) == (limit, limit // 2, 0)
+            assert queue.peak_depth_bytes == pytest.approx(queue.limit_bytes, abs=1514)
+            # The port was full, though neither queue was: no other limit has dropped.
+            assert await target.unexpected_losses(plan) == []
+            for number in (CLASSIC, LOW):
+                dualpi2_switch.tm.drain(RECEIVER_PORT, number, limit)
 
     asyncio.run(run())
 
 
 def test_drops_before_two_queues_were_full_fail_the_run(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        plan = plan_of(DUAL, inventory)
-        await target.configure(plan)
-        dualpi2_switch.tm.counters["eg_port", (RECEIVER_PORT,), ALL_PIPES, "drop_count_packets"] += 1
-        (found,) = await target.unexpected_losses(plan)
-        assert found.startswith(f"1 packets dropped at port {RECEIVER_PORT}, but its queue was never full: ")
-        await target.stop()
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            plan = plan_of(DUAL, inventory)
+            await target.configure(plan)
+            dualpi2_switch.tm.counters["eg_port", (RECEIVER_PORT,), ALL_PIPES, "drop_count_packets"] += 1
+            (found,) = await target.unexpected_losses(plan)
+            assert found.startswith(f"1 packets dropped at port {RECEIVER_PORT}, but its queue was never full: ")
 
     asyncio.run(run())
 
 
 def test_a_port_that_is_reset_has_its_shaper_again(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        await target.start()
-        plan = plan_of(DUAL, inventory)
-        await target.configure(plan)
-        dualpi2_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
-        dualpi2_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G"})
-        assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == 100_000_000
-        await target.queues()
-        assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == RATE_KBPS
-        (found,) = await target.unexpected_losses(plan)
-        assert "port 1/0 was reset during the run" in found and "tm.port.sched_shaping" in found
-        await target.stop()
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            plan = plan_of(DUAL, inventory)
+            await target.configure(plan)
+            dualpi2_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
+            dualpi2_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G"})
+            assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == 100_000_000
+            await target.queues()
+            assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == RATE_KBPS
+            (found,) = await target.unexpected_losses(plan)
+            assert "port 1/0 was reset during the run" in found and "tm.port.sched_shaping" in found
 
     asyncio.run(run())
 
@@ -709,18 +684,15 @@ def test_a_rate_that_varies_is_the_ports(dualpi2_switch: FakeSwitch, tmp_path: P
     rate = {"steps": [{"at": "0s", "rate": "100Mbit"}, {"at": "300ms", "rate": "50Mbit"}]}
 
     async def run() -> None:
-        inventory = lab(dualpi2_switch.chip, dualpi2_switch.address)
-        target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
-        plan = plan_of(DUAL, inventory, rate=rate, buffer="200kB")
-        await target.start()
-        await target.configure(plan)
-        await target.start_schedules(time.monotonic_ns())
-        while not target.rate_steps()["bottleneck"]["rate_bps"]:
-            await target.queues()
-            await asyncio.sleep(0.005)
-        assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == round(RATE_KBPS / 200)
-        assert setting(dualpi2_switch, "queue.sched_shaping", CLASSIC_QUEUE, PIPE)["max_rate"] == 100_000_000
-        await target.stop()
+        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            plan = plan_of(DUAL, inventory, rate=rate, buffer="200kB")
+            await target.configure(plan)
+            await target.start_schedules(time.monotonic_ns())
+            while not target.rate_steps()["bottleneck"]["rate_bps"]:
+                await target.queues()
+                await asyncio.sleep(0.005)
+            assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == round(RATE_KBPS / 200)
+            assert setting(dualpi2_switch, "queue.sched_shaping", CLASSIC_QUEUE, PIPE)["max_rate"] == 100_000_000
 
     before = dualpi2_switch.state()
     asyncio.run(run())

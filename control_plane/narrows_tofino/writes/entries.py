@@ -28,16 +28,16 @@ TABLES = ("cross_connect", "loss", "bottleneck", "collector", "delay_bins")
 LAWS = ("enqueue_law", "dequeue_law", "arrival_queue", "departure_queue")
 
 
-def tables(inventory: Inventory) -> tuple[str, ...]:
-    """The tables of the switch's program that have entries of a plan."""
-    return (*TABLES, *LAWS) if inventory.switch.manages_queues else TABLES
+def tables(managed: bool) -> tuple[str, ...]:
+    """The tables of the switch's program that have entries of a plan; ``managed``: it manages queues."""
+    return (*TABLES, *LAWS) if managed else TABLES
 
 
 def program_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[PlannedWrite]:
     """Removes what earlier runs left in the program's tables, then installs the plan's entries."""
     left = [
         PlannedWrite(Operation.DELETE, table, entry.key, {}, "left by an earlier run")
-        for table in tables(inventory)
+        for table in tables(inventory.switch.manages_queues)
         for entry in reader.entries(table)
     ]
 

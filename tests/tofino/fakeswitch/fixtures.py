@@ -83,28 +83,28 @@ def bound_plan(inventory: Inventory, **bottleneck: Any) -> Plan:
     return bind(make_plan(make_experiment(**bottleneck)), inventory)
 
 
+def _running(chip: str, *, managed: bool = False) -> Iterator[FakeSwitch]:
+    fake = FakeSwitch(chip, managed=managed)
+    yield fake
+    fake.stop()
+
+
 @pytest.fixture(params=["tofino", "tofino2"])
 def switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
     """A fake switch of each generation."""
-    fake = FakeSwitch(request.param)
-    yield fake
-    fake.stop()
+    yield from _running(request.param)
 
 
 @pytest.fixture(params=["tofino", "tofino2"])
 def managed_switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
     """A fake switch of each generation, with the program that manages queues."""
-    fake = FakeSwitch(request.param, managed=True)
-    yield fake
-    fake.stop()
+    yield from _running(request.param, managed=True)
 
 
 @pytest.fixture
 def dualpi2_switch() -> Iterator[FakeSwitch]:
     """One of the generation whose queues are right below their port's shaper."""
-    fake = FakeSwitch("tofino", managed=True)
-    yield fake
-    fake.stop()
+    yield from _running("tofino", managed=True)
 
 
 @pytest.fixture(params=KINDS)
