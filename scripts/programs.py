@@ -20,15 +20,15 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ("narrows-softswitch", "narrows-collector")
 LABEL = "built-from.json"
-# What the programs are compiled from.
-SOURCES = ("Cargo.toml", "Cargo.lock", "captures", "packet-sockets", "privileges", "softswitch",
-           "analysis/collector", "analysis/narrows_formats")  # fmt: skip
+# What the programs are compiled from beside the members of the workspace.
+BESIDE = ("Cargo.toml", "Cargo.lock", "analysis/narrows_formats")
 KINDS = {".rs", ".toml", ".lock", ".proto", ".json"}
 MAX_BYTES = 200 << 20
 UNUSABLE, UNFIT = 2, 3
@@ -46,7 +46,8 @@ class Refused(Exception):
 def label() -> dict[str, str]:
     """What programs compiled here, from what is here, are."""
     digest = hashlib.sha256()
-    found = [path for name in SOURCES for path in (ROOT / name, *(ROOT / name).rglob("*"))]
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+    found = [path for name in (*workspace["members"], *BESIDE) for path in (ROOT / name, *(ROOT / name).rglob("*"))]
     for path in sorted(path for path in found if path.is_file() and path.suffix in KINDS):
         digest.update(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return {"system": f"{platform.system()} {platform.machine()}", "sources": digest.hexdigest()}

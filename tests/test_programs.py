@@ -23,9 +23,10 @@ def programs(tmp_path: Path) -> ModuleType:
     checkout = tmp_path / "checkout"
     (checkout / "scripts").mkdir(parents=True)
     shutil.copy(SCRIPT, checkout / "scripts")
-    for name in ("Cargo.toml", "Cargo.lock", "captures/src/lib.rs", "softswitch/proto/narrows.proto"):
+    for name in ("Cargo.lock", "captures/src/lib.rs", "softswitch/proto/narrows.proto"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text("source")
+    (checkout / "Cargo.toml").write_text('[workspace]\nmembers = ["captures", "softswitch/proto"]\n')
     spec = importlib.util.spec_from_file_location("programs", checkout / "scripts" / "programs.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,9 @@ const CONNECTIONS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long to wait after a connection could not be accepted: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Makes the text of a page. Boxed: the server is compiled once, and not again for every program that has one.
+type Text = Box<dyn Fn() -> Pin<Box<dyn Future<Output = String>>> + Send>;
 
 /// A socket on which no client is served yet.
 pub struct Endpoint {
@@ -70,8 +74,12 @@ impl Endpoint {
     pub fn serve<T, F>(self, text: T) -> io::Result<()>
     where
         T: Fn() -> F + Send + 'static,
-        F: Future<Output = String>,
+        F: Future<Output = String> + 'static,
     {
+        self.serve_boxed(Box::new(move || Box::pin(text())))
+    }
+
+    fn serve_boxed(self, text: Text) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serving = move || {
             let text = Rc::new(text);
@@ -95,16 +103,11 @@ impl Endpoint {
     }
 }
 
-async fn accept<S, T, F>(
+async fn accept<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     next: impl AsyncFn() -> io::Result<S>,
-    text: &Rc<T>,
+    text: &Rc<Text>,
     places: &Arc<Semaphore>,
-) -> io::Result<Infallible>
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-    T: Fn() -> F + 'static,
-    F: Future<Output = String>,
-{
+) -> io::Result<Infallible> {
     loop {
         let Ok(place) = Arc::clone(places).acquire_owned().await else {
             return Err(io::Error::other("no places"));
@@ -115,7 +118,7 @@ where
         };
         let text = Rc::clone(text);
         tokio::task::spawn_local(async move {
-            let service = service_fn(|request| answer(request, &*text));
+            let service = service_fn(|request| answer(request, &text));
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
             // If a client goes away, or sends something other than HTTP, only its own connection ends.
@@ -125,11 +128,7 @@ where
     }
 }
 
-async fn answer<T, F>(request: Request<Incoming>, text: &T) -> Result<Response<Full<Bytes>>, Infallible>
-where
-    T: Fn() -> F,
-    F: Future<Output = String>,
-{
+async fn answer(request: Request<Incoming>, text: &Text) -> Result<Response<Full<Bytes>>, Infallible> {
     let refused = |status, body: &'static str| {
         let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
         *response.status_mut() = status;

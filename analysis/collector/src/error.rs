@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -13,34 +13,28 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// Input or arguments that cannot be used as they are.
     Input(String),
-    /// The operating system refused something while working on `path`.
-    Io { path: PathBuf, action: &'static str, source: io::Error },
-    /// The disk that holds `path` is full; everything stored before is complete and readable.
-    DiskFull { path: PathBuf },
-    /// An error of the Parquet library on `path`.
-    Parquet { path: PathBuf, message: String },
+    /// Something with a file or an interface.
+    File(narrows_tables::Error),
 }
 
 impl Error {
-    /// An [`Error::Io`], or [`Error::DiskFull`] when that is what `source` says.
+    /// What the operating system refused while working on `path`.
     pub fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
-        match source.raw_os_error() {
-            Some(libc::ENOSPC) | Some(libc::EDQUOT) => Error::DiskFull { path: path.to_path_buf() },
-            _ => Error::Io { path: path.to_path_buf(), action, source },
-        }
-    }
-
-    /// An [`Error::Parquet`] with the library's own words.
-    pub fn parquet(path: &Path, source: impl fmt::Display) -> Self {
-        Error::Parquet { path: path.to_path_buf(), message: source.to_string() }
+        Error::File(narrows_tables::Error::io(path, action, source))
     }
 
     /// 2 for unusable input, 1 for all other failures.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Input(_) => 2,
-            _ => 1,
+            Error::File(_) => 1,
         }
+    }
+}
+
+impl From<narrows_tables::Error> for Error {
+    fn from(error: narrows_tables::Error) -> Self {
+        Error::File(error)
     }
 }
 
@@ -48,13 +42,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Input(message) => f.write_str(message),
-            Error::Io { path, action, source } => write!(f, "cannot {action} {}: {source}", path.display()),
-            Error::DiskFull { path } => write!(
-                f,
-                "no space left for {}: stopped; every file already closed is complete and readable",
-                path.display()
-            ),
-            Error::Parquet { path, message } => write!(f, "{}: {message}", path.display()),
+            Error::File(error) => error.fmt(f),
         }
     }
 }

@@ -234,7 +234,7 @@ impl Receiver {
 
 fn reason_of<'a>(error: Option<&Error>, stop_reason: &'a str) -> &'a str {
     match error {
-        Some(Error::DiskFull { .. }) => "disk_full",
+        Some(Error::File(narrows_tables::Error::DiskFull { .. })) => "disk_full",
         Some(_) => "error",
         None => stop_reason,
     }

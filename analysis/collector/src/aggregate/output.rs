@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use parquet::file::metadata::KeyValue;
+use narrows_tables::table_file::{Layout, ParquetFile};
+use narrows_tables::values::Column;
 
 use super::engine::Placed;
 use super::histogram::Histogram;
@@ -16,9 +17,7 @@ use super::tables::{
 use crate::error::{Error, Result};
 use crate::flow_keys::FlowKeys;
 use crate::telemetry::keys_file;
-use crate::telemetry::parquet_file::ParquetFile;
-use crate::telemetry::table::Column;
-use crate::telemetry::writer::{base_properties, schema_version};
+use crate::telemetry::writer::schema_version;
 
 const GROUP_ROWS: usize = 16 << 10;
 /// Upper bound of a row: numbers of at most 8 bytes and a histogram with every bin filled.
@@ -45,16 +44,18 @@ impl Output {
         fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create", e))?;
         let metadata = vec![
             schema_version(),
-            KeyValue::new("interval_units".into(), settings.interval_units.to_string()),
-            KeyValue::new("queue_interval_units".into(), settings.queue_units.to_string()),
-            KeyValue::new("time_unit_s".into(), format!("{time_unit_s:e}")),
+            ("interval_units".into(), settings.interval_units.to_string()),
+            ("queue_interval_units".into(), settings.queue_units.to_string()),
+            ("time_unit_s".into(), format!("{time_unit_s:e}")),
         ];
         let open = |name: &str, columns: &[Column]| {
-            let properties = base_properties()
-                .set_max_row_group_row_count(Some(GROUP_ROWS))
-                .set_key_value_metadata(Some(metadata.clone()))
-                .build();
-            ParquetFile::create(&directory.join(name), columns, properties, ROW_BYTES)
+            let layout = Layout {
+                row_bytes: ROW_BYTES,
+                group_rows: GROUP_ROWS,
+                slowly_growing: &[],
+                metadata: metadata.clone(),
+            };
+            ParquetFile::create(&directory.join(name), columns, layout)
         };
         Ok(Output {
             flow_series: open("flow_series.parquet", &FlowSeries::columns())?,
@@ -183,5 +184,5 @@ fn write<R: Rows>(file: &mut ParquetFile, rows: &mut R) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    file.write(rows.take_values())
+    Ok(file.write(rows.take_values())?)
 }

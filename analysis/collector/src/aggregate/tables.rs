@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The result tables: their columns and the rows of each (docs/telemetry-schema.md).
 
-use crate::telemetry::table::{Column, Kind, Lists, Number, Values};
+use narrows_tables::values::{Column, Kind, Lists, Number, Values};
 
 /// Columns of a table that is filled row by row.
 pub trait Rows: Default {

@@ -90,7 +90,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
 }
 
 fn wait_error(interface: &str, source: io::Error) -> Error {
-    Error::Io { path: PathBuf::from(interface), action: "wait for reports on", source }
+    Error::io(Path::new(interface), "wait for reports on", source)
 }
 
 /// Gives up all privileges: becomes the owner of the output directory, with access to the files in it only.

@@ -25,7 +25,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let mut out = File::create(&args.out).map_err(|e| Error::io(&args.out, "create", e))?;
     let truth = pcap(&args.scenario, &mut out).map_err(|e| Error::io(&args.out, "write", e))?;
     if let Some(path) = args.truth {
-        let text = serde_json::to_string_pretty(&truth).map_err(|e| Error::parquet(&path, e))?;
+        let text = serde_json::to_string_pretty(&truth).map_err(|e| narrows_tables::Error::format(&path, e))?;
         std::fs::write(&path, text + "\n").map_err(|e| Error::io(&path, "write", e))?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `narrows-collector replay`: sends the frames of a capture from an interface at a steady rate.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -66,11 +66,7 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
         let first = (sent % frames.len() as u64) as usize;
         let last = frames.len().min(first + (due - sent).min(BURST as u64) as usize);
         let burst = &frames[first..last];
-        sent += transmitter.send(burst).map_err(|source| Error::Io {
-            path: PathBuf::from(&args.interface),
-            action: "send on",
-            source,
-        })? as u64;
+        sent += transmitter.send(burst).map_err(|e| Error::io(Path::new(&args.interface), "send on", e))? as u64;
     }
     let seconds = started.elapsed().as_secs_f64();
     let result = Sent { frames: sent, seconds, rate: sent as f64 / seconds };

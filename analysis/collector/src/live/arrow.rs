@@ -14,11 +14,11 @@ use std::time::Duration;
 use arrow_array::{ArrayRef, RecordBatch, UInt16Array, UInt32Array, UInt64Array, UInt8Array};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use narrows_tables::values::Values;
 use serde::Deserialize;
 
 use crate::telemetry::columns::{columns, Columns, DESCRIPTIONS};
 use crate::telemetry::observer::Observer;
-use crate::telemetry::table::Values;
 
 /// Batches that may wait for the receiver; any more are left out of the stream.
 const BATCHES_IN_FLIGHT: usize = 64;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decoded reports in columns: the schema of `telemetry/reports-*.parquet` (docs/telemetry-schema.md).
 
-use super::stored_columns::StoredColumns;
-use super::table::{Column, Kind, Number, Values};
+use narrows_tables::stored_table::StoredColumns;
+use narrows_tables::values::{Column, Kind, Number, Values};
+
 use crate::wire::Record;
 
 /// Type, unit and meaning of each column, as in the file's metadata; the documentation is made from it too.

@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::parquet_file::ParquetFile;
-use super::table::{Column, Kind, Number, Values};
+use narrows_tables::table_file::{Layout, ParquetFile};
+use narrows_tables::values::{Column, Kind, Number, Values};
+
 use super::writer::described;
 use crate::error::Result;
 use crate::flow_keys::{FlowId, FlowKey};
@@ -42,15 +43,16 @@ pub fn columns() -> Vec<Column> {
 /// If the system refuses, a full disk included.
 pub fn write(directory: &Path, keys: &[(FlowId, FlowKey)]) -> Result<()> {
     let path = directory.join(FILE_NAME);
-    let properties = described(DESCRIPTIONS).set_max_row_group_row_count(Some(GROUP_ROWS)).build();
-    let mut file = ParquetFile::create(&path, &columns(), properties, ROW_BYTES)?;
+    let layout =
+        Layout { row_bytes: ROW_BYTES, group_rows: GROUP_ROWS, slowly_growing: &[], metadata: described(DESCRIPTIONS) };
+    let mut file = ParquetFile::create(&path, &columns(), layout)?;
     for part in keys.chunks(GROUP_ROWS) {
         if let Err(error) = file.write(values(part)) {
             file.discard();
-            return Err(error);
+            return Err(error.into());
         }
     }
-    file.close()
+    Ok(file.close()?)
 }
 
 fn values(keys: &[(FlowId, FlowKey)]) -> Vec<Values> {

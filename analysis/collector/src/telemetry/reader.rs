@@ -4,10 +4,9 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use narrows_tables::stored_table::StoredTable;
 
 use super::columns::Rows;
-use super::stored_columns::StoredColumns;
 use crate::error::{Error, Result};
 use crate::wire::Record;
 
@@ -43,10 +42,9 @@ pub fn report_files(directory: &Path) -> Result<Vec<PathBuf>> {
 pub fn for_each(file: &Path, mut take: impl FnMut(Record) -> bool) -> Result<()> {
     let input = |message: String| Error::Input(format!("{}: {message}", file.display()));
     let opened = File::open(file).map_err(|e| Error::io(file, "open", e))?;
-    let reader = SerializedFileReader::new(opened).map_err(|e| input(e.to_string()))?;
-    for index in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(index).map_err(|e| input(e.to_string()))?;
-        let mut columns = StoredColumns::open(&*group).map_err(input)?;
+    let table = StoredTable::open(opened).map_err(input)?;
+    for index in 0..table.groups() {
+        let mut columns = table.group(index).map_err(input)?;
         loop {
             let rows = Rows::read(&mut columns, BATCH_ROWS).map_err(input)?;
             if rows.is_empty() {

@@ -5,13 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use parquet::basic::{Compression, Encoding};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
-use parquet::schema::types::ColumnPath;
+use narrows_tables::table_file::{Layout, ParquetFile};
 
 use super::columns::{self, row_bytes, Columns};
-use super::parquet_file::ParquetFile;
 use crate::error::{Error, Result};
 
 /// Version of the tables' schema; it is in every file's metadata.
@@ -74,7 +70,7 @@ impl TelemetryWriter {
         if let Err(error) = file.write(columns.into_values()) {
             // The file's contents are complete; a second failure would say no more than the first.
             let _ = self.close();
-            return Err(error);
+            return Err(error.into());
         }
         let due = file.rows() >= self.rotation.rows
             || file.bytes_written() >= self.rotation.bytes
@@ -120,52 +116,42 @@ impl TelemetryWriter {
 
     fn open(&self) -> Result<ParquetFile> {
         let path = self.directory.join(format!("reports-{:05}.parquet", self.files));
-        ParquetFile::create(&path, &columns::columns(), report_properties(self.rotation.row_group), row_bytes())
+        Ok(ParquetFile::create(&path, &columns::columns(), report_layout(self.rotation.row_group))?)
     }
 }
 
-fn report_properties(row_group: usize) -> WriterProperties {
-    let mut builder = described(columns::DESCRIPTIONS).set_max_row_group_row_count(Some(row_group));
-    // Counters and clocks grow slowly: their differences are small.
-    for name in [
-        "sequence",
-        "arrivals",
-        "departures",
-        "loss_drops",
-        "aqm_drops",
-        "timestamp",
-        "queue_delay",
-        "enqueue_depth",
-        "dequeue_depth",
-        "tcp_seq",
-        "tcp_ack",
-        "tcp_tsval",
-        "tcp_tsecr",
-    ] {
-        let column = ColumnPath::from(name);
-        builder = builder
-            .set_column_dictionary_enabled(column.clone(), false)
-            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+/// Counters and clocks grow slowly: their differences are small.
+const SLOWLY_GROWING: &[&str] = &[
+    "sequence",
+    "arrivals",
+    "departures",
+    "loss_drops",
+    "aqm_drops",
+    "timestamp",
+    "queue_delay",
+    "enqueue_depth",
+    "dequeue_depth",
+    "tcp_seq",
+    "tcp_ack",
+    "tcp_tsval",
+    "tcp_tsecr",
+];
+
+fn report_layout(group_rows: usize) -> Layout<'static> {
+    Layout {
+        row_bytes: row_bytes(),
+        group_rows,
+        slowly_growing: SLOWLY_GROWING,
+        metadata: described(columns::DESCRIPTIONS),
     }
-    builder.build()
 }
 
-/// Properties of a table whose file describes its columns: `columns` in the metadata, as JSON.
-pub fn described(columns: &str) -> WriterPropertiesBuilder {
-    base_properties()
-        .set_key_value_metadata(Some(vec![schema_version(), KeyValue::new("columns".into(), columns.to_string())]))
+/// Metadata of a table whose file describes its columns: `columns`, as JSON.
+pub fn described(columns: &str) -> Vec<(String, String)> {
+    vec![schema_version(), ("columns".into(), columns.into())]
 }
 
 /// What the metadata of every file begins with.
-pub fn schema_version() -> KeyValue {
-    KeyValue::new("narrows_schema".into(), SCHEMA_VERSION.to_string())
-}
-
-/// Properties that all tables share; each has its own metadata.
-pub fn base_properties() -> WriterPropertiesBuilder {
-    WriterProperties::builder()
-        .set_writer_version(WriterVersion::PARQUET_2_0)
-        .set_compression(Compression::LZ4_RAW)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_created_by(format!("narrows-collector {}", env!("CARGO_PKG_VERSION")))
+pub fn schema_version() -> (String, String) {
+    ("narrows_schema".into(), SCHEMA_VERSION.into())
 }

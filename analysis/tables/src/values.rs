@@ -165,7 +165,7 @@ fn stored_type(column: &Column) -> Result<TypePtr> {
 ///
 /// # Errors
 /// None in practice: all kinds can be stored.
-pub fn stored_schema(columns: &[Column]) -> Result<TypePtr> {
+pub(crate) fn stored_schema(columns: &[Column]) -> Result<TypePtr> {
     let fields = columns.iter().map(stored_type).collect::<Result<_>>()?;
     Type::group_type_builder("schema").with_fields(fields).build().map(Arc::new)
 }

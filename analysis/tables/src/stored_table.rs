@@ -1,13 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Columns of numbers as they are in a file.
 
+use std::fs::File;
+
 use parquet::basic::LogicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
-use parquet::file::reader::RowGroupReader;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::table::{Kind, Number};
+use crate::values::{Kind, Number};
+
+/// A table in a file, row group by row group.
+pub struct StoredTable {
+    reader: SerializedFileReader<File>,
+}
+
+impl StoredTable {
+    /// The table in a file.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn open(file: File) -> std::result::Result<Self, String> {
+        let reader = SerializedFileReader::new(file).map_err(|e| e.to_string())?;
+        Ok(StoredTable { reader })
+    }
+
+    /// Number of row groups.
+    pub fn groups(&self) -> usize {
+        self.reader.num_row_groups()
+    }
+
+    /// The columns of a row group.
+    ///
+    /// # Errors
+    /// What is wrong with it or one of them.
+    pub fn group(&self, index: usize) -> std::result::Result<StoredColumns, String> {
+        let group = self.reader.get_row_group(index).map_err(|e| e.to_string())?;
+        StoredColumns::open(&*group)
+    }
+}
 
 /// Columns of a row group, read side by side.
 pub struct StoredColumns {
@@ -25,11 +57,7 @@ struct StoredColumn {
 }
 
 impl StoredColumns {
-    /// The columns of a row group.
-    ///
-    /// # Errors
-    /// What is wrong with one of them.
-    pub fn open(group: &dyn RowGroupReader) -> std::result::Result<Self, String> {
+    fn open(group: &dyn RowGroupReader) -> std::result::Result<Self, String> {
         let described = group.metadata().schema_descr().columns().iter();
         let columns = described.enumerate().map(|(index, described)| {
             Ok(StoredColumn {
@@ -54,47 +82,62 @@ impl StoredColumns {
     /// # Errors
     /// What is wrong with the column, by its name.
     pub fn read<T: Number>(&mut self, name: &str, most: usize) -> std::result::Result<Vec<T>, String> {
+        Ok(match self.stored(name, T::KIND, most)? {
+            Stored::Narrow(values) => values.into_iter().map(|v| T::from_stored(v.into())).collect(),
+            Stored::Widened(values, bits) => {
+                values.into_iter().map(|v| T::from_stored((v as u32 & bits).into())).collect()
+            }
+            Stored::Wide(values) => values.into_iter().map(T::from_stored).collect(),
+        })
+    }
+
+    /// The next values of a column, in whose place [`Self::read`] puts those of another type.
+    fn stored(&mut self, name: &str, kind: Kind, most: usize) -> std::result::Result<Stored, String> {
         // Files have the columns in the order in which they are read.
         let count = self.columns.len();
         let found = (0..count).map(|step| (self.next + step) % count).find(|index| self.columns[*index].name == name);
         let index = found.ok_or_else(|| format!("column {name} is missing"))?;
         self.next = (index + 1) % count;
         let column = &mut self.columns[index];
-        let expected = name_of(T::KIND);
-        let widens =
-            matches!(T::KIND, Kind::Number { bits, signed: false } if (1..bits).contains(&column.unsigned_bits));
+        let expected = name_of(kind);
+        let widens = matches!(kind, Kind::Number { bits, signed: false } if (1..bits).contains(&column.unsigned_bits));
         if column.kind != expected && !widens {
             return Err(format!("column {name} is {}, not {expected}", column.kind));
         }
         let values = match &mut column.reader {
-            ColumnReader::Int32ColumnReader(reader) => {
-                // Unsigned numbers are stored as signed ones.
-                let bits = if widens { u32::MAX >> (32 - column.unsigned_bits) } else { u32::MAX };
-                let convert = |v: i32| if widens { i64::from(v as u32 & bits) } else { v.into() };
-                read(reader, most, column.nullable, |v| T::from_stored(convert(v)))
-            }
-            ColumnReader::Int64ColumnReader(reader) => read(reader, most, column.nullable, T::from_stored),
+            ColumnReader::Int32ColumnReader(reader) => read(reader, most, column.nullable).map(|values| match widens {
+                true => Stored::Widened(values, u32::MAX >> (32 - column.unsigned_bits)),
+                false => Stored::Narrow(values),
+            }),
+            ColumnReader::Int64ColumnReader(reader) => read(reader, most, column.nullable).map(Stored::Wide),
             _ => return Err(format!("column {name} holds no numbers")),
         };
         values.map_err(|problem| format!("column {name} {problem}"))
     }
 }
 
-fn read<D: DataType, T>(
+/// Values as a file stores them: unsigned numbers as signed ones of the same bits.
+enum Stored {
+    Narrow(Vec<i32>),
+    /// And the bits that are theirs, of unsigned numbers that become wider ones.
+    Widened(Vec<i32>, u32),
+    Wide(Vec<i64>),
+}
+
+fn read<D: DataType>(
     reader: &mut ColumnReaderImpl<D>,
     most: usize,
     nullable: bool,
-    convert: impl Fn(D::T) -> T,
-) -> std::result::Result<Vec<T>, String> {
+) -> std::result::Result<Vec<D::T>, String> {
     let mut values = Vec::with_capacity(most);
     let mut levels = Vec::new();
     let (records, found, _) = reader
         .read_records(most, nullable.then_some(&mut levels), None, &mut values)
         .map_err(|e| format!("cannot be read: {e}"))?;
-    if found < records {
-        return Err("holds nulls".into());
+    match found < records {
+        true => Err("holds nulls".into()),
+        false => Ok(values),
     }
-    Ok(values.into_iter().map(convert).collect())
 }
 
 fn kind_of(column: &ColumnDescriptor) -> String {

@@ -10,17 +10,52 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{WriterProperties, DEFAULT_MAX_ROW_GROUP_ROW_COUNT};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::ColumnPath;
 
-use super::table::{stored_schema, Column, Lists, Values};
 use crate::error::{Error, Result};
-use crate::storage::{self, remove_quietly, temporary_name};
+use crate::new_file::{self, remove_quietly, temporary_name};
+use crate::values::{stored_schema, Column, Lists, Values};
 
 /// Space for the footer, page headers and statistics of any file written here.
 const FOOTER_BYTES: u64 = 1 << 20;
+
+/// How a table is stored.
+pub struct Layout<'a> {
+    /// Upper bound of a row's uncompressed bytes.
+    pub row_bytes: usize,
+    /// Rows in a row group.
+    pub group_rows: usize,
+    /// Columns of which the differences from row to row are small.
+    pub slowly_growing: &'a [&'a str],
+    /// The file's metadata: keys and values.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl Layout<'_> {
+    fn properties(self) -> WriterProperties {
+        let metadata = self.metadata.into_iter().map(|(key, value)| KeyValue::new(key, value)).collect();
+        let mut builder = WriterProperties::builder()
+            .set_writer_version(WriterVersion::PARQUET_2_0)
+            .set_compression(Compression::LZ4_RAW)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_created_by(format!("narrows-collector {}", env!("CARGO_PKG_VERSION")))
+            .set_max_row_group_row_count(Some(self.group_rows))
+            .set_key_value_metadata(Some(metadata));
+        for name in self.slowly_growing {
+            let column = ColumnPath::from(*name);
+            builder = builder
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        }
+        builder.build()
+    }
+}
 
 /// A Parquet file being written under a temporary name.
 pub struct ParquetFile {
@@ -36,33 +71,27 @@ pub struct ParquetFile {
 }
 
 impl ParquetFile {
-    /// Opens `path` for rows of at most `row_bytes` uncompressed bytes, `group_rows` in a row group.
+    /// Opens `path` for a table of these columns.
     ///
     /// # Errors
     /// If the file cannot be created or there is no space for the first row group.
-    pub fn create(path: &Path, columns: &[Column], properties: WriterProperties, row_bytes: usize) -> Result<Self> {
+    pub fn create(path: &Path, columns: &[Column], layout: Layout<'_>) -> Result<Self> {
         let temporary = temporary_name(path);
-        let result = Self::create_temporary(path, &temporary, columns, properties, row_bytes);
+        let result = Self::create_temporary(path, &temporary, columns, layout);
         if result.is_err() {
             remove_quietly(&temporary);
         }
         result
     }
 
-    fn create_temporary(
-        path: &Path,
-        temporary: &Path,
-        columns: &[Column],
-        properties: WriterProperties,
-        row_bytes: usize,
-    ) -> Result<Self> {
-        let group_rows = properties.max_row_group_row_count().unwrap_or(DEFAULT_MAX_ROW_GROUP_ROW_COUNT);
+    fn create_temporary(path: &Path, temporary: &Path, columns: &[Column], layout: Layout<'_>) -> Result<Self> {
+        let (group_rows, row_bytes) = (layout.group_rows, layout.row_bytes);
         let file = CountingFile {
-            file: storage::create(temporary).map_err(|e| Error::io(temporary, "create", e))?,
+            file: new_file::create(temporary).map_err(|e| Error::io(temporary, "create", e))?,
             written: 0,
         };
         let writer = stored_schema(columns)
-            .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties)))
+            .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(layout.properties())))
             .map_err(|e| parquet_error(temporary, e))?;
         let mut file = ParquetFile {
             writer,
@@ -255,7 +284,7 @@ fn parquet_error(path: &Path, error: ParquetError) -> Error {
             }
         }
     }
-    Error::parquet(path, error)
+    Error::format(path, error)
 }
 
 /// A file that counts how much was written.
