@@ -35,8 +35,10 @@ NEEDS = {
 READING_S = 0.005
 # A real line does not make up for idle time.
 BURST_FRAMES = 1
-# Of RED, which has no defaults: Floyd's rules (tc-red(8)), from the link's rate.
-RED_MIN_S, RED_MAX_S, RED_PROBABILITY, RED_PACKET = 0.005, 0.015, 0.1, 1000
+# Of RED, which has no defaults: Floyd's rules (tc-red(8)), from the link's rate. Its average has 32 bits in Linux, which
+# refuses a larger least bound, as that of 5 ms of 10 Gbit/s would be.
+RED_MIN_S, RED_PROBABILITY, RED_PACKET = 0.005, 0.1, 1000
+RED_MIN_MOST = 1_250_000
 PERCENT_BITS = 32
 # Where marks are in what a kind says of itself (struct tc_*_xstats of linux/pkt_sched.h), in words of 32 bits.
 MARKS_AT = {"codel": 6, "pie": 9, "red": 3, "fq_codel": 3, "dualpi2": 6}
@@ -55,7 +57,8 @@ def starts(flows: int, most_s: float, seed: int) -> list[dict[str, str]]:
 
 def red(rate_bps: int) -> dict[str, float]:
     """RED's parameters on a link by their names in tc, sizes in bytes."""
-    low, high = (int(rate_bps / 8 * seconds) for seconds in (RED_MIN_S, RED_MAX_S))
+    low = min(int(rate_bps / 8 * RED_MIN_S), RED_MIN_MOST)
+    high = 3 * low
     burst = max((2 * low + high) // (3 * RED_PACKET), low // RED_PACKET + 1)
     return {"min": low, "max": high, "burst": burst, "avpkt": RED_PACKET, "probability": RED_PROBABILITY}
 

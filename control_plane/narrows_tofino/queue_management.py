@@ -75,12 +75,6 @@ def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
             f"{link.field}.queue: {kind} needs {NEEDS[kind]}, which the program on Tofino does not have; allowed: "
             f"tail-drop, {', '.join(KINDS)}, with or without ecn_threshold, or --target soft"
         )
-    if kind == "dualpi2" and inventory.switch.generation.l1_nodes:
-        others = ", ".join(one for one in KINDS if one != kind)
-        raise InputError(
-            f"{link.field}.queue: {kind} needs two queues below one shaper, which are below L1 nodes on "
-            f"{inventory.switch.chip}, and those are not set; allowed there: tail-drop, {others}, or --target soft"
-        )
     if not inventory.switch.manages_queues:
         raise InputError(
             f"{link.field}.queue: {kind} needs the program {MANAGED_PROGRAM}, and the switch's is "

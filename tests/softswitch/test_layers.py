@@ -31,7 +31,8 @@ CRATES = {
     },
     "softswitch/switch": {"softswitch/pipeline", "captures", "packet-sockets"},
     "softswitch/server": {"softswitch/switch", "softswitch/pipeline", "softswitch/proto", "privileges", "metrics"},
-    "analysis/collector": {"captures", "packet-sockets", "privileges", "metrics"},
+    "analysis/tables": set(),
+    "analysis/collector": {"analysis/tables", "captures", "packet-sockets", "privileges", "metrics"},
 }
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -20,11 +20,11 @@ from fakeswitch.fixtures import (
     PIPE,
     RECEIVER_PORT,
     SENDER_PORT,
-    dualpi2_switch,
     fresh_counters,
     make_experiment,
     make_inventory,
     managed_switch,
+    tofino2_switch,
 )
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
@@ -52,7 +52,7 @@ from models.dualpi2 import DualPi2 as Pi2Model
 from models.link import Arrival, Waiting
 from models.pie import Pie as PieModel
 
-__all__ = ["dualpi2_switch", "fresh_counters", "managed_switch"]
+__all__ = ["fresh_counters", "managed_switch", "tofino2_switch"]
 
 MS = 1_000_000
 LATENCY_NS = 700
@@ -103,12 +103,6 @@ def test_the_program_without_laws_is_named_with_the_one_that_has_them(queue: Any
     said = refusal(queue, lab(program="narrows"))
     assert "needs the program narrows_managed, and the switch's is narrows (switch.program of the inventory)" in said
     assert "fix: deploy/install-switch.sh tofino --managed, and program: narrows_managed" in said
-
-
-def test_two_queues_below_l1_nodes_are_refused_by_name() -> None:
-    said = refusal("dualpi2", lab("tofino2"))
-    assert "dualpi2 needs two queues below one shaper, which are below L1 nodes on tofino2" in said
-    assert "allowed there: tail-drop, step, pi2, pie, red, or --target soft" in said
 
 
 def test_a_threshold_beyond_what_a_delay_can_be_is_refused() -> None:
@@ -493,6 +487,10 @@ def test_drops_of_a_law_are_apart_from_those_of_a_full_queue(managed_switch: Fak
 
 # DualPI2 on the fake switch: the receiver's port has queues 0 to 7 of its port group.
 CLASSIC_QUEUE, LOW_QUEUE = (0, 0), (0, 1)
+# That a frame of 1514 B takes, with 18 B that the traffic manager adds.
+CELLS = {"tofino": 20, "tofino2": 9}
+# Two frames with their gap in a mantissa of 4 bits; of 8 bits, and no less than a mantissa of the rate, which has 12.
+BURSTS = {"tofino": 3328, "tofino2": 4096}
 # 10 Gbit/s of frames of 1514 B, of which the shaper counts 18 B more.
 RATE_KBPS = round(10**7 * (1514 + 18) / 1514)
 TURNS = {"min_rate_enable": False, "min_priority": "LOW", "max_rate_enable": False, "max_priority": "LOW"}
@@ -503,34 +501,38 @@ def setting(switch: FakeSwitch, table: str, key: tuple[int, ...], pipe: int = AL
 
 
 def test_dualpi2_is_two_queues_under_the_shaper_and_the_limit_of_a_port(
-    dualpi2_switch: FakeSwitch, tmp_path: Path
+    managed_switch: FakeSwitch, tmp_path: Path
 ) -> None:
     async def run() -> None:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             plan = plan_of({**DUAL, "classic_protection": 0.25, "step_thresh": "2ms"}, inventory)
             assert target.unsupported(plan) == []
             made = await target.configure(plan)
             said = made.program["tofino"]["bottleneck"]
 
-            # 1 MB in frames of 20 cells, for both together.
-            cells = 10**6 * 20 // 1514
+            # 1 MB in frames of 20 cells of 80 B or 9 of 176 B, for both together.
+            cells = 10**6 * CELLS[managed_switch.chip] // 1514
             for queue in (CLASSIC_QUEUE, LOW_QUEUE):
-                buffer = setting(dualpi2_switch, "queue.buffer", queue, PIPE)
+                buffer = setting(managed_switch, "queue.buffer", queue, PIPE)
                 assert (buffer["guaranteed_cells"] + buffer["pool_max_cells"], buffer["dynamic_baf"]) == (
                     cells,
                     "DISABLE",
                 )
-            port = setting(dualpi2_switch, "port.buffer", (RECEIVER_PORT,))
+            port = setting(managed_switch, "port.buffer", (RECEIVER_PORT,))
             assert (port["eg_limit_cells"], port["eg_hysteresis_cells"]) == (cells, 32)
-            shaping = setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))
+            shaping = setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))
             assert (shaping["unit"], shaping["provisioning"]) == ("BPS", "MIN_ERROR")
-            assert (shaping["max_rate"], shaping["max_burst_size"]) == (RATE_KBPS, 3328)
-            assert setting(dualpi2_switch, "port.sched_cfg", (RECEIVER_PORT,))["max_rate_enable"] is True
+            assert (shaping["max_rate"], shaping["max_burst_size"]) == (
+                RATE_KBPS,
+                BURSTS[managed_switch.chip],
+            )
+            assert setting(managed_switch, "port.sched_cfg", (RECEIVER_PORT,))["max_rate_enable"] is True
             for queue, weight in ((CLASSIC_QUEUE, 1), (LOW_QUEUE, 3)):
-                turns = setting(dualpi2_switch, "queue.sched_cfg", queue, PIPE)
-                assert turns == {**TURNS, "dwrr_weight": weight, "scheduling_enable": True}
+                turns = setting(managed_switch, "queue.sched_cfg", queue, PIPE)
+                assert turns | TURNS == turns
+                assert (turns["dwrr_weight"], turns["scheduling_enable"]) == (weight, True)
                 # Nothing but the port's speed, and not enabled.
-                assert setting(dualpi2_switch, "queue.sched_shaping", queue, PIPE)["max_rate"] == 100_000_000
+                assert setting(managed_switch, "queue.sched_shaping", queue, PIPE)["max_rate"] == 100_000_000
 
             assert said["shared_by"] == {
                 "scheduler": "DWRR", "classic_weight": 1, "low_latency_weight": 3, "classic_share": 0.25,
@@ -540,41 +542,41 @@ def test_dualpi2_is_two_queues_under_the_shaper_and_the_limit_of_a_port(
             assert said["rate"]["made_bps"] == pytest.approx(10**10, rel=1e-3)
             assert any("dualpi2's two queues take turns by weights" in note for note in made.notes)
 
-            assert entries(dualpi2_switch, "enqueue_law") == [
+            assert entries(managed_switch, "enqueue_law") == [
                 ("couple", {"classic_probability": 0, "low_probability": 0})
             ]
-            assert entries(dualpi2_switch, "dequeue_law") == [("coupled", {"threshold": 2 * MS + LATENCY_NS})]
-            assert entries(dualpi2_switch, "arrival_queue") == [("wait_in", {"number": 1})]
-            assert entries(dualpi2_switch, "departure_queue") == [("second", {})]
+            assert entries(managed_switch, "dequeue_law") == [("coupled", {"threshold": 2 * MS + LATENCY_NS})]
+            assert entries(managed_switch, "arrival_queue") == [("wait_in", {"number": 1})]
+            assert entries(managed_switch, "departure_queue") == [("second", {})]
             for table in ("arrival_queue", "departure_queue"):
-                name = dualpi2_switch.schema.table(table).name
-                assert list(dualpi2_switch.programs.entries[name]) == [(0, 1)], "bottleneck 0, ECT(1) and CE"
+                name = managed_switch.schema.table(table).name
+                assert list(managed_switch.programs.entries[name]) == [(0, 1)], "bottleneck 0, ECT(1) and CE"
             assert await target.unexpected_losses(plan) == []
 
-    before = dualpi2_switch.state()
+    before = managed_switch.state()
     asyncio.run(run())
-    assert dualpi2_switch.state() == before
+    assert managed_switch.state() == before
     assert outstanding(read_audit(tmp_path / "audit.jsonl")) == []
 
 
-def test_the_plan_of_dualpi2_is_what_a_run_writes(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
+def test_the_plan_of_dualpi2_is_what_a_run_writes(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     experiment = make_experiment(queue=DUAL)
 
     async def run() -> list[Any]:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, _):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, _):
             await target.configure(target.bind_to_target(make_plan(experiment)))
-            done = list(dualpi2_switch.written)
+            done = list(managed_switch.written)
         return [arrived(update, pipe) for update, pipe in done]
 
-    wanted = [planned(write, dualpi2_switch.schema) for write in plan_writes(experiment, lab())]
+    wanted = [planned(write, managed_switch.schema) for write in plan_writes(experiment, lab(managed_switch.chip))]
     assert asyncio.run(run()) == wanted
 
 
-def test_what_was_there_before_dualpi2_is_put_back(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
+def test_what_was_there_before_dualpi2_is_put_back(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     """Limit, shaper and weights of somebody else, on a port that is there and stays."""
     there = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True}
-    dualpi2_switch.tm.add_port(RECEIVER_PORT, there)
-    dualpi2_switch.tm.asic = False
+    managed_switch.tm.add_port(RECEIVER_PORT, there)
+    managed_switch.tm.asic = False
     for table, key, pipe, data in (
         ("port.buffer", (RECEIVER_PORT,), ALL_PIPES, {"eg_limit_cells": 5000, "eg_hysteresis_cells": 64}),
         ("port.sched_shaping", (RECEIVER_PORT,), ALL_PIPES, {"max_rate": 40_000_000, "max_burst_size": 8192}),
@@ -582,18 +584,51 @@ def test_what_was_there_before_dualpi2_is_put_back(dualpi2_switch: FakeSwitch, t
         ("queue.sched_cfg", CLASSIC_QUEUE, PIPE, {"dwrr_weight": 100, "max_priority": "3", "max_rate_enable": True}),
         ("queue.sched_cfg", LOW_QUEUE, PIPE, {"dwrr_weight": 0, "min_rate_enable": True, "min_priority": "7"}),
     ):
-        dualpi2_switch.tm.modify(table, key, pipe, data)
+        managed_switch.tm.modify(table, key, pipe, data)
 
     async def run() -> None:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             await target.configure(plan_of(DUAL, inventory))
-            assert setting(dualpi2_switch, "queue.sched_cfg", CLASSIC_QUEUE, PIPE)["dwrr_weight"] == 1
-            assert setting(dualpi2_switch, "queue.sched_cfg", LOW_QUEUE, PIPE)["min_priority"] == "LOW"
+            assert setting(managed_switch, "queue.sched_cfg", CLASSIC_QUEUE, PIPE)["dwrr_weight"] == 1
+            assert setting(managed_switch, "queue.sched_cfg", LOW_QUEUE, PIPE)["min_priority"] == "LOW"
 
-    before = dualpi2_switch.state()
+    before = managed_switch.state()
     asyncio.run(run())
-    assert dualpi2_switch.state() == before
+    assert managed_switch.state() == before
     assert outstanding(read_audit(tmp_path / "audit.jsonl")) == []
+
+
+@contextmanager
+def other_l1_node(switch: FakeSwitch, **node: Any) -> Iterator[None]:
+    """The low-latency queue is below another node of its port than the classic one, which has these settings."""
+    low, classic = 8, 0
+    switch.tm.modify("queue.sched_cfg", LOW_QUEUE, PIPE, {"pg_l1_node": low})
+    switch.tm.modify("l1_node.sched_cfg", (0, classic), PIPE, node)
+    before = switch.state()
+    yield
+    assert switch.state() == before
+
+
+def test_both_queues_take_turns_below_one_l1_node(tofino2_switch: FakeSwitch, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with connected(tofino2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            await target.configure(plan_of(DUAL, inventory))
+            for queue in (CLASSIC_QUEUE, LOW_QUEUE):
+                assert setting(tofino2_switch, "queue.sched_cfg", queue, PIPE)["pg_l1_node"] == 0
+
+    with other_l1_node(tofino2_switch):
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize("limited", ["min_rate_enable", "max_rate_enable"])
+def test_an_l1_node_with_a_rate_of_its_own_is_refused(tofino2_switch: FakeSwitch, tmp_path: Path, limited: str) -> None:
+    async def run() -> None:
+        async with connected(tofino2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            with pytest.raises(InputError, match=f"is L1 node 0 of port group 0, .*{limited}"):
+                await target.configure(plan_of(DUAL, inventory))
+
+    with other_l1_node(tofino2_switch, **{limited: True}):
+        asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -602,44 +637,44 @@ def test_what_was_there_before_dualpi2_is_put_back(dualpi2_switch: FakeSwitch, t
      ("tm.queue.sched_cfg", 2), ("tm.port.sched_cfg", 1), ("arrival_queue", 1), ("departure_queue", 1)],
 )  # fmt: skip
 def test_whatever_of_dualpi2_is_refused_everything_is_given_back(
-    dualpi2_switch: FakeSwitch, tmp_path: Path, table: str, nth: int
+    managed_switch: FakeSwitch, tmp_path: Path, table: str, nth: int
 ) -> None:
-    dualpi2_switch.faults.append(Fault("write", refuse("INVALID_ARGUMENT"), table=table, nth=nth))
+    managed_switch.faults.append(Fault("write", refuse("INVALID_ARGUMENT"), table=table, nth=nth))
 
     async def run() -> None:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             with pytest.raises(RunError, match="injected"):
                 await target.configure(plan_of(DUAL, inventory))
 
-    before = dualpi2_switch.state()
+    before = managed_switch.state()
     asyncio.run(run())
-    assert dualpi2_switch.state() == before
+    assert managed_switch.state() == before
     assert outstanding(read_audit(tmp_path / "audit.jsonl")) == []
 
 
 def test_a_weight_that_reads_otherwise_ends_the_run(
-    dualpi2_switch: FakeSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    managed_switch: FakeSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a chip whose register has fewer bits."""
     monkeypatch.setattr(traffic_manager, "WEIGHTS", 7)
 
     async def run() -> None:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             with pytest.raises(RunError, match="dwrr_weight reads 1 instead of 9: the switch is not set as asked"):
                 await target.configure(plan_of(DUAL, inventory))
 
     asyncio.run(run())
 
 
-def test_two_queues_hold_together_what_was_asked_for(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
+def test_two_queues_hold_together_what_was_asked_for(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             plan = plan_of(DUAL, inventory)
             made = await target.configure(plan)
             limit = made.program["tofino"]["bottleneck"]["depth"]["made_packets"]
             for _ in range(limit // 2):
-                assert dualpi2_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, LOW, 1514)
-            accepted = sum(dualpi2_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, CLASSIC, 1514) for _ in range(limit))
+                assert managed_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, LOW, 1514)
+            accepted = sum(managed_switch.tm.offer(SENDER_PORT, RECEIVER_PORT, CLASSIC, 1514) for _ in range(limit))
             assert accepted == limit - limit // 2
             (queue,) = await target.queues()
             assert (queue.depth_packets, queue.dropped_packets, queue.aqm_dropped_packets) == (limit, limit // 2, 0)
@@ -647,56 +682,56 @@ def test_two_queues_hold_together_what_was_asked_for(dualpi2_switch: FakeSwitch,
             # The port was full, though neither queue was: no other limit has dropped.
             assert await target.unexpected_losses(plan) == []
             for number in (CLASSIC, LOW):
-                dualpi2_switch.tm.drain(RECEIVER_PORT, number, limit)
+                managed_switch.tm.drain(RECEIVER_PORT, number, limit)
 
     asyncio.run(run())
 
 
-def test_drops_before_two_queues_were_full_fail_the_run(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
+def test_drops_before_two_queues_were_full_fail_the_run(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             plan = plan_of(DUAL, inventory)
             await target.configure(plan)
-            dualpi2_switch.tm.counters["eg_port", (RECEIVER_PORT,), ALL_PIPES, "drop_count_packets"] += 1
+            managed_switch.tm.counters["eg_port", (RECEIVER_PORT,), ALL_PIPES, "drop_count_packets"] += 1
             (found,) = await target.unexpected_losses(plan)
             assert found.startswith(f"1 packets dropped at port {RECEIVER_PORT}, but its queue was never full: ")
 
     asyncio.run(run())
 
 
-def test_a_port_that_is_reset_has_its_shaper_again(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
+def test_a_port_that_is_reset_has_its_shaper_again(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     async def run() -> None:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             plan = plan_of(DUAL, inventory)
             await target.configure(plan)
-            dualpi2_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
-            dualpi2_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G"})
-            assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == 100_000_000
+            managed_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
+            managed_switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G"})
+            assert setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == 100_000_000
             await target.queues()
-            assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == RATE_KBPS
+            assert setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == RATE_KBPS
             (found,) = await target.unexpected_losses(plan)
             assert "port 1/0 was reset during the run" in found and "tm.port.sched_shaping" in found
 
     asyncio.run(run())
 
 
-def test_a_rate_that_varies_is_the_ports(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
+def test_a_rate_that_varies_is_the_ports(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     rate = {"steps": [{"at": "0s", "rate": "100Mbit"}, {"at": "300ms", "rate": "50Mbit"}]}
 
     async def run() -> None:
-        async with connected(dualpi2_switch, tmp_path / "audit.jsonl") as (target, inventory):
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             plan = plan_of(DUAL, inventory, rate=rate, buffer="200kB")
             await target.configure(plan)
             await target.start_schedules(time.monotonic_ns())
             while not target.rate_steps()["bottleneck"]["rate_bps"]:
                 await target.queues()
                 await asyncio.sleep(0.005)
-            assert setting(dualpi2_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == round(RATE_KBPS / 200)
-            assert setting(dualpi2_switch, "queue.sched_shaping", CLASSIC_QUEUE, PIPE)["max_rate"] == 100_000_000
+            assert setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == round(RATE_KBPS / 200)
+            assert setting(managed_switch, "queue.sched_shaping", CLASSIC_QUEUE, PIPE)["max_rate"] == 100_000_000
 
-    before = dualpi2_switch.state()
+    before = managed_switch.state()
     asyncio.run(run())
-    assert dualpi2_switch.state() == before
+    assert managed_switch.state() == before
 
 
 @pytest.mark.parametrize(
@@ -704,19 +739,19 @@ def test_a_rate_that_varies_is_the_ports(dualpi2_switch: FakeSwitch, tmp_path: P
     [[(CLASSIC, 60 * MS)], [(LOW, 60 * MS)], [(CLASSIC, 60 * MS), (LOW, 20 * MS)], [(LOW, 60 * MS), (CLASSIC, 0)]],
 )
 def test_coupled_probabilities_follow_the_queue_that_waits_longer(
-    dualpi2_switch: FakeSwitch, tmp_path: Path, leaving: list[tuple[int, int]]
+    managed_switch: FakeSwitch, tmp_path: Path, leaving: list[tuple[int, int]]
 ) -> None:
     """p' = 0.16 x 0.045 + 3.2 x 0.06 = 0.1992, then 0.0048 (see above); twice that in L."""
-    seen, applied, problems = updating(dualpi2_switch, tmp_path / "audit.jsonl", queue=DUAL, leaving=leaving)
+    seen, applied, problems = updating(managed_switch, tmp_path / "audit.jsonl", queue=DUAL, leaving=leaving)
     made = [(one["classic_probability"] / 2**32, one["low_probability"] / 2**32) for one in seen[:3]]
     for found, linear in zip(made, (0, 0.1992, 0.0048), strict=True):
         assert found == pytest.approx((linear**2, 2 * linear), rel=0.01)
     assert applied["largest_probability"] == pytest.approx(0.1992**2, rel=0.01) and problems == []
 
 
-def test_beyond_certainty_both_queues_drop(dualpi2_switch: FakeSwitch, tmp_path: Path) -> None:
+def test_beyond_certainty_both_queues_drop(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     """p' = 0.16 x 0.185 + 3.2 x 0.2 = 0.6696; twice that is more than certain."""
-    seen, applied, _ = updating(dualpi2_switch, tmp_path / "audit.jsonl", queue=DUAL, leaving=[(LOW, 200 * MS)])
+    seen, applied, _ = updating(managed_switch, tmp_path / "audit.jsonl", queue=DUAL, leaving=[(LOW, 200 * MS)])
     assert seen[1].keys() == {"probability"} and seen[2].keys() == {"classic_probability", "low_probability"}
     assert seen[1]["probability"] / 2**32 == pytest.approx(0.6696**2, rel=0.01)
     assert applied["largest_probability"] == pytest.approx(0.6696**2, rel=0.01)

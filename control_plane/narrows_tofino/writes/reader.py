@@ -103,6 +103,13 @@ class AssumedReader:
                 return {"ig_limit_cells": self._total_cells, "eg_limit_cells": self._total_cells}
             case "tm.port.flowcontrol":
                 return {"mode_tx": "NONE"}
+            case "tm.queue.sched_cfg":
+                # A port's queues are below one node of the port's own number.
+                assert key is not None and isinstance(key["pg_queue"], int)
+                _, queues = _GROUPS[self._chip.prefix]
+                return {"pg_l1_node": key["pg_queue"] // queues}
+            case "tm.l1_node.sched_cfg":
+                return {"min_rate_enable": False, "max_rate_enable": False}
             case _:
                 return _DEFAULTS[self._chip.prefix][name]
 

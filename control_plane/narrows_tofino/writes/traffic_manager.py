@@ -452,6 +452,8 @@ class TrafficManager:
 
     def _turns(self, bottleneck: BottleneckQueue, queue: Queue, weight: int) -> PlannedWrite:
         """A queue of two takes turns with the other, at one priority, and neither has a rate of its own."""
+        # Queues below different L1 nodes of a port would take turns by the weights of these.
+        node = {"pg_l1_node": self._l1_node(bottleneck)} if self._chip.l1_nodes else {}
         return PlannedWrite(
             Operation.MODIFY,
             self._name("tm.queue.sched_cfg"),
@@ -463,6 +465,7 @@ class TrafficManager:
                 "max_priority": LOWEST,
                 "dwrr_weight": weight,
                 "scheduling_enable": True,
+                **node,
             },
             f"{self._whose(bottleneck)}{self._which_queue(bottleneck, queue)}its part of the port's rate while both "
             "have packets",
@@ -470,6 +473,24 @@ class TrafficManager:
             expect={"min_priority": LOWEST_NAMES, "max_priority": LOWEST_NAMES},
             pipe=queue.pipe,
         )
+
+    def _l1_node(self, bottleneck: BottleneckQueue) -> int:
+        """The node between the classic queue and its port, below which the other queue is to be as well.
+
+        Raises:
+            InputError: the node has a rate of its own.
+        """
+        queue = bottleneck.queue
+        node = number(self._need("tm.queue.sched_cfg", queue.key, queue.pipe), "pg_l1_node")
+        found = self._need("tm.l1_node.sched_cfg", {"pg_id": queue.pg_id, "pg_l1_node": node}, queue.pipe)
+        for field in ("min_rate_enable", "max_rate_enable"):
+            if found.data.get(field):
+                raise InputError(
+                    f"{bottleneck.link.field}.queue: between its queues and port {queue.dev_port} is L1 node {node} of "
+                    f"port group {queue.pg_id}, which has a rate of its own ({self._name('tm.l1_node.sched_cfg')}, "
+                    f"{field}); allowed: a node without"
+                )
+        return node
 
     def _port_shaper_on(self, bottleneck: BottleneckQueue) -> PlannedWrite:
         return PlannedWrite(

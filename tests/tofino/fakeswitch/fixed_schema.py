@@ -103,6 +103,7 @@ def table(name: str, number: int, type: str, size: int, keys: list[dict[str, Any
 
 DEV_PORT = [key(1, "dev_port", "uint32")]
 PG_QUEUE = [key(1, "pg_id", "uint8"), key(2, "pg_queue", "uint8")]
+L1_NODE = [key(1, "pg_id", "uint8"), key(2, "pg_l1_node", "uint8")]
 PORT_APIS = {"tableEntryGet": DEV, "tableEntryMod": DEV, "tableClear": DEV}
 QUEUE_APIS = {"tableEntryGet": PIPE, "tableEntryMod": PIPE, "tableClear": ANY}
 DEFAULT_APIS = {
@@ -259,6 +260,19 @@ def _traffic_manager(prefix: str) -> list[dict[str, Any]]:
             field(5, "max_rate", "uint32"),
             field(6, "max_burst_size", "uint32"),
         ], QUEUE_APIS),
+        *([make("l1_node.sched_cfg", 0x61, "TmL1NodeSchedCfg", 1152, L1_NODE, [
+            field(6, "min_rate_enable", "bool"),
+            field(5, "min_priority", "string", choices=PRIORITIES),
+            field(8, "max_rate_enable", "bool"),
+            field(7, "max_priority", "string", choices=PRIORITIES),
+            field(4, "dwrr_weight", "uint16"),
+            field(3, "priority_propagation", "bool"),
+            field(1, "queues_count", "uint8", ro=True),
+            field(2, "pg_queues", "uint8", ro=True, many=True),
+        ], QUEUE_APIS, [
+            (1, "in_use", [field(10, "scheduling_enable", "bool"), field(9, "dev_port", "uint32")]),
+            (2, "free", [field(11, "dev_port", "uint32", ro=True)]),
+        ])] if two else []),
         make("port.sched_cfg", 0x16, "TmPortSchedCfg", 288, DEV_PORT, [
             field(1, "max_rate_enable", "bool"),
             *([field(2, "l1_nodes_count", "uint8", ro=True), field(3, "l1_nodes", "uint8", ro=True, many=True)]

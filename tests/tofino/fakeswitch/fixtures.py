@@ -102,9 +102,9 @@ def managed_switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
 
 
 @pytest.fixture
-def dualpi2_switch() -> Iterator[FakeSwitch]:
-    """One of the generation whose queues are right below their port's shaper."""
-    yield from _running("tofino", managed=True)
+def tofino2_switch() -> Iterator[FakeSwitch]:
+    """One of the generation that has L1 nodes, with the program that manages queues."""
+    yield from _running("tofino2", managed=True)
 
 
 @pytest.fixture(params=KINDS)

@@ -16,6 +16,8 @@ BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.
 PROFILES = 32
 WEIGHTS = 1023
 IN_MEMORY_BYTES = 18
+# Of 32 nodes of a port group each of its 8 ports has every eighth here; the driver gives a port the first of its own.
+L1_NODES_APART = 8
 
 
 class Refused(Exception):
@@ -190,11 +192,19 @@ class TrafficManager:
                 return {"unit": "BPS", "provisioning": "UPPER", "min_rate": 0, "min_burst_size": 16384,
                         "max_rate": 0, "max_burst_size": 16384}  # fmt: skip
             case "queue.sched_cfg":
-                more = {"advanced_flow_control": "CREDIT", "scheduling_speed": "BF_SPEED_100G", "pg_l1_node": 0}
+                more = {
+                    "advanced_flow_control": "CREDIT",
+                    "scheduling_speed": "BF_SPEED_100G",
+                    "pg_l1_node": key[1] // kind.queues_per_port,
+                }
                 return {"min_rate_enable": False, "min_priority": "LOW", "max_rate_enable": False,
                         "max_priority": "LOW",
                         "dwrr_weight": 1023, "scheduling_enable": True,
                         **(more if kind.prefix == "tf2" else {})}  # fmt: skip
+            case "l1_node.sched_cfg":
+                return {"action": "in_use", "min_rate_enable": False, "min_priority": "LOW", "max_rate_enable": False,
+                        "max_priority": "LOW", "dwrr_weight": 0, "priority_propagation": False, "queues_count": 0,
+                        "pg_queues": [], "scheduling_enable": True, "dev_port": key[1]}  # fmt: skip
             case "port.sched_cfg":
                 return {"max_rate_enable": False, "scheduling_speed": "BF_SPEED_100G"}
             case "port.sched_shaping":
@@ -284,6 +294,8 @@ class TrafficManager:
             data = {name: same.get(value, value) if "priority" in name else value for name, value in data.items()}
             if "dwrr_weight" in data:
                 data["dwrr_weight"] &= WEIGHTS
+            if "pg_l1_node" in data and data["pg_l1_node"] % L1_NODES_APART != key[1] // self.kind.queues_per_port:
+                raise Refused("INVALID_ARGUMENT", "Table Entry modify failed Invalid arguments")
         self._at(table, key, pipe).update(data)
 
     # Rates
