@@ -393,7 +393,7 @@ def managed_cost() -> str:
 
 def beside_linux() -> str:
     """Queue management of Linux and of Narrows; bold where their ranges are apart."""
-    files = {name: newest(name) for name in ("aqm", "aqm-50")}
+    files = {name: newest(name) for name in ("aqm", "aqm-50", "aqm-1g")}
     spreads = {of: found for name, file in files.items() for of, found in benchmark(file, name)["spread"].items()}
     shows: dict[str, Callable[[float], str]] = {
         "delay_median_ms": partial(digits, number=3),
@@ -419,7 +419,7 @@ def beside_linux() -> str:
     rows = []
     for name in spreads:
         who, kind, load = name.split(", ", 2)
-        rows.append((load.replace("Mbit", " Mbit"), kind, who, *(cell(name, figure) for figure in shows)))
+        rows.append((re.sub("(?=[MG]bit)", " ", load), kind, who, *(cell(name, figure) for figure in shows)))
     head = ("link, flows", "kind", "of", "delay, median, ms", "p99, ms", "utilization, %", "drops")
     return f"{table(head, *rows)}\n{source(files)}"
 
