@@ -36,9 +36,9 @@ READING_S = 0.005
 # A real line does not make up for idle time.
 BURST_FRAMES = 1
 # Of RED, which has no defaults: Floyd's rules (tc-red(8)), from the link's rate. Its average has 32 bits in Linux,
-# which refuses a larger least bound, as that of 5 ms of 10 Gbit/s would be.
+# which refuses three times that and more as the greater bound, as 15 ms of 10 Gbit/s would be.
 RED_MIN_S, RED_PROBABILITY, RED_PACKET = 0.005, 0.1, 1000
-RED_MIN_MOST = 1_250_000
+RED_MIN_MOST = 625_000
 PERCENT_BITS = 32
 # Where marks are in what a kind says of itself (struct tc_*_xstats of linux/pkt_sched.h), in words of 32 bits.
 MARKS_AT = {"codel": 6, "pie": 9, "red": 3, "fq_codel": 3, "dualpi2": 6}
