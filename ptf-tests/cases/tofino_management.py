@@ -2,8 +2,7 @@
 """Queue management of Tofino's program: what its laws drop and mark, what is counted, and what reports say of it.
 
 The probabilities are entries, as the control plane writes them during a run. Of 2^32 - 1, one packet in 2^32 is not
-picked. Nothing needs to wait for that, so that these cases are also for the SDE's model. RED is not among them: it
-decides by a depth.
+picked. Nothing needs to wait for that, so that these cases are also for the SDE's model; only RED decides by a depth.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ import expected
 import frames
 from bench import ARRIVALS, BottleneckTest
 from expected import Report
+from narrows_tofino.chip.red import Wred
 from p4runtime import Entry
 from targets.base import Ability
+from targets.tofino_switch import TofinoSwitch
 
 SIZE = 500
 # Fewer than may be under way at once on any target.
@@ -23,7 +24,12 @@ CERTAIN = (1 << 32) - 1
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 LOW_QUEUE = 1
 ENQUEUE_DROPS = "enqueue_drops"
+DEQUEUE_DROPS = "dequeue_drops"
 FLOW_DROPS = "flow_enqueue_drops"
+# From fewer cells than two frames take at the most, all is picked; the average follows within a thousandth of the time
+# between two departures.
+AVERAGE = Wred(time_constant_ns=1000, min_cells=2, max_cells=6, percent=100)
+DEPARTURES_A_SECOND = 1000
 
 
 class LawTest(BottleneckTest):
@@ -167,3 +173,45 @@ class StepAtDeparture(LawTest):
         self.law("dequeue_law", "step", change=True, threshold=0, low_latency_only=1)
         for ecn in range(4):
             self.assertEqual(self.passes(ecn, marked=ecn == ECT_1).queue, 0)
+
+
+class AverageDepth(LawTest):
+    """RED picks while frames wait behind the one that departs, and drops or marks them; a lone frame passes."""
+
+    needs = LawTest.needs | {Ability.HOLD, Ability.RATE}
+
+    def setUp(self) -> None:
+        """A meter of which any backlog is above the bounds."""
+        super().setUp()
+        assert isinstance(self.switch, TofinoSwitch)
+        self.switch.control.set_average(0, AVERAGE)
+
+    def leave_slowly(self, ecn: int) -> None:
+        """Frames wait until all have arrived, and then leave one after the other."""
+        frame = frames.ipv4(size=SIZE, ecn=ecn)
+        flow = self.flow_of(frame)
+        before = self.switch.read_register(ARRIVALS, flow)
+        self.occupy(frame)
+        self.send(1, [frame] * COUNT)
+        self.wait_for_arrivals(flow, before + 1 + COUNT)
+        self.switch.shape(2, 0, SIZE, DEPARTURES_A_SECOND)
+        self.switch.release(2, 0)
+
+    def runTest(self) -> None:
+        self.law("dequeue_law", "red", index=0, ecn_marks=0, nodrop=0)
+        self.leave_slowly(ECT_0)
+        passed = len(self.drain(2))
+        (dropped, _) = self.counted(DEQUEUE_DROPS, 0)
+        # Of the backlog; the frame before it, which left an empty queue, passed.
+        self.assertEqual(passed + dropped, 1 + COUNT)
+        self.assertTrue(COUNT // 2 <= dropped < COUNT, f"{dropped} of {COUNT}: the last ones leave little behind")
+        reports = self.reports(passed - 1)
+        self.assertEqual(reports[-1].aqm_drops, dropped)
+        self.passes(NOT_ECT)
+
+        self.law("dequeue_law", "red", change=True, index=0, ecn_marks=1, nodrop=0)
+        self.leave_slowly(ECT_0)
+        self.assertEqual(len(self.drain(2)), 1 + COUNT)
+        marked = sum(bool(report.flags & expected.FLAG_CE_MARKED) for report in self.reports(COUNT))
+        self.assertTrue(COUNT // 2 <= marked < COUNT, f"{marked} of {COUNT}")
+        self.passes(ECT_0)

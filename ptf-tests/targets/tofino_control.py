@@ -14,9 +14,11 @@ from narrows_tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows_tofino.bfrt.schema import Table
 from narrows_tofino.bfrt.values import Data, Key, KeyValue, Lpm, Ternary, Value, per_pipe
 from narrows_tofino.chip.model import Chip
+from narrows_tofino.chip.red import Wred
 from narrows_tofino.writes.entries import LAWS, tables
 from narrows_tofino.writes.mirror import MIRROR_HEADER_BYTES, session_length
 from narrows_tofino.writes.planned import number
+from narrows_tofino.writes.queue_laws import meter_write
 from p4runtime import Entry
 
 REGISTERS = (
@@ -133,6 +135,12 @@ class TofinoControl:
         if "port" in entry.params:
             data["port"] = self._ports[entry.params["port"]]
         return data
+
+    def set_average(self, index: int, settings: Wred) -> None:
+        """The meter that RED decides by."""
+        write = meter_write(index, settings)
+        assert write.key is not None
+        self._client.write(write.operation, self._client.schema.table(write.table), write.key, write.data)
 
     # --- mirror sessions
 

@@ -29,6 +29,7 @@ from narrows_tofino.bfrt.client import Endpoint  # noqa: E402
 from narrows_tofino.bfrt.connect import connect  # noqa: E402
 from narrows_tofino.bfrt.errors import SchemaError, SwitchRefused  # noqa: E402
 from narrows_tofino.chip.model import CHIPS  # noqa: E402
+from narrows_tofino.chip.red import Wred  # noqa: E402
 from narrows_tofino.testbed.inventory import MANAGED_PROGRAM  # noqa: E402
 from p4runtime import Entry  # noqa: E402
 from targets.base import Ability  # noqa: E402
@@ -164,8 +165,11 @@ def test_what_cases_of_laws_set_and_read_is_accepted() -> None:
             ("couple", {"classic_probability": 1, "low_probability": 2}), ("couple_overloaded", {"probability": 3}),
         ):  # fmt: skip
             one.control.modify(Entry("enqueue_law", {"bottleneck": 0}, action, parameters))
-        for parameters in ({"threshold": 1, "low_latency_only": 1},):
-            one.control.modify(Entry("dequeue_law", {"bottleneck": 0}, "step", parameters))
+        for action, parameters in (
+            ("step", {"threshold": 1, "low_latency_only": 1}), ("red", {"index": 0, "ecn_marks": 1, "nodrop": 0}),
+        ):  # fmt: skip
+            one.control.modify(Entry("dequeue_law", {"bottleneck": 0}, action, parameters))
+        one.control.set_average(0, Wred(time_constant_ns=1000, min_cells=2, max_cells=6, percent=100))
         counter = fake.schema.part("enqueue_drops", "Counter").name
         fake.programs.add(counter, 0, 0, "$COUNTER_SPEC_PKTS", 3, 64)
         fake.programs.add(counter, 0, 0, "$COUNTER_SPEC_BYTES", 1500, 64)
