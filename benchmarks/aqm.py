@@ -87,11 +87,11 @@ def _measure(loads: Sequence[Load], runs: int, kernel: Kernel) -> Outcome:
     conditions = (
         "CUBIC flows in a guest of virtual time, 40 ms at 10 and 100 Mbit/s, 10 ms at 1 and 2 ms at 10 Gbit/s; the "
         "first quarter is left out, in the first half of which each flow starts at a time that the seed draws. Linux: "
-        "htb on a bridge with a burst of one frame, whose time is part of the round trip as on a line, with tc's "
-        "defaults for the management in it; RED has 5 and 15 ms of the link as its bounds (0.5 and 1.5 ms at 10 "
-        "Gbit/s, as Linux has no larger ones) and 0.1 as probability. Narrows: `queue:` with its defaults, tc's limit"
-        " as "
-        "`buffer`. Queue delay is what waits over the rate, every 5 ms, of all queues together. Seeds are the numbers "
+        "htb on a bridge, a frame's time being part of the round trip as on a line, with a burst of one frame from 1 "
+        "Gbit/s on and none below, and with tc's defaults for the management in it; RED has 5 and 15 ms of the link as "
+        "its bounds (0.5 and 1.5 ms at 10 Gbit/s, as Linux has no larger ones) and 0.1 as probability. Narrows: "
+        "`queue:` with its defaults, tc's limit as `buffer`. Queue delay is what waits over the rate, every 5 ms, of "
+        "all queues together. Seeds are the numbers "
         "of the rounds."
     )
     skipped = [f"{kind}: the kernel was built without {managed.NEEDS[kind]}" for kind in lacks]

@@ -97,7 +97,7 @@ def run(runs: int) -> Outcome:
     conditions = (
         f"Two flows through {RATE}/s in a guest, {SECONDS} s each, begun at times before {STARTED_S} s that "
         "the seed draws, RTTs in ms, with DualPI2 and its defaults, or tail drop "
-        f"at {managed_link.LIMITS[QUEUES[TAIL_DROP]]}; Linux: under htb with a burst of one frame, whose time is part "
+        f"at {managed_link.LIMITS[QUEUES[TAIL_DROP]]}; Linux: under htb without a burst, a frame's time being part "
         "of the round trip as on a line; Narrows: `queue:`. Goodput as the senders' sockets have it acknowledged in "
         f"the minute from {WINDOW_S[0]} s on; CUBIC uses ECN. Delays, every 5 ms: of tail drop what waits over the "
         "rate, of DualPI2 the age of the oldest packet of C, and of L. Seeds are the numbers of the rounds. Published, "

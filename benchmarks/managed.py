@@ -33,8 +33,9 @@ NEEDS = {
     )
 }  # fmt: skip
 READING_S = 0.005
-# A real line does not make up for idle time.
-BURST_FRAMES = 1
+# A line does not make up for idle time; HTB sends one frame more than its burst allows at once. Where frames are short,
+# what its clock's ticks of 64 ns lose of each would be more than that.
+NO_BURST_BELOW_BPS = 10**9
 # Of RED, which has no defaults: Floyd's rules (tc-red(8)), from the link's rate. Its average has 32 bits in Linux,
 # which refuses three times that and more as the greater bound, as 15 ms of 10 Gbit/s would be.
 RED_MIN_S, RED_PROBABILITY, RED_PACKET = 0.005, 0.1, 1000
@@ -103,7 +104,8 @@ def link(place: Place, kind: str, ecn: bool) -> AbstractAsyncContextManager[Call
         RunError: it cannot be made.
     """
     bottleneck = place.plan.bottleneck
-    rate, burst = f"{bottleneck.rate_bps}bit", BURST_FRAMES * place.plan.frame_bytes
+    rate = f"{bottleneck.rate_bps}bit"
+    burst = 1 if bottleneck.rate_bps < NO_BURST_BELOW_BPS else place.plan.frame_bytes
     managed = words(kind, bottleneck.rate_bps, bottleneck.limit_bytes, ecn)
     commands = [
         "qdisc add DEV root handle 1: htb default 1",
