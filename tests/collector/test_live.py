@@ -68,8 +68,8 @@ def ended(process: subprocess.Popen[str], within_s: float = 30) -> int:
     return process.returncode
 
 
-@pytest.mark.parametrize("rings", [1, 3])
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("rings", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stop", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_nothing_is_lost_at_100_000_reports_a_second(
     namespace: str, frames: list[bytes], tmp_path: Path, stop: signal.Signals, rings: int
 ) -> None:
@@ -93,7 +93,7 @@ def test_nothing_is_lost_at_100_000_reports_a_second(
         assert (rows["sequence"].diff().dropna() == 1).all()
 
 
-@pytest.mark.parametrize("rings", [1, 2])
+@pytest.mark.parametrize("rings", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_collector_that_is_behind_at_its_end_takes_all_that_has_come(
     namespace: str, tmp_path: Path, rings: int
 ) -> None:

@@ -73,6 +73,7 @@ STUDY = Study(
 )
 
 
+@pytest.mark.long
 def test_a_study_from_start_to_end(tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "one.yaml").write_text(yaml.safe_dump(ONE))

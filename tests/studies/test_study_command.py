@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from narrows.errors import EXIT_BAD_INPUT
-
-NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
+from narrows.cli import app
+from narrows.errors import InputError
+from typer.testing import CliRunner
 
 
 @pytest.mark.parametrize(
@@ -31,10 +29,12 @@ NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
         ([], "no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time"),
     ],
 )
-def test_bad_options_are_refused_by_name(tmp_path: Path, options: list[str], said: str) -> None:
-    environment = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
-    result = subprocess.run(
-        [*NARROWS, "study", "hock2017", *options], capture_output=True, text=True, cwd=tmp_path, env=environment
-    )
-    assert said in result.stderr
-    assert result.returncode == EXIT_BAD_INPUT
+def test_bad_options_are_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(InputError) as refused:
+        CliRunner().invoke(app, ["study", "hock2017", *options], catch_exceptions=False)
+    assert said in str(refused.value)
+    assert not (tmp_path / "results").exists()

@@ -68,7 +68,10 @@ def stub(directory: Path, name: str, body: str = "") -> None:
 
 
 @ROOT
-@pytest.mark.parametrize(("chip", "option"), [("tofino", "-DTOFINO=ON"), ("tofino2", "-DTOFINO2=ON")])
+@pytest.mark.parametrize(
+    ("chip", "option"),
+    [("tofino", "-DTOFINO=ON"), pytest.param("tofino2", "-DTOFINO2=ON", marks=pytest.mark.long)],
+)
 def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Path) -> None:
     """With stand-ins for the SDE's programs, and an /etc of its own."""
     sde, log = tmp_path / "sde", tmp_path / "log"

@@ -67,6 +67,7 @@ def test_flows_and_reports_in_real_time(tmp_path: Path) -> None:
         assert ended_s is not None and -0.001 <= ended_s - at / 1e9 < LATE_S
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_a_driver_that_fails(tmp_path: Path) -> None:
     """But what it had done until then."""
     before = namespaces()

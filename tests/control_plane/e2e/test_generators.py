@@ -140,6 +140,7 @@ def checked(path: Path) -> Any:
     return check(experiment, target_factory("soft", results=path)(experiment), str(file))
 
 
+@pytest.mark.long
 @pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 def test_a_kind_of_its_own_is_run_recognised_and_summarised(tmp_path: Path, kinds: pytest.MonkeyPatch) -> None:
     outcome = execute(checked(tmp_path), tmp_path / "result", Console(quiet=True), "kinds")

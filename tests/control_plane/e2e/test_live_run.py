@@ -90,6 +90,7 @@ def test_marks_are_those_of_the_reports_so_far(tmp_path: Path) -> None:
     assert marks == sorted(marks) and 0 < marks[-1] <= total
 
 
+@pytest.mark.long
 def test_an_interrupted_run_takes_the_page_with_it(tmp_path: Path) -> None:
     port = free_port()
     flows = [{"cca": "cubic", "duration": "60s"}]

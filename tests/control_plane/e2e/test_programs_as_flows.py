@@ -76,6 +76,7 @@ def test_a_server_that_ends_or_is_never_ready_is_named_before_traffic(tmp_path: 
         run(tmp_path, {**group, "server": ["true"]})
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_programs_that_hide(tmp_path: Path) -> None:
     """In the background, in a session of its own, deaf to SIGTERM."""
     hide = "trap '' TERM; setsid sleep 4141 & while :; do sleep 1; done"

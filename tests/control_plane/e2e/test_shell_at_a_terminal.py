@@ -291,6 +291,7 @@ def world(place: Path) -> Iterator[str]:
             server.wait()
 
 
+@pytest.mark.long
 def test_a_command_reaches_this_machines_network_through_the_link(place: Path, world: str) -> None:
     """Of the link's 20 Mbit/s a TCP segment of 1448 bytes has 1448/1514."""
     before = forwarded()
@@ -312,6 +313,7 @@ def test_a_command_reaches_this_machines_network_through_the_link(place: Path, w
     assert forwarded() == before
 
 
+@pytest.mark.long
 def test_this_machine_is_as_before_when_it_is_killed(terminal: Terminal, world: str) -> None:
     # As new links have it: 1 where another program, such as Docker, makes this machine forward.
     before = forwarded()["default"]
@@ -352,6 +354,7 @@ def processes_in(place: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.needs("python-for-all")
 def test_without_root_it_is_in_a_user_namespace_of_its_own(place: Path) -> None:
     """The round trip is the link's; the command has its own user's number and no rights over the network."""
@@ -366,6 +369,7 @@ def test_without_root_it_is_in_a_user_namespace_of_its_own(place: Path) -> None:
     assert processes_in(place) == []
 
 
+@pytest.mark.long
 @pytest.mark.needs("python-for-all")
 def test_nothing_is_left_without_root_when_it_is_killed(place: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

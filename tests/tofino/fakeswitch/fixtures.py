@@ -89,7 +89,8 @@ def _running(chip: str, *, managed: bool = False) -> Iterator[FakeSwitch]:
     fake.stop()
 
 
-@pytest.fixture(params=["tofino", "tofino2"])
+# `make test-long` tries on the second one what is not of one generation.
+@pytest.fixture(params=["tofino", pytest.param("tofino2", marks=pytest.mark.long)])
 def switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
     """A fake switch of each generation."""
     yield from _running(request.param)
