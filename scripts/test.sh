@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything `make test` checks, cheapest first; with `long` the tests that it leaves out because they take long.
+# Everything `make test` checks; with `long` the tests that it leaves out because they take long.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,13 +8,21 @@ sudo=
 which="${1:-not long}"
 
 if [ "$which" != long ]; then
-    scripts/lint.sh
-    echo "test: Rust"
-    cargo test --workspace --release --locked --quiet
+    # Linters compute, the suite waits for packets: side by side, and what the linters say at their end.
+    said=$(mktemp)
+    scripts/lint.sh >"$said" 2>&1 &
+    linters=$!
+    trap 'kill "$linters" 2>/dev/null || true; rm -f "$said"' EXIT
     echo "test: PTF suite on the softswitch"
     # The program that manages queues is the same bottleneck: what is its own is tried here, the rest in `make stress`.
     $sudo .venv/bin/python ptf-tests/run.py --target soft --compiled p4src/compiled/v1model
     $sudo .venv/bin/python ptf-tests/run.py --target soft --compiled p4src/compiled/v1model-managed --case management
+    code=0
+    wait "$linters" || code=$?
+    cat "$said"
+    [ "$code" = 0 ] || exit "$code"
+    echo "test: Rust"
+    cargo test --workspace --release --locked --quiet
 fi
 # One more than processors, since some of them wait.
 echo "test: Python, side by side"
