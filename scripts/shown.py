@@ -393,7 +393,7 @@ def managed_cost() -> str:
 
 def beside_linux() -> str:
     """Queue management of Linux and of Narrows; bold where their ranges are apart."""
-    files = {name: newest(name) for name in ("aqm", "aqm-50", "aqm-1g")}
+    files = {name: newest(name) for name in ("aqm-10g", "aqm-1g", "aqm-50", "aqm")}
     spreads = {of: found for name, file in files.items() for of, found in benchmark(file, name)["spread"].items()}
     shows: dict[str, Callable[[float], str]] = {
         "delay_median_ms": partial(digits, number=3),
