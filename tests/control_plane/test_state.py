@@ -158,3 +158,19 @@ def test_a_process_namespace_ends_with_its_maker() -> None:
     while any(start_time(pid) == at for pid, at in started.items()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not [pid for pid, at in started.items() if start_time(pid) == at]
+
+
+LEAVE_ZOMBIE = """
+from narrows.hosts.process import ProcessNamespace
+inside = ProcessNamespace()
+inside.launch(["true"])
+inside.launch(["sleep", "600"])
+inside.close()
+"""
+
+
+@pytest.mark.needs("root")
+@pytest.mark.parallel_safe
+def test_a_process_namespace_ends_with_children_that_nobody_waited_for() -> None:
+    """As of a run that is interrupted in the moment in which it starts one: the first process waits for them all."""
+    subprocess.run([sys.executable, "-c", LEAVE_ZOMBIE], timeout=20, check=True)

@@ -60,6 +60,7 @@ class ProcessNamespace:
         """
         # What a thread has unshared holds for the processes that it starts, and this one starts no threads.
         self._thread = ThreadPoolExecutor(1)
+        self._launched: list[subprocess.Popen[bytes]] = []
         self._first = self._thread.submit(self._begin).result()
 
     @property
@@ -69,12 +70,16 @@ class ProcessNamespace:
 
     def launch(self, arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """`subprocess.Popen` inside."""
-        return self._thread.submit(lambda: subprocess.Popen(arguments, **options)).result()
+        process = self._thread.submit(lambda: subprocess.Popen(arguments, **options)).result()
+        self._launched.append(process)
+        return process
 
     def close(self) -> None:
         """End all that runs inside."""
         self._first.kill()
-        self._first.wait()
+        # The first process has ended only when nothing is left inside, not even a zombie, and these are our children.
+        for process in (*self._launched, self._first):
+            process.wait()
         self._thread.shutdown()
 
     @staticmethod
@@ -233,5 +238,11 @@ async def spawn(
     if process.stdout is not None:
         reader = asyncio.StreamReader(LONGEST_LINE)
         pipe = process.stdout
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        except BaseException:
+            # An interruption: nobody has it on record yet.
+            process.kill()
+            process.wait()
+            raise
     return Process(process, reader, name, stderr)
