@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from narrows.cli import app
-from narrows.errors import InputError
+from narrows.errors import EXIT_BAD_INPUT, InputError
 from typer.testing import CliRunner
 
 
@@ -37,4 +37,5 @@ def test_bad_options_are_refused_by_name(
     with pytest.raises(InputError) as refused:
         CliRunner().invoke(app, ["study", "hock2017", *options], catch_exceptions=False)
     assert said in str(refused.value)
+    assert refused.value.exit_code == EXIT_BAD_INPUT
     assert not (tmp_path / "results").exists()

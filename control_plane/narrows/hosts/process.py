@@ -241,7 +241,7 @@ async def spawn(
         try:
             await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         except BaseException:
-            # An interruption: nobody has it on record yet.
+            # Interrupted before the caller could record the process.
             process.kill()
             process.wait()
             raise

@@ -7,6 +7,7 @@ each queue its depth and its rate. Every table is one of fixed function; docs/to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -172,7 +173,8 @@ class TrafficManager:
         buffers = [self._buffer(one, queue) for queue in one.queues]
         if one.weights is None:
             return [*buffers, self._shaper(one), self._shaper_on(one)]
-        turns = [self._turns(one, queue, weight) for queue, weight in zip(one.queues, one.weights, strict=True)]
+        node = self._l1_node(one)
+        turns = [self._turns(one, queue, weight, node) for queue, weight in zip(one.queues, one.weights, strict=True)]
         return [*buffers, self._port_limit(one), self._shaper(one), *turns, self._port_shaper_on(one)]
 
     def shaping_at(self, settings: Link, rate_bps: int) -> Shaping:
@@ -450,10 +452,8 @@ class TrafficManager:
             },
         )
 
-    def _turns(self, bottleneck: BottleneckQueue, queue: Queue, weight: int) -> PlannedWrite:
+    def _turns(self, bottleneck: BottleneckQueue, queue: Queue, weight: int, node: Mapping[str, int]) -> PlannedWrite:
         """A queue of two takes turns with the other, at one priority, and neither has a rate of its own."""
-        # Queues below different L1 nodes of a port would take turns by the weights of these.
-        node = {"pg_l1_node": self._l1_node(bottleneck)} if self._chip.l1_nodes else {}
         return PlannedWrite(
             Operation.MODIFY,
             self._name("tm.queue.sched_cfg"),
@@ -474,12 +474,16 @@ class TrafficManager:
             pipe=queue.pipe,
         )
 
-    def _l1_node(self, bottleneck: BottleneckQueue) -> int:
-        """The node between the classic queue and its port, below which the other queue is to be as well.
+    def _l1_node(self, bottleneck: BottleneckQueue) -> dict[str, int]:
+        """The field that puts both queues below the L1 node of the classic one; none where there are no such nodes.
+
+        Queues below different nodes of a port would take turns by the weights of the nodes.
 
         Raises:
             InputError: the node has a rate of its own.
         """
+        if not self._chip.l1_nodes:
+            return {}
         queue = bottleneck.queue
         node = number(self._need("tm.queue.sched_cfg", queue.key, queue.pipe), "pg_l1_node")
         found = self._need("tm.l1_node.sched_cfg", {"pg_id": queue.pg_id, "pg_l1_node": node}, queue.pipe)
@@ -490,7 +494,7 @@ class TrafficManager:
                     f"port group {queue.pg_id}, which has a rate of its own ({self._name('tm.l1_node.sched_cfg')}, "
                     f"{field}); allowed: a node without"
                 )
-        return node
+        return {"pg_l1_node": node}
 
     def _port_shaper_on(self, bottleneck: BottleneckQueue) -> PlannedWrite:
         return PlannedWrite(
