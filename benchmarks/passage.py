@@ -40,6 +40,7 @@ from passage_guest import FOUND_FILE
 
 INIT = Path(__file__).with_name("passage_guest.py")
 DELAYED_PACKETS = 10_000_000  # that netem may hold; nothing is lost in it
+SEGMENTING_RATE = "1000gbit"  # so much that it delays nothing
 QUEUE = ("time_s", "depth_bytes", "bytes", "packets", "drops")
 
 
@@ -145,21 +146,26 @@ def _delay(place: Place, testbed: NetnsTestbed) -> None:
 
     The delay is before the queue: netem makes a sender's socket forget a packet, which a bridge does not. The socket
     would otherwise hold back what it sends (TCP small queues) until the packet has left the bottleneck.
+
+    Netem takes what a socket sends at once for one packet, and would send it at once; tbf cuts it into segments first,
+    by a burst of one frame.
     """
     delays = {port.number: port.delay_ns for port in place.plan.ports}
     hosts = settings(adapted(place.plan))
+    segments = f"root handle 1: tbf rate {SEGMENTING_RATE} burst {place.plan.frame_bytes} limit {DELAYED_PACKETS}"
     for sender in place.plan.senders:
         # It varies by its second figure both ways.
         spread = hosts.jitter_ns.get(sender.port, 0) / 2
-        delay = f"netem delay {(delays[sender.port] + spread) / 1000}us {spread / 1000}us "
+        delay = f"parent 1: netem delay {(delays[sender.port] + spread) / 1000}us {spread / 1000}us "
         delay += f"rate {hosts.access_rate_bps}bit limit {DELAYED_PACKETS}"
-        add_qdisc(place.state.namespace(sender.name), testbed.interface(sender.name), delay)
+        for qdisc in (segments, delay):
+            add_qdisc(place.state.namespace(sender.name), testbed.interface(sender.name), qdisc)
 
 
 def add_qdisc(namespace: str, interface: str, words: str) -> None:
-    """Give an interface a root qdisc, as `tc` words it.
+    """Give an interface a qdisc, as `tc` words it from its place on.
 
     Raises:
         RunError: the kernel refuses.
     """
-    run(["tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", *words.split()])
+    run(["tc", "-n", namespace, "qdisc", "add", "dev", interface, *words.split()])
