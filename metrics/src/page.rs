@@ -1,93 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Metrics at one moment, written in the text format by Prometheus' own library.
 
-use std::fmt;
-
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::TextEncoder;
 
 /// Labels: names and values that distinguish the samples of a family.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// Families of samples, in the order in which they were added.
+/// Families of samples, in the order in which they were added; those without a sample are left out.
 #[derive(Debug, Default)]
 pub struct Page {
-    families: Vec<Family>,
-}
-
-#[derive(Debug)]
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    kind: MetricType,
-    samples: Vec<(Labels, Sample)>,
-}
-
-#[derive(Debug)]
-enum Sample {
-    Counter(u64),
-    Gauge(f64),
-    Histogram { sum: f64, buckets: Vec<(f64, u64)> },
+    families: Vec<MetricFamily>,
 }
 
 impl Page {
     /// Counters; `_total` is appended to the name.
-    pub fn counters(&mut self, name: &'static str, help: &'static str, samples: impl Iterator<Item = (Labels, u64)>) {
-        let samples = samples.map(|(labels, value)| (labels, Sample::Counter(value))).collect();
-        self.families.push(Family { name, help, kind: MetricType::Counter, samples });
+    pub fn counters(&mut self, name: &str, help: &str, samples: impl Iterator<Item = (Labels, u64)>) {
+        let metrics = samples.map(|(labels, count)| {
+            let (mut metric, mut counter) = (labelled(labels), Counter::default());
+            // The format's numbers are all floating point.
+            counter.set_value(count as f64);
+            metric.set_counter(counter);
+            metric
+        });
+        self.add(&format!("{name}_total"), help, MetricType::COUNTER, metrics.collect());
     }
 
     /// Gauges.
-    pub fn gauges(&mut self, name: &'static str, help: &'static str, samples: impl Iterator<Item = (Labels, f64)>) {
-        let samples = samples.map(|(labels, value)| (labels, Sample::Gauge(value))).collect();
-        self.families.push(Family { name, help, kind: MetricType::Gauge, samples });
+    pub fn gauges(&mut self, name: &str, help: &str, samples: impl Iterator<Item = (Labels, f64)>) {
+        let metrics = samples.map(|(labels, value)| {
+            let (mut metric, mut gauge) = (labelled(labels), Gauge::default());
+            gauge.set_value(value);
+            metric.set_gauge(gauge);
+            metric
+        });
+        self.add(name, help, MetricType::GAUGE, metrics.collect());
     }
 
     /// Histograms: each has the sum of its values and its buckets, with their largest value and how many are in this bucket
     /// alone. The last bucket has to reach to infinity.
     pub fn histograms(
         &mut self,
-        name: &'static str,
-        help: &'static str,
+        name: &str,
+        help: &str,
         samples: impl Iterator<Item = (Labels, f64, Vec<(f64, u64)>)>,
     ) {
-        let samples = samples.map(|(labels, sum, buckets)| (labels, Sample::Histogram { sum, buckets })).collect();
-        self.families.push(Family { name, help, kind: MetricType::Histogram, samples });
+        let metrics = samples.map(|(labels, sum, buckets)| {
+            let (mut metric, mut histogram, mut count) = (labelled(labels), Histogram::default(), 0);
+            let buckets = buckets.into_iter().map(|(upper_bound, alone)| {
+                count += alone;
+                let mut bucket = Bucket::default();
+                bucket.set_upper_bound(upper_bound);
+                bucket.set_cumulative_count(count);
+                bucket
+            });
+            // The library adds the one that reaches to infinity: by the count of all samples.
+            histogram.set_bucket(buckets.filter(|bucket| bucket.upper_bound().is_finite()).collect());
+            histogram.set_sample_count(count);
+            histogram.set_sample_sum(sum);
+            metric.set_histogram(histogram);
+            metric
+        });
+        self.add(name, help, MetricType::HISTOGRAM, metrics.collect());
+    }
+
+    fn add(&mut self, name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) {
+        if metrics.is_empty() {
+            return;
+        }
+        let mut family = MetricFamily::default();
+        family.set_name(name.into());
+        family.set_help(help.into());
+        family.set_field_type(kind);
+        family.set_metric(metrics);
+        self.families.push(family);
     }
 
     /// The page as text.
     ///
     /// # Errors
     /// The library's.
-    pub fn text(self) -> Result<String, fmt::Error> {
-        let (mut registry, mut text) = (Registry::default(), String::new());
-        registry.register_collector(Box::new(self));
-        prometheus_client::encoding::prometheus_text::encode(&mut text, &registry)?;
-        Ok(text)
+    pub fn text(self) -> prometheus::Result<String> {
+        TextEncoder::new().encode_to_string(&self.families)
     }
 }
 
-impl Collector for Page {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for family in self.families.iter().filter(|family| !family.samples.is_empty()) {
-            let mut described = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
-            for (labels, sample) in &family.samples {
-                let labels = labels.as_slice();
-                let mut metric = described.encode_family(&labels)?;
-                match sample {
-                    Sample::Counter(value) => metric.encode_counter::<NoLabelSet, u64, u64>(value, None)?,
-                    Sample::Gauge(value) => metric.encode_gauge(value)?,
-                    Sample::Histogram { sum, buckets } => {
-                        let count = buckets.iter().map(|(_, count)| count).sum();
-                        metric.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
+fn labelled(labels: Labels) -> Metric {
+    let pairs = labels.into_iter().map(|(name, value)| {
+        let mut pair = LabelPair::default();
+        pair.set_name(name.into());
+        pair.set_value(value);
+        pair
+    });
+    Metric::from_label(pairs.collect())
 }
 
 #[cfg(test)]
