@@ -34,8 +34,9 @@ if ! cov=$(tool llvm-cov) || ! profdata=$(tool llvm-profdata); then
 fi
 echo "coverage: Rust"
 # Only crates of the workspace are instrumented, and in a directory of their own: programs in target/release stay as they are.
+# (By bash: a plain sh keeps no variable with a hyphen in its name, as tests have that start the switch.)
 wrapper=$PWD/build/coverage/instrumented-rustc
-printf '#!/bin/sh\nexec "$@" -Cinstrument-coverage\n' >"$wrapper"
+printf '#!/usr/bin/env bash\nexec "$@" -Cinstrument-coverage\n' >"$wrapper"
 chmod +x "$wrapper"
 export RUSTC_WORKSPACE_WRAPPER=$wrapper LLVM_PROFILE_FILE=$PWD/build/coverage/profiles/%m-%p.profraw
 tests=(cargo test --tests --release --locked --quiet --target-dir target/coverage)
