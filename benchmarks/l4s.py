@@ -97,11 +97,11 @@ def run(runs: int) -> Outcome:
     conditions = (
         f"Two flows through {RATE}/s in a guest, {SECONDS} s each, begun at times before {STARTED_S} s that "
         "the seed draws, RTTs in ms, with DualPI2 and its defaults, or tail drop "
-        f"at {managed_link.LIMITS[QUEUES[TAIL_DROP]]}; Linux: under htb without a burst, a frame's time being part "
-        "of the round trip as on a line; Narrows: `queue:`. Goodput as the senders' sockets have it acknowledged in "
-        f"the minute from {WINDOW_S[0]} s on; CUBIC uses ECN. Delays, every 5 ms: of tail drop what waits over the "
-        "rate, of DualPI2 the age of the oldest packet of C, and of L. Seeds are the numbers of the rounds. Published, "
-        "of 180 s: heistp/l4s-tests, a kernel of 2020, whose "
+        f"at {managed_link.LIMITS[QUEUES[TAIL_DROP]]}; Linux: packets of single segments, under htb without a burst, "
+        "a frame's time being part of the round trip as on a line; Narrows: `queue:`. Goodput as the senders' sockets "
+        f"have it acknowledged in the minute from {WINDOW_S[0]} s on; CUBIC uses ECN. Delays, every 5 ms: of tail "
+        "drop what waits over the rate, of DualPI2 the age of the oldest packet of C, and of L. Seeds are the "
+        "numbers of the rounds. Published, of 180 s: heistp/l4s-tests, a kernel of 2020, whose "
         f"Prague was not yet independent of the RTT below 25 ms. Kernel of the guest: {kernel.name}."
     )
     commands = [f"tc qdisc add dev DEV parent 1:1 {DUAL}", "narrows run FILE --virtual --kernel NAME"]

@@ -152,7 +152,9 @@ def _delay(place: Place, testbed: NetnsTestbed) -> None:
     """
     delays = {port.number: port.delay_ns for port in place.plan.ports}
     hosts = settings(adapted(place.plan))
-    segments = f"root handle 1: tbf rate {SEGMENTING_RATE} burst {place.plan.frame_bytes} limit {DELAYED_PACKETS}"
+    frame = place.plan.frame_bytes
+    # The limit, of bytes, is that of a queue in whose place netem comes.
+    segments = f"root handle 1: tbf rate {SEGMENTING_RATE} burst {frame} limit {frame}"
     for sender in place.plan.senders:
         # It varies by its second figure both ways.
         spread = hosts.jitter_ns.get(sender.port, 0) / 2
