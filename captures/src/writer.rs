@@ -32,6 +32,17 @@ impl<W: Write> Writer<W> {
         Writer { output, snap_length, block, filled: FILE_HEADER_BYTES }
     }
 
+    /// Where it writes to.
+    pub fn output(&self) -> &W {
+        &self.output
+    }
+
+    /// Bytes that wait to be written.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.filled
+    }
+
     /// Appends a frame of `wire_length` bytes: `frame`, then zeros.
     ///
     /// # Errors
@@ -81,7 +92,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing failed.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.output.write_all(&self.block[..std::mem::take(&mut self.filled)])
+        self.output.write_all(&self.block[..std::mem::take(&mut self.filled)])?;
+        self.output.flush()
     }
 
     /// Writes what is left.
@@ -89,7 +101,6 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing failed.
     pub fn finish(mut self) -> io::Result<()> {
-        self.flush()?;
-        self.output.flush()
+        self.flush()
     }
 }

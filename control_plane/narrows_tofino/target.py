@@ -199,7 +199,7 @@ class TofinoTarget(LabTarget):
             return str(error).splitlines()
         return []
 
-    async def start(self, testbed: Testbed | None = None) -> None:
+    async def start(self, testbed: Testbed | None = None, piped: bool = False) -> None:
         """Connect to the switch.
 
         Raises:

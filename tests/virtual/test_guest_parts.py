@@ -41,7 +41,7 @@ def plan(rate: str, rtt: str, buffer: str = "1bdp") -> Plan:
     return make_plan(validate(data, "test"))
 
 
-def keep(*command: str) -> subprocess.Popen[str]:
+def keep(*command: str, large: int = 0, directory: Path | None = None) -> subprocess.Popen[str]:
     words = [
         sys.executable,
         "-I",
@@ -50,9 +50,10 @@ def keep(*command: str) -> subprocess.Popen[str]:
         str(min(os.sched_getaffinity(0))),
         "1",
         "2",
+        str(large),
         *command,
     ]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=directory)
 
 
 def gone(pid: int) -> bool:
@@ -84,6 +85,32 @@ def test_the_exit_code_is_the_kernels() -> None:
         assert process.wait(20) == 7
     with keep("/no/such/kernel") as process:
         assert process.wait(20) == guest_supervisor.NOT_STARTED
+
+
+@pytest.mark.needs("root")
+def test_a_large_guest_has_memory_in_large_pages_that_nobody_else_sees(tmp_path: Path) -> None:
+    shown = 'echo $TMPDIR; grep " $TMPDIR " /proc/mounts; sleep 600'
+    with keep("/bin/sh", "-c", shown, large=64 << 20, directory=tmp_path) as process:
+        assert process.stdout is not None and process.stdin is not None
+        directory = process.stdout.readline().strip()
+        mounted = process.stdout.readline().split()
+        assert directory == str(tmp_path / guest_supervisor.MEMORY) == mounted[1]
+        assert {"huge=within_size", "size=65536k", "nosuid", "nodev"} <= set(mounted[3].split(","))
+        assert f" {directory} " not in Path("/proc/mounts").read_text()
+        process.stdin.close()
+        process.wait(20)
+
+
+def test_only_a_large_guest_has_large_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = (guest_memory.memory_bytes(plan(rate, "10ms")) for rate in ("100Mbit", "100Gbit"))
+    assert guest_memory.in_large_pages(small) == 0 and guest_memory.in_large_pages(large) > large
+
+
+def test_without_the_right_to_mount_nothing_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(guest_supervisor.ctypes, "CDLL", lambda _: SimpleNamespace(unshare=lambda _: -1))
+    assert guest_supervisor.make_large_pages(1 << 20) is None
+    assert not list(tmp_path.iterdir())
 
 
 def test_memory_grows_with_what_is_in_flight() -> None:

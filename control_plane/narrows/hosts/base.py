@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,6 +117,14 @@ class Testbed(Protocol):
         """Where a server on a host is to listen, and how it is reached; gone with the run. Call it once a name."""
         ...
 
+    async def pipe(self, host: str, name: str) -> str:
+        """Make a named pipe for processes of a host and of others on its machine, gone with the run; returns its path.
+
+        Raises:
+            RunError: it cannot be made.
+        """
+        ...
+
     def directory(self, host: str, local: Path) -> str:
         """The directory on a host that takes the place of one of ours until `fetch`."""
         ...
@@ -173,6 +182,12 @@ class SharedFiles:
         """See `Testbed.listening`."""
         path = self.state_dir / name
         return Listening(str(path), f"unix:{path}")
+
+    async def pipe(self, host: str, name: str) -> str:
+        """See `Testbed.pipe`."""
+        path = self.state_dir / name
+        os.mkfifo(path, 0o600)
+        return str(path)
 
     def directory(self, host: str, local: Path) -> str:
         """See `Testbed.directory`: itself."""

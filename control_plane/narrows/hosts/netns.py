@@ -43,8 +43,8 @@ DEFAULT_CCA = "cubic"
 LEAD_S = 0.05
 # For a switch that completes checksums: without these the kernel copies every payload at both ends.
 NIC_CHECKSUM_OFFLOADS = ("tx", "sg")
-# What lets frames of several segments pass the switch's end of a link as they are.
-JOINED_FRAMES = (*NIC_CHECKSUM_OFFLOADS, "tso")
+# For one that takes segments apart, too; and what lets frames of several pass the switch's end of a link as they are.
+NIC_SEGMENTATION = (*NIC_CHECKSUM_OFFLOADS, "tso")
 # As `narrows.hosts.unprivileged`, for programs that every user may read; root's TMPDIR may be out of reach.
 AS_NOBODY = (
     "setpriv", f"--reuid={unprivileged.NOBODY}", f"--regid={unprivileged.NOBODY}", "--clear-groups", "--no-new-privs",
@@ -63,7 +63,7 @@ class NetnsTestbed(SharedFiles):
             plan: what hosts there are, and what they are asked for.
             state: where everything that is made is put on record.
             mtu: of all links, in bytes.
-            card: what hosts' cards do without being asked: nothing, or `NIC_CHECKSUM_OFFLOADS`.
+            card: what hosts' cards do without being asked: nothing, `NIC_CHECKSUM_OFFLOADS` or `NIC_SEGMENTATION`.
         """
         self._plan = plan
         self._state = state
@@ -115,7 +115,7 @@ class NetnsTestbed(SharedFiles):
             self._set_sysctls(host)
             asked = self._plan.offloads if host.address else ()
             self._set_offloads(host.name, HOST_INTERFACE, (*self._card, "gro") if "gro" in asked else self._card)
-            self._set_offloads(SWITCH, f"port{host.port}", JOINED_FRAMES if "lro" in asked else self._card)
+            self._set_offloads(SWITCH, f"port{host.port}", NIC_SEGMENTATION if "lro" in asked else self._card)
         # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
         self._ip(SWITCH, [f"link set port{host.port} up" for host in hosts])
         late = []

@@ -18,8 +18,14 @@ SIOCETHTOOL = 0x8946  # linux/sockios.h
 ETHTOOL_GSTRINGS, ETHTOOL_GFEATURES, ETHTOOL_SFEATURES = 0x1B, 0x3A, 0x3B
 FEATURE_NAMES, NAME_BYTES, MAX_FEATURES = 4, 32, 256
 # Have no requests of their own. What a program hands over as one datagram (UDP_SEGMENT) or message (SCTP) is to be
-# split before the link, and a switch completes no checksum of SCTP's.
-ALWAYS_OFF = ("tx-udp-segmentation", "tx-sctp-segmentation", "tx-checksum-sctp")
+# split before the link, and a switch completes no checksum of SCTP's. Nor does it cut TCP segments with CWR, which is
+# the first one's by RFC 3168 and all segments' with Accurate ECN, or in tunnels.
+ALWAYS_OFF = (
+    "tx-udp-segmentation", "tx-sctp-segmentation", "tx-checksum-sctp",
+    "tx-tcp-ecn-segmentation", "tx-tcp-accecn-segmentation",
+    "tx-gre-segmentation", "tx-gre-csum-segmentation", "tx-ipxip4-segmentation", "tx-ipxip6-segmentation",
+    "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation",
+)  # fmt: skip
 # struct ifreq of linux/if.h: a name, and a pointer to what the request is about.
 REQUEST = struct.Struct("=16sQ16x")
 

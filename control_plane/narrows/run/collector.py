@@ -34,7 +34,7 @@ class TelemetryCollector:
 
     async def start(
         self,
-        pipe: Path | None = None,
+        pipe: str | None = None,
         figures: tuple[Path, TargetProfile] | None = None,
         stream: Path | None = None,
     ) -> None:
@@ -54,7 +54,7 @@ class TelemetryCollector:
         if pipe is None:
             source = ["--interface", self._testbed.interface(HOST), "--rings", str(self._settings.rings)]
         else:
-            source = ["--pipe", str(pipe)]
+            source = ["--pipe", pipe]
         command = [program, "collect", *source, "--out", out]
         command += ["--port", str(self._settings.dst_port)]
         command += ["--switch", f"{self._settings.src_address}:{self._settings.src_port}"]

@@ -202,7 +202,7 @@ class Measurement:
 
     async def _prepare(self, progress: Progress) -> None:
         """From nothing to a configured switch and waiting servers."""
-        self._applied = await set_up(self._target, self._testbed, self._plan, progress.phase)
+        self._applied = await set_up(self._target, self._testbed, self._plan, progress.phase, piped=True)
         await self._observer.start()
         progress.phase("starting collector and servers")
         await self._start_collector()

@@ -13,9 +13,15 @@ from narrows.targets.base import AppliedSettings, Target
 
 
 async def set_up(
-    target: Target, testbed: Testbed, plan: Plan, phase: Callable[[str], None] = lambda _name: None
+    target: Target,
+    testbed: Testbed,
+    plan: Plan,
+    phase: Callable[[str], None] = lambda _name: None,
+    piped: bool = False,
 ) -> AppliedSettings:
     """From nothing to hosts and a switch that is configured for an adapted plan; ``phase`` is called for each step.
+
+    ``piped`` as for `Target.start`.
 
     Raises:
         RunError: it cannot be set up.
@@ -23,12 +29,12 @@ async def set_up(
     # A switch that is there is asked before any machine is touched.
     if target.switch_is_running:
         phase("connecting to the switch")
-        await target.start(testbed)
+        await target.start(testbed, piped)
     phase("making the testbed")
     testbed.create()
     if not target.switch_is_running:
         phase("starting the switch")
-        await target.start(testbed)
+        await target.start(testbed, piped)
     return await target.configure(plan)
 
 

@@ -136,15 +136,17 @@ class Target(ABC):
         return NetnsTestbed(plan, state, mtu)
 
     @abstractmethod
-    async def start(self, testbed: Testbed) -> None:
+    async def start(self, testbed: Testbed, piped: bool = False) -> None:
         """Start the switch on the testbed's ports (or connect to it).
+
+        With ``piped`` it may write its reports into a pipe for one collector (`reports_pipe`).
 
         Raises:
             RunError: it does not come up; the message has its last output.
         """
 
-    def reports_pipe(self) -> Path | None:
-        """The pipe with a name that the started switch writes its reports into; None where it sends them."""
+    def reports_pipe(self) -> str | None:
+        """The pipe on the collector's machine that the started switch writes reports into; None: it sends them."""
         return None
 
     @abstractmethod

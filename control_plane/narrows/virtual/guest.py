@@ -112,7 +112,7 @@ class Guest:
         with log.open("wb") as console:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-I", "-S", guest_supervisor.__file__,
-                str(cpu), str(control_in), str(events_out), *command,
+                str(cpu), str(control_in), str(events_out), str(guest_memory.in_large_pages(memory_bytes)), *command,
                 stdin=asyncio.subprocess.PIPE, stdout=console, stderr=console,
                 pass_fds=(control_in, events_out), start_new_session=True, env=environment, cwd=directory,
             )  # fmt: skip

@@ -25,6 +25,7 @@ COPIES = 16
 # The kernel gives TCP and caches only parts of its memory.
 SHARE = 1.5
 MEMORY = Path("/proc/meminfo")
+LARGE_BYTES, SLACK_BYTES = 1 << 30, 16 << 20
 
 
 def memory_bytes(plan: Plan) -> int:
@@ -36,6 +37,15 @@ def memory_bytes(plan: Plan) -> int:
     made = HOST_BYTES * len(plan.hosts) + FLOW_BYTES * len(plan.flows)
     wanted = BASE_BYTES + made + rings + SHARE * COPIES * in_flight
     return -(int(-wanted) >> 20) << 20
+
+
+def in_large_pages(size: int) -> int:
+    """How many bytes of a file system in large pages a guest of this size is to have; 0: it is to have none.
+
+    Its pages are scattered over all of its memory, and those of a guest go through two tables: it takes a seventh less
+    time. Emptying large pages takes a tenth of a second, more than a small guest saves.
+    """
+    return size + SLACK_BYTES if size >= LARGE_BYTES else 0
 
 
 def available_bytes() -> int:

@@ -67,4 +67,10 @@ impl Packet {
     pub fn prefetch(&self) {
         self.0.prefetch();
     }
+
+    /// Says that the packet will be sent soon: what will be sent is prefetched. Its description should be there.
+    #[inline]
+    pub fn prefetch_bytes(&self) {
+        self.0.prefetch_bytes();
+    }
 }

@@ -12,7 +12,7 @@ use narrows_switch::failure::Failure;
 use narrows_switch::heap;
 use narrows_switch::io::{
     spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, RingSettings, Running,
-    Sending, VirtualSettings, DIGEST_CHANNEL,
+    Sending, VirtualSettings, WhenFull, DIGEST_CHANNEL,
 };
 use narrows_switch::switch::{PortKind, Switch};
 use narrows_switch::tm::PORTS;
@@ -68,6 +68,10 @@ pub struct ServeArgs {
     /// traffic whose payload is zeros
     #[arg(long, requires = "virtual_time", value_parser = clap::value_parser!(u16).range(MIN_SNAPLEN..))]
     snaplen: Option<u16>,
+    /// Cards of hosts cut TCP segments that their kernels hand over as one frame (TCP segmentation offload): they are taken as
+    /// frames of their own. For hosts whose kernels leave that to their interfaces
+    #[arg(long, requires = "snaplen")]
+    tso: bool,
     /// Keep polling for this many microseconds after the last packet before sleeping
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     busy_poll_us: u32,
@@ -97,7 +101,7 @@ pub struct ServeArgs {
     #[arg(long = "lro", value_name = "N", requires = "moderations")]
     joined: Vec<u16>,
     /// What leaves by a port goes into a pipe with a name, as a capture (pcap), and not to its interface: PORT@PIPE (repeatable)
-    #[arg(long = "pipe", value_name = "N@PIPE", requires = "virtual_time")]
+    #[arg(long = "pipe", value_name = "N@PIPE")]
     pipes: Vec<PortPipe>,
     /// Wake up at most this many microseconds before a packet is due and spin until then
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
@@ -136,7 +140,11 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
     let access_rate = args.access_rates.iter().find(|rate| rate.number == spec.number);
     let moderation = args.moderations.iter().find(|moderation| moderation.number == spec.number);
     let settings = PortSettings {
-        ring: RingSettings { bytes: usize::from(args.ring_mib) << 20, snaplen: args.snaplen.map(usize::from) },
+        ring: RingSettings {
+            bytes: usize::from(args.ring_mib) << 20,
+            snaplen: args.snaplen.map(usize::from),
+            tso: args.tso,
+        },
         sending: match (args.virtual_time, args.no_af_xdp) {
             (true, _) => Sending::Timed,
             (false, true) => Sending::AfPacket,
@@ -168,7 +176,7 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
         }
     })?;
     if let Some(PortPipe { number, pipe }) = args.pipes.iter().find(|pipe| pipe.number == spec.number) {
-        let opened = Recorder::open(pipe);
+        let opened = Recorder::open(pipe, if args.virtual_time { WhenFull::Wait } else { WhenFull::Keep });
         port.divert(opened.map_err(|error| Failure::usage(format!("--pipe {number}@{}: {error}", pipe.display())))?);
     }
     Ok(port)

@@ -24,6 +24,8 @@ use crate::{Error, Result};
 
 /// Rows reach the writer at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// Reports that do not cease to come are not waited for any longer.
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
 /// When rows were last passed to the writer.
 struct Flushing(Instant);
@@ -112,22 +114,32 @@ fn ready(settings: Settings, watch: Watch) -> Result<Receiver> {
     Ok(receiver)
 }
 
-/// A pipe; what was written before the signal is stored.
+/// A pipe; what was written before the signal is stored, and what follows without a pause.
 fn collect_piped(settings: Settings, watch: Watch, path: &Path, signals: &Signals) -> Result<Account> {
     let mut pipe = Pipe::open(path)?;
     let mut receiver = ready(settings, watch)?;
     let (mut stored, mut flushing) = (true, Flushing(Instant::now()));
     let mut error = None;
-    while stored && error.is_none() {
+    // When the signal was noticed, and since when nothing has come after it.
+    let mut draining: Option<(Instant, Instant)> = None;
+    while stored
+        && error.is_none()
+        && draining.is_none_or(|(since, quiet)| since.elapsed() < LONGEST_DRAIN && quiet.elapsed() < DRAIN)
+    {
         match pipe.wait(signals, FLUSH_EVERY.as_millis() as i32) {
             Ok(Some(Wake::Packets)) => {
+                draining = draining.map(|(since, _)| (since, Instant::now()));
                 let drained = pipe.drain(|frame| {
                     stored &= receiver.take(frame);
                     stored
                 });
                 error = drained.err();
             }
-            Ok(Some(Wake::Stop)) => break,
+            Ok(Some(Wake::Stop)) => {
+                draining.get_or_insert_with(|| (Instant::now(), Instant::now()));
+                // The signal stays pending: wait for what the switch still holds, but not for the signal.
+                std::thread::sleep(Duration::from_millis(u64::from(RETIRE_MS)));
+            }
             Ok(Some(Wake::Demand)) => match signals.demand.take() {
                 Ok(_) => stored &= receiver.show(),
                 Err(source) => error = Some(Error::io(path, "wait for reports on", source)),

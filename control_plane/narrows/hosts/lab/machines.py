@@ -197,6 +197,16 @@ class SshTestbed:
             self._bridges.append(SocketBridge(nic, there, here))
         return Listening(there, f"unix:{here}")
 
+    async def pipe(self, host: str, name: str) -> str:
+        """See `narrows.hosts.base.Testbed.pipe`: among what host.sh keeps.
+
+        Raises:
+            RunError: the machine cannot be reached, or the pipe not be made.
+        """
+        path = f"{self._files[host]}/{name}"
+        await asyncio.to_thread(run, self._machines[host], ["mkfifo", "-m", "600", path])
+        return path
+
     def directory(self, host: str, local: Path) -> str:
         """See `narrows.hosts.base.Testbed.directory`: on another machine one on its disk, which host.sh removes."""
         return str(local) if self._machines[host].ssh is None else f"{self._disk}/{local.name}"

@@ -111,7 +111,7 @@ class Bmv2Target(P4RuntimeTarget):
         self._delay_line = Bmv2DelayLine(self._seed, settings(plan))
         return plan
 
-    async def start(self, testbed: Testbed) -> None:
+    async def start(self, testbed: Testbed, piped: bool = False) -> None:
         """Start the delay line and the switch, and connect to both.
 
         Raises:

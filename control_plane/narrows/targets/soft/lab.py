@@ -98,7 +98,7 @@ class LabSoftTarget(LabTarget, SoftTarget):
         self._machines = SshTestbed(plan, self._inventory, state.directory, mtu, state)
         return self._machines
 
-    async def start(self, testbed: Testbed) -> None:
+    async def start(self, testbed: Testbed, piped: bool = False) -> None:
         """Start the switch on its machine's NICs and connect to it.
 
         Raises:
@@ -107,7 +107,8 @@ class LabSoftTarget(LabTarget, SoftTarget):
         assert self._plan is not None
         interfaces = self._inventory.interfaces(self._plan)
         cores = self._inventory.switch.cores
-        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, cores, self._program)
+        pipes = await self._pipes(testbed, piped and self._inventory.collector is None)
+        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, cores, self._program, pipes=pipes)
 
     async def configure(self, plan: Plan) -> AppliedSettings:
         """See `SoftTarget.configure`; what NICs have counted until then is not this run's."""

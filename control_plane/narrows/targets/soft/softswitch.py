@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from narrows_formats.programs import SOFTSWITCH, find_binary, missing_binary
 
 from narrows.errors import RunError
-from narrows.experiment.plan import COLLECTOR_PORT
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
@@ -77,8 +75,6 @@ class Softswitch:
         """``name`` is what it is in error messages and the names of its files; ``virtual_time`` is for a guest."""
         self._name = name
         self._virtual_time = virtual_time
-        self.reports: Path | None = None
-        """The pipe that a started switch writes its reports into, if it does."""
         self._process: Process | None = None
         self._session: P4RuntimeSession | None = None
         self._manager: TrafficManagerClient | None = None
@@ -92,6 +88,7 @@ class Softswitch:
         cores: str | None = None,
         compiled: str = PROGRAM,
         prompt: bool = False,
+        pipes: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         """Start it and connect to it; it has no program yet.
 
@@ -103,6 +100,7 @@ class Softswitch:
             cores: processors that it is to run on, as the kernel writes a list of them; any if None.
             compiled: which of the compiled programs it is to run.
             prompt: no call to it is to wait for the clock.
+            pipes: named pipes that it writes what leaves by some ports into, and does not send it.
 
         Raises:
             RunError: it does not come up; the message has its last output.
@@ -121,11 +119,9 @@ class Softswitch:
             command += ["--loopback", str(port)]
         if self._virtual_time is not None:
             hosts = [attachment.port for attachment in testbed.attachments if attachment.port in interfaces]
-            if COLLECTOR_PORT in hosts:
-                # The kernel's way to the collector would cost much of a guest's time, and nothing depends on it.
-                self.reports = files.with_suffix(".reports")
-                os.mkfifo(self.reports, 0o600)
-            command += self._virtual_time.arguments(hosts, self.reports)
+            command += self._virtual_time.arguments(hosts)
+        for port, pipe in pipes.items():
+            command += ["--pipe", f"{port}@{pipe}"]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program(compiled)

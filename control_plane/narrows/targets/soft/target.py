@@ -6,17 +6,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import NANOSECONDS, format_rate, format_time
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Link, Plan
+from narrows.experiment.plan import Host, Link, Plan
 from narrows.experiment.queues import HeadDrop, Pie, Red
 from narrows.hosts.base import Testbed
-from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NetnsTestbed
+from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NIC_SEGMENTATION, NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.entries import DELAY_BITS
 from narrows.switch.queue_laws import is_managed
@@ -67,6 +66,8 @@ class SoftTarget(P4RuntimeTarget):
         self._loopbacks: tuple[int, ...] = ()
         self._frame_bytes = 0
         self._program = PROGRAM
+        self._collector: Host | None = None
+        self._reports: str | None = None
         # Links before whose queues the program drops, and the flow indices that have been seen there.
         self._dropping: dict[int, Link] = {}
         self._indices: dict[int, set[int]] = defaultdict(set)
@@ -130,10 +131,11 @@ class SoftTarget(P4RuntimeTarget):
         ]
 
     def prepare_for_guest(self, plan: Plan) -> Plan:
-        """The switch looks ahead for half of the delays, and completes the checksums of what passes."""
+        """The switch looks ahead for half of the delays, and does the work of the hosts' cards."""
         plan = adapted(plan)
-        self._switch = Softswitch("softswitch", settings(plan))
-        self._card = NIC_CHECKSUM_OFFLOADS
+        virtual = settings(plan)
+        self._switch = Softswitch("softswitch", virtual)
+        self._card = NIC_SEGMENTATION if virtual.tso else NIC_CHECKSUM_OFFLOADS
         self.stands_still = True
         return plan
 
@@ -145,24 +147,32 @@ class SoftTarget(P4RuntimeTarget):
     def _take(self, plan: Plan) -> None:
         """Keep what the switch of a plan is started with, and where its program drops."""
         self._loopbacks = plan.loopbacks
+        self._collector = plan.collector_host
         self._frame_bytes = plan.frame_bytes
         self._program = MANAGED_PROGRAM if is_managed(plan) else PROGRAM
         self._dropping = {link.index: link for link in plan.links if isinstance(link.management, Pie | Red)}
 
-    async def start(self, testbed: Testbed) -> None:
+    async def start(self, testbed: Testbed, piped: bool = False) -> None:
         """Start the switch on the testbed's ports and connect to it.
 
         Raises:
             RunError: it does not come up; the message has its last output.
         """
         interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
+        pipes = await self._pipes(testbed, piped)
         await self._switch.start(
-            testbed, interfaces, self._seed, self._loopbacks, compiled=self._program, prompt=self.is_held
+            testbed, interfaces, self._seed, self._loopbacks, None, self._program, self.is_held, pipes
         )
 
-    def reports_pipe(self) -> Path | None:
-        """The softswitch's, in virtual time."""
-        return self._switch.reports
+    async def _pipes(self, testbed: Testbed, piped: bool) -> dict[int, str]:
+        """Make the pipe to a collector on the switch's machine, if there is to be one; returns it by its port."""
+        assert self._collector is not None
+        self._reports = await testbed.pipe(self._collector.name, "reports.pipe") if piped else None
+        return {} if self._reports is None else {self._collector.port: self._reports}
+
+    def reports_pipe(self) -> str | None:
+        """See `Target.reports_pipe`: the kernel's way to a collector on the same machine costs as much as all else."""
+        return self._reports
 
     async def configure(self, plan: Plan) -> AppliedSettings:
         """Load the program, install the plan's entries and set queues and delays.

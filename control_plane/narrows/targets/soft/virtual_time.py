@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from narrows_formats.span import Span
 from narrows_formats.units import NANOSECONDS
@@ -44,7 +43,8 @@ class VirtualTimeSettings:
     ``window_ns``: how long it sleeps at a time (0: until the next event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
     hosts, ``jitter_ns`` what the sender at a port takes for a frame at most, ``moderation`` the interrupt moderation of
-    their cards, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held.
+    their cards, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held. ``tso``: cards cut what
+    hosts send into segments.
     """
 
     window_ns: int
@@ -55,14 +55,14 @@ class VirtualTimeSettings:
     moderation: Moderation | None = None
     lro: bool = False
     held_bytes: int = HELD_BYTES
+    tso: bool = False
 
-    def arguments(self, ports: Iterable[int], reports: Path | None = None) -> list[str]:
-        """Words of narrows-softswitch's command line, with the ports that hosts are at; a pipe takes the reports."""
+    def arguments(self, ports: Iterable[int]) -> list[str]:
+        """Words of narrows-softswitch's command line, with the ports that hosts are at."""
         words = ["--virtual-time", "--lookahead-us", str(self.window_ns // 1000)]
-        if reports is not None:
-            words += ["--pipe", f"{COLLECTOR_PORT}@{reports}"]
         words += ["--ring-mib", str(self.ring_bytes >> 20), "--snaplen", str(self.held_bytes)]
         words += ["--pool", str(self.pool_frames)]
+        words += ["--tso"] if self.tso else []
         for port in sorted(ports):
             # Acknowledgements leave a receiver when its card and its kernel have taken the data in.
             jitter = f",{self.jitter_ns[port]}" if self.jitter_ns.get(port) else ""
@@ -132,6 +132,8 @@ def settings(plan: Plan) -> VirtualTimeSettings:
         moderation=plan.moderation,
         lro="lro" in plan.offloads,
         held_bytes=plan.frame_bytes if plan.has_payload else HELD_BYTES,
+        # A slot would have to hold a whole burst's payload.
+        tso=not plan.has_payload,
     )
 
 

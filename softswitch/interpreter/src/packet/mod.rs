@@ -110,6 +110,13 @@ impl Packet {
         prefetch(std::ptr::from_ref(self), 128);
     }
 
+    /// The same for what will be sent, or the beginning of it; the description should be there.
+    #[inline]
+    pub fn prefetch_bytes(&self) {
+        let bytes = self.bytes();
+        prefetch(bytes.as_ptr(), bytes.len().min(PARSED_NEARBY));
+    }
+
     /// The same for metadata and headers; the description should be there.
     #[inline]
     pub fn prefetch_contents(&self) {

@@ -161,7 +161,7 @@ impl DataPath {
     /// interfaces, and with each what was due before. Returns how many were taken.
     pub(super) fn take_in(&mut self, now: u64, offset: WallOffset, budget: usize) -> usize {
         let mut heads = std::mem::take(&mut self.heads);
-        let ports = self.ports.list.iter().enumerate();
+        let ports = self.ports.list.iter_mut().enumerate();
         heads.extend(ports.filter_map(|(position, port)| Some((head_time(port, offset, now)?, position))));
         let mut taken = 0;
         while let Some((slot, &(time, position))) = heads.iter().enumerate().min_by_key(|(_, head)| **head) {
@@ -199,6 +199,6 @@ impl DataPath {
 
 /// Arrival time of a port's oldest frame, if it has arrived by `now`.
 #[inline]
-fn head_time(port: &Port, offset: WallOffset, now: u64) -> Option<u64> {
+fn head_time(port: &mut Port, offset: WallOffset, now: u64) -> Option<u64> {
     port.arrival(offset, now).filter(|time| *time <= now)
 }

@@ -10,10 +10,11 @@ use super::access::{AccessLink, AccessSettings};
 use super::background::Background;
 use super::checksum::{self, Partial};
 use super::clock::WallOffset;
+use super::frame::Frame;
 use super::helper::Helper;
 use super::launch::Launcher;
 use super::moderation::ModerationSettings;
-use super::receive::{Frame, ReceiveRing};
+use super::receive::ReceiveRing;
 use super::recorder::Recorder;
 use super::socket::{is_up, mtu, PacketSocket};
 use super::transmit::Transmitter;
@@ -96,6 +97,8 @@ pub struct RingSettings {
     /// Bytes of a frame that are held; all behind them are zeros. `None`: frames are held whole, and longer ones than the
     /// interface's MTU allows are errors.
     pub snaplen: Option<usize>,
+    /// TCP segments that a host's kernel leaves to its card to cut are cut here (TCP segmentation offload).
+    pub tso: bool,
 }
 
 /// How a port is opened.
@@ -160,7 +163,7 @@ fn open_ring(name: &str, settings: RingSettings) -> io::Result<(ReceiveRing, usi
     let frame_limit = frame_limit(mtu(name)?);
     let socket = PacketSocket::receiver(interface_index(name)?)?;
     let held = settings.snaplen.map_or(frame_limit, |snaplen| snaplen.min(frame_limit));
-    Ok((ReceiveRing::new(socket, settings.bytes, held)?, frame_limit))
+    Ok((ReceiveRing::new(socket, settings.bytes, held, settings.tso)?, frame_limit))
 }
 
 impl Port {
@@ -208,6 +211,26 @@ impl Port {
         match &mut self.outlet {
             Outlet::Now(transmitter) => Some(transmitter),
             Outlet::Timed(_) | Outlet::Piped(_) => None,
+        }
+    }
+
+    /// Sends what was added, where this port sends in real time: data frames at once, copies if there is time for them in `idle_ns`.
+    /// Returns whether it has taken time for copies.
+    #[inline]
+    pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool, helper: &Helper) -> bool {
+        match &mut self.outlet {
+            Outlet::Now(transmitter) => transmitter.flush(now_ns, idle_ns, pool, helper),
+            Outlet::Timed(_) => false,
+            Outlet::Piped(recorder) => recorder.flush_if_due(now_ns, idle_ns),
+        }
+    }
+
+    /// When to call [`Port::flush`] at the latest; `None` if nothing waits.
+    pub fn due(&self, now_ns: u64) -> Option<u64> {
+        match &self.outlet {
+            Outlet::Now(transmitter) => transmitter.due(now_ns),
+            Outlet::Timed(_) => None,
+            Outlet::Piped(recorder) => recorder.due(),
         }
     }
 
@@ -271,14 +294,14 @@ impl Port {
 
     /// When the oldest received frame was sent to the access link, on the switch clock, and its length.
     #[inline]
-    fn head(&self, offset: WallOffset, now_ns: u64) -> Option<(u64, u32)> {
+    fn head(&mut self, offset: WallOffset, now_ns: u64) -> Option<(u64, u32)> {
         let (sent_ns, length) = self.ring.head(offset)?;
         Some((if sent_ns > now_ns + STAMP_AHEAD_NS { now_ns } else { sent_ns }, length))
     }
 
     /// Arrival time of the oldest received frame, on the switch clock.
     #[inline]
-    pub fn arrival(&self, offset: WallOffset, now_ns: u64) -> Option<u64> {
+    pub fn arrival(&mut self, offset: WallOffset, now_ns: u64) -> Option<u64> {
         let (sent_ns, length) = self.head(offset, now_ns)?;
         Some(self.access.arrival_ns(sent_ns, length))
     }

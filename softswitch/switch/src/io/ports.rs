@@ -50,8 +50,8 @@ impl Ports {
 
     /// Sends data frames, and copies if there is time for them in `idle_ns`; returns whether there were copies.
     pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool) -> bool {
-        let transmitters = self.list.iter_mut().filter_map(Port::transmitter);
-        transmitters.fold(false, |took_time, sends| sends.flush(now_ns, idle_ns, pool, &self.helper) | took_time)
+        let ports = self.list.iter_mut();
+        ports.fold(false, |took_time, port| port.flush(now_ns, idle_ns, pool, &self.helper) | took_time)
     }
 
     /// Hands all frames over that leave until `horizon_ns`, each with its launch time.
@@ -98,8 +98,8 @@ impl Ports {
     }
 
     /// When to call `flush` at the latest.
-    pub fn due(&mut self, now_ns: u64) -> Option<u64> {
-        self.list.iter_mut().filter_map(|port| port.transmitter()?.due(now_ns)).min()
+    pub fn due(&self, now_ns: u64) -> Option<u64> {
+        self.list.iter().filter_map(|port| port.due(now_ns)).min()
     }
 }
 

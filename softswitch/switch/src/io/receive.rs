@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use narrows_packet_sockets::Mapping;
 
-use super::checksum::Partial;
 use super::clock::WallOffset;
+use super::frame::Frame;
+use super::segmentation::Segmenter;
 use super::socket::PacketSocket;
 use super::vnet::{VnetHeader, PACKET_VNET_HDR};
 
@@ -44,25 +45,9 @@ fn touch(memory: &Mapping) {
     }
 }
 
-/// A received frame, still in the ring.
+/// The ring's memory, and the slot that is next.
 #[derive(Debug)]
-pub struct Frame<'r> {
-    /// The frame as the kernel delivers it, as far as its slot holds it: without the outer VLAN tag if `vlan` holds one.
-    pub bytes: &'r [u8],
-    /// Length of the whole.
-    pub length: usize,
-    /// Outer VLAN tag (TPID, TCI) that the kernel moved out of the frame.
-    pub vlan: Option<(u16, u16)>,
-    /// The checksum that the sender's kernel left to its hardware; offsets are those of `bytes`.
-    pub partial_checksum: Option<Partial>,
-    /// Several packets in one, which the sender's kernel left to its hardware to take apart.
-    pub super_packet: bool,
-}
-
-/// The ring, mapped; owns its socket.
-#[derive(Debug)]
-pub struct ReceiveRing {
-    socket: PacketSocket,
+struct Slots {
     memory: Mapping,
     slot_size: usize,
     slots_per_block: usize,
@@ -70,9 +55,75 @@ pub struct ReceiveRing {
     head: usize,
 }
 
+impl Slots {
+    #[inline]
+    fn slot(&self) -> *mut libc::tpacket2_hdr {
+        let offset = self.head / self.slots_per_block * BLOCK + self.head % self.slots_per_block * self.slot_size;
+        // SAFETY: `head` is below `slots`, so the offset lies within the mapping with room for a whole slot.
+        unsafe { self.memory.start().add(offset).cast() }
+    }
+
+    #[inline]
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: tp_status is the first, aligned u32 of the slot; kernel and user space share it by atomic access only.
+        unsafe { AtomicU32::from_ptr(ptr::addr_of_mut!((*self.slot()).tp_status)) }
+    }
+
+    /// The slot's header, if the kernel has handed it over.
+    #[inline]
+    fn header(&self) -> Option<&libc::tpacket2_hdr> {
+        let is_ours = self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0;
+        // SAFETY: the kernel has handed the slot over (acquired above) and writes it no more.
+        is_ours.then(|| unsafe { &*self.slot() })
+    }
+
+    /// The frame in the slot, and what the sender's kernel left to do.
+    #[inline]
+    fn frame(&self, header: &libc::tpacket2_hdr) -> (VnetHeader, Frame<'_>) {
+        let slot = self.slot().cast::<u8>();
+        let start = usize::from(header.tp_mac).clamp(VnetHeader::BYTES, self.slot_size);
+        let length = (header.tp_snaplen as usize).min(self.slot_size - start);
+        // SAFETY: start + length is within the slot, by the two bounds above; it is ours, as there is a header of it.
+        let bytes = unsafe { slice::from_raw_parts(slot.add(start), length) };
+        // SAFETY: `start` is at least VnetHeader::BYTES, and the slot begins that many bytes before or earlier.
+        let left_to_do =
+            VnetHeader::from(unsafe { slot.add(start - VnetHeader::BYTES).cast::<[u8; VnetHeader::BYTES]>().read() });
+        let vlan = (header.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
+            let tpid =
+                if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
+            (tpid, header.tp_vlan_tci)
+        });
+        let frame = Frame {
+            bytes,
+            length: header.tp_len as usize,
+            vlan,
+            partial_checksum: left_to_do.checksum(),
+            super_packet: left_to_do.is_several(),
+        };
+        (left_to_do, frame)
+    }
+
+    /// Gives the slot back to the kernel.
+    #[inline]
+    fn release(&mut self) {
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.head = if self.head + 1 == self.slots { 0 } else { self.head + 1 };
+    }
+}
+
+/// The ring, mapped; owns its socket.
+#[derive(Debug)]
+pub struct ReceiveRing {
+    socket: PacketSocket,
+    slots: Slots,
+    /// Cuts frames of several segments, if that is left to this end.
+    segmenter: Option<Segmenter>,
+}
+
 impl ReceiveRing {
     /// A ring of about `ring_bytes` for the first `held` bytes of each frame of `socket`'s interface; they come in once it listens.
-    pub fn new(socket: PacketSocket, ring_bytes: usize, held: usize) -> io::Result<Self> {
+    /// With `tso`, TCP segments that come as one frame are frames of their own.
+    pub fn new(socket: PacketSocket, ring_bytes: usize, held: usize, tso: bool) -> io::Result<Self> {
         let slot_size = align(slot_header() + VnetHeader::BYTES + held);
         let blocks = ring_bytes.div_ceil(BLOCK).max(1);
         let slots_per_block = BLOCK / slot_size;
@@ -90,7 +141,8 @@ impl ReceiveRing {
         let memory = Mapping::of(socket.fd(), blocks * BLOCK, 0)?;
         touch(&memory);
         socket.be_promiscuous()?;
-        Ok(ReceiveRing { socket, memory, slot_size, slots_per_block, slots, head: 0 })
+        let slots = Slots { memory, slot_size, slots_per_block, slots, head: 0 };
+        Ok(ReceiveRing { socket, slots, segmenter: tso.then(Segmenter::default) })
     }
 
     /// Lets frames come in. Takes no time.
@@ -103,66 +155,30 @@ impl ReceiveRing {
         &self.socket
     }
 
-    #[inline]
-    fn slot(&self) -> *mut libc::tpacket2_hdr {
-        let offset = self.head / self.slots_per_block * BLOCK + self.head % self.slots_per_block * self.slot_size;
-        // SAFETY: `head` is below `slots`, so the offset lies within the mapping with room for a whole slot.
-        unsafe { self.memory.start().add(offset).cast() }
-    }
-
-    #[inline]
-    fn status(&self) -> &AtomicU32 {
-        // SAFETY: tp_status is the first, aligned u32 of the slot; kernel and user space share it by atomic access only.
-        unsafe { AtomicU32::from_ptr(ptr::addr_of_mut!((*self.slot()).tp_status)) }
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
-    }
-
     /// When the oldest frame was received, on the switch clock, and its length in bytes; `None` if the ring is empty.
     #[inline]
-    pub fn head(&self, offset: WallOffset) -> Option<(u64, u32)> {
-        if self.is_empty() {
-            return None;
-        }
-        // SAFETY: the kernel has handed the slot over (acquired above) and writes it no more.
-        let header = unsafe { &*self.slot() };
-        Some((offset.to_switch(header.tp_sec, header.tp_nsec), header.tp_len))
+    pub fn head(&mut self, offset: WallOffset) -> Option<(u64, u32)> {
+        let header = self.slots.header()?;
+        let segment = match &mut self.segmenter {
+            Some(segmenter) => segmenter.next_length(self.slots.frame(header)),
+            None => None,
+        };
+        let received_ns = offset.to_switch(header.tp_sec, header.tp_nsec);
+        Some((received_ns, segment.unwrap_or(header.tp_len)))
     }
 
-    /// Passes the oldest frame to `take`, then gives its slot back. `None` if the ring is empty.
+    /// Passes the oldest frame, which [`ReceiveRing::head`] has told of, to `take`, then gives its slot back. `None` if the ring is
+    /// empty.
     #[inline]
     pub fn take<R>(&mut self, take: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
-        let status = self.status().load(Ordering::Acquire);
-        if status & libc::TP_STATUS_USER == 0 {
-            return None;
+        let (_, frame) = self.slots.frame(self.slots.header()?);
+        let (result, is_last) = match &mut self.segmenter {
+            Some(segmenter) => segmenter.take(frame, take),
+            None => (take(frame), true),
+        };
+        if is_last {
+            self.slots.release();
         }
-        let slot = self.slot();
-        // SAFETY: the kernel has handed the slot over (acquired above) and writes it no more.
-        let header = unsafe { &*slot };
-        let start = usize::from(header.tp_mac).clamp(VnetHeader::BYTES, self.slot_size);
-        let length = (header.tp_snaplen as usize).min(self.slot_size - start);
-        // SAFETY: start + length is within the slot, by the two bounds above.
-        let bytes = unsafe { slice::from_raw_parts(slot.cast::<u8>().add(start), length) };
-        // SAFETY: `start` is at least VnetHeader::BYTES, and the slot begins that many bytes before or earlier.
-        let left_to_do = VnetHeader::from(unsafe {
-            slot.cast::<u8>().add(start - VnetHeader::BYTES).cast::<[u8; VnetHeader::BYTES]>().read()
-        });
-        let vlan = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
-            let tpid = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
-            (tpid, header.tp_vlan_tci)
-        });
-        let result = take(Frame {
-            bytes,
-            length: header.tp_len as usize,
-            vlan,
-            partial_checksum: left_to_do.checksum(),
-            super_packet: left_to_do.is_several(),
-        });
-        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.head = if self.head + 1 == self.slots { 0 } else { self.head + 1 };
         Some(result)
     }
 }

@@ -1,12 +1,12 @@
 //! Transmission into a pipe in place of an interface: frames as a capture (pcap), with the time at which each leaves.
 //!
-//! In virtual time the way through the kernel costs as much as all that is done to a packet in here, and whoever receives
-//! telemetry does not need it.
+//! The way through the kernel's network costs as much as all that is done to a packet in here, and whoever receives telemetry
+//! does not need it.
 // SPDX-License-Identifier: Apache-2.0
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use narrows_captures::Writer;
@@ -16,31 +16,106 @@ use super::transmit_counters::TransmitCounters;
 
 /// As much as Linux lets a pipe hold by default (fs.pipe-max-size): what is written between two waits fits.
 const PIPE_BYTES: libc::c_int = 1 << 20;
+/// What may wait in here while the reader pauses, beside the pipe: about a second of reports at 10 Gbit/s. What comes after is
+/// dropped.
+const BACKLOG_BYTES: usize = 128 << 20;
+/// Frames wait no longer than this, and twice as long if something is due.
+const PATIENCE_NS: u64 = 1_000_000;
+/// So many bytes do not wait for more.
+const ENOUGH_BYTES: usize = 16 << 10;
+/// About what a write takes.
+const WRITING_NS: u64 = 10_000;
+
+/// What happens where the pipe is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The data path waits for the reader: in virtual time that takes no time.
+    Wait,
+    /// Frames wait, and the latest are dropped at last.
+    Keep,
+}
+
+/// The pipe, and what it had no room for.
+#[derive(Debug)]
+struct Outflow {
+    pipe: File,
+    backlog: Vec<u8>,
+    /// How much of it was written.
+    written: usize,
+}
+
+impl Outflow {
+    fn waiting(&self) -> usize {
+        self.backlog.len() - self.written
+    }
+
+    /// Writes what the pipe has room for; returns how much that is.
+    fn offer(mut pipe: &File, bytes: &[u8]) -> io::Result<usize> {
+        let mut written = 0;
+        while written < bytes.len() {
+            match pipe.write(&bytes[written..]) {
+                Ok(more) => written += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+}
+
+impl Write for Outflow {
+    /// Takes everything: what the pipe has no room for waits behind what waits already.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.flush()?;
+        let written = if self.waiting() == 0 { Self::offer(&self.pipe, bytes)? } else { 0 };
+        self.backlog.extend_from_slice(&bytes[written..]);
+        Ok(bytes.len())
+    }
+
+    /// Writes of what waits as much as the pipe has room for.
+    fn flush(&mut self) -> io::Result<()> {
+        self.written += Self::offer(&self.pipe, &self.backlog[self.written..])?;
+        if self.written >= self.waiting() {
+            self.backlog.drain(..std::mem::take(&mut self.written));
+        }
+        Ok(())
+    }
+}
 
 /// Frames on their way into a pipe.
 #[derive(Debug)]
 pub struct Recorder {
-    writer: Writer<File>,
-    waiting: bool,
+    writer: Writer<Outflow>,
+    /// When the oldest frame that waits was noticed.
+    waiting_since: Option<u64>,
     counters: TransmitCounters,
 }
 
 impl Recorder {
-    /// Opens a named pipe, whether it has a reader yet or not. A write blocks while it is full.
-    pub fn open(pipe: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(pipe)?;
-        if !file.metadata()?.file_type().is_fifo() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a pipe"));
+    /// Opens a named pipe, whether it has a reader yet or not.
+    pub fn open(pipe: &Path, when_full: WhenFull) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        if when_full == WhenFull::Keep {
+            options.custom_flags(libc::O_NONBLOCK);
+        }
+        let pipe = options.read(true).write(true).open(pipe)?;
+        if !pipe.metadata()?.file_type().is_fifo() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a pipe"));
         }
         // SAFETY: passes no memory. A pipe of the usual size does as well.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
-        Ok(Recorder { writer: Writer::new(file, 0), waiting: false, counters: TransmitCounters::default() })
+        unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
+        let outflow = Outflow { pipe, backlog: Vec::new(), written: 0 };
+        Ok(Recorder { writer: Writer::new(outflow, 0), waiting_since: None, counters: TransmitCounters::default() })
     }
 
     /// Adds a frame that leaves at `exit_ns`.
     #[inline]
     pub fn push(&mut self, exit_ns: u64, frame: &Packet) {
-        self.waiting = true;
+        if self.writer.output().waiting() >= BACKLOG_BYTES {
+            self.counters.drops += 1;
+            return;
+        }
         match self.writer.write(exit_ns, frame.bytes(), frame.frame_length()) {
             Ok(()) => {
                 self.counters.packets += 1;
@@ -50,11 +125,38 @@ impl Recorder {
         }
     }
 
+    fn waiting(&self) -> usize {
+        self.writer.waiting() + self.writer.output().waiting()
+    }
+
     /// Writes all that was added.
     pub fn flush(&mut self) {
-        if std::mem::take(&mut self.waiting) && self.writer.flush().is_err() {
+        self.waiting_since = None;
+        if self.waiting() > 0 && self.writer.flush().is_err() {
             self.counters.errors += 1;
         }
+    }
+
+    /// Writes what was added if it is much, or has waited for long and nothing is due for `idle_ns`. Returns whether that has
+    /// taken time.
+    #[inline]
+    pub fn flush_if_due(&mut self, now_ns: u64, idle_ns: u64) -> bool {
+        let waiting = self.writer.waiting();
+        if waiting == 0 && self.writer.output().waiting() == 0 {
+            return false;
+        }
+        let waited_ns = now_ns.saturating_sub(*self.waiting_since.get_or_insert(now_ns));
+        let is_due = waited_ns >= PATIENCE_NS && idle_ns >= WRITING_NS || waited_ns >= 2 * PATIENCE_NS;
+        if waiting >= ENOUGH_BYTES || is_due {
+            self.flush();
+            return true;
+        }
+        false
+    }
+
+    /// When to call [`Recorder::flush_if_due`] at the latest; `None` if nothing waits.
+    pub fn due(&self) -> Option<u64> {
+        self.waiting_since.map(|since| since + PATIENCE_NS)
     }
 
     /// Counters so far.
@@ -68,19 +170,94 @@ mod tests {
     use std::ffi::CString;
     use std::io::Read;
     use std::os::unix::ffi::OsStrExt;
+    use std::path::PathBuf;
 
     use narrows_pipeline::PacketPool;
 
     use super::*;
 
-    #[test]
-    fn what_is_pushed_is_read_as_a_capture() {
-        let directory = tempfile::tempdir().expect("directory");
-        let path = directory.path().join("pipe");
+    fn make_pipe(directory: &Path) -> PathBuf {
+        let path = directory.join("pipe");
         let name = CString::new(path.as_os_str().as_bytes()).expect("name");
         // SAFETY: a string that ends with a zero and lives on.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        let mut recorder = Recorder::open(&path).expect("pipe");
+        path
+    }
+
+    /// Reads what is there.
+    fn read_all(pipe: &mut File, into: &mut Vec<u8>) {
+        let mut part = [0; 1 << 16];
+        while let Ok(bytes @ 1..) = pipe.read(&mut part) {
+            into.extend_from_slice(&part[..bytes]);
+        }
+    }
+
+    #[test]
+    fn a_full_pipe_holds_nobody_up_and_nothing_is_lost_until_too_much_waits() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = make_pipe(directory.path());
+        let mut recorder = Recorder::open(&path, WhenFull::Keep).expect("pipe");
+        let mut reader =
+            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).expect("the other end");
+        let (mut pool, mut read) = (PacketPool::default(), Vec::new());
+        // Three times what the pipe holds, while nobody reads.
+        let frames = 3 * PIPE_BYTES as usize / 1_000;
+        for number in 0..frames {
+            recorder.push(number as u64, &pool.packet(&[number as u8; 984]));
+            recorder.flush();
+        }
+        assert_eq!(recorder.counters().packets, frames as u64);
+        while recorder.waiting() > 0 {
+            read_all(&mut reader, &mut read);
+            recorder.flush();
+        }
+        read_all(&mut reader, &mut read);
+        let mut found = Vec::new();
+        let mut capture = narrows_captures::Reader::new(&read[..]).expect("capture");
+        let take = |frame: narrows_captures::Frame<'_>| {
+            found.push((frame.time_ns, frame.bytes.len(), frame.bytes[983]));
+            true
+        };
+        capture.for_each(take).expect("capture");
+        let expected: Vec<_> = (0..frames).map(|number| (Some(number as u64), 984, number as u8)).collect();
+        assert_eq!(found, expected);
+
+        // As much as may wait, and what comes after that.
+        while recorder.counters().drops == 0 {
+            recorder.push(0, &pool.packet(&[0; 9_000]));
+        }
+        assert!(recorder.writer.output().waiting() < BACKLOG_BYTES + (1 << 20));
+    }
+
+    #[test]
+    fn frames_are_written_together() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = make_pipe(directory.path());
+        let mut recorder = Recorder::open(&path, WhenFull::Keep).expect("pipe");
+        recorder.flush();
+        let mut pool = PacketPool::default();
+        assert_eq!((recorder.flush_if_due(5, u64::MAX), recorder.due()), (false, None));
+        recorder.push(5, &pool.packet(&[5; 60]));
+        assert!(!recorder.flush_if_due(10, u64::MAX));
+        assert_eq!(recorder.due(), Some(10 + PATIENCE_NS));
+        // Something is due on a link; then nothing is; then it is late.
+        assert!(!recorder.flush_if_due(10 + PATIENCE_NS, WRITING_NS - 1));
+        assert!(recorder.flush_if_due(10 + PATIENCE_NS, WRITING_NS));
+        assert_eq!(recorder.due(), None);
+        recorder.push(6, &pool.packet(&[5; 60]));
+        assert!(!recorder.flush_if_due(10, 0));
+        assert!(recorder.flush_if_due(10 + 2 * PATIENCE_NS, 0));
+        for _ in 0..=ENOUGH_BYTES / 1_000 {
+            recorder.push(7, &pool.packet(&[5; 1_000]));
+        }
+        assert!(recorder.flush_if_due(10, 0));
+    }
+
+    #[test]
+    fn what_is_pushed_is_read_as_a_capture() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = make_pipe(directory.path());
+        let mut recorder = Recorder::open(&path, WhenFull::Wait).expect("pipe");
         let mut pool = PacketPool::default();
         recorder.push(5, &pool.packet(&[5; 60]));
         recorder.push(1_000_000_007, &pool.packet(&[7; 1514]));
@@ -101,6 +278,6 @@ mod tests {
     #[test]
     fn a_file_is_no_pipe() {
         let file = tempfile::NamedTempFile::new().expect("file");
-        assert_eq!(Recorder::open(file.path()).expect_err("a file").to_string(), "it is not a pipe");
+        assert_eq!(Recorder::open(file.path(), WhenFull::Wait).expect_err("a file").to_string(), "it is not a pipe");
     }
 }

@@ -13,7 +13,8 @@ const TCP: u8 = 6;
 const HEADER_BYTES: [usize; 2] = [20, 40];
 /// Offset of the checksum in a TCP header.
 pub const CHECKSUM: usize = 16;
-const FLAGS: usize = 13;
+/// Offset of the flags, CWR to FIN.
+pub const FLAGS: usize = 13;
 pub const FIN: u8 = 0x01;
 pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;

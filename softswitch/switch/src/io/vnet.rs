@@ -52,6 +52,17 @@ impl VnetHeader {
         (self.0[0] & NEEDS_CSUM != 0).then(|| Partial { start: number(6), field: number(8) })
     }
 
+    /// Of several TCP segments: whether they are in IPv6, and the payload of each but the last one. `None` also if CWR is set in
+    /// them: by RFC 3168 that is the first segment's only, with Accurate ECN (the same bit of this header) it is all segments'.
+    pub fn tcp_segments(&self) -> Option<(bool, usize)> {
+        let size = usize::from(u16::from_ne_bytes([self.0[4], self.0[5]]));
+        match self.0[1] {
+            GSO_TCPV4 => Some((false, size)),
+            GSO_TCPV6 => Some((true, size)),
+            _ => None,
+        }
+    }
+
     /// True if the frame is several packets.
     pub fn is_several(&self) -> bool {
         self.0[1] != GSO_NONE
@@ -73,6 +84,7 @@ mod tests {
         let checksum = Partial { start: 34, field: 16 };
         let header = VnetHeader::joined(false, 66, 1448, checksum);
         assert_eq!((header.checksum(), header.is_several()), (Some(checksum), true));
+        assert_eq!(header.tcp_segments(), Some((false, 1448)));
         // flags, gso_type, hdr_len, gso_size, csum_start, csum_offset (linux/virtio_net.h).
         let numbers = header.bytes()[2..].chunks_exact(2).map(|field| u16::from_ne_bytes([field[0], field[1]]));
         assert_eq!(numbers.collect::<Vec<_>>(), [66, 1448, 34, 16]);
@@ -80,6 +92,11 @@ mod tests {
         assert_eq!(VnetHeader::joined(true, 86, 1428, checksum).bytes()[1], 4);
         let checked = VnetHeader::checked(66, checksum);
         assert_eq!((checked.checksum(), checked.is_several()), (Some(checksum), false));
+        assert_eq!(checked.tcp_segments(), None);
+        // With VIRTIO_NET_HDR_GSO_ECN.
+        let mut with_cwr = header.0;
+        with_cwr[1] |= 0x80;
+        assert_eq!((VnetHeader(with_cwr).is_several(), VnetHeader(with_cwr).tcp_segments()), (true, None));
         assert_eq!((VnetHeader::COMPLETE.checksum(), VnetHeader::COMPLETE.is_several()), (None, false));
     }
 }

@@ -266,6 +266,11 @@ impl Switch {
     fn send_due(&mut self, now_ns: u64, output: &mut impl Output) {
         self.received = 0;
         let pool = &mut self.pool;
-        self.tm.take_exits(now_ns, |port, exit_ns, packet| output.send(port, exit_ns, packet, pool));
+        // A long line has left the processor's caches, as in `Switch::prefetch`.
+        let expect = |[near, far]: [Option<&Box<Packet>>; 2]| {
+            near.into_iter().for_each(|packet| packet.prefetch_bytes());
+            far.into_iter().for_each(|packet| packet.prefetch());
+        };
+        self.tm.take_exits(now_ns, expect, |port, exit_ns, packet| output.send(port, exit_ns, packet, pool));
     }
 }

@@ -3,6 +3,9 @@
 use super::curve::NEVER;
 use super::queue::Queue;
 
+/// Positions in a line, from the packet that is taken: how far ahead others are asked for.
+const EXPECTED: [usize; 2] = [3, 6];
+
 /// A port, and where the lines are that end in it.
 struct Port {
     number: u16,
@@ -68,9 +71,16 @@ impl Exits {
         *next = exit_ns.min(*next);
     }
 
-    /// Takes all packets that leave the switch until `now_ns`, of each port in order of time and then of queue number.
+    /// Takes all packets that leave the switch until `now_ns`, of each port in order of time and then of queue number; those that
+    /// will be taken soon and those after them are shown to `expect`.
     #[inline]
-    pub fn take_due<P>(&mut self, queues: &mut [Queue<P>], now_ns: u64, mut take: impl FnMut(u16, u64, P)) {
+    pub fn take_due<P>(
+        &mut self,
+        queues: &mut [Queue<P>],
+        now_ns: u64,
+        expect: impl Fn([Option<&P>; 2]),
+        mut take: impl FnMut(u16, u64, P),
+    ) {
         // Not even at the end of time does a packet leave that a link has stopped for.
         let now_ns = now_ns.min(NEVER - 1);
         if self.next[0] > now_ns {
@@ -79,7 +89,7 @@ impl Exits {
         self.next[0] = NEVER;
         for (port, head) in self.ports.iter().zip(&mut self.heads).filter(|(port, _)| !port.returns) {
             if *head <= now_ns {
-                *head = drain(port, queues, now_ns, &mut take);
+                *head = drain(port, queues, now_ns, &expect, &mut take);
             }
             self.next[0] = self.next[0].min(*head);
         }
@@ -119,7 +129,13 @@ fn first<P>(port: &Port, queues: &[Queue<P>]) -> Option<(u64, usize)> {
 
 /// Takes what is due; returns when the next packet leaves the port.
 #[inline(always)]
-fn drain<P>(port: &Port, queues: &mut [Queue<P>], now_ns: u64, take: &mut impl FnMut(u16, u64, P)) -> u64 {
+fn drain<P>(
+    port: &Port,
+    queues: &mut [Queue<P>],
+    now_ns: u64,
+    expect: &impl Fn([Option<&P>; 2]),
+    take: &mut impl FnMut(u16, u64, P),
+) -> u64 {
     loop {
         let next = match port.queues[..] {
             [only] => queues[usize::from(only)].delay_line.front().map(|(exit_ns, _)| (*exit_ns, usize::from(only))),
@@ -131,7 +147,9 @@ fn drain<P>(port: &Port, queues: &mut [Queue<P>], now_ns: u64, take: &mut impl F
         if exit_ns > now_ns {
             return exit_ns;
         }
-        if let Some((exit_ns, packet)) = queues[queue].delay_line.pop_front() {
+        let line = &mut queues[queue].delay_line;
+        expect(EXPECTED.map(|position| line.get(position).map(|(_, packet)| packet)));
+        if let Some((exit_ns, packet)) = line.pop_front() {
             take(port.number, exit_ns, packet);
         }
     }

@@ -531,7 +531,7 @@ impl Driver {
     }
 
     fn take(&mut self, now: u64) {
-        self.tm.take_exits(now, |port, exit_ns, id| self.sent.entry(port).or_default().push((exit_ns, id)));
+        self.tm.take_exits(now, |_| {}, |port, exit_ns, id| self.sent.entry(port).or_default().push((exit_ns, id)));
     }
 
     fn start(&mut self, dequeued: Dequeued<usize>) {
@@ -912,7 +912,7 @@ proptest! {
                     order.push(started.packet);
                     tm.delay(started.queue, exit_ns, started.packet);
                 }
-                tm.take_exits(now, |_, _, _| {});
+                tm.take_exits(now, |_| {}, |_, _, _| {});
                 order
             };
             prop_assert_eq!(start_due(&mut short), start_due(&mut long));
