@@ -21,7 +21,7 @@ from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from network import RECEIVER, SENDER, Network, address
 from results import Outcome, Table, with_programs
-from switches import bridge, softswitch
+from switches import bridge, collected_softswitch
 
 TITLE = "Accuracy of departure times"
 RATES_BPS = (10_000_000, 100_000_000, 500_000_000)
@@ -78,9 +78,9 @@ def run(runs: int) -> Outcome:
         table.rows += [_row(series, rate, name) for name in shapers]
     conditions = (
         f"A queue that is never empty ({OVERLOAD:g} times the rate offered, {FRAME_BYTES}-byte frames, a report on "
-        "every packet at Narrows, the kernel's bridge with tbf on its egress interface otherwise). The kernel stamps "
-        "each frame at the receiving interface. The ideal schedule sends the bits seen so far at exactly the set "
-        "rate; it is laid through the median of the frames, and the error of a frame is its distance from it, early "
+        "every packet at Narrows, which a collector stores, the kernel's bridge with tbf on its egress interface "
+        "otherwise). The kernel stamps each frame at the receiving interface. The ideal schedule sends the bits seen so "
+        "far at exactly the set rate; it is laid through the median of the frames, and the error of a frame is its distance from it, early "
         f"or late. The queue holds {QUEUE_S * 1e3:g} ms and is filled at once: only a longer pause of the sender "
         f"could empty it. The first {SETTLE_S:g} s of {SECONDS:g} s are left out. The rate error is that of all bytes "
         "over the whole time."
@@ -108,7 +108,7 @@ def _row(series: Series, rate: int, name: str) -> tuple[str, ...]:
 @contextmanager
 def _narrows(network: Network, rate: int) -> Iterator[None]:
     setting = pb.ConfigureRequest(port=2, queue=0, rate_bps=rate, limit_bytes=limit_bytes(rate), limit_packets=0)
-    with softswitch(network, setting):
+    with collected_softswitch(network, setting):
         yield
 
 

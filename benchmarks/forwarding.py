@@ -14,18 +14,28 @@ from measuring import Contestant, alternate
 from narrows.targets.bmv2 import simple_switch
 from network import COLLECTOR, RECEIVER, SENDER, Network, address, iperf3, tcp_figures
 from results import Outcome, Table
-from switches import PORTS, bmv2, bridge, compile_c, naive_forwarder, softswitch, softswitch_command
+from switches import (
+    PORTS,
+    bmv2,
+    bridge,
+    collected_softswitch,
+    compile_c,
+    naive_forwarder,
+    softswitch,
+    softswitch_command,
+)
 
 SECONDS = 3
 NARROWS, BMV2, NAIVE, BRIDGE = "Narrows", "BMv2", "naive C forwarder", "kernel bridge"
-Switch = Callable[[Network], AbstractContextManager[None]]
+SENT = "Narrows, reports sent"
+Switch = Callable[[Network], AbstractContextManager[Callable[[], int] | None]]
 
 
 def run(runs: int) -> Outcome:
     """One CUBIC flow through each contestant in turn."""
     skipped = []
     with tempfile.TemporaryDirectory(prefix="narrows-bench-") as directory:
-        switches: dict[str, Switch] = {NARROWS: softswitch, BRIDGE: bridge}
+        switches: dict[str, Switch] = {NARROWS: collected_softswitch, SENT: softswitch, BRIDGE: bridge}
         if shutil.which("cc"):
             program = compile_c(Path(__file__).parent / "naive_forwarder.c", Path(directory))
             switches[NAIVE] = partial(naive_forwarder, program=program)
@@ -50,7 +60,7 @@ def run(runs: int) -> Outcome:
             )
         )
     commands = [
-        "switch$   " + " ".join(softswitch_command(Path("DIR"))),
+        "switch$   " + " ".join(softswitch_command(Path("DIR"))) + " [--pipe 3@DIR/reports.pipe]",
         "receiver$ iperf3 --server --port 5201",
         "sender$   " + " ".join(iperf3(address(2), SECONDS)),
     ]
@@ -61,8 +71,9 @@ def run(runs: int) -> Outcome:
     conditions = (
         f"One CUBIC flow of {SECONDS} s (after 1 s that is not counted) through network namespaces, 1500-byte MTU, no "
         "segmentation or checksum offloads; sender, receiver and forwarder share all processors of the machine. "
-        "No queue has a rate limit. Narrows and BMv2 run the same program and send a report for each data packet, "
-        "which the collector's interface counts. All contestants take turns within one run; each has fresh namespaces."
+        "No queue has a rate limit. Narrows and BMv2 run the same program, with a report for each data packet. As in a "
+        "run, a collector stores those of Narrows, which come through a pipe; BMv2 sends them to an interface, which "
+        f"counts them, and so does '{SENT}'. All contestants take turns within one run; each has fresh namespaces."
     )
     ratios = {name: series.ratio(NARROWS, name, "goodput_bps").__dict__ for name in switches}
     data = {"seconds": SECONDS, "narrows_over": ratios, **series.as_json()}
@@ -70,7 +81,7 @@ def run(runs: int) -> Outcome:
 
 
 def _flow(switch: Switch) -> dict[str, float]:
-    with Network() as network, switch(network), network.tcp_server():
+    with Network() as network, switch(network) as stored, network.tcp_server():
         figures = tcp_figures(network.call(SENDER, *iperf3(address(2), SECONDS)))
-        reports, packets = network.received(COLLECTOR), network.received(RECEIVER)
+        reports, packets = stored() if stored else network.received(COLLECTOR), network.received(RECEIVER)
     return {**figures, "reports_per_packet": reports / packets}

@@ -79,7 +79,7 @@ class Network:
         process = subprocess.Popen(
             self.inside(name, *command), stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL, text=True
         )
-        self._made.callback(_end, process)
+        self._made.callback(end, process)
         return process
 
     def received(self, name: str) -> int:
@@ -99,7 +99,7 @@ class Network:
         try:
             yield
         finally:
-            _end(process)
+            end(process)
 
     def _make(self, stack: ExitStack) -> None:
         switch = stack.enter_context(namespace(self.namespace("switch")))
@@ -126,7 +126,8 @@ class DirectNetwork(Network):
         self._address_hosts()
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[str]) -> None:
+    """End a process that `Network.start` has started, if it runs yet."""
     if process.poll() is None:
         process.terminate()
         try:

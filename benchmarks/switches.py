@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import shutil
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -20,8 +22,9 @@ from narrows.switch.entries import delay_bins
 from narrows.switch.p4runtime import P4RuntimeSession, Writable
 from narrows.switch.traffic_manager import TrafficManagerClient
 from narrows.targets.bmv2 import simple_switch
-from narrows_formats.programs import SOFTSWITCH
-from network import Network, mac, ready
+from narrows_formats import files
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from network import Network, end, mac, ready
 
 READY_S = 20.0
 # BMv2's default of 64 packets is too small for a TCP flow at this speed.
@@ -100,6 +103,27 @@ def softswitch(
 
     asyncio.run(configure())
     yield
+
+
+@contextmanager
+def collected_softswitch(network: Network, *settings: pb.ConfigureRequest) -> Iterator[Callable[[], int]]:
+    """Narrows as a run has it: reports go through a pipe to a collector, which stores them.
+
+    Gives a function that ends the collector and returns how many it has stored.
+    """
+    pipe, directory = network.directory / "reports.pipe", network.directory / "reports"
+    os.mkfifo(pipe)
+    words = [str(binary(COLLECTOR)), "collect", "--pipe", str(pipe), "--out", str(directory)]
+    words += ["--port", "5500", "--switch", "10.77.0.9:5500"]
+    with softswitch(network, *settings, options=["--pipe", f"3@{pipe}"]):
+        collector = network.start("switch", *words, stdout=subprocess.PIPE)
+        ready(collector, "the collector")
+
+        def stored() -> int:
+            end(collector)
+            return int(json.loads((directory / files.COLLECTOR).read_text())["rows"])
+
+        yield stored
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def test_only_a_large_guest_has_large_pages(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_without_the_right_to_mount_nothing_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(guest_supervisor.ctypes, "CDLL", lambda _: SimpleNamespace(unshare=lambda _: -1))
+    monkeypatch.setattr("ctypes.CDLL", lambda _: SimpleNamespace(unshare=lambda _: -1))
     assert guest_supervisor.make_large_pages(1 << 20) is None
     assert not list(tmp_path.iterdir())
 

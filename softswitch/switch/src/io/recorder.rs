@@ -19,12 +19,13 @@ const PIPE_BYTES: libc::c_int = 1 << 20;
 /// What may wait in here while the reader pauses, beside the pipe: about a second of reports at 10 Gbit/s. What comes after is
 /// dropped.
 const BACKLOG_BYTES: usize = 128 << 20;
-/// Frames wait no longer than this, and twice as long if something is due.
-const PATIENCE_NS: u64 = 1_000_000;
+/// Frames wait no longer than this, and twice as long if something is due. Each write wakes the reader, which takes the processor
+/// from others.
+const PATIENCE_NS: u64 = 10_000_000;
 /// So many bytes do not wait for more.
-const ENOUGH_BYTES: usize = 16 << 10;
-/// About what a write takes.
-const WRITING_NS: u64 = 10_000;
+const ENOUGH_BYTES: usize = 64 << 10;
+/// About what a write of so many takes.
+const WRITING_NS: u64 = 20_000;
 
 /// What happens where the pipe is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ const WINDOW_NS: u64 = 10_000_000;
 /// At most this much of a window is spent on spinning: others need the processor, too...
 const SPIN_NS: u64 = WINDOW_NS / 5;
 /// ...and beyond that at most this long before an event.
-const MIN_SPIN_NS: u64 = 5_000;
+const MIN_SPIN_NS: u64 = 10_000;
 /// A thread that is awake for more than this much of each window no longer gets real-time priority: the kernel takes
 /// the processor from a real-time thread for milliseconds when others have waited for long...
 const BUSY_OF_WINDOW_NS: u64 = WINDOW_NS / 5 * 2;
