@@ -79,11 +79,11 @@ def run(runs: int) -> Outcome:
     conditions = (
         f"A queue that is never empty ({OVERLOAD:g} times the rate offered, {FRAME_BYTES}-byte frames, a report on "
         "every packet at Narrows, which a collector stores, the kernel's bridge with tbf on its egress interface "
-        "otherwise). The kernel stamps each frame at the receiving interface. The ideal schedule sends the bits seen so "
-        "far at exactly the set rate; it is laid through the median of the frames, and the error of a frame is its distance from it, early "
-        f"or late. The queue holds {QUEUE_S * 1e3:g} ms and is filled at once: only a longer pause of the sender "
-        f"could empty it. The first {SETTLE_S:g} s of {SECONDS:g} s are left out. The rate error is that of all bytes "
-        "over the whole time."
+        "otherwise). The kernel stamps each frame at the receiving interface. The ideal schedule sends the bits seen "
+        "so far at exactly the set rate; it is laid through the median of the frames, and the error of a frame is its "
+        f"distance from it, early or late. The queue holds {QUEUE_S * 1e3:g} ms and is filled at once: only a longer "
+        f"pause of the sender could empty it. The first {SETTLE_S:g} s of {SECONDS:g} s are left out. The rate error "
+        "is that of all bytes over the whole time."
     )
     commands = [
         "switch$   narrows-softswitch serve ... (queue 0 of port 2: rate_bps=RATE)",

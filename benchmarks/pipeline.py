@@ -17,7 +17,6 @@ from typing import Any
 import host
 import pipeline_laws
 from measuring import Contestant, Series, alternate
-from narrows.errors import RunError
 from narrows.paths import REPOSITORY, binary, compiled_program
 from narrows.switch.entries import delay_bins
 from narrows_formats.programs import SOFTSWITCH
@@ -82,8 +81,8 @@ def run(runs: int) -> Outcome:
         "measured with an empty capture; the JSON has the wall clock as well. Cost is time per packet over that of the "
         "first row, run by run. 'One second at 100 "
         f"Gbit/s' is {EXAMPLE.name}: a generator at 101 Gbit/s, a queue that stays full, a report for every packet; "
-        "all of the process's time, with its start. 'Replays at once' are several processes with the first row's "
-        "configuration, each on a processor of its own, by the wall clock and with their starts: bottlenecks that are "
+        "all of the process's time, with its start. 'Replays at once' are so many configurations like the first row's "
+        "in one process that has as many processors, by the wall clock and with its start: bottlenecks that are "
         "independent are configurations of their own. "
         "Queue management has its defaults and a link that is offered its own rate, as in the first row, so that a law "
         "drops nothing. A first run of each, which overwrites nothing, is not counted."
@@ -291,18 +290,13 @@ def _at_once() -> list[int]:
 
 
 def _side_by_side(directory: Path, config: Path, number: int) -> dict[str, float]:
-    """So many replays of one configuration at once."""
-    started = time.monotonic()
-    running = [
-        subprocess.Popen(
-            _command(config, directory / f"out-{processor}", processor=processor), stderr=subprocess.DEVNULL
-        )
-        for processor in range(number)
-    ]
-    failed = sum(process.wait() != 0 for process in running)
-    if failed:
-        raise RunError(f"{failed} of {number} replays failed")
-    return {RATE: number * PACKETS / (time.monotonic() - started)}
+    """So many replays of one configuration at once, in one process."""
+    words = ["taskset", "--cpu-list", f"0-{number - 1}", str(binary(SOFTSWITCH)), "replay"]
+    for copy in range(number):
+        same = config.with_name(f"{config.stem}-{copy}.json")
+        same.write_bytes(config.read_bytes())
+        words += ["--config", str(same)]
+    return {RATE: number * PACKETS / _timed([*words, "--out", str(directory / "at-once")])[1]}
 
 
 def _second(directory: Path) -> dict[str, float]:

@@ -18,14 +18,23 @@ pub fn keep() {
     }
 }
 
+/// Threads that come later have no heaps of their own.
+pub fn share() {
+    // SAFETY: only a parameter of the allocator. A refusal changes nothing.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// The same for all threads, and the heap's pages are taken many at once and in turn, so that the kernel finds neighbours for
 /// them. In a User-Mode Linux guest they are one mapping of the machine's, of which it allows a process only a limited number.
 pub fn keep_together() -> io::Result<()> {
     keep();
-    // SAFETY: only parameters of the allocator. A refusal changes nothing.
+    share();
+    // SAFETY: only a parameter of the allocator. A refusal changes nothing.
     #[cfg(target_env = "gnu")]
     unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_TOP_PAD, STEP);
     }
     // SAFETY: pages are taken when they are mapped, not when they are first used; nothing else changes.

@@ -14,7 +14,7 @@ from narrows.experiment.delays import spread
 from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
 
 # Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
-BATCH_FRAMES = 1_000
+BATCH_FRAMES = 300
 # A window shorter than this saves nothing, and the switch takes none that is longer than a second.
 MIN_WINDOW_NS, MAX_WINDOW_NS = 20_000, NANOSECONDS
 MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30

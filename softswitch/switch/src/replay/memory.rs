@@ -12,6 +12,7 @@ const BYTES: usize = 256 << 20;
 #[cfg(target_env = "gnu")]
 pub fn prefer_large_pages() {
     heap::keep();
+    heap::share();
     // What is allocated and given back stays the end of the heap, from which all that follows is taken.
     let end = Vec::<u8>::with_capacity(BYTES - (1 << 16));
     const PAGE: usize = 1 << 21;

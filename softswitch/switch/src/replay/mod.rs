@@ -19,7 +19,7 @@ use clap::Args;
 use narrows_pipeline::{Pipeline, Program, TableInfo};
 use serde_json::{json, Value};
 
-use config::{Config, QueueConfig};
+use config::{Config, InputConfig, QueueConfig};
 use sink::Sinks;
 use source::Source;
 
@@ -35,10 +35,11 @@ const HOUSEKEEPING_INTERVAL: u64 = 16_384;
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// Configuration file (JSON; softswitch/README.md describes it)
-    #[arg(long)]
-    config: PathBuf,
-    /// Directory for the captures and summary.json; made if it does not exist
+    /// Configuration file (JSON; softswitch/README.md describes it); repeatable: each is run on a thread of its own
+    #[arg(long, required = true)]
+    config: Vec<PathBuf>,
+    /// Directory for the captures and summary.json; made if it does not exist. Of several configurations each has one there, by
+    /// the name of its file
     #[arg(long)]
     out: PathBuf,
     /// Seed, instead of the configuration's
@@ -295,49 +296,133 @@ fn by_flow(found: Result<Vec<(u32, Drops)>, String>) -> Value {
     flows.iter().map(|(flow, drops)| json!({"flow": flow, "packets": drops.packets, "bytes": drops.bytes})).collect()
 }
 
-/// Runs the replay.
+/// A configuration that was read and found right, and where its results go.
+struct Job {
+    config: Config,
+    path: PathBuf,
+    out: PathBuf,
+    seed: u64,
+    switch: Switch,
+    sources: Vec<Source>,
+    changes: Vec<QueueConfig>,
+}
+
+impl Job {
+    /// Reads a configuration and what it names. Nothing is written.
+    fn read(path: PathBuf, out: PathBuf, seed: Option<u64>) -> Result<Self, Failure> {
+        let config = Config::read(&path)?;
+        let in_file = |failure: Failure| failure.within(&path.display().to_string());
+        let seed = seed.unwrap_or(config.seed);
+        let known: Vec<u16> = config.ports.iter().chain(&config.loopbacks).copied().collect();
+        let switch = switch(&config, seed).map_err(in_file)?;
+        let changes = schedule(&config, &known).map_err(in_file)?;
+        let sources = config.inputs.iter().enumerate().map(|(number, input)| {
+            let place = format!("inputs[{number}]");
+            port_number(input.port, &known, &place)?;
+            Source::open(input, &place, seed.wrapping_add(number as u64 + 1))
+        });
+        let sources = sources.collect::<Result<Vec<_>, _>>().map_err(in_file)?;
+        Ok(Job { config, path, out, seed, switch, sources, changes })
+    }
+
+    /// Makes the directory and the captures.
+    fn open(mut self) -> Result<Opened, Failure> {
+        let out = self.out.display();
+        std::fs::create_dir_all(&self.out).map_err(|error| Failure::usage(format!("{out}: {error}")))?;
+        let sinks = Sinks::open(&self.config, &self.out);
+        let sinks = sinks.map_err(|failure| failure.within(&self.path.display().to_string()))?;
+        let whole = View { parsed: usize::MAX, shown: usize::MAX };
+        let program = self.switch.forwarding().map(|forwarding| forwarding.pipeline.program());
+        let view = program.map_or(whole, |program| View::new(&self.config, program));
+        let mut heads = Earliest::default();
+        heads.reserve(self.sources.len());
+        self.sources.iter().enumerate().for_each(|(position, source)| heads.set(position, source.next_time()));
+        let run = Run {
+            switch: self.switch,
+            sinks,
+            sources: self.sources,
+            heads,
+            changes: self.changes.into_iter().peekable(),
+            view,
+            until_ns: self.config.until_ns.unwrap_or(u64::MAX),
+            digests: 0,
+        };
+        Ok(Opened { run, inputs: self.config.inputs, out: self.out, seed: self.seed })
+    }
+}
+
+/// A replay that can begin.
+struct Opened {
+    run: Run,
+    inputs: Vec<InputConfig>,
+    out: PathBuf,
+    seed: u64,
+}
+
+impl Opened {
+    /// Runs it and writes its summary. Returns what is to be said of it.
+    fn execute(mut self) -> Result<String, Failure> {
+        let started = Instant::now();
+        self.run.execute()?;
+        let seconds = started.elapsed().as_secs_f64();
+        let path = self.out.join("summary.json");
+        let failed = |error| Failure::internal(format!("{}: {error}", path.display()));
+        // In one piece: a file takes every token of what is formatted into it by a system call of its own.
+        std::fs::write(&path, format!("{:#}\n", self.run.summary(self.seed))).map_err(failed)?;
+        let mut said = String::new();
+        for (input, source) in self.inputs.iter().zip(&self.run.sources) {
+            if let (Some(pcap), moved @ 1..) = (&input.pcap, source.moved) {
+                let what = "frames are behind later ones: they came in as soon as those had";
+                said += &format!("warning: {}: {moved} {what}\n", pcap.display());
+            }
+        }
+        // Elapsed time is not part of the result, which depends on input and seed only.
+        let packets: u64 = self.run.sources.iter().map(|source| source.packets).sum();
+        Ok(said + &format!("{packets} frames in {seconds:.3} s ({:.2} million/s)", packets as f64 / seconds / 1e6))
+    }
+}
+
+/// Where the results of each configuration go: of one into the directory that was given, of several into one of their name there.
+fn places(args: &ReplayArgs) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+    if let [only] = &args.config[..] {
+        return Ok(vec![(only.clone(), args.out.clone())]);
+    }
+    let mut places: Vec<(PathBuf, PathBuf)> = vec![];
+    for config in &args.config {
+        let out = args.out.join(config.file_stem().unwrap_or_default());
+        if let Some((other, _)) = places.iter().find(|(_, taken)| *taken == out) {
+            let (one, other) = (config.display(), other.display());
+            return Err(Failure::usage(format!(
+                "--config: {other} and {one} have one name, by which results are found"
+            )));
+        }
+        places.push((config.clone(), out));
+    }
+    Ok(places)
+}
+
+/// Does the same with each, on a thread of its own; the first failure counts.
+fn at_once<T: Send, R: Send>(items: Vec<T>, act: impl Fn(T) -> Result<R, Failure> + Sync) -> Result<Vec<R>, Failure> {
+    std::thread::scope(|threads| {
+        let started: Vec<_> = items.into_iter().map(|item| threads.spawn(|| act(item))).collect();
+        let ended = started.into_iter().map(|thread| thread.join());
+        ended.map(|end| end.unwrap_or_else(|_| Err(Failure::internal("a replay has ended early")))).collect()
+    })
+}
+
+/// Runs the replays.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     memory::prefer_large_pages();
-    let config = Config::read(&args.config)?;
-    let in_file = |failure: Failure| failure.within(&args.config.display().to_string());
-    let seed = args.seed.unwrap_or(config.seed);
-    let known: Vec<u16> = config.ports.iter().chain(&config.loopbacks).copied().collect();
-    let mut switch = switch(&config, seed).map_err(in_file)?;
-    let changes = schedule(&config, &known).map_err(in_file)?.into_iter().peekable();
-    let sources = config.inputs.iter().enumerate().map(|(number, input)| {
-        let place = format!("inputs[{number}]");
-        port_number(input.port, &known, &place)?;
-        Source::open(input, &place, seed.wrapping_add(number as u64 + 1))
-    });
-    let sources = sources.collect::<Result<Vec<_>, _>>().map_err(in_file)?;
-    std::fs::create_dir_all(&args.out).map_err(|error| Failure::usage(format!("{}: {error}", args.out.display())))?;
-    let sinks = Sinks::open(&config, &args.out).map_err(in_file)?;
-    let whole = View { parsed: usize::MAX, shown: usize::MAX };
-    let view = switch.forwarding().map_or(whole, |forwarding| View::new(&config, forwarding.pipeline.program()));
-    let until_ns = config.until_ns.unwrap_or(u64::MAX);
-    let mut heads = Earliest::default();
-    heads.reserve(sources.len());
-    sources.iter().enumerate().for_each(|(position, source)| heads.set(position, source.next_time()));
-    let mut run = Run { switch, sinks, sources, heads, changes, view, until_ns, digests: 0 };
-
-    let started = Instant::now();
-    run.execute()?;
-    let seconds = started.elapsed().as_secs_f64();
-    let path = args.out.join("summary.json");
-    let failed = |error| Failure::internal(format!("{}: {error}", path.display()));
-    // In one piece: a file takes every token of what is formatted into it by a system call of its own.
-    std::fs::write(&path, format!("{:#}\n", run.summary(seed))).map_err(failed)?;
-    for (input, source) in config.inputs.iter().zip(&run.sources) {
-        if let (Some(pcap), moved @ 1..) = (&input.pcap, source.moved) {
-            eprintln!(
-                "warning: {}: {moved} frames are behind later ones: they came in as soon as those had",
-                pcap.display()
-            );
+    // All are read before anything is written.
+    let jobs = at_once(places(args)?, |(config, out)| Job::read(config, out, args.seed))?;
+    let opened = jobs.into_iter().map(Job::open).collect::<Result<Vec<_>, _>>()?;
+    let said = at_once(opened, Opened::execute)?;
+    for (config, said) in args.config.iter().zip(said) {
+        match args.config.len() {
+            1 => eprintln!("{said}"),
+            _ => eprintln!("{}: {said}", config.display()),
         }
     }
-    // Elapsed time is not part of the result, which depends on input and seed only.
-    let packets: u64 = run.sources.iter().map(|source| source.packets).sum();
-    eprintln!("{packets} frames in {seconds:.3} s ({:.2} million/s)", packets as f64 / seconds / 1e6);
     Ok(())
 }
 
