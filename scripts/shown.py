@@ -34,7 +34,7 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 
 (
     TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, LINKS, CLOCKS, BMV2, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER,
-    INSTRUCTIONS, SOAK, COLLECTOR, DELAY_LINE, BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL,
+    INSTRUCTIONS, SOAK, COLLECTOR, DELAY_LINE, BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL, FORWARDING_BMV2,
 ) = (
     f"{name}.json"
     for name in (
@@ -43,10 +43,10 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
         "2026-11-24-2cpu-x86_64-virtual-growth", "2026-11-24-2cpu-x86_64-virtual-links",
         "2026-11-22-2cpu-x86_64-clocks", "2026-11-24-2cpu-x86_64-virtual-bmv2",
         "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
-        "2026-11-21-2cpu-x86_64", "2026-11-24-2cpu-x86_64-pipeline", "2026-11-24-2cpu-x86_64-analyzer",
+        "2026-11-27-2cpu-x86_64-forwarding", "2026-11-24-2cpu-x86_64-pipeline", "2026-11-24-2cpu-x86_64-analyzer",
         "2026-11-26-2cpu-x86_64-instructions", "2026-11-21-2cpu-x86_64-soak", "2026-11-25-2cpu-x86_64-collector",
         "2026-11-22-2cpu-x86_64-collector", "2026-11-26-2cpu-x86_64-beside",
-        "2026-11-26-2cpu-x86_64-beside-forwarding", "2026-11-26-2cpu-x86_64-beside-virtual",
+        "2026-11-26-2cpu-x86_64-beside-forwarding", "2026-11-26-2cpu-x86_64-beside-virtual", "2026-11-21-2cpu-x86_64",
     )
 )  # fmt: skip
 TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahimahi mm-link"
@@ -159,8 +159,8 @@ def rates() -> str:
     def reader(what: str) -> tuple[str, str]:
         return shown(ANALYZER, "analyzer", what, "reports_per_s", 1e6)
 
-    def forwarder(what: str) -> tuple[str, str]:
-        return shown(FORWARDING, "forwarding", what, "goodput_bps", 1e9)
+    def forwarder(what: str, file: str = FORWARDING) -> tuple[str, str]:
+        return shown(file, "forwarding", what, "goodput_bps", 1e9)
 
     instructions = benchmark(INSTRUCTIONS, "instructions")["instructions_per_packet"]["1, 1,000, 1514 B"]
     rows = [
@@ -171,10 +171,11 @@ def rates() -> str:
         ("million reports/s decoded, one thread", *reader("narrows-collector, decode")),
         ("million reports/s from a capture to all series and summary.json",
          *reader("Narrows, to all series and summary.json")),
-        ("Gbit/s of one TCP flow through the softswitch, a report on every packet", *forwarder("Narrows")),
+        ("Gbit/s of one TCP flow through the softswitch, a report of every packet stored", *forwarder("Narrows")),
+        ("the same, reports sent and counted by an interface", *forwarder("Narrows, reports sent")),
         ("through the kernel's bridge", *forwarder("kernel bridge")),
         ("through a forwarder in C that runs no program", *forwarder("naive C forwarder")),
-        ("through BMv2 with the same program", *forwarder("BMv2")),
+        ("through BMv2 with the same program", *forwarder("BMv2", FORWARDING_BMV2)),
     ]  # fmt: skip
     return table(("", "median (least to greatest)", "results"), *rows)
 
