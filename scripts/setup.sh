@@ -142,7 +142,8 @@ install_into() {
     shift
     [ -x "$bin/python" ] || "$python" -m venv "${bin%/bin}"
     local pip=("$bin/python" -m pip --disable-pip-version-check)
-    if ! "${pip[@]}" config list | grep -qE '\.(index-url|extra-index-url|no-index|find-links|proxy)='; then
+    # All of the list is read: pip would fail where its reader ends at the first match.
+    if ! "${pip[@]}" config list | grep -E '\.(index-url|extra-index-url|no-index|find-links|proxy)=' >/dev/null; then
         if "${pip[@]}" install --quiet --no-compile uv && "$bin/uv" pip install --quiet --python "$bin/python" "$@"; then
             return
         fi
