@@ -88,7 +88,7 @@ def test_the_exit_code_is_the_kernels() -> None:
 
 
 @pytest.mark.needs("root")
-def test_a_large_guest_has_memory_in_large_pages_that_nobody_else_sees(tmp_path: Path) -> None:
+def test_a_large_guest_has_private_memory_in_large_pages(tmp_path: Path) -> None:
     shown = 'echo $TMPDIR; grep " $TMPDIR " /proc/mounts; sleep 600'
     with keep("/bin/sh", "-c", shown, large=64 << 20, directory=tmp_path) as process:
         assert process.stdout is not None and process.stdin is not None

@@ -43,7 +43,7 @@ DEFAULT_CCA = "cubic"
 LEAD_S = 0.05
 # For a switch that completes checksums: without these the kernel copies every payload at both ends.
 NIC_CHECKSUM_OFFLOADS = ("tx", "sg")
-# For one that takes segments apart, too; and what lets frames of several pass the switch's end of a link as they are.
+# For a switch that also does TCP segmentation; and at its own end of a link, to deliver segments joined by LRO.
 NIC_SEGMENTATION = (*NIC_CHECKSUM_OFFLOADS, "tso")
 # As `narrows.hosts.unprivileged`, for programs that every user may read; root's TMPDIR may be out of reach.
 AS_NOBODY = (

@@ -161,7 +161,13 @@ class SoftTarget(P4RuntimeTarget):
         interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
         pipes = await self._pipes(testbed, piped)
         await self._switch.start(
-            testbed, interfaces, self._seed, self._loopbacks, None, self._program, self.is_held, pipes
+            testbed,
+            interfaces,
+            self._seed,
+            self._loopbacks,
+            compiled=self._program,
+            prompt=self.is_held,
+            pipes=pipes,
         )
 
     async def _pipes(self, testbed: Testbed, piped: bool) -> dict[int, str]:

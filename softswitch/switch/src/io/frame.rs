@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::checksum::Partial;
 
-/// A received frame, still in the ring.
+/// A received frame, still in the ring, or a segment cut out of one.
 #[derive(Debug)]
 pub struct Frame<'r> {
     /// The frame as the kernel delivers it, as far as its slot holds it: without the outer VLAN tag if `vlan` holds one.

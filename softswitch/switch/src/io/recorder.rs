@@ -142,13 +142,12 @@ impl Recorder {
     /// taken time.
     #[inline]
     pub fn flush_if_due(&mut self, now_ns: u64, idle_ns: u64) -> bool {
-        let waiting = self.writer.waiting();
-        if waiting == 0 && self.writer.output().waiting() == 0 {
+        if self.waiting() == 0 {
             return false;
         }
         let waited_ns = now_ns.saturating_sub(*self.waiting_since.get_or_insert(now_ns));
         let is_due = waited_ns >= PATIENCE_NS && idle_ns >= WRITING_NS || waited_ns >= 2 * PATIENCE_NS;
-        if waiting >= ENOUGH_BYTES || is_due {
+        if self.writer.waiting() >= ENOUGH_BYTES || is_due {
             self.flush();
             return true;
         }
@@ -194,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_holds_nobody_up_and_nothing_is_lost_until_too_much_waits() {
+    fn writes_to_a_full_pipe_do_not_block_and_nothing_is_lost_until_the_backlog_is_full() {
         let directory = tempfile::tempdir().expect("directory");
         let path = make_pipe(directory.path());
         let mut recorder = Recorder::open(&path, WhenFull::Keep).expect("pipe");
         let mut reader =
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).expect("the other end");
         let (mut pool, mut read) = (PacketPool::default(), Vec::new());
-        // Three times what the pipe holds, while nobody reads.
+        // Three times the capacity of the pipe, with no reader.
         let frames = 3 * PIPE_BYTES as usize / 1_000;
         for number in 0..frames {
             recorder.push(number as u64, &pool.packet(&[number as u8; 984]));

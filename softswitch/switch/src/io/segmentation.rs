@@ -3,12 +3,11 @@
 //! Segments are what Linux itself makes of such a frame (`tcp_gso_segment`), so that cutting it here, where most of its payload
 //! need not be held, differs from cutting it there in time only.
 // SPDX-License-Identifier: Apache-2.0
-use super::checksum::{self, Partial};
+use super::checksum;
 use super::frame::Frame;
-use super::tcp::{CHECKSUM, ETHERNET, FIN, FLAGS, PSH};
+use super::tcp::{TcpFrame, CHECKSUM, ETHERNET, FIN, PSH};
 use super::vnet::VnetHeader;
 
-const SEQUENCE: usize = 4;
 const DATA_OFFSET: usize = 12;
 const MIN_TCP: usize = 20;
 const MIN_IPV4: usize = 20;
@@ -17,11 +16,8 @@ const IPV6: usize = 40;
 /// How a frame of several TCP segments is cut. Offsets are in the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    is_ipv6: bool,
-    /// Where the TCP header begins.
-    transport: usize,
-    /// Where the payload begins.
-    payload: usize,
+    /// Of the whole, which may have IP options or extension headers.
+    parts: TcpFrame,
     /// Payload of each segment but the last one.
     size: usize,
     /// Payload of all.
@@ -42,9 +38,7 @@ impl Cut {
         let is_ip = first >> 4 == if is_ipv6 { 6 } else { 4 } && network >= MIN_IPV4;
         let fits = payload >= transport + MIN_TCP && payload <= frame.len() && payload < length;
         (is_whole && is_ip && fits && size > 0).then_some(Cut {
-            is_ipv6,
-            transport,
-            payload,
+            parts: TcpFrame { is_ipv6, transport, payload },
             size,
             total: length - payload,
         })
@@ -57,40 +51,33 @@ impl Cut {
 
     /// Length of the frame of a segment, numbered from 0.
     pub fn length(&self, number: usize) -> usize {
-        self.payload + self.size.min(self.total - number * self.size)
+        self.parts.payload + self.size.min(self.total - number * self.size)
     }
 
     /// Writes the frame of a segment to `segment`, or as many bytes of it as are held of the whole `frame`: those behind them are zeros
     /// in both. Its checksum is left to be completed.
     fn write(&self, number: usize, frame: &[u8], segment: &mut Vec<u8>) {
-        let length = self.length(number);
-        let behind = self.payload + number * self.size;
+        let (parts, length) = (self.parts, self.length(number));
+        let (offset, payload) = (number * self.size, length - parts.payload);
+        let from = parts.payload + offset;
         segment.clear();
-        segment.extend_from_slice(&frame[..self.payload]);
-        if let Some(payload) = frame.get(behind..frame.len().min(behind + length - self.payload)) {
-            segment.extend_from_slice(payload);
-        }
+        segment.extend_from_slice(&frame[..parts.payload]);
+        segment.extend_from_slice(frame.get(from..frame.len().min(from + payload)).unwrap_or_default());
         segment.resize(length.min(frame.len()), 0);
-        let (network, tcp) = segment[ETHERNET..].split_at_mut(self.transport - ETHERNET);
-        let field = if self.is_ipv6 { 4 } else { 2 };
-        let counted_from = ETHERNET + if self.is_ipv6 { IPV6 } else { 0 };
-        network[field..field + 2].copy_from_slice(&((length - counted_from) as u16).to_be_bytes());
-        if !self.is_ipv6 {
-            add(&mut network[4..6], number as u16);
-            network[10..12].fill(0);
-            checksum::complete(network, Partial { start: 0, field: 10 });
+        if !parts.is_ipv6 {
+            add(&mut segment[ETHERNET + 4..ETHERNET + 6], number as u16);
         }
-        let sequence = u32::from_be_bytes([tcp[SEQUENCE], tcp[SEQUENCE + 1], tcp[SEQUENCE + 2], tcp[SEQUENCE + 3]]);
-        let sequence = sequence.wrapping_add((number * self.size) as u32);
-        tcp[SEQUENCE..SEQUENCE + 4].copy_from_slice(&sequence.to_be_bytes());
+        parts.set_network_length(segment, payload);
+        parts.set_sequence(segment, parts.sequence(frame).wrapping_add(offset as u32));
         if number + 1 < self.count() {
-            tcp[FLAGS] &= !(FIN | PSH);
+            parts.set_flags(segment, parts.flags(frame) & !(FIN | PSH));
         }
         // The sum of the pseudo-header, in which the length is another one now.
-        let whole = [tcp[CHECKSUM], tcp[CHECKSUM + 1]];
-        let (before, now) = (self.payload + self.total - self.transport, length - self.transport);
-        let sum = checksum::sum(&[&whole, &(!(before as u16)).to_be_bytes(), &(now as u16).to_be_bytes()]);
-        tcp[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+        let field = &mut segment[parts.transport + CHECKSUM..parts.transport + CHECKSUM + 2];
+        let headers = parts.payload - parts.transport;
+        let (before, now) = ((headers + self.total) as u16, (headers + payload) as u16);
+        let sum = checksum::sum(&[field, &(!before).to_be_bytes(), &now.to_be_bytes()]);
+        field.copy_from_slice(&sum.to_be_bytes());
     }
 }
 
@@ -139,8 +126,9 @@ impl Segmenter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::checksum::Partial;
     use super::super::tcp::tests::{frame, Header};
-    use super::super::tcp::{TcpFrame, ACK};
+    use super::super::tcp::ACK;
     use super::*;
 
     const SIZE: usize = 1_000;

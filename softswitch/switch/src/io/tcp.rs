@@ -13,8 +13,7 @@ const TCP: u8 = 6;
 const HEADER_BYTES: [usize; 2] = [20, 40];
 /// Offset of the checksum in a TCP header.
 pub const CHECKSUM: usize = 16;
-/// Offset of the flags, CWR to FIN.
-pub const FLAGS: usize = 13;
+const FLAGS: usize = 13;
 pub const FIN: u8 = 0x01;
 pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
@@ -79,6 +78,12 @@ impl TcpFrame {
         u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]])
     }
 
+    /// Sets that number.
+    pub fn set_sequence(&self, frame: &mut [u8], sequence: u32) {
+        let at = self.transport + 4;
+        frame[at..at + 4].copy_from_slice(&sequence.to_be_bytes());
+    }
+
     /// The flags, CWR to FIN.
     pub fn flags(&self, frame: &[u8]) -> u8 {
         frame[self.transport + FLAGS]
@@ -115,11 +120,15 @@ impl TcpFrame {
 
     /// Says that the segment has `payload` bytes: completes the IP header, and leaves the segment's checksum.
     pub fn set_length(&self, frame: &mut [u8], payload: usize) {
-        let segment = self.payload - self.transport + payload;
-        let counted = if self.is_ipv6 { segment } else { segment + self.transport - ETHERNET };
-        let at = ETHERNET + if self.is_ipv6 { 4 } else { 2 };
-        frame[at..at + 2].copy_from_slice(&(counted as u16).to_be_bytes());
-        self.leave_checksum(frame, segment);
+        self.set_network_length(frame, payload);
+        self.leave_checksum(frame, self.payload - self.transport + payload);
+    }
+
+    /// Completes the IP header of a segment of `payload` bytes, which may have options or extension headers.
+    pub fn set_network_length(&self, frame: &mut [u8], payload: usize) {
+        let (at, counted_from) = if self.is_ipv6 { (4, ETHERNET + HEADER_BYTES[1]) } else { (2, ETHERNET) };
+        let counted = self.payload + payload - counted_from;
+        frame[ETHERNET + at..ETHERNET + at + 2].copy_from_slice(&(counted as u16).to_be_bytes());
         self.complete_network(frame);
     }
 
