@@ -40,7 +40,7 @@ class Target:
 TARGETS = (
     Target("captures", "pcap and pcapng files", (SEEDS / "captures",), 4096, ("captures",)),
     Target("replay", "captures through the switch", (SEEDS / "captures",), 4096,
-           ("softswitch/switch/src/replay", "softswitch/switch/src/switch", "softswitch/switch/src/tm")),
+           ("softswitch/replay", "softswitch/switch/src/switch", "softswitch/switch/src/tm")),
     Target("reports", "report packets", (SEEDS / "reports",), 8192,
            ("analysis/collector/src/wire", "analysis/collector/src/aggregate", "analysis/collector/src/sequencer.rs")),
     Target("frames", "frames on ports", (SEEDS / "frames",), 4096,

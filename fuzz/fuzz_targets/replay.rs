@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use clap::Parser;
 use libfuzzer_sys::fuzz_target;
 use narrows_fuzz::common::program;
-use narrows_switch::replay::{run, ReplayArgs};
+use narrows_replay::{run, ReplayArgs};
 use serde_json::{json, Value};
 
 #[derive(Parser)]

@@ -30,9 +30,32 @@ CRATES = {
         "softswitch/native",
     },
     "softswitch/switch": {"softswitch/pipeline", "captures", "packet-sockets"},
-    "softswitch/server": {"softswitch/switch", "softswitch/pipeline", "softswitch/proto", "privileges", "metrics"},
+    "softswitch/replay-config": {"softswitch/switch", "softswitch/pipeline"},
+    "softswitch/replay": {
+        "softswitch/replay-config",
+        "softswitch/switch",
+        "softswitch/pipeline",
+        "captures",
+        "packet-sockets",
+    },
+    "softswitch/server": {
+        "softswitch/replay",
+        "softswitch/switch",
+        "softswitch/pipeline",
+        "softswitch/proto",
+        "privileges",
+        "metrics",
+    },
     "analysis/tables": set(),
-    "analysis/collector": {"analysis/tables", "captures", "packet-sockets", "privileges", "metrics"},
+    "analysis/arrow-stream": {"analysis/tables"},
+    "analysis/collector": {
+        "analysis/arrow-stream",
+        "analysis/tables",
+        "captures",
+        "packet-sockets",
+        "privileges",
+        "metrics",
+    },
 }
 
 

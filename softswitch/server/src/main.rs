@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use narrows_softswitch::serve;
-use narrows_switch::replay;
 
 #[derive(Debug, Parser)]
 #[command(name = "narrows-softswitch", version, about = "Runs a compiled P4 program behind an exact traffic manager")]
@@ -18,13 +17,13 @@ enum Command {
     /// Forward between Linux interfaces, controlled by P4Runtime
     Serve(Box<serve::ServeArgs>),
     /// Run captures or generated traffic through the switch in virtual time
-    Replay(replay::ReplayArgs),
+    Replay(narrows_replay::ReplayArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
-        Command::Replay(args) => replay::run(&args),
+        Command::Replay(args) => narrows_replay::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,16 +1,15 @@
-//! The switch: a compiled P4 program behind a traffic manager with an exact byte clock, on Linux interfaces or in replay.
+//! The switch: a compiled P4 program behind a traffic manager with an exact byte clock, and the Linux interfaces it is on.
 //!
 //! Deliberately absent: gRPC. Who controls the switch does it by [`io::Handle`].
 // SPDX-License-Identifier: Apache-2.0
 #![warn(missing_docs)]
 
-mod earliest;
+pub mod earliest;
 pub mod failure;
 pub mod forwarding;
 pub mod heap;
 pub mod io;
 pub mod line;
-pub mod replay;
 pub mod switch;
 mod timeline;
 pub mod tm;

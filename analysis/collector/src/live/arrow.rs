@@ -3,18 +3,14 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, Seek, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, RecordBatch, UInt16Array, UInt32Array, UInt64Array, UInt8Array};
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
-use narrows_tables::values::Values;
+use narrows_arrow_stream::RowStream;
 use serde::Deserialize;
 
 use crate::telemetry::columns::{columns, Columns, DESCRIPTIONS};
@@ -33,7 +29,7 @@ pub struct Listener {
 /// The sending end.
 pub struct ArrowStream {
     batches: Option<SyncSender<Columns>>,
-    sender: Option<JoinHandle<Result<u64, ArrowError>>>,
+    sender: Option<JoinHandle<io::Result<u64>>>,
     left_out: u64,
 }
 
@@ -90,29 +86,22 @@ impl Drop for ArrowStream {
 }
 
 /// Sends the whole stream; returns how many rows it has.
-fn send(stream: TcpStream, waiting: &Receiver<Columns>) -> Result<u64, ArrowError> {
-    let schema = schema()?;
-    let mut writer = StreamWriter::try_new(BufWriter::new(stream), &schema)?;
-    writer.flush()?;
+fn send(to: TcpStream, waiting: &Receiver<Columns>) -> io::Result<u64> {
+    let mut stream = start(Box::new(to))?;
     let mut rows = 0;
     for batch in waiting {
         rows += batch.len() as u64;
-        writer.write(&record_batch(&schema, batch)?)?;
-        writer.flush()?;
+        stream.write(batch.into_values())?;
+        stream.flush()?;
     }
-    writer.finish()?;
+    stream.finish()?;
     Ok(rows)
-}
-
-fn record_batch(schema: &SchemaRef, rows: Columns) -> Result<RecordBatch, ArrowError> {
-    let arrays = rows.into_values().into_iter().map(array).collect::<Result<_, _>>()?;
-    RecordBatch::try_new(Arc::clone(schema), arrays)
 }
 
 /// The stream as a file: no row is left out, and on demand a line says how many bytes are complete.
 pub struct ArrowFile {
-    schema: SchemaRef,
-    writer: StreamWriter<BufWriter<File>>,
+    file: File,
+    stream: RowStream,
     rows: u64,
 }
 
@@ -123,22 +112,21 @@ impl ArrowFile {
     /// If it exists already, or cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        let schema = schema().map_err(io::Error::other)?;
-        let writer = StreamWriter::try_new(BufWriter::new(file), &schema).map_err(io::Error::other)?;
-        Ok(ArrowFile { schema, writer, rows: 0 })
+        let stream = start(Box::new(file.try_clone()?))?;
+        Ok(ArrowFile { file, stream, rows: 0 })
     }
 
-    fn write(&mut self, rows: &Columns) -> Result<(), ArrowError> {
+    fn write(&mut self, rows: &Columns) -> io::Result<()> {
         self.rows += rows.len() as u64;
-        self.writer.write(&record_batch(&self.schema, rows.clone())?)
+        self.stream.write(rows.clone().into_values())
     }
 
     /// Flushes everything to the disk, so that readers on other machines see it too; returns the file's length.
-    fn complete(&mut self) -> Result<u64, ArrowError> {
-        self.writer.flush()?;
-        let file = self.writer.get_mut().get_mut();
-        file.sync_data()?;
-        Ok(file.stream_position()?)
+    fn complete(&mut self) -> io::Result<u64> {
+        self.stream.flush()?;
+        self.file.sync_data()?;
+        // The stream writes by the same open file, and so moves this position.
+        self.file.stream_position()
     }
 }
 
@@ -156,24 +144,12 @@ impl Observer for ArrowFile {
     }
 }
 
-/// Names and types of the columns, each with its unit.
-fn schema() -> Result<SchemaRef, ArrowError> {
-    let described: HashMap<String, Description> =
-        serde_json::from_str(DESCRIPTIONS).map_err(|error| ArrowError::ExternalError(error.into()))?;
-    let empty = Columns::default().into_values().into_iter().map(array).collect::<Result<Vec<_>, _>>()?;
-    let fields = columns().into_iter().zip(empty).map(|(column, values)| {
-        let unit = described.get(column.name).map(|description| ("unit".to_owned(), description.unit.clone()));
-        Field::new(column.name, values.data_type().clone(), false).with_metadata(unit.into_iter().collect())
+/// Begins a stream with the columns' names and units.
+fn start(to: Box<dyn Write + Send>) -> io::Result<RowStream> {
+    let mut described: HashMap<String, Description> = serde_json::from_str(DESCRIPTIONS)?;
+    let columns = columns().into_iter().map(|column| {
+        let description = described.remove(column.name);
+        (column, description.map(|description| description.unit))
     });
-    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
-}
-
-fn array(values: Values) -> Result<ArrayRef, ArrowError> {
-    Ok(match values {
-        Values::U8(values) => Arc::new(UInt8Array::from(values)),
-        Values::U16(values) => Arc::new(UInt16Array::from(values)),
-        Values::U32(values) => Arc::new(UInt32Array::from(values)),
-        Values::U64(values) => Arc::new(UInt64Array::from(values)),
-        _ => return Err(ArrowError::SchemaError("reports have numbers only".into())),
-    })
+    RowStream::start(to, &columns.collect::<Vec<_>>())
 }

@@ -2,16 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::VecDeque;
 
-use serde::Deserialize;
-
 use super::queued::{telemetry_qdepth, Queued};
 
 /// Queues of one link, at most.
 pub const MAX_LINK_QUEUES: u32 = 1_024;
 
 /// How queues share a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
     /// One queue.
     Fifo,

@@ -6,12 +6,11 @@ use std::path::Path;
 
 use narrows_captures::Writer;
 use narrows_pipeline::{Packet, PacketPool};
-
-use super::config::Config;
-use super::port_number;
-use crate::failure::Failure;
-use crate::switch::Output;
-use crate::tm::PORTS;
+use narrows_replay_config::config::Config;
+use narrows_replay_config::setup::port_number;
+use narrows_switch::failure::Failure;
+use narrows_switch::switch::Output;
+use narrows_switch::tm::PORTS;
 
 /// What left one port.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use narrows_pipeline::{bits, ActionCall, Entry, KeyInfo, KeyMatch, MatchKind, TableInfo};
 
-use super::config::{EntryConfig, Scalar};
+use crate::config::{EntryConfig, Scalar};
 
 /// A number: decimal, 0x..., IPv4, IPv6 or MAC address, true or false.
 fn number(text: &str) -> Option<u128> {

@@ -4,7 +4,7 @@ use std::fs::File;
 
 use narrows_captures::{End, ReadError, Reader, ETHERNET};
 
-use super::mapped::{check_lengths, cut_short, Head};
+use crate::mapped::{check_lengths, cut_short, Head};
 
 /// A capture, and the frame that was read last.
 pub struct Streamed {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use narrows_switch::failure::Failure;
+use narrows_switch::tm::Scheduling;
 use serde::Deserialize;
 
-use super::link_config::{MahimahiConfig, RateConfig, StepsConfig, VariationConfig};
-use crate::failure::Failure;
-use crate::tm::Scheduling;
+use crate::link_config::{MahimahiConfig, RateConfig, StepsConfig, VariationConfig};
 
 /// A value as it is written in the file: a number, or text such as `"10.0.0.1"` or `"0x1ff"`.
 #[derive(Debug, Clone, Deserialize)]
@@ -159,12 +159,21 @@ pub struct ManagementConfig {
     #[serde(default)]
     pub period_ns: u64,
     /// How several queues share the link.
-    #[serde(default = "fifo")]
+    #[serde(default = "fifo", with = "SchedulingConfig")]
     pub scheduling: Scheduling,
 }
 
 fn fifo() -> Scheduling {
     Scheduling::Fifo
+}
+
+/// The traffic manager's, as it is read.
+#[derive(Deserialize)]
+#[serde(remote = "Scheduling", rename_all = "snake_case", deny_unknown_fields)]
+enum SchedulingConfig {
+    Fifo,
+    Coupled { classic_percent: u8, mtu: u32 },
+    Fair { queues: u32, quantum: u32, batch: u32 },
 }
 
 /// A source of frames.

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use narrows_captures::ReadError;
 use narrows_pipeline::{Packet, PacketPool};
+use narrows_replay_config::config::InputConfig;
+use narrows_switch::failure::Failure;
+use narrows_switch::io::MAX_FRAME;
 
-use super::config::InputConfig;
-use super::generate::{Generator, HEADERS};
-use super::mapped::{Head, MappedPcap};
-use super::streamed::Streamed;
-use super::View;
-use crate::failure::Failure;
-use crate::io::MAX_FRAME;
+use crate::generate::{Generator, HEADERS};
+use crate::mapped::{Head, MappedPcap};
+use crate::streamed::Streamed;
+use crate::view::View;
 
 /// The latest time at which a frame of a capture comes in, 73 years: beyond it the switch's clock and the captures that
 /// it writes (32 bits of seconds) would wrap.

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::config::{ManagementConfig, QueueConfig};
-use super::link_config::{JitterConfig, RateConfig, VariationConfig, Word};
-use crate::line::{DelaySteps, Jitter, Variation};
-use crate::tm::{Changes, DelayChange, Management, Opportunities, Rate, RateSchedule, Schedule, Steps};
+use narrows_switch::line::{DelaySteps, Jitter, Variation};
+use narrows_switch::tm::{Changes, DelayChange, Management, Opportunities, Rate, RateSchedule, Schedule, Steps};
+
+use crate::config::{ManagementConfig, QueueConfig};
+use crate::link_config::{JitterConfig, RateConfig, VariationConfig, Word};
 
 /// The instants of a Mahimahi trace in nanoseconds. Errors: name the line.
 fn mahimahi(path: &Path) -> Result<Vec<u64>, String> {

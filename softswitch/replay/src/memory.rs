@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #[cfg(target_env = "gnu")]
-use crate::heap;
+use narrows_switch::heap;
 
 /// Memory at the end of the heap that large pages are asked for. What is not used is not taken.
 const BYTES: usize = 256 << 20;

@@ -137,8 +137,8 @@ pub(super) fn cut_short<T>() -> Result<T, ReadError> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::streamed::Streamed;
     use super::*;
+    use crate::streamed::Streamed;
 
     fn file(name: &str, bytes: &[u8]) -> PathBuf {
         let path = std::env::temp_dir().join(format!("narrows-mapped-{}-{name}", std::process::id()));

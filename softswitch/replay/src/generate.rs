@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::Ipv4Addr;
 
-use super::config::{Arrivals, GeneratorConfig};
 use narrows_pipeline::Random;
-
-use crate::io::MAX_FRAME;
-use crate::tm::{ByteClock, MAX_RATE_BPS};
+use narrows_replay_config::config::{Arrivals, GeneratorConfig};
+use narrows_switch::io::MAX_FRAME;
+use narrows_switch::tm::{ByteClock, MAX_RATE_BPS};
 
 /// Ethernet, IPv4 and UDP headers.
 pub const HEADERS: usize = 42;
