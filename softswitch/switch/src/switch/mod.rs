@@ -267,10 +267,10 @@ impl Switch {
         self.received = 0;
         let pool = &mut self.pool;
         // A long line has left the processor's caches, as in `Switch::prefetch`.
-        let expect = |[near, far]: [Option<&Box<Packet>>; 2]| {
+        let upcoming = |[near, far]: [Option<&Box<Packet>>; 2]| {
             near.into_iter().for_each(|packet| packet.prefetch_bytes());
             far.into_iter().for_each(|packet| packet.prefetch());
         };
-        self.tm.take_exits(now_ns, expect, |port, exit_ns, packet| output.send(port, exit_ns, packet, pool));
+        self.tm.take_exits(now_ns, upcoming, |port, exit_ns, packet| output.send(port, exit_ns, packet, pool));
     }
 }

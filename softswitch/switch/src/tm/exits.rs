@@ -74,13 +74,13 @@ impl Exits {
     }
 
     /// Takes all packets that leave the switch until `now_ns`, of each port in order of time and then of queue number; those that
-    /// will be taken soon and those after them are shown to `expect`.
+    /// will be taken soon and those after them are shown to `upcoming`.
     #[inline]
     pub fn take_due<P>(
         &mut self,
         queues: &mut [Queue<P>],
         now_ns: u64,
-        expect: impl Fn([Option<&P>; 2]),
+        upcoming: impl Fn([Option<&P>; 2]),
         mut take: impl FnMut(u16, u64, P),
     ) {
         // Not even at the end of time does a packet leave that a link has stopped for.
@@ -91,7 +91,7 @@ impl Exits {
         self.next[0] = NEVER;
         for (port, head) in self.ports.iter().zip(&mut self.heads).filter(|(port, _)| !port.returns) {
             if *head <= now_ns {
-                *head = drain(port, queues, now_ns, &expect, &mut take);
+                *head = drain(port, queues, now_ns, &upcoming, &mut take);
             }
             self.next[0] = self.next[0].min(*head);
         }
@@ -135,7 +135,7 @@ fn drain<P>(
     port: &Port,
     queues: &mut [Queue<P>],
     now_ns: u64,
-    expect: &impl Fn([Option<&P>; 2]),
+    upcoming: &impl Fn([Option<&P>; 2]),
     take: &mut impl FnMut(u16, u64, P),
 ) -> u64 {
     loop {
@@ -151,7 +151,7 @@ fn drain<P>(
         }
         let line = &mut queues[queue].delay_line;
         if line.len() > NEAR {
-            expect(EXPECTED.map(|position| line.get(position).map(|(_, packet)| packet)));
+            upcoming(EXPECTED.map(|position| line.get(position).map(|(_, packet)| packet)));
         }
         if let Some((exit_ns, packet)) = line.pop_front() {
             take(port.number, exit_ns, packet);

@@ -427,11 +427,11 @@ impl<P> TrafficManager<P> {
     }
 
     /// Takes all packets that leave their delay lines until `now_ns`: port, exit time and packet, of each port in order of
-    /// time. Shows `expect` the packets that will be taken soon, and those after them.
+    /// time. Shows `upcoming` the packets that will be taken soon, and those after them.
     #[inline]
-    pub fn take_exits(&mut self, now_ns: u64, expect: impl Fn([Option<&P>; 2]), mut take: impl FnMut(u16, u64, P)) {
+    pub fn take_exits(&mut self, now_ns: u64, upcoming: impl Fn([Option<&P>; 2]), mut take: impl FnMut(u16, u64, P)) {
         let held = &mut self.held;
-        self.exits.take_due(&mut self.queues, now_ns, expect, |port, exit_ns, packet| {
+        self.exits.take_due(&mut self.queues, now_ns, upcoming, |port, exit_ns, packet| {
             *held -= 1;
             take(port, exit_ns, packet);
         });
