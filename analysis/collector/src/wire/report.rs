@@ -114,9 +114,8 @@ const fn offset(index: usize) -> usize {
 
 #[inline]
 fn big_endian<const N: usize>(bytes: &[u8; REPORT_BYTES], start: usize) -> u64 {
-    let mut padded = [0; 8];
-    padded[8 - N..].copy_from_slice(&bytes[start..start + N]);
-    u64::from_be_bytes(padded)
+    // Not by a copy: a copy of which the compiler does not see how long it is takes a call.
+    bytes[start..start + N].iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]
