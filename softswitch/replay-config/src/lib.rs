@@ -1,5 +1,5 @@
-//! What `narrows-softswitch replay` is told: a configuration in JSON, and the switch that it describes, with its program,
-//! entries, ports and queues.
+//! The configuration of `narrows-softswitch replay`, in JSON, and the switch that it describes: its program, entries, ports and
+//! queues.
 //!
 //! A crate of its own because it is built without optimisation: reading JSON was two fifths of the replay's machine code.
 // SPDX-License-Identifier: Apache-2.0
