@@ -66,7 +66,7 @@ fn at_once<T: Send, R: Send>(items: Vec<T>, act: impl Fn(T) -> Result<R, Failure
 
 /// Runs the replays.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    memory::prefer_large_pages();
+    memory::prepare(args.config.len());
     // All are read before anything is written.
     let jobs = at_once(places(args)?, |(config, out)| Job::read(config, out, args.seed))?;
     let opened = jobs.into_iter().map(Job::open).collect::<Result<Vec<_>, _>>()?;

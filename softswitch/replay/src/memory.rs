@@ -1,4 +1,4 @@
-//! Memory for a batch job: large pages, and kept.
+//! Memory for a batch job: kept, and in large pages.
 // SPDX-License-Identifier: Apache-2.0
 
 #[cfg(target_env = "gnu")]
@@ -8,10 +8,14 @@ use narrows_switch::heap;
 const BYTES: usize = 256 << 20;
 
 /// Asks for large pages for what is allocated from now on: packets and flows are many small pieces, used in turn, and the processor finds
-/// the addresses of some thousand pages only without looking them up in memory.
+/// the addresses of some thousand pages only without looking them up in memory. Several replays at once have heaps of their own
+/// instead: in one they would wait for each other, and write to the same cache lines.
 #[cfg(target_env = "gnu")]
-pub fn prefer_large_pages() {
+pub fn prepare(replays: usize) {
     heap::keep();
+    if replays > 1 {
+        return;
+    }
     heap::share();
     // What is allocated and given back stays the end of the heap, from which all that follows is taken.
     let end = Vec::<u8>::with_capacity(BYTES - (1 << 16));
@@ -25,4 +29,4 @@ pub fn prefer_large_pages() {
 
 /// Other allocators are not changed.
 #[cfg(not(target_env = "gnu"))]
-pub fn prefer_large_pages() {}
+pub fn prepare(_: usize) {}
