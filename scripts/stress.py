@@ -36,7 +36,7 @@ class Group:
 
 GROUPS = (
     Group("Data path ends, commands, copies, loops", (*CARGO, "-p", "narrows-switch", "-p",
-          "narrows-softswitch", "--lib"), 600),
+          "narrows-replay-config", "-p", "narrows-replay", "-p", "narrows-softswitch", "--lib"), 600),
     Group("Loops and copies in virtual time", (*CARGO, "-p", "narrows-softswitch", "--test", "replay"), 300),
     Group("Interfaces, links, clients", (*PYTEST, "tests/softswitch/test_serve.py"), 300),
     Group("Full links, many ports, changes, memory", (*PYTEST, "tests/softswitch/test_under_stress.py"), 300),

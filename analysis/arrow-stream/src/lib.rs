@@ -45,26 +45,26 @@ impl RowStream {
     ///
     /// # Errors
     /// If they are not those columns, or writing fails.
-    pub fn write(&mut self, columns: &[Values]) -> io::Result<()> {
-        let rows = columns.first().map_or(0, Values::len);
-        if columns.len() != self.fields.len() || columns.iter().any(|column| column.len() != rows) {
+    pub fn write(&mut self, columns: Vec<Values>) -> io::Result<()> {
+        let (rows, found) = (columns.first().map_or(0, Values::len), columns.len());
+        if found != self.fields.len() || columns.iter().any(|column| column.len() != rows) {
             let wanted = self.fields.len();
-            return Err(io::Error::other(format!("{} columns of {wanted}, or not of one length", columns.len())));
+            return Err(io::Error::other(format!("{found} columns of {wanted}, or not of one length")));
         }
-        let mut body = 0;
-        let extents = columns.iter().zip(&self.fields).map(|(values, field)| {
-            let bits = bits(values).filter(|bits| *bits == field.bits).ok_or_else(|| not_allowed(field.name))?;
-            let extent = Extent { offset: body, bytes: rows * usize::from(bits) / 8 };
-            body = (body + extent.bytes).next_multiple_of(COLUMN_ALIGNMENT);
-            Ok(extent)
+        let columns = columns.into_iter().zip(&self.fields).map(|(values, field)| match little_endian(values) {
+            Some((bits, bytes)) if bits == field.bits => Ok(bytes),
+            _ => Err(not_allowed(field.name)),
         });
-        let extents = extents.collect::<io::Result<Vec<_>>>()?;
-        self.write_metadata(&metadata::batch(rows, &extents, body))?;
-        for (values, extent) in columns.iter().zip(extents) {
-            self.write_values(values)?;
-            self.pad(extent.bytes, COLUMN_ALIGNMENT)?;
-        }
-        Ok(())
+        let columns = columns.collect::<io::Result<Vec<_>>>()?;
+        let mut body_bytes = 0;
+        let extents = columns.iter().map(|column| {
+            let extent = Extent { offset: body_bytes, bytes: column.len() };
+            body_bytes = (body_bytes + column.len()).next_multiple_of(COLUMN_ALIGNMENT);
+            extent
+        });
+        let extents: Vec<Extent> = extents.collect();
+        self.write_metadata(&metadata::batch(rows, &extents, body_bytes))?;
+        columns.iter().try_for_each(|column| self.write_padded(column, COLUMN_ALIGNMENT))
     }
 
     /// Passes on all rows so far.
@@ -86,26 +86,16 @@ impl RowStream {
     }
 
     fn write_metadata(&mut self, metadata: &[u8]) -> io::Result<()> {
-        let padded = metadata.len().next_multiple_of(METADATA_ALIGNMENT);
         self.writer.write_all(&CONTINUATION)?;
-        self.writer.write_all(&(padded as u32).to_le_bytes())?;
-        self.writer.write_all(metadata)?;
-        self.pad(metadata.len(), METADATA_ALIGNMENT)
+        self.writer.write_all(&(metadata.len().next_multiple_of(METADATA_ALIGNMENT) as u32).to_le_bytes())?;
+        self.write_padded(metadata, METADATA_ALIGNMENT)
     }
 
-    fn write_values(&mut self, values: &Values) -> io::Result<()> {
-        match values {
-            Values::U8(values) => self.writer.write_all(values),
-            Values::U16(values) => self.writer.write_all(&little_endian(values, u16::to_le_bytes)),
-            Values::U32(values) => self.writer.write_all(&little_endian(values, u32::to_le_bytes)),
-            Values::U64(values) => self.writer.write_all(&little_endian(values, u64::to_le_bytes)),
-            _ => Err(not_allowed("of another type")),
-        }
-    }
-
-    /// Zeros up to a multiple of `alignment` bytes.
-    fn pad(&mut self, bytes: usize, alignment: usize) -> io::Result<()> {
-        self.writer.write_all(&[0; COLUMN_ALIGNMENT][..bytes.next_multiple_of(alignment) - bytes])
+    /// Writes bytes, and zeros up to a multiple of `alignment`.
+    fn write_padded(&mut self, bytes: &[u8], alignment: usize) -> io::Result<()> {
+        self.writer.write_all(bytes)?;
+        let padding = bytes.len().next_multiple_of(alignment) - bytes.len();
+        self.writer.write_all(&[0; COLUMN_ALIGNMENT][..padding])
     }
 }
 
@@ -113,18 +103,18 @@ fn not_allowed(column: &str) -> io::Error {
     io::Error::other(format!("column {column}: allowed are unsigned whole numbers, of one width"))
 }
 
-/// Bits of each value; `None` if they are no unsigned whole numbers.
-fn bits(values: &Values) -> Option<u8> {
+/// Bits of each value, and all values as they are sent; `None` if they are no unsigned whole numbers.
+fn little_endian(values: Values) -> Option<(u8, Vec<u8>)> {
     match values {
-        Values::U8(_) => Some(8),
-        Values::U16(_) => Some(16),
-        Values::U32(_) => Some(32),
-        Values::U64(_) => Some(64),
+        Values::U8(values) => Some((8, values)),
+        Values::U16(values) => Some((16, joined(&values, u16::to_le_bytes))),
+        Values::U32(values) => Some((32, joined(&values, u32::to_le_bytes))),
+        Values::U64(values) => Some((64, joined(&values, u64::to_le_bytes))),
         _ => None,
     }
 }
 
-fn little_endian<T: Copy, const BYTES: usize>(values: &[T], bytes: fn(T) -> [u8; BYTES]) -> Vec<u8> {
+fn joined<T: Copy, const BYTES: usize>(values: &[T], bytes: fn(T) -> [u8; BYTES]) -> Vec<u8> {
     let mut all = vec![0; values.len() * BYTES];
     for (place, value) in all.chunks_exact_mut(BYTES).zip(values) {
         place.copy_from_slice(&bytes(*value));
@@ -152,11 +142,11 @@ mod tests {
     fn rows_of_other_columns_are_refused() {
         let columns = vec![column("depth", 16, false), column("length", 8, false)];
         let mut stream = RowStream::start(Box::new(io::sink()), columns).expect("starts");
-        stream.write(&[Values::U16(vec![1, 2]), Values::U8(vec![3, 4])]).expect("written");
-        assert!(stream.write(&[Values::U16(vec![1, 2])]).is_err());
-        assert!(stream.write(&[Values::U8(vec![1, 2]), Values::U8(vec![3, 4])]).is_err());
-        assert!(stream.write(&[Values::U16(vec![1, 2]), Values::U8(vec![3])]).is_err());
-        stream.write(&[Values::U16(vec![5]), Values::U8(vec![6])]).expect("written");
+        stream.write(vec![Values::U16(vec![1, 2]), Values::U8(vec![3, 4])]).expect("written");
+        assert!(stream.write(vec![Values::U16(vec![1, 2])]).is_err());
+        assert!(stream.write(vec![Values::U8(vec![1, 2]), Values::U8(vec![3, 4])]).is_err());
+        assert!(stream.write(vec![Values::U16(vec![1, 2]), Values::U8(vec![3])]).is_err());
+        stream.write(vec![Values::U16(vec![5]), Values::U8(vec![6])]).expect("written");
         stream.finish().expect("written");
     }
 }

@@ -63,7 +63,7 @@ fn field(builder: &mut FlatBufferBuilder, field: &Field) -> Table {
     let table = builder.start_table();
     builder.push_slot_always(slot(0), i32::from(field.bits));
     let number = builder.end_table(table);
-    let metadata: Vec<Table> = field.unit.iter().map(|unit| pair(builder, "unit", unit)).collect();
+    let metadata: Vec<Table> = field.unit.iter().map(|unit| key_value(builder, "unit", unit)).collect();
     let metadata = builder.create_vector(&metadata);
     // Readers expect them, also where a type has none.
     let children = builder.create_vector::<Table>(&[]);
@@ -76,7 +76,7 @@ fn field(builder: &mut FlatBufferBuilder, field: &Field) -> Table {
     builder.end_table(table)
 }
 
-fn pair(builder: &mut FlatBufferBuilder, key: &str, value: &str) -> Table {
+fn key_value(builder: &mut FlatBufferBuilder, key: &str, value: &str) -> Table {
     let (key, value) = (builder.create_string(key), builder.create_string(value));
     let table = builder.start_table();
     builder.push_slot_always(slot(0), key);

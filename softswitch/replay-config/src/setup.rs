@@ -11,7 +11,7 @@ use narrows_switch::tm::{PORTS, PRIORITIES};
 use crate::config::{Config, QueueConfig};
 use crate::{entries, link};
 
-/// Errors: names the place.
+/// Refuses a port that a configuration does not have. Errors: names the place.
 pub fn port_number(port: u16, known: &[u16], place: &str) -> Result<(), Failure> {
     match known.contains(&port) {
         true => Ok(()),

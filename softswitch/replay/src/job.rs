@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use narrows_replay_config::config::{Config, InputConfig, QueueConfig};
 use narrows_replay_config::setup::{port_number, schedule, switch};
-use narrows_switch::earliest::Earliest;
 use narrows_switch::failure::Failure;
 use narrows_switch::switch::Switch;
 
@@ -53,19 +52,8 @@ impl Job {
         let whole = View { parsed: usize::MAX, shown: usize::MAX };
         let program = self.switch.forwarding().map(|forwarding| forwarding.pipeline.program());
         let view = program.map_or(whole, |program| View::new(&self.config, program));
-        let mut heads = Earliest::default();
-        heads.reserve(self.sources.len());
-        self.sources.iter().enumerate().for_each(|(position, source)| heads.set(position, source.next_time()));
-        let run = Run {
-            switch: self.switch,
-            sinks,
-            sources: self.sources,
-            heads,
-            changes: self.changes.into_iter().peekable(),
-            view,
-            until_ns: self.config.until_ns.unwrap_or(u64::MAX),
-            digests: 0,
-        };
+        let until_ns = self.config.until_ns.unwrap_or(u64::MAX);
+        let run = Run::new(self.switch, sinks, self.sources, self.changes, view, until_ns);
         Ok(Opened { run, inputs: self.config.inputs, out: self.out, seed: self.seed })
     }
 }

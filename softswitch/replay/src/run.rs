@@ -18,15 +18,31 @@ pub struct Run {
     pub switch: Switch,
     pub sinks: Sinks,
     pub sources: Vec<Source>,
-    /// By position, the time of each source's next frame.
-    pub heads: Earliest,
-    pub changes: std::iter::Peekable<std::vec::IntoIter<QueueConfig>>,
-    pub view: View,
-    pub until_ns: u64,
     pub digests: u64,
+    /// By position, the time of each source's next frame.
+    heads: Earliest,
+    changes: std::iter::Peekable<std::vec::IntoIter<QueueConfig>>,
+    view: View,
+    until_ns: u64,
 }
 
 impl Run {
+    /// Before the first frame. `changes` are in order of time.
+    pub fn new(
+        switch: Switch,
+        sinks: Sinks,
+        sources: Vec<Source>,
+        changes: Vec<QueueConfig>,
+        view: View,
+        until_ns: u64,
+    ) -> Self {
+        let mut heads = Earliest::default();
+        heads.reserve(sources.len());
+        sources.iter().enumerate().for_each(|(position, source)| heads.set(position, source.next_time()));
+        let changes = changes.into_iter().peekable();
+        Run { switch, sinks, sources, digests: 0, heads, changes, view, until_ns }
+    }
+
     fn drain_digests(&mut self) {
         let mut records = vec![];
         self.switch.drain_digests(&mut records);

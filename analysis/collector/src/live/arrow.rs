@@ -91,7 +91,7 @@ fn send(to: TcpStream, waiting: &Receiver<Columns>) -> io::Result<u64> {
     let mut rows = 0;
     for batch in waiting {
         rows += batch.len() as u64;
-        stream.write(&batch.into_values())?;
+        stream.write(batch.into_values())?;
         stream.flush()?;
     }
     stream.finish()?;
@@ -118,7 +118,7 @@ impl ArrowFile {
 
     fn write(&mut self, rows: &Columns) -> io::Result<()> {
         self.rows += rows.len() as u64;
-        self.stream.write(&rows.clone().into_values())
+        self.stream.write(rows.clone().into_values())
     }
 
     /// Flushes everything to the disk, so that readers on other machines see it too; returns the file's length.
