@@ -82,11 +82,12 @@ def test_both_versions_of_bbr_are_distinguished() -> None:
 
 
 def test_what_sets_a_kernel_apart_is_said() -> None:
-    assert About("7.3", "", (), {}, 1, repeatable=True).notes() == []
+    assert About("7.3", "", (), {}, 1, repeatable=True, launches=True).notes() == []
     other = About("7.3", "", (), {}, 256).notes()
-    assert len(other) == 2
+    assert len(other) == 3
     assert "runs with one seed differ" in other[0]
     assert "reading its clock takes 256 ns" in other[1]
+    assert "frames reach its hosts by its queues" in other[2]
 
 
 def test_all_algorithms_of_a_source_are_built(tmp_path: Path) -> None:
@@ -108,6 +109,17 @@ def test_an_adjustment_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     build.adjust(tmp_path)
     assert (tmp_path / first.file).read_text() == f"before {first.becomes} after"
     assert (tmp_path / second.file).read_text() == second.becomes
+
+
+def test_the_device_for_launches_is_added_where_hosts_have_cables(tmp_path: Path) -> None:
+    build.adjust(tmp_path)
+    assert not list(tmp_path.iterdir())
+    makefile = tmp_path / "drivers" / "net" / "Makefile"
+    makefile.parent.mkdir(parents=True)
+    makefile.write_text("obj-$(CONFIG_TUN) += tun.o\nobj-$(CONFIG_VETH) += veth.o\nobj-y += wireless/\n")
+    build.adjust(tmp_path)
+    assert "obj-$(CONFIG_VETH) += narrows_launch.o\n" in makefile.read_text()
+    assert (makefile.parent / "narrows_launch.c").read_text() == build.LAUNCH.read_text()
 
 
 def test_traced_processes_end_with_their_kernel(tmp_path: Path) -> None:

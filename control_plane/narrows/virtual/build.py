@@ -23,6 +23,7 @@ from narrows.virtual.kernels import IMAGE, About, Kernel, cache, directory, reme
 from narrows.virtual.probing import boot
 
 FRAGMENT = Path(__file__).with_name("kernel.config")
+LAUNCH = Path(__file__).with_name("launch.c")
 # Command and the Debian package that has it.
 TOOLS = {"gcc": "gcc", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "tar": "tar", "xz": "xz-utils",
          "patch": "patch", "ld": "binutils"}  # fmt: skip
@@ -41,7 +42,7 @@ SAY_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of a tree: in a file, what is found becomes something else."""
+    """A change of a tree: in a file, what is found becomes something else. Where nothing is sought, the file is new."""
 
     file: str
     found: str
@@ -105,6 +106,15 @@ ADJUSTMENTS = (
             f"\tif (READ_ONCE(user_ns) && in_group_p(KGIDT_INIT({APPLICATION_ID})))\n\t\tum_ndelay(user_ns);\n\n"
             "\tif (syscall >= 0 && syscall < __NR_syscalls) {\n\t\tunsigned long ret;\n",
         ),
+    ),
+    # The switch passes frames on ahead of their time: by a device that is made for it in less time than by queues.
+    (
+        Edit(
+            "drivers/net/Makefile",
+            "obj-$(CONFIG_VETH) += veth.o\n",
+            "obj-$(CONFIG_VETH) += veth.o\nobj-$(CONFIG_VETH) += narrows_launch.o\n",
+        ),
+        Edit("drivers/net/narrows_launch.c", "", LAUNCH.read_text()),
     ),
     # Where system calls are caught by ptrace a guest's processes would make them to this machine once their kernel is
     # gone: they go with it.
@@ -245,11 +255,12 @@ def _make(
 def adjust(tree: Path) -> None:
     """Make the adjustments that a tree needs."""
     for edits in ADJUSTMENTS:
-        texts = {edit.file: (tree / edit.file).read_text() for edit in edits if (tree / edit.file).exists()}
-        if all(edit.found in texts.get(edit.file, "") for edit in edits):
+        files = {edit.file: tree / edit.file for edit in edits}
+        texts = {name: file.read_text() if file.exists() else "" for name, file in files.items()}
+        if all(edit.found in texts[edit.file] for edit in edits):
             for edit in edits:
                 texts[edit.file] = texts[edit.file].replace(edit.found, edit.becomes)
-                (tree / edit.file).write_text(texts[edit.file])
+                files[edit.file].write_text(texts[edit.file])
 
 
 def algorithms(tree: Path) -> list[str]:

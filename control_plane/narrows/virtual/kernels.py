@@ -36,7 +36,8 @@ class About:
     """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is its `config_digest`.
 
     ``clock_step_ns``: how far time goes on when a process reads the clock. ``repeatable``: its random numbers come from
-    the seed of a run alone, not from this machine.
+    the seed of a run alone, not from this machine. ``launches``: it takes frames ahead of their time by the device that
+    is made for it (launch.c).
     """
 
     release: str
@@ -45,6 +46,7 @@ class About:
     versions: dict[str, str]
     clock_step_ns: int
     repeatable: bool = False
+    launches: bool = False
 
     def cca_names(self) -> list[str]:
         """All algorithms, those with versions as people call them: ``bbr (BBRv3)``."""
@@ -60,6 +62,8 @@ class About:
                 f"reading its clock takes {self.clock_step_ns} ns: hosts that send at tens of Gbit/s delay "
                 "packets; fix: narrows kernel build"
             )
+        if not self.launches:
+            found.append("frames reach its hosts by its queues: fast runs take longer; fix: narrows kernel build")
         return found
 
     def label(self, cca: str) -> str:
@@ -173,7 +177,10 @@ def remembered(kernel: Kernel) -> About | None:
         data: dict[str, Any] = json.loads(_memory(kernel).read_text())
         versions, step_ns, repeatable = dict(data["versions"]), int(data["clock_step_ns"]), bool(data["repeatable"])
         # Older versions wrote another digest; the kernel knows.
-        return About(data["release"], config_digest(kernel), tuple(data["ccas"]), versions, step_ns, repeatable)
+        # Kernels of older versions have no device, and no word of it.
+        launches = bool(data.get("launches"))
+        ccas = tuple(data["ccas"])
+        return About(data["release"], config_digest(kernel), ccas, versions, step_ns, repeatable, launches)
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
 

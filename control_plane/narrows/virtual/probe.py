@@ -15,6 +15,7 @@ from pathlib import Path
 from narrows.hosts.machine import kernel_ccas
 from narrows.virtual.init import Channel, power_off, prepare, seed_random_numbers
 
+LAUNCHES = Path("/dev/narrows_launch")
 SLEEP_S = 10.0
 SEED = 1
 
@@ -36,6 +37,7 @@ def main() -> None:
             "release": os.uname().release,
             "ccas": kernel_ccas(),
             "versions": versions,
+            "launches": LAUNCHES.exists(),
         }
         channel.tell(about=about, random=os.urandom(16).hex())
         before = time.monotonic()

@@ -79,5 +79,12 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
         )
     found = reported["about"]
     ccas = tuple(found["ccas"])
-    known = About(found["release"], config_digest(kernel), ccas, found["versions"], found["clock_step_ns"])
+    known = About(
+        found["release"],
+        config_digest(kernel),
+        ccas,
+        found["versions"],
+        found["clock_step_ns"],
+        launches=found["launches"],
+    )
     return known, reported["random"]

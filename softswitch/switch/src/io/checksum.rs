@@ -13,16 +13,20 @@ pub struct Partial {
 
 /// Ones' complement sum of the 16-bit big-endian words of some parts (RFC 1071), each of which begins a new word.
 pub fn sum(parts: &[&[u8]]) -> u16 {
+    // In the machine's order of bytes, and four words at a time: swapping the sum is swapping each word, and a carry may be
+    // added later.
     let mut total: u64 = 0;
+    let mut add = |four: u64| {
+        let (sum, carry) = total.overflowing_add(four);
+        total = sum + u64::from(carry);
+    };
     for part in parts {
-        // In the machine's order of bytes, and two words at a time: swapping the sum is swapping each word, and a carry may be
-        // added later.
-        let mut pairs = part.chunks_exact(4);
-        total +=
-            pairs.by_ref().map(|pair| u64::from(u32::from_ne_bytes([pair[0], pair[1], pair[2], pair[3]]))).sum::<u64>();
-        let mut last = [0; 4];
-        last[..pairs.remainder().len()].copy_from_slice(pairs.remainder());
-        total += u64::from(u32::from_ne_bytes(last));
+        // What is behind the last is filled up with zeros, which add nothing.
+        for four in part.chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..four.len()].copy_from_slice(four);
+            add(u64::from_ne_bytes(bytes));
+        }
     }
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);

@@ -15,6 +15,9 @@ const LAST: u8 = PSH | FIN;
 /// Flows that are joined at once, as many as Linux's GRO would.
 const MAX_FLOWS: usize = 64;
 
+/// What is not held of frames.
+pub static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
 /// A frame for the host's kernel.
 #[derive(Debug)]
 pub struct Delivery {
@@ -47,6 +50,15 @@ impl Delivery {
             VnetHeader::checked(parts.payload, parts.checksum())
         });
         Delivery { header, first, rest: Vec::new(), payload: 0 }
+    }
+
+    /// The frame in pieces: bytes that are held, and how many zeros follow them.
+    pub fn pieces(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        let first = std::iter::once((&self.first, 0));
+        first.chain(self.rest.iter().map(|packet| (packet, self.payload))).map(|(packet, start)| {
+            let held = packet.bytes();
+            (&held[start..], packet.frame_length() as usize - held.len())
+        })
     }
 
     /// All that it consists of.

@@ -16,7 +16,6 @@ mod moderation;
 mod port;
 mod ports;
 mod priority;
-mod qdisc;
 mod real_time;
 mod receive;
 mod recorder;

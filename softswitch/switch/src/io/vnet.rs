@@ -46,16 +46,24 @@ impl VnetHeader {
         &self.0
     }
 
+    /// Bytes in front of the payload, where something is left to do.
+    pub fn headers(&self) -> Option<usize> {
+        (self.0[0] & NEEDS_CSUM != 0).then(|| self.number(2))
+    }
+
+    fn number(&self, at: usize) -> usize {
+        usize::from(u16::from_ne_bytes([self.0[at], self.0[at + 1]]))
+    }
+
     /// The checksum to be completed, with offsets in the frame.
     pub fn checksum(&self) -> Option<Partial> {
-        let number = |at: usize| usize::from(u16::from_ne_bytes([self.0[at], self.0[at + 1]]));
-        (self.0[0] & NEEDS_CSUM != 0).then(|| Partial { start: number(6), field: number(8) })
+        (self.0[0] & NEEDS_CSUM != 0).then(|| Partial { start: self.number(6), field: self.number(8) })
     }
 
     /// Of several TCP segments: whether they are in IPv6, and the payload of each but the last one. `None` also if CWR is set in
     /// them: by RFC 3168 that is the first segment's only, with Accurate ECN (the same bit of this header) it is all segments'.
     pub fn tcp_segments(&self) -> Option<(bool, usize)> {
-        let size = usize::from(u16::from_ne_bytes([self.0[4], self.0[5]]));
+        let size = self.number(4);
         match self.0[1] {
             GSO_TCPV4 => Some((false, size)),
             GSO_TCPV6 => Some((true, size)),
@@ -92,6 +100,7 @@ mod tests {
         assert_eq!(VnetHeader::joined(true, 86, 1428, checksum).bytes()[1], 4);
         let checked = VnetHeader::checked(66, checksum);
         assert_eq!((checked.checksum(), checked.is_several()), (Some(checksum), false));
+        assert_eq!((checked.headers(), VnetHeader::COMPLETE.headers()), (Some(66), None));
         assert_eq!(checked.tcp_segments(), None);
         // With VIRTIO_NET_HDR_GSO_ECN.
         let mut with_cwr = header.0;
