@@ -15,8 +15,8 @@ from narrows.run.environment import ThisMachine
 from narrows.targets.soft.virtual_time import VirtualTimeSettings, adapted, settings
 
 MS = 1_000_000
-# A slot of a receive ring: the kernel's headers, 192 bytes of a frame, and alignment.
-SLOT_BYTES = 304
+# A slot of a receive ring: the kernel's headers, 128 bytes of a frame, and alignment.
+SLOT_BYTES = 240
 
 
 def plan(rate: str = "100Mbit", rtt: str = "40ms", **changes: Any) -> Plan:

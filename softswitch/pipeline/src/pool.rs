@@ -53,10 +53,14 @@ impl PacketPool {
     #[must_use]
     pub fn blank(&mut self, length: usize) -> Box<Packet> {
         let size = usize::from(length > SIZES[0]) + usize::from(length > SIZES[1]);
-        match self.free[size].pop() {
-            Some(packet) => packet,
-            None => self.make(size),
+        let free = &mut self.free[size];
+        let packet = free.pop();
+        // The next ones may have left the processor's caches since they were given back.
+        if let [.., far, _, near] = &free[..] {
+            far.prefetch();
+            near.0.prefetch_room();
         }
+        packet.unwrap_or_else(|| self.make(size))
     }
 
     #[cold]

@@ -17,11 +17,11 @@ from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
 BATCH_FRAMES = 300
 # A window shorter than this saves nothing, and the switch takes none that is longer than a second.
 MIN_WINDOW_NS, MAX_WINDOW_NS = 20_000, NANOSECONDS
-MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30
+MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 12 << 20, 1 << 30
 # What the switch holds of a frame: all headers of TCP, and more than a report shows of them. The payload is zeros,
 # whatever its sender (narrows.traffic): they need not be copied. Programs of users need all of their frames. In a
 # ring a frame takes a slot with the kernel's headers, and there is room for a tenth more: some frames are shorter.
-HELD_BYTES, SLOT_BYTES = 192, 336
+HELD_BYTES, SLOT_BYTES = 128, 272
 WHOLE_SLOT_BYTES, KERNEL_BYTES = 2048, 160
 BURST_FLIGHTS, BURST_WINDOWS = 4, 8
 # Rings that hold the greatest burst are made where all of them are so small a part of what the experiment carries.
@@ -107,7 +107,7 @@ def settings(plan: Plan) -> VirtualTimeSettings:
     # while it starts; flows that begin together send their first windows in one instant, and twice as much when those
     # are acknowledged; a host that awaits no answer (UDP) sends what its link carries. What does not fit is counted.
     # Not much more than that, but where a small ring holds twice of all that is in flight: a page of a ring costs two
-    # faults in a guest, and those of four rings of 16 MiB more than half a second.
+    # faults in a guest, and those of four rings of 12 MiB almost half a second.
     start = 2 * INITIAL_WINDOW * plan.frame_bytes * len(plan.flows)
     access = plan.access_rate_bps or access_rate_bps(rate)
     carried = access * window // (8 * NANOSECONDS)

@@ -20,12 +20,21 @@ pub fn sum(parts: &[&[u8]]) -> u16 {
         let (sum, carry) = total.overflowing_add(four);
         total = sum + u64::from(carry);
     };
-    for part in parts {
-        // What is behind the last is filled up with zeros, which add nothing.
-        for four in part.chunks(8) {
-            let mut bytes = [0; 8];
-            bytes[..four.len()].copy_from_slice(four);
-            add(u64::from_ne_bytes(bytes));
+    for mut part in parts.iter().copied() {
+        while let Some((four, rest)) = part.split_first_chunk() {
+            add(u64::from_ne_bytes(*four));
+            part = rest;
+        }
+        if let Some((two, rest)) = part.split_first_chunk() {
+            add(u64::from(u32::from_ne_bytes(*two)));
+            part = rest;
+        }
+        if let Some((one, rest)) = part.split_first_chunk() {
+            add(u64::from(u16::from_ne_bytes(*one)));
+            part = rest;
+        }
+        if let [half] = part {
+            add(u64::from(u16::from_ne_bytes([*half, 0])));
         }
     }
     while total > 0xffff {

@@ -264,7 +264,7 @@ impl Port {
         match &mut self.outlet {
             Outlet::Now(_) => {}
             Outlet::Timed(launcher) => launcher.flush(now_ns, horizon_ns, pool),
-            Outlet::Piped(recorder) => recorder.flush(),
+            Outlet::Piped(recorder) => drop(recorder.flush_if_due(now_ns, u64::MAX)),
         }
     }
 

@@ -36,6 +36,13 @@ fn number(frame: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([frame[at], frame[at + 1]])
 }
 
+/// What is summed beside addresses and a segment of that length: length and protocol (RFC 9293, section 3.1; RFC 8200, section
+/// 8.1, whose other bytes are zeros).
+fn pseudo_header(length: u16) -> [u8; 4] {
+    let [high, low] = length.to_be_bytes();
+    [high, low, 0, TCP]
+}
+
 impl TcpFrame {
     /// Finds the parts of a frame of `total` bytes whose headers are held; `None`: it is something else.
     pub fn parse(frame: &[u8], total: usize) -> Option<Self> {
@@ -105,17 +112,8 @@ impl TcpFrame {
     pub fn is_intact(&self, frame: &[u8], total: usize) -> bool {
         let network = self.is_ipv6 || checksum::sum(&[&frame[ETHERNET..self.transport]]) == 0xffff;
         let length = (total - self.transport) as u16;
-        network && checksum::sum(&[&self.pseudo_header(frame, length), &frame[self.transport..]]) == 0xffff
-    }
-
-    /// Addresses, length and protocol, padded to 36 bytes (RFC 9293, section 3.1; RFC 8200, section 8.1).
-    fn pseudo_header(&self, frame: &[u8], length: u16) -> [u8; 36] {
         let addresses = &frame[self.addresses()..self.transport];
-        let mut header = [0; 36];
-        header[..addresses.len()].copy_from_slice(addresses);
-        header[32..34].copy_from_slice(&length.to_be_bytes());
-        header[35] = TCP;
-        header
+        network && checksum::sum(&[addresses, &pseudo_header(length), &frame[self.transport..]]) == 0xffff
     }
 
     /// Says that the segment has `payload` bytes: completes the IP header, and leaves the segment's checksum.
@@ -135,7 +133,7 @@ impl TcpFrame {
     /// Writes the sum of the pseudo-header to where the checksum of the segment, `segment` bytes with its header, is to be
     /// completed.
     pub fn leave_checksum(&self, frame: &mut [u8], segment: usize) {
-        let sum = checksum::sum(&[&self.pseudo_header(frame, segment as u16)]);
+        let sum = checksum::sum(&[&frame[self.addresses()..self.transport], &pseudo_header(segment as u16)]);
         frame[self.transport + CHECKSUM..self.transport + CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
     }
 

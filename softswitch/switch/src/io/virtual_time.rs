@@ -77,6 +77,8 @@ pub(super) fn run(
                 (clock.min(due), clock)
             }
             Wait::FrameOr(due) => {
+                // Reports wait for more of them only while more may come.
+                data_path.ports.record();
                 waiter.wait_exactly(&data_path.ports.list, wake, timer, due, Port::is_quiet);
                 let now = now_ns();
                 (now, now)
