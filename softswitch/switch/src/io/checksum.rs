@@ -13,28 +13,27 @@ pub struct Partial {
 
 /// Ones' complement sum of the 16-bit big-endian words of some parts (RFC 1071), each of which begins a new word.
 pub fn sum(parts: &[&[u8]]) -> u16 {
-    // In the machine's order of bytes, and four words at a time: swapping the sum is swapping each word, and a carry may be
+    // In the machine's order of bytes, and two words at a time: swapping the sum is swapping each word, and a carry may be
     // added later.
     let mut total: u64 = 0;
-    let mut add = |four: u64| {
-        let (sum, carry) = total.overflowing_add(four);
-        total = sum + u64::from(carry);
-    };
     for mut part in parts.iter().copied() {
+        let (mut low, mut high) = (0, 0);
         while let Some((four, rest)) = part.split_first_chunk() {
-            add(u64::from_ne_bytes(*four));
+            let four = u64::from_ne_bytes(*four);
+            (low, high) = (low + (four & 0xffff_ffff), high + (four >> 32));
             part = rest;
         }
+        total += low + high;
         if let Some((two, rest)) = part.split_first_chunk() {
-            add(u64::from(u32::from_ne_bytes(*two)));
+            total += u64::from(u32::from_ne_bytes(*two));
             part = rest;
         }
         if let Some((one, rest)) = part.split_first_chunk() {
-            add(u64::from(u16::from_ne_bytes(*one)));
+            total += u64::from(u16::from_ne_bytes(*one));
             part = rest;
         }
         if let [half] = part {
-            add(u64::from(u16::from_ne_bytes([*half, 0])));
+            total += u64::from(u16::from_ne_bytes([*half, 0]));
         }
     }
     while total > 0xffff {
@@ -77,6 +76,23 @@ mod tests {
             assert!(complete(&mut frame, Partial { start: before, field: 6 }));
             assert_eq!(frame[before + 6..before + 8], [0x83, 0x6b]);
         }
+    }
+
+    #[test]
+    fn sums_of_all_lengths() {
+        let bytes: Vec<u8> = (0..600u32).map(|at| (at * at + 193) as u8).collect();
+        // RFC 1071, section 1, word by word.
+        let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        let expected = |parts: &[&[u8]]| {
+            let words = parts.iter().flat_map(|part| part.chunks(2)).map(word);
+            words.fold(0, |sum, word| (sum + word) % 0x1_0000 + (sum + word) / 0x1_0000) as u16
+        };
+        for length in 0..=bytes.len() {
+            let parts = [&bytes[..length], &bytes[length / 3..length], &[0xff; 9]];
+            assert_eq!(sum(&parts), expected(&parts), "{length}");
+        }
+        // The most that a packet holds.
+        assert_eq!(sum(&[&[0xff; 0xffff]]), expected(&[&[0xff; 0xffff]]));
     }
 
     #[test]

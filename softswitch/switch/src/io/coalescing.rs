@@ -225,6 +225,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_held_of_a_frame_is_zeros() {
+        let mut pool = PacketPool::default();
+        let mut long = || {
+            let mut packet = pool.take_beginning(9_014, 192);
+            packet.bytes_mut().fill(7);
+            packet
+        };
+        let delivery = Delivery { header: VnetHeader::COMPLETE, first: long(), rest: vec![long()], payload: 66 };
+        let pieces: Vec<_> = delivery.pieces().map(|(bytes, zeros)| (bytes.to_vec(), zeros)).collect();
+        assert_eq!(pieces, [(vec![7; 192], 9_014 - 192), (vec![7; 126], 9_014 - 192)]);
+        let short = Delivery::of(pool.packet(&[7; 60]));
+        assert_eq!(short.pieces().collect::<Vec<_>>(), [(&[7; 60][..], 0)]);
+    }
+
+    #[test]
     fn the_kernel_does_not_check_again_what_is_intact() {
         let intact = segment(HEADER, 0, 100);
         let mut damaged = intact.clone();
