@@ -34,19 +34,21 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 
 (
     TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, LINKS, CLOCKS, BMV2, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER,
-    INSTRUCTIONS, SOAK, COLLECTOR, DELAY_LINE, BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL, FORWARDING_BMV2,
+    INSTRUCTIONS, SOAK, COLLECTOR, DELAY_LINE, BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL, BESIDE_LAUNCH,
+    FORWARDING_BMV2,
 ) = (
     f"{name}.json"
     for name in (
-        "2026-11-21-2cpu-x86_64-timing", "2026-11-23-2cpu-x86_64-virtual-accuracy",
-        "2026-11-23-2cpu-x86_64-virtual-ns3", "2026-11-24-2cpu-x86_64-virtual",
-        "2026-11-24-2cpu-x86_64-virtual-growth", "2026-11-24-2cpu-x86_64-virtual-links",
+        "2026-11-21-2cpu-x86_64-timing", "2026-11-27-2cpu-x86_64-virtual-accuracy",
+        "2026-11-23-2cpu-x86_64-virtual-ns3", "2026-11-27-2cpu-x86_64-virtual",
+        "2026-11-24-2cpu-x86_64-virtual-growth", "2026-11-27-2cpu-x86_64-virtual-links",
         "2026-11-22-2cpu-x86_64-clocks", "2026-11-24-2cpu-x86_64-virtual-bmv2",
         "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
         "2026-11-27-2cpu-x86_64-forwarding", "2026-11-24-2cpu-x86_64-pipeline", "2026-11-24-2cpu-x86_64-analyzer",
         "2026-11-26-2cpu-x86_64-instructions", "2026-11-21-2cpu-x86_64-soak", "2026-11-25-2cpu-x86_64-collector",
         "2026-11-22-2cpu-x86_64-collector", "2026-11-26-2cpu-x86_64-beside",
-        "2026-11-26-2cpu-x86_64-beside-forwarding", "2026-11-26-2cpu-x86_64-beside-virtual", "2026-11-21-2cpu-x86_64",
+        "2026-11-26-2cpu-x86_64-beside-forwarding", "2026-11-26-2cpu-x86_64-beside-virtual",
+        "2026-11-27-2cpu-x86_64-beside-launch", "2026-11-21-2cpu-x86_64",
     )
 )  # fmt: skip
 TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahimahi mm-link"
@@ -247,29 +249,35 @@ def soak() -> str:
     )
 
 
+def beside(file: str, name: str, figure: str) -> dict[str, float]:
+    """Medians of one checkout's figure over another's, by case."""
+    part = benchmark(file, name)
+    ours, theirs = part["runs"]["this"][0], part["runs"]["other"][0]
+    keys = [key for key in ours if key.endswith(f": {figure}") and key in theirs]
+    return {key.rpartition(": ")[0]: ratio(part, "this", "other", key)["median"] for key in keys}
+
+
+def other_revision(file: str) -> str:
+    """The other checkout's commit."""
+    return str(json.loads((RESULTS / file).read_text())["host"]["other revision"])
+
+
 def against_another_day() -> str:
     """What this checkout did of what an older one did, on the same day."""
-
-    def medians(file: str, name: str, figure: str) -> dict[str, float]:
-        part = benchmark(file, name)
-        ours, theirs = part["runs"]["this"][0], part["runs"]["other"][0]
-        keys = [key for key in ours if key.endswith(f": {figure}") and key in theirs]
-        return {key.partition(":")[0]: ratio(part, "this", "other", key)["median"] for key in keys}
 
     def ends(values: Collection[float]) -> str:
         return f"{min(values):.2f} to {max(values):.2f}"
 
-    replayed = medians(BESIDE, "pipeline", "packets_per_s")
-    forwarded = medians(BESIDE_FORWARDING, "forwarding", "goodput_bps")["Narrows"]
-    wall = medians(BESIDE_VIRTUAL, "virtual", "wall_ratio")
+    replayed = beside(BESIDE, "pipeline", "packets_per_s")
+    forwarded = beside(BESIDE_FORWARDING, "forwarding", "goodput_bps")["Narrows"]
+    wall = beside(BESIDE_VIRTUAL, "virtual", "wall_ratio")
     with_lro = [value for case, value in wall.items() if "LRO" in case]
     without = [value for case, value in wall.items() if "LRO" not in case]
-    older = json.loads((RESULTS / BESIDE).read_text())["host"]["other revision"]
     files = ", ".join(named(file) for file in (BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL))
     return (
-        f"Of the packets/s that an older checkout ({older}) replayed on the same day, a newer one replays "
-        f"{ends(replayed.values())}, case by case; over interfaces it forwards {forwarded:.2f} of the rate, and a "
-        f"second of virtual time takes {ends(without)} times as long, with LRO {ends(with_lro)} times (medians). "
+        f"Of the packets/s that an older checkout ({other_revision(BESIDE)}) replayed on the same day, a newer one "
+        f"replays {ends(replayed.values())}, case by case; over interfaces it forwards {forwarded:.2f} of the rate, "
+        f"and a second of virtual time takes {ends(without)} times as long, with LRO {ends(with_lro)} times (medians). "
         f"{files}\n"
     )
 
@@ -311,7 +319,14 @@ def virtual_costs() -> str:
         *rows,
     )
     fixed = found["Fixed: boot to first packet, and end"]["wall_ratio"]["median"]
-    return f"{shown}\nThe start and the end of a run take {fixed:.1f} s more. {named(VIRTUAL)}\n"
+    wall = beside(BESIDE_LAUNCH, "virtual", "wall_ratio")
+    of_before = ", ".join(f"{wall[load]:.2f} at {load.partition(',')[0]}" for load in loads[1:])
+    older = other_revision(BESIDE_LAUNCH)
+    return (
+        f"{shown}\nThe start and the end of a run take {fixed:.1f} s more. {named(VIRTUAL)}\n\n"
+        f"With frames of 1500 B that is, of the time of an older checkout ({older}), {of_before}. "
+        f"{named(BESIDE_LAUNCH)}\n"
+    )
 
 
 def growth() -> str:
