@@ -165,6 +165,13 @@ impl Recorder {
     }
 }
 
+impl Drop for Recorder {
+    /// The data path ends: what waits for more is all that there is.
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::CString;
@@ -190,6 +197,23 @@ mod tests {
         while let Ok(bytes @ 1..) = pipe.read(&mut part) {
             into.extend_from_slice(&part[..bytes]);
         }
+    }
+
+    #[test]
+    fn what_waits_is_written_at_the_end() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = make_pipe(directory.path());
+        let mut recorder = Recorder::open(&path, WhenFull::Wait).expect("pipe");
+        let mut reader =
+            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).expect("the other end");
+        recorder.push(1, &PacketPool::default().packet(&[7; 60]));
+        recorder.flush_if_due(0, u64::MAX);
+        let mut read = Vec::<u8>::new();
+        read_all(&mut reader, &mut read);
+        assert!(read.is_empty());
+        drop(recorder);
+        read_all(&mut reader, &mut read);
+        assert!(read.ends_with(&[7; 60]));
     }
 
     #[test]

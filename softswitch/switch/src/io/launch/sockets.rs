@@ -50,14 +50,14 @@ impl LaunchSockets {
         let socket = if is_prompt { &self.prompt } else { &self.timed };
         let alike = frames.iter().take(BATCH).take_while(|(launch_ns, _)| (*launch_ns == 0) == is_prompt);
         let mut parts = Vec::with_capacity(3 * BATCH);
-        let mut ends = Vec::with_capacity(BATCH);
+        let mut ranges = Vec::with_capacity(BATCH);
         for (launch_ns, delivery) in alike {
             let start = parts.len();
             parts.push(IoSlice::new(delivery.header.bytes()));
             let pieces = delivery.pieces().flat_map(|(bytes, zeros)| [bytes, &ZEROS[..zeros]]);
             parts.extend(pieces.filter(|piece| !piece.is_empty()).map(IoSlice::new));
-            ends.push((*launch_ns, start..parts.len()));
+            ranges.push((*launch_ns, start..parts.len()));
         }
-        send::<BATCH>(socket, ends.into_iter().map(|(launch_ns, range)| (launch_ns, &parts[range])))
+        send::<BATCH>(socket, ranges.into_iter().map(|(launch_ns, range)| (launch_ns, &parts[range])))
     }
 }
