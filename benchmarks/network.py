@@ -7,13 +7,13 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
 from narrows.errors import RunError
-from narrows.hosts.links import End, add_cable, links, namespace, run, set_sysctls
+from narrows.hosts.links import End, add_cable, links, namespace, run, set_offloads, set_sysctls
 
 SENDER, RECEIVER, COLLECTOR = HOSTS = ("sender", "receiver", "collector")
 MTU = 1500
@@ -33,12 +33,13 @@ def address(port: int) -> str:
 class Network:
     """Port i (1, 2, 3) of the switch is the interface p<i>; the host's end is eth0. Gone when the block ends.
 
-    Offloads are off on all ends and neighbours are static. The collector has no address: reports end at its interface,
-    where they are counted.
+    Offloads are off on all ends but those of ``card``, and neighbours are static. The collector has no address: reports
+    end at its interface, where they are counted.
     """
 
-    def __init__(self) -> None:
-        """Choose names; nothing is made yet."""
+    def __init__(self, card: Collection[str] = ()) -> None:
+        """Choose names; nothing is made yet. ``card`` is what all interfaces do, by ethtool's short names."""
+        self.card = card
         self.prefix = f"nwdev-bench-{os.getpid():x}"
         self.directory = Path()
 
@@ -105,7 +106,10 @@ class Network:
         switch = stack.enter_context(namespace(self.namespace("switch")))
         for port, host in enumerate(HOSTS, 1):
             stack.enter_context(namespace(self.namespace(host)))
-            add_cable(End(self.namespace(host), "eth0"), End(switch, f"p{port}"), MTU, mac(port))
+            ends = End(self.namespace(host), "eth0"), End(switch, f"p{port}")
+            add_cable(*ends, MTU, mac(port))
+            for one in ends:
+                set_offloads(one, self.card)
         self._address_hosts()
 
     def _address_hosts(self) -> None:

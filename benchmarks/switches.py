@@ -106,7 +106,9 @@ def softswitch(
 
 
 @contextmanager
-def collected_softswitch(network: Network, *settings: pb.ConfigureRequest) -> Iterator[Callable[[], int]]:
+def collected_softswitch(
+    network: Network, *settings: pb.ConfigureRequest, options: Sequence[str] = ()
+) -> Iterator[Callable[[], int]]:
     """Narrows as a run has it: reports go through a pipe to a collector, which stores them.
 
     Gives a function that ends the collector and returns how many it has stored.
@@ -115,7 +117,7 @@ def collected_softswitch(network: Network, *settings: pb.ConfigureRequest) -> It
     os.mkfifo(pipe)
     words = [str(binary(COLLECTOR)), "collect", "--pipe", str(pipe), "--out", str(directory)]
     words += ["--port", "5500", "--switch", "10.77.0.9:5500"]
-    with softswitch(network, *settings, options=["--pipe", f"3@{pipe}"]):
+    with softswitch(network, *settings, options=["--pipe", f"3@{pipe}", *options]):
         collector = network.start("switch", *words, stdout=subprocess.PIPE)
         ready(collector, "the collector")
 

@@ -62,7 +62,7 @@ class SoftTarget(P4RuntimeTarget):
         """Take the seed of the switch's random numbers (loss emulation)."""
         self._seed = seed
         self._switch = Softswitch("softswitch")
-        self._card: tuple[str, ...] = ()
+        self._card: tuple[str, ...] = NIC_CHECKSUM_OFFLOADS
         self._loopbacks: tuple[int, ...] = ()
         self._frame_bytes = 0
         self._program = PROGRAM
@@ -135,7 +135,8 @@ class SoftTarget(P4RuntimeTarget):
         plan = adapted(plan)
         virtual = settings(plan)
         self._switch = Softswitch("softswitch", virtual)
-        self._card = NIC_SEGMENTATION if virtual.tso else NIC_CHECKSUM_OFFLOADS
+        if virtual.tso:
+            self._card = NIC_SEGMENTATION
         self.stands_still = True
         return plan
 

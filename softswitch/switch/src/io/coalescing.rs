@@ -2,16 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use narrows_pipeline::Packet;
 
-use super::tcp::{TcpFrame, ACK, CWR, ECE, FIN, PSH};
+use super::joining::Joined;
+use super::tcp::TcpFrame;
 use super::vnet::VnetHeader;
 
-/// Longest IP packet.
-const MAX_PACKET: usize = 0xffff;
-/// Feedback of congestion, which joined segments have in common: with the flag before them (AE), which is among the constant
-/// parts, they are the counter of accurate ECN (draft-ietf-tcpm-accurate-ecn, 2.2).
-const FEEDBACK: u8 = CWR | ECE;
-/// Flags of the last segment, which the joined one has too.
-const LAST: u8 = PSH | FIN;
 /// Flows that are joined at once, as many as Linux's GRO would.
 const MAX_FLOWS: usize = 64;
 
@@ -72,73 +66,18 @@ impl Delivery {
 struct Open {
     /// Which of the deliveries.
     place: usize,
-    parts: TcpFrame,
-    /// Payload of the first segment; none has more.
-    segment: usize,
-    /// Payload of all.
-    total: usize,
-    next_sequence: u32,
-    /// Flags of the last segment.
-    flags: u8,
+    joined: Joined,
 }
 
 impl Open {
-    /// A delivery that begins with this frame, which is intact; `None`: nothing can follow it. Marked segments stay apart: the
-    /// receiver's kernel does not know of how many a frame from a packet socket consists, and would count one mark.
-    fn beginning(place: usize, packet: &Packet, parts: TcpFrame) -> Option<Self> {
-        let frame = packet.bytes();
-        let segment = payload_of(packet, &parts);
-        let next_sequence = parts.sequence(frame).wrapping_add(segment as u32);
-        let flags = parts.flags(frame);
-        let can_go_on = segment > 0 && flags & !FEEDBACK == ACK && !parts.is_marked(frame);
-        can_go_on.then_some(Open { place, parts, segment, total: segment, next_sequence, flags })
-    }
-
-    /// True if `frame` is of the same flow as `first`.
-    fn is_flow_of(&self, first: &[u8], frame: &[u8], parts: &TcpFrame) -> bool {
-        parts.is_ipv6 == self.parts.is_ipv6 && frame[parts.flow()] == first[self.parts.flow()]
-    }
-
-    /// True if `packet`, intact and of the same flow, goes on where the others end, and differs from them in nothing that would
-    /// be lost.
-    fn goes_on(&self, first: &[u8], packet: &Packet, parts: &TcpFrame) -> bool {
-        let frame = packet.bytes();
-        let payload = payload_of(packet, parts);
-        *parts == self.parts
-            && parts.flags(frame) & !LAST == self.flags
-            && (1..=self.segment).contains(&payload)
-            && self.parts.payload + self.total + payload <= MAX_PACKET
-            && parts.sequence(frame) == self.next_sequence
-            && parts.constant(frame) == self.parts.constant(first)
-    }
-
-    /// Takes the frame in; returns whether others can follow.
-    fn take(&mut self, frame: Box<Packet>, delivery: &mut Delivery) -> bool {
-        let payload = payload_of(&frame, &self.parts);
-        self.flags = self.parts.flags(frame.bytes());
-        self.total += payload;
-        self.next_sequence = self.next_sequence.wrapping_add(payload as u32);
-        delivery.rest.push(frame);
-        payload == self.segment && self.flags & LAST == 0
-    }
-
     /// Ends the joining: the headers now describe all segments, not only the first.
     fn finish(self, deliveries: &mut [Delivery]) {
-        let (parts, delivery) = (self.parts, &mut deliveries[self.place]);
-        if delivery.rest.is_empty() {
-            return;
+        let delivery = &mut deliveries[self.place];
+        if !delivery.rest.is_empty() {
+            delivery.payload = self.joined.parts.payload;
+            delivery.header = self.joined.finish(delivery.first.bytes_mut());
         }
-        let first = delivery.first.bytes_mut();
-        parts.set_flags(first, self.flags);
-        parts.set_length(first, self.total);
-        delivery.payload = parts.payload;
-        delivery.header = VnetHeader::joined(parts.is_ipv6, parts.payload, self.segment, parts.checksum());
     }
-}
-
-/// Bytes of a segment's payload.
-fn payload_of(packet: &Packet, parts: &TcpFrame) -> usize {
-    packet.frame_length() as usize - parts.payload
 }
 
 /// Joins frames that are delivered together, in the order of their arrival: TCP segments of one flow that follow one another
@@ -153,12 +92,15 @@ pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
             continue;
         };
         let intact = Some(parts).filter(|parts| parts.is_intact(bytes, total));
-        let known = open.iter().position(|one| one.is_flow_of(deliveries[one.place].first.bytes(), bytes, &parts));
+        let known =
+            open.iter().position(|one| one.joined.is_flow_of(deliveries[one.place].first.bytes(), bytes, &parts));
         if let Some(at) = known {
             let one = &mut open[at];
             let delivery = &mut deliveries[one.place];
-            if intact.is_some() && one.goes_on(delivery.first.bytes(), &frame, &parts) {
-                if !one.take(frame, delivery) {
+            if intact.is_some() && one.joined.goes_on(delivery.first.bytes(), &frame, &parts) {
+                one.joined.extend(&frame);
+                delivery.rest.push(frame);
+                if !one.joined.is_open() {
                     open.swap_remove(at).finish(&mut deliveries);
                 }
                 continue;
@@ -166,7 +108,8 @@ pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
             open.swap_remove(at).finish(&mut deliveries);
         }
         if open.len() < MAX_FLOWS {
-            open.extend(intact.and_then(|parts| Open::beginning(deliveries.len(), &frame, parts)));
+            let joined = intact.and_then(|parts| Joined::beginning(&frame, parts));
+            open.extend(joined.map(|joined| Open { place: deliveries.len(), joined }));
         }
         deliveries.push(Delivery::checked(frame, intact));
     }
@@ -180,6 +123,7 @@ mod tests {
 
     use super::super::checksum;
     use super::super::tcp::tests::{frame, Header};
+    use super::super::tcp::{ACK, CWR, ECE, FIN, PSH};
     use super::*;
 
     const HEADER: Header = Header { is_ipv6: false, sequence: 0, identification: 1, flags: ACK };

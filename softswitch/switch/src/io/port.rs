@@ -11,12 +11,14 @@ use super::background::Background;
 use super::checksum::{self, Partial};
 use super::clock::WallOffset;
 use super::frame::Frame;
+use super::gso::GsoSender;
 use super::helper::Helper;
+use super::interface::{is_up, mtu};
 use super::launch::Launcher;
 use super::moderation::ModerationSettings;
 use super::receive::ReceiveRing;
 use super::recorder::Recorder;
-use super::socket::{is_up, mtu, PacketSocket};
+use super::socket::PacketSocket;
 use super::transmit::Transmitter;
 use super::xdp::XdpSender;
 use super::MAX_FRAME;
@@ -139,6 +141,8 @@ struct Opened {
     sender: Option<PacketSocket>,
     /// `Some(None)`: by AF_PACKET from now on.
     af_xdp: Option<Option<XdpSender>>,
+    /// Beside AF_XDP.
+    gso: Option<GsoSender>,
 }
 
 impl Opened {
@@ -149,6 +153,7 @@ impl Opened {
             ring,
             sender: wanted.sender.then(|| PacketSocket::sender(wanted.index).ok()).flatten(),
             af_xdp: wanted.af_xdp.map(|bytes| XdpSender::open(wanted.index, bytes.max(frame_limit)).ok()),
+            gso: wanted.af_xdp.and_then(|_| GsoSender::open(name, wanted.index).ok().flatten()),
         }
     }
 }
@@ -413,7 +418,7 @@ impl Port {
             transmitter.replace_socket(socket);
         }
         if let Some(af_xdp) = opened.af_xdp {
-            transmitter.replace_af_xdp(af_xdp);
+            transmitter.replace_af_xdp(af_xdp, opened.gso);
         }
     }
 

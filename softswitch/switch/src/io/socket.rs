@@ -1,10 +1,9 @@
-//! AF_PACKET sockets, and what else the kernel says about interfaces.
+//! AF_PACKET sockets.
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
-use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use narrows_packet_sockets::{self as sockets, check, get, owned};
+use narrows_packet_sockets::{self as sockets, get};
 
 // linux/if_packet.h; absent from the libc crate on some targets.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
@@ -14,53 +13,6 @@ const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 pub struct PacketSocket {
     fd: OwnedFd,
     index: libc::c_int,
-}
-
-/// What an ioctl says about an interface.
-enum Query {
-    Flags,
-    Mtu,
-}
-
-fn query(name: &str, query: Query) -> io::Result<libc::c_int> {
-    // SAFETY: passes no memory; what it opens is new.
-    let fd = unsafe { owned(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)) }?;
-    // SAFETY: all-zero is a valid ifreq.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *slot = byte as libc::c_char;
-    }
-    let number = match query {
-        Query::Flags => libc::SIOCGIFFLAGS,
-        Query::Mtu => libc::SIOCGIFMTU,
-    };
-    // SAFETY: `request` is a valid ifreq with a NUL-terminated name; the kernel fills the union member read below.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), number as _, &mut request) })?;
-    Ok(match query {
-        // SAFETY: the ioctl succeeded, so the member that belongs to it is initialized.
-        Query::Flags => libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags }),
-        // SAFETY: as above.
-        Query::Mtu => unsafe { request.ifr_ifru.ifru_mtu },
-    })
-}
-
-/// True if the interface is up, with or without a carrier.
-pub fn is_up(name: &str) -> bool {
-    query(name, Query::Flags).is_ok_and(|flags| flags & libc::IFF_UP != 0)
-}
-
-/// True if the interface is up and has a carrier.
-pub fn link_is_up(name: &str) -> bool {
-    let running = libc::IFF_UP | libc::IFF_RUNNING;
-    query(name, Query::Flags).is_ok_and(|flags| flags & running == running)
-}
-
-/// Largest packet the interface carries, without Ethernet header.
-pub fn mtu(name: &str) -> io::Result<usize> {
-    query(name, Query::Mtu).map(|mtu| mtu.max(0) as usize)
 }
 
 impl PacketSocket {

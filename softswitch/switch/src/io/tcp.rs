@@ -91,6 +91,11 @@ impl TcpFrame {
         frame[at..at + 4].copy_from_slice(&sequence.to_be_bytes());
     }
 
+    /// Identification in the IPv4 header; an IPv6 header has none.
+    pub fn identification(&self, frame: &[u8]) -> Option<u16> {
+        (!self.is_ipv6).then(|| number(frame, ETHERNET + 4))
+    }
+
     /// The flags, CWR to FIN.
     pub fn flags(&self, frame: &[u8]) -> u8 {
         frame[self.transport + FLAGS]

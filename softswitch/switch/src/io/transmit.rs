@@ -1,4 +1,5 @@
-//! Transmission on one interface: AF_XDP where the kernel has it, AF_PACKET otherwise, and when to send.
+//! Transmission on one interface: AF_XDP where the kernel has it, AF_PACKET otherwise, runs of segments as one frame where the
+//! kernel cuts them; and when to send.
 //!
 //! Packets are sent by the data path as soon as it has gone through what was due. Copies (telemetry) can wait: they are
 //! sent when the data path has nothing else to do, and by the helper thread if it never has.
@@ -9,6 +10,7 @@ use std::sync::atomic::Ordering;
 use narrows_pipeline::{Instance, Packet, PacketPool};
 
 use super::af_packet::{AfPacketSender, BATCH};
+use super::gso::{GsoSender, Run};
 use super::helper::Helper;
 use super::socket::PacketSocket;
 use super::transmit_counters::TransmitCounters;
@@ -33,6 +35,10 @@ pub type Retired = Box<dyn Any + Send>;
 pub struct Transmitter {
     af_packet: AfPacketSender,
     af_xdp: Option<XdpSender>,
+    /// For runs, beside AF_XDP.
+    gso: Option<GsoSender>,
+    /// What was added last; goes out before anything that is added behind it.
+    run: Run,
     /// Not used any more; closing takes the kernel long.
     retired: Vec<Retired>,
     /// Of both; what was written for `af_xdp` counts as sent.
@@ -55,6 +61,8 @@ impl Transmitter {
         Transmitter {
             af_packet: AfPacketSender::new(socket),
             af_xdp: None,
+            gso: None,
+            run: Run::default(),
             retired: vec![],
             counters: TransmitCounters::default(),
             urgent: false,
@@ -79,15 +87,19 @@ impl Transmitter {
     pub fn replace_socket(&mut self, socket: PacketSocket) {
         let old = self.af_packet.replace_socket(socket);
         self.retired.push(Box::new(old));
-        self.replace_af_xdp(None);
+        self.replace_af_xdp(None, None);
     }
 
-    /// Sends by this AF_XDP socket from now on, if there is one. What the old one did not send is counted as refused.
-    pub fn replace_af_xdp(&mut self, af_xdp: Option<XdpSender>) {
+    /// Sends by this AF_XDP socket from now on, if there is one, and runs by the other. What the old one did not send is counted as
+    /// refused.
+    pub fn replace_af_xdp(&mut self, af_xdp: Option<XdpSender>, gso: Option<GsoSender>) {
         let unsent = self.af_xdp.as_ref().map_or(0, |af_xdp| af_xdp.outlet().waiting().0);
         self.counters = self.counters();
         self.counters.errors += unsent;
         if let Some(old) = std::mem::replace(&mut self.af_xdp, af_xdp) {
+            self.retired.push(Box::new(old));
+        }
+        if let Some(old) = std::mem::replace(&mut self.gso, gso) {
             self.retired.push(Box::new(old));
         }
         (self.urgent, self.blocked, self.waiting_since) = (false, false, None);
@@ -128,9 +140,68 @@ impl Transmitter {
         waits.then_some(now_ns + RETRY_NS).or(copies)
     }
 
-    /// Adds a packet; sends when a batch is full.
+    /// Adds a packet; sends when a batch is full or a run has ended.
     #[inline]
     pub fn push(&mut self, packet: Box<Packet>, pool: &mut PacketPool, helper: &Helper) {
+        let Err(mut packet) = self.join(packet) else {
+            return;
+        };
+        if !self.run.is_empty() {
+            self.end_run(pool, helper);
+            match self.join(packet) {
+                Ok(()) => return,
+                Err(other) => packet = other,
+            }
+        }
+        self.push_alone(packet, pool, helper);
+    }
+
+    /// Adds a packet to the run if it goes on there; the helper sends by AF_XDP only.
+    #[inline]
+    fn join(&mut self, packet: Box<Packet>) -> Result<(), Box<Packet>> {
+        if self.gso.is_some() && !self.by_helper {
+            self.run.offer(packet)
+        } else {
+            Err(packet)
+        }
+    }
+
+    /// Sends the run as one frame if that is worthwhile and nothing is before it; adds its packets one by one otherwise.
+    fn end_run(&mut self, pool: &mut PacketPool, helper: &Helper) {
+        if self.run.is_worthwhile() && self.send_before() {
+            if let Some(gso) = &self.gso {
+                let (sent, packets, bytes) = gso.send(&mut self.run, pool);
+                self.load += packets;
+                match sent.map_err(|error| error.raw_os_error()) {
+                    Ok(()) => {
+                        self.counters.packets += packets;
+                        self.counters.bytes += bytes;
+                    }
+                    Err(Some(libc::EAGAIN | libc::ENOBUFS)) => self.counters.drops += packets,
+                    Err(_) => self.counters.errors += packets,
+                }
+                return;
+            }
+        }
+        let mut run = std::mem::take(&mut self.run);
+        run.packets().for_each(|packet| self.push_alone(packet, pool, helper));
+        self.run = run;
+    }
+
+    /// Sends what was written for `af_xdp`. False: the interface did not take all of it.
+    fn send_before(&mut self) -> bool {
+        let Some(af_xdp) = &mut self.af_xdp else {
+            return false;
+        };
+        af_xdp.publish();
+        if af_xdp.outlet().pending() > 0 {
+            self.send_if_free();
+        }
+        self.af_xdp.as_ref().is_some_and(|af_xdp| af_xdp.outlet().pending() == 0)
+    }
+
+    #[inline]
+    fn push_alone(&mut self, packet: Box<Packet>, pool: &mut PacketPool, helper: &Helper) {
         if self.af_xdp.is_none() {
             self.af_packet.push(packet, pool, &mut self.counters);
             return;
@@ -150,6 +221,9 @@ impl Transmitter {
     /// waits. Returns whether it has taken time for copies.
     #[inline]
     pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool, helper: &Helper) -> bool {
+        if !self.run.is_empty() {
+            self.end_run(pool, helper);
+        }
         if self.af_packet.is_pending() {
             self.af_packet.flush(pool, &mut self.counters);
         }
@@ -167,7 +241,7 @@ impl Transmitter {
             return false;
         }
         if self.urgent {
-            self.send();
+            self.send_if_free();
             return false;
         }
         af_xdp.reclaim();
@@ -229,11 +303,22 @@ impl Transmitter {
         };
         af_xdp.publish();
         if self.urgent && !self.by_helper || !helper.delegate(af_xdp.outlet()) {
-            self.send();
+            self.send_if_free();
             return;
         }
         af_xdp.reclaim();
         self.urgent &= af_xdp.outlet().pending() > 0;
+    }
+
+    /// Sends what was published, unless the helper is still doing so: it would have to be waited for.
+    fn send_if_free(&mut self) {
+        match &mut self.af_xdp {
+            Some(af_xdp) if af_xdp.outlet().delegated.load(Ordering::Acquire) => {
+                af_xdp.reclaim();
+                self.urgent &= af_xdp.outlet().pending() > 0;
+            }
+            _ => self.send(),
+        }
     }
 
     /// Sends what was published.
@@ -245,7 +330,7 @@ impl Transmitter {
             Sent::All => (self.urgent, self.waiting_since) = (false, None),
             Sent::Part | Sent::Blocked => self.blocked = true,
             // Down or gone: the AF_PACKET socket counts errors until the port opens another one.
-            Sent::Failed => return self.replace_af_xdp(None),
+            Sent::Failed => return self.replace_af_xdp(None, None),
         }
         af_xdp.reclaim();
     }

@@ -2,7 +2,6 @@
 //! wake-up of this process belongs to a frame.
 // SPDX-License-Identifier: Apache-2.0
 mod device;
-mod qdisc;
 mod sockets;
 
 use std::io;

@@ -4,10 +4,10 @@
 use std::io::{self, IoSlice};
 
 use super::super::coalescing::{Delivery, ZEROS};
+use super::super::qdisc::set_fq;
 use super::super::send::{send, SO_TXTIME};
 use super::super::socket::PacketSocket;
 use super::super::vnet::PACKET_VNET_HDR;
-use super::qdisc::set_fq;
 
 /// Frames that are sent with one system call.
 const BATCH: usize = 128;
