@@ -97,13 +97,10 @@ async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Ke
         directory = Path(scratch)
         needed = (INIT.parent, *needed_directories(directory))
         (directory / TASK_FILE).write_bytes(pickle.dumps((link, options, experiment, plan, needed)))
-        guest = await Guest.start(kernel, guest_memory.memory_bytes(plan), python(str(INIT)), cpu, directory)
-        try:
+        memory_bytes = guest_memory.memory_bytes(plan)
+        async with await Guest.start(kernel, memory_bytes, python(str(INIT)), cpu, directory) as guest:
             async for _ in guest.lines():
                 return pickle.loads((directory / FOUND_FILE).read_bytes())  # type: ignore[no-any-return]
-        finally:
-            guest.kill()
-            await guest.wait()
         raise RunError(f"{experiment.name}: the guest ended{guest.stderr_tail()}")
 
 

@@ -75,14 +75,10 @@ def _in_a_guest(kernel: Kernel, shaper: str, rate: int) -> dict[str, float]:
 async def _boot(kernel: Kernel, shaper: str, rate: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
         init = [sys.executable, str(Path(__file__).resolve()), shaper, str(rate)]
-        guest = await Guest.start(kernel, MEMORY_BYTES, init, min(os.sched_getaffinity(0)), Path(scratch))
-        try:
+        async with await Guest.start(kernel, MEMORY_BYTES, init, min(os.sched_getaffinity(0)), Path(scratch)) as guest:
             async for line in guest.lines():
                 found: dict[str, float] = json.loads(line)
                 return found
-        finally:
-            guest.kill()
-            await guest.wait()
         raise RunError(f"{shaper} at {rate} bit/s: the guest ended{guest.stderr_tail()}")
 
 

@@ -22,14 +22,11 @@ async def told(directory: Path) -> dict[str, Any]:
     """What `launches` tells of a guest."""
     found: dict[str, Any] = {}
     init = python(str(Path(__file__).with_name("launches.py")))
-    guest = await Guest.start(kernels.installed()[0], MEMORY_BYTES, init, min(os.sched_getaffinity(0)), directory)
-    try:
+    cpu = min(os.sched_getaffinity(0))
+    async with await Guest.start(kernels.installed()[0], MEMORY_BYTES, init, cpu, directory) as guest:
         async with asyncio.timeout(60):
             async for line in guest.lines():
                 found |= json.loads(line)
-    finally:
-        guest.kill()
-        await guest.wait()
     assert "lost" in found, guest.stderr_tail()
     return found
 

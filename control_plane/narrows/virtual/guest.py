@@ -11,6 +11,7 @@ import site
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from types import TracebackType
 
 import narrows_formats
 from narrows_formats import plugins
@@ -122,6 +123,17 @@ class Guest:
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(events_in, "rb"))
         return cls(process, reader, control_out, log)
+
+    async def __aenter__(self) -> Guest:
+        """The guest, which ends with the block."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, and wait until nothing is left of it."""
+        self.kill()
+        await self.wait()
 
     async def lines(self) -> AsyncIterator[bytes]:
         """What the guest tells, line by line, until it has ended."""

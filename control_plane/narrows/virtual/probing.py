@@ -55,20 +55,17 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
     with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
         init = python("-m", probe.__name__)
         cpu = min(os.sched_getaffinity(0))
-        guest = await Guest.start(kernel, MEMORY_BYTES, init, cpu, Path(scratch))
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                async for line in guest.lines():
-                    event = json.loads(line)
-                    reported |= event
-                    at |= dict.fromkeys(event, time.monotonic())
-        except TimeoutError:
-            raise RunError(
-                f"kernel {kernel.name}: does not boot within {PATIENCE_S:g} s{guest.stderr_tail()}"
-            ) from None
-        finally:
-            guest.kill()
-            await guest.wait()
+        async with await Guest.start(kernel, MEMORY_BYTES, init, cpu, Path(scratch)) as guest:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    async for line in guest.lines():
+                        event = json.loads(line)
+                        reported |= event
+                        at |= dict.fromkeys(event, time.monotonic())
+            except TimeoutError:
+                raise RunError(
+                    f"kernel {kernel.name}: does not boot within {PATIENCE_S:g} s{guest.stderr_tail()}"
+                ) from None
         if "slept_s" not in reported:
             raise RunError(f"kernel {kernel.name}: does not boot{guest.stderr_tail()}")
     wall = at["slept_s"] - at["about"]
