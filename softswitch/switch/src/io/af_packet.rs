@@ -13,7 +13,6 @@ use super::transmit_counters::TransmitCounters;
 pub const BATCH: usize = 32;
 /// Packets that wait for a full interface before more are dropped.
 const BACKLOG: usize = 4_096;
-const SEND_BUFFER: libc::c_int = 32 << 20;
 
 /// Packets on their way into one interface.
 #[derive(Debug)]
@@ -27,21 +26,14 @@ pub struct AfPacketSender {
 impl AfPacketSender {
     /// Sends on `socket`.
     pub fn new(socket: PacketSocket) -> Self {
-        let mut sender = AfPacketSender { socket, pending: Vec::new() };
-        sender.enlarge_buffer();
-        sender
+        socket.enlarge_buffer();
+        AfPacketSender { socket, pending: Vec::new() }
     }
 
     /// Replaces the socket, as after the interface was made again; returns the old one.
     pub fn replace_socket(&mut self, socket: PacketSocket) -> PacketSocket {
-        let old = std::mem::replace(&mut self.socket, socket);
-        self.enlarge_buffer();
-        old
-    }
-
-    fn enlarge_buffer(&mut self) {
-        // Allowed to root only; without it the system's default applies and more may be dropped.
-        let _ = self.socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+        socket.enlarge_buffer();
+        std::mem::replace(&mut self.socket, socket)
     }
 
     /// The sending socket.

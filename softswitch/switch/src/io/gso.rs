@@ -19,7 +19,6 @@ const WORTHWHILE: usize = 4;
 /// More than fit into one IP packet at full size; a kernel takes no more pieces than 1,024, and drops what its receiving end has not
 /// come round to, by default behind 1,000 frames.
 const MOST: usize = 64;
-const SEND_BUFFER: libc::c_int = 32 << 20;
 
 /// Frames in a row that one can stand for without anything being lost.
 #[derive(Debug, Default)]
@@ -77,6 +76,11 @@ impl Run {
         self.packets.is_empty()
     }
 
+    /// How many packets there are, and their bytes.
+    pub fn size(&self) -> (u64, u64) {
+        (self.packets.len() as u64, self.packets.iter().map(|packet| packet.bytes().len() as u64).sum())
+    }
+
     /// True if it is better sent as one frame.
     pub fn is_worthwhile(&self) -> bool {
         self.packets.len() >= WORTHWHILE
@@ -103,27 +107,24 @@ impl GsoSender {
             return Ok(None);
         }
         let socket = PacketSocket::queued_sender(index)?;
-        // Allowed to root only; without it the system's default applies and more may be dropped.
-        let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+        socket.enlarge_buffer();
         socket.set(libc::SOL_PACKET, PACKET_VNET_HDR, &1i32)?;
         Ok(Some(GsoSender { socket }))
     }
 
-    /// Sends a run of several packets as one frame and ends it; returns how many frames and bytes they are.
-    pub fn send(&self, run: &mut Run, pool: &mut PacketPool) -> (io::Result<()>, u64, u64) {
+    /// Sends a run of several packets as one frame and ends it, also if the interface refuses it.
+    pub fn send(&self, run: &mut Run, pool: &mut PacketPool) -> io::Result<()> {
         let Some((joined, (first, rest))) = run.joined.take().zip(run.packets.split_first_mut()) else {
-            return (Ok(()), 0, 0);
+            return Ok(());
         };
         let payload = joined.parts.payload;
-        let bytes = iter::once(&*first).chain(&*rest).map(|packet| packet.bytes().len() as u64).sum();
         let header = joined.finish(first.bytes_mut());
         let mut parts = Vec::with_capacity(rest.len() + 2);
         parts.extend([header.bytes(), first.bytes()].map(IoSlice::new));
         parts.extend(rest.iter().map(|packet| IoSlice::new(&packet.bytes()[payload..])));
         let sent = send::<1>(&self.socket, iter::once((0, &parts[..])));
-        let count = run.packets.len() as u64;
         run.packets.drain(..).for_each(|packet| pool.give(packet));
-        (sent.map(|_| ()), count, bytes)
+        sent.map(drop)
     }
 }
 

@@ -7,6 +7,8 @@ use narrows_packet_sockets::{self as sockets, get};
 
 // linux/if_packet.h; absent from the libc crate on some targets.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// Bytes of frames, with the kernel's own for each, that may be on their way.
+const SEND_BUFFER: libc::c_int = 32 << 20;
 
 /// An AF_PACKET socket bound to one interface.
 #[derive(Debug)]
@@ -49,6 +51,12 @@ impl PacketSocket {
     /// Has the interface receive what is addressed to others, too.
     pub fn be_promiscuous(&self) -> io::Result<()> {
         sockets::be_promiscuous(&self.fd, self.index)
+    }
+
+    /// Has the socket take bursts that the receiver does not take at once.
+    pub fn enlarge_buffer(&self) {
+        // Allowed to root only; without it the system's default applies and more may be dropped.
+        let _ = self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
     }
 
     /// Sets a socket option to a plain C value.

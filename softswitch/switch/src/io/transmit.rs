@@ -170,9 +170,9 @@ impl Transmitter {
     fn end_run(&mut self, pool: &mut PacketPool, helper: &Helper) {
         if self.run.is_worthwhile() && self.send_before() {
             if let Some(gso) = &self.gso {
-                let (sent, packets, bytes) = gso.send(&mut self.run, pool);
+                let (packets, bytes) = self.run.size();
                 self.load += packets;
-                match sent.map_err(|error| error.raw_os_error()) {
+                match gso.send(&mut self.run, pool).map_err(|error| error.raw_os_error()) {
                     Ok(()) => {
                         self.counters.packets += packets;
                         self.counters.bytes += bytes;
