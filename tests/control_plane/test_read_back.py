@@ -13,7 +13,7 @@ import pytest
 from narrows.errors import RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.hosts import offloads, uplink
+from narrows.hosts import offloads, steering, uplink
 from narrows.hosts.links import End, add_cable, namespace, require_interface, run, set_offloads, set_sysctls
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.read_back import require
@@ -88,6 +88,24 @@ def test_an_offload_that_is_not_turned_off(end: End, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(offloads, "_ask", ignore_changes)
     with pytest.raises(RunError, match="generic-receive-offload cannot be turned off"):
         set_offloads(end)
+
+
+@pytest.mark.needs("root", "ip")
+def test_a_processor_that_is_not_taken(end: End, monkeypatch: pytest.MonkeyPatch) -> None:
+    steering.steer(end.namespace, {end.interface: 0})
+    with pytest.raises(RunError, match="rps_cpus"):
+        steering.steer(end.namespace, {"eth7": 0})
+    monkeypatch.setattr(steering, "STEER", 'echo "$1 0"')
+    with pytest.raises(RunError, match=f"{end.namespace}/{end.interface}: rps_cpus is 0, not 1"):
+        steering.steer(end.namespace, {end.interface: 0})
+
+
+@pytest.mark.parametrize(
+    ("processor", "mask"), [(0, "1"), (5, "20"), (31, "80000000"), (32, "1,00000000"), (70, "40,00000000,00000000")]
+)
+def test_processors_as_the_kernel_reads_them(processor: int, mask: str) -> None:
+    """https://docs.kernel.org/core-api/kernel-api.html, bitmap_parse: words of 32 bits, separated by commas."""
+    assert steering._mask(processor) == mask
 
 
 def test_the_congestion_control_of_programs_that_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

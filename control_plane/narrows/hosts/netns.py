@@ -2,12 +2,13 @@
 """Hosts as network namespaces on this machine, each with a veth pair into the switch's namespace.
 
 Everything that could disturb a measurement is set here and read back: segmentation and checksum offloads off on both
-ends (but for those that the experiment or the target asks for), neighbours static (no ARP or ND in the bottleneck), TCP
-buffers large, TCP metrics not cached.
+ends (but for those that the experiment or the target asks for), a processor for what each interface receives (or frames
+would overtake others), neighbours static (no ARP or ND in the bottleneck), TCP buffers large, TCP metrics not cached.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Collection, Sequence
@@ -36,6 +37,7 @@ from narrows.hosts.links import (
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.read_back import require
 from narrows.hosts.state import RunState
+from narrows.hosts.steering import steer
 from narrows.hosts.users import in_user_namespace
 
 HOST_INTERFACE = "eth0"
@@ -70,6 +72,7 @@ class NetnsTestbed(SharedFiles):
         self._mtu = mtu
         self._card = tuple(card)
         self._offloads: dict[str, dict[str, str]] = {}
+        self._processors: dict[str, int] = {}
         self._sysctls: dict[str, dict[str, str]] = {}
         self._ccas: dict[str, str] = {}
         self._routes: dict[str, dict[str, dict[str, str]]] = {}
@@ -116,6 +119,8 @@ class NetnsTestbed(SharedFiles):
             asked = self._plan.offloads if host.address else ()
             self._set_offloads(host.name, HOST_INTERFACE, (*self._card, "gro") if "gro" in asked else self._card)
             self._set_offloads(SWITCH, f"port{host.port}", NIC_SEGMENTATION if "lro" in asked else self._card)
+        if os.cpu_count() != 1 and not self._plan.in_guest and not in_user_namespace():
+            self._steer(switch)
         # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
         self._ip(SWITCH, [f"link set port{host.port} up" for host in hosts])
         late = []
@@ -211,11 +216,23 @@ class NetnsTestbed(SharedFiles):
             "offloads": self._offloads,
             "sysctls": self._sysctls,
             "neighbours": "static",
+            **({"receive_processors": self._processors} if self._processors else {}),
             **({"default_ccas": self._ccas} if self._ccas else {}),
             **({"routes": self._routes} if self._routes else {}),
             **({} if self._plan.hystart is None else {"hystart": self._plan.hystart}),
             **({"uplink": self._uplink} if self._uplink else {}),
         }
+
+    def _steer(self, switch: str) -> None:
+        """Spread the interfaces over the processors, the ends of a link over two. An ordinary user may not."""
+        allowed = sorted(os.sched_getaffinity(0))
+        ports = {}
+        for host in self._plan.hosts:
+            processor, ports[f"port{host.port}"] = (allowed[(host.port + end) % len(allowed)] for end in (0, 1))
+            steer(self._state.namespace(host.name), {HOST_INTERFACE: processor})
+            self._processors[f"{host.name}/{HOST_INTERFACE}"] = processor
+        steer(switch, ports)
+        self._processors |= {f"{SWITCH}/{port}": processor for port, processor in ports.items()}
 
     def _add_namespaces(self, *names: str) -> None:
         for name in names:

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which processor handles what an interface in a namespace receives (receive packet steering).
+
+veth leaves it to the processor that sends. When a sender or a thread of the switch moves to another one, what it sends
+there can overtake what still waits for the first: TCP takes that for a loss. With one processor for each interface, as
+with a network card that has one queue, frames stay in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from narrows.hosts.links import run
+from narrows.hosts.read_back import require
+
+# /sys shows the interfaces of the namespace in which it was mounted: `ip netns exec` does that.
+STEER = """
+while [ $# -gt 0 ]; do
+    for file in "/sys/class/net/$1/queues"/rx-*/rps_cpus; do
+        echo "$2" > "$file" && echo "$1 $(cat "$file")" || exit 1
+    done
+    shift 2
+done
+"""
+
+
+def steer(namespace: str, processors: Mapping[str, int]) -> None:
+    """Give each of these interfaces in a namespace a processor.
+
+    Raises:
+        RunError: there is no such interface, the kernel refuses, or another setting is read back.
+    """
+    words = [word for interface, processor in processors.items() for word in (interface, _mask(processor))]
+    shown = run(["ip", "netns", "exec", namespace, "sh", "-c", STEER, "steer", *words])
+    for interface, found in (line.split() for line in shown.splitlines()):
+        asked = {"rps_cpus": f"{1 << processors[interface]:x}"}
+        require(f"{namespace}/{interface}", asked, {"rps_cpus": f"{int(found.replace(',', ''), 16):x}"})
+
+
+def _mask(processor: int) -> str:
+    """A processor as the kernel reads sets of them: hexadecimal, with a comma before each eight digits."""
+    digits = f"{1 << processor:x}"
+    first = len(digits) % 8
+    return ",".join(filter(None, (digits[:first], *(digits[at : at + 8] for at in range(first, len(digits), 8)))))
