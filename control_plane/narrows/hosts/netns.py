@@ -2,8 +2,9 @@
 """Hosts as network namespaces on this machine, each with a veth pair into the switch's namespace.
 
 Everything that could disturb a measurement is set here and read back: segmentation and checksum offloads off on both
-ends (but for those that the experiment or the target asks for), a processor for what each interface receives (or frames
-would overtake others), neighbours static (no ARP or ND in the bottleneck), TCP buffers large, TCP metrics not cached.
+ends (but for those that the experiment or the target asks for), at high rates one processor for what each port of the
+switch receives (or frames would overtake others), neighbours static (no ARP or ND in the bottleneck), TCP buffers
+large, TCP metrics not cached.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ from narrows.hosts.users import in_user_namespace
 
 HOST_INTERFACE = "eth0"
 DEFAULT_CCA = "cubic"
+# Below, a processor is done with a frame before the next one comes; to hand it to another one takes time.
+STEERED_BPS = 1_000_000_000
 LEAD_S = 0.05
 # For a switch that completes checksums: without these the kernel copies every payload at both ends.
 NIC_CHECKSUM_OFFLOADS = ("tx", "sg")
@@ -119,7 +122,8 @@ class NetnsTestbed(SharedFiles):
             asked = self._plan.offloads if host.address else ()
             self._set_offloads(host.name, HOST_INTERFACE, (*self._card, "gro") if "gro" in asked else self._card)
             self._set_offloads(SWITCH, f"port{host.port}", NIC_SEGMENTATION if "lro" in asked else self._card)
-        if os.cpu_count() != 1 and not self._plan.in_guest and not in_user_namespace():
+        fast = sum(link.rates_bps.most for link in self._plan.links) >= STEERED_BPS
+        if fast and os.cpu_count() != 1 and not self._plan.in_guest and not in_user_namespace():
             self._steer(switch)
         # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
         self._ip(SWITCH, [f"link set port{host.port} up" for host in hosts])
@@ -224,13 +228,9 @@ class NetnsTestbed(SharedFiles):
         }
 
     def _steer(self, switch: str) -> None:
-        """Spread the interfaces over the processors, the ends of a link over two. An ordinary user may not."""
+        """Spread the switch's ports over the processors. An ordinary user may not."""
         allowed = sorted(os.sched_getaffinity(0))
-        ports = {}
-        for host in self._plan.hosts:
-            processor, ports[f"port{host.port}"] = (allowed[(host.port + end) % len(allowed)] for end in (0, 1))
-            steer(self._state.namespace(host.name), {HOST_INTERFACE: processor})
-            self._processors[f"{host.name}/{HOST_INTERFACE}"] = processor
+        ports = {f"port{host.port}": allowed[host.port % len(allowed)] for host in self._plan.hosts}
         steer(switch, ports)
         self._processors |= {f"{SWITCH}/{port}": processor for port, processor in ports.items()}
 

@@ -144,6 +144,8 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
             bytes: usize::from(args.ring_mib) << 20,
             snaplen: args.snaplen.map(usize::from),
             tso: args.tso,
+            // In virtual time a look at the clock takes time, and an interface none.
+            stamped: !args.virtual_time,
         },
         sending: match (args.virtual_time, args.no_af_xdp) {
             (true, _) => Sending::Timed,

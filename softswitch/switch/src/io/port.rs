@@ -101,6 +101,8 @@ pub struct RingSettings {
     pub snaplen: Option<usize>,
     /// TCP segments that a host's kernel leaves to its card to cut are cut here (TCP segmentation offload).
     pub tso: bool,
+    /// Frames arrive when they are handed to the interface, whenever its processor has time for them.
+    pub stamped: bool,
 }
 
 /// How a port is opened.
@@ -167,6 +169,9 @@ fn frame_limit(mtu: usize) -> usize {
 fn open_ring(name: &str, settings: RingSettings) -> io::Result<(ReceiveRing, usize)> {
     let frame_limit = frame_limit(mtu(name)?);
     let socket = PacketSocket::receiver(interface_index(name)?)?;
+    if settings.stamped {
+        socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
+    }
     let held = settings.snaplen.map_or(frame_limit, |snaplen| snaplen.min(frame_limit));
     Ok((ReceiveRing::new(socket, settings.bytes, held, settings.tso)?, frame_limit))
 }
