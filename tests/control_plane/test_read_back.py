@@ -102,7 +102,7 @@ def test_a_processor_that_is_not_taken(end: End, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.needs("root", "ip")
 @pytest.mark.parametrize(("rate", "steered"), [("999Mbit", False), ("1Gbit", True)])
-def test_ports_have_processors_of_their_own_at_high_rates(rate: str, steered: bool) -> None:
+def test_interfaces_have_processors_of_their_own_at_high_rates(rate: str, steered: bool) -> None:
     bottleneck = {"rate": rate, "buffer": "1bdp", "rtt": "10ms"}
     plan = make_plan(validate({**ONE_FLOW, "bottleneck": bottleneck}, "x"))
     state = RunState.create()
@@ -110,9 +110,11 @@ def test_ports_have_processors_of_their_own_at_high_rates(rate: str, steered: bo
         testbed = NetnsTestbed(plan, state, 1500)
         testbed.create()
         allowed = sorted(os.sched_getaffinity(0))
-        ports = {f"switch/port{host.port}": allowed[host.port % len(allowed)] for host in plan.hosts}
+        number = len(allowed)
+        ends = {f"{host.name}/eth0": allowed[host.port % number] for host in plan.hosts}
+        ends |= {f"switch/port{host.port}": allowed[(host.port + 1) % number] for host in plan.hosts}
         # On one processor nothing can overtake anything.
-        expected = ports if steered and os.cpu_count() != 1 else {}
+        expected = ends if steered and os.cpu_count() != 1 else {}
         assert testbed.describe().get("receive_processors", {}) == expected
     finally:
         state.release()

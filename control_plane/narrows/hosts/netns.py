@@ -2,8 +2,8 @@
 """Hosts as network namespaces on this machine, each with a veth pair into the switch's namespace.
 
 Everything that could disturb a measurement is set here and read back: segmentation and checksum offloads off on both
-ends (but for those that the experiment or the target asks for), at high rates one processor for what each port of the
-switch receives (or frames would overtake others), neighbours static (no ARP or ND in the bottleneck), TCP buffers
+ends (but for those that the experiment or the target asks for), at high rates one processor for what each interface
+receives (or frames would overtake others), neighbours static (no ARP or ND in the bottleneck), TCP buffers
 large, TCP metrics not cached.
 """
 
@@ -228,9 +228,13 @@ class NetnsTestbed(SharedFiles):
         }
 
     def _steer(self, switch: str) -> None:
-        """Spread the switch's ports over the processors. An ordinary user may not."""
+        """Spread the interfaces over the processors, the ends of a link over two. An ordinary user may not."""
         allowed = sorted(os.sched_getaffinity(0))
-        ports = {f"port{host.port}": allowed[host.port % len(allowed)] for host in self._plan.hosts}
+        ports = {}
+        for host in self._plan.hosts:
+            processor, ports[f"port{host.port}"] = (allowed[(host.port + end) % len(allowed)] for end in (0, 1))
+            steer(self._state.namespace(host.name), {HOST_INTERFACE: processor})
+            self._processors[f"{host.name}/{HOST_INTERFACE}"] = processor
         steer(switch, ports)
         self._processors |= {f"{SWITCH}/{port}": processor for port, processor in ports.items()}
 
