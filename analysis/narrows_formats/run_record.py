@@ -236,7 +236,7 @@ class RunRecord(_Record):
     target_profile: TargetProfile
     """Units of the reports and abilities of the target; the numbers in reports are in these units."""
     host: dict[str, Any] | None = None
-    """The machine: kernel, tools; offloads, sysctls, TCP counters, processors that receive, by host (`testbed`)."""
+    """The machine: kernel, processor, tools; offloads, sysctls, RPS, TCP counters (`nstat`) of hosts (`testbed`)."""
     switch: dict[str, Any] | None = None
     """SHA-256 of the P4 program that ran, and notes of the target."""
     links: Annotated[tuple[LinkRecord, ...], Field(min_length=1)]

@@ -3,7 +3,7 @@
 
 Everything that could disturb a measurement is set here and read back: segmentation and checksum offloads off on both
 ends (but for those that the experiment or the target asks for), at high rates one processor for what each interface
-receives (or frames would overtake others), neighbours static (no ARP or ND in the bottleneck), TCP buffers
+receives (or frames could be reordered), neighbours static (no ARP or ND in the bottleneck), TCP buffers
 large, TCP metrics not cached.
 """
 

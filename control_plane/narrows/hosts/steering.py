@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which processor handles what an interface in a namespace receives (receive packet steering).
 
-veth leaves it to the processor that sends. When a sender or a thread of the switch moves to another one, what it sends
-there can overtake what still waits for the first: TCP takes that for a loss. With one processor for an interface, as
-with a network card that has one queue, frames stay in order.
+veth leaves it to the processor that sends. When a sender or a thread of the switch moves to another one, its frames can
+be reordered, and TCP retransmits spuriously. With one processor for an interface, as with a network card that has one
+queue, frames stay in order.
 """
 
 from __future__ import annotations

@@ -191,6 +191,15 @@ mod tests {
         path
     }
 
+    /// A recorder, and the other end of its pipe, which outlives the pipe's name.
+    fn recording(when_full: WhenFull) -> (Recorder, File) {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = make_pipe(directory.path());
+        let recorder = Recorder::open(&path, when_full).expect("pipe");
+        let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).expect("the other end");
+        (recorder, reader)
+    }
+
     /// Reads what is there.
     fn read_all(pipe: &mut File, into: &mut Vec<u8>) {
         let mut part = [0; 1 << 16];
@@ -201,11 +210,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_written_at_the_end() {
-        let directory = tempfile::tempdir().expect("directory");
-        let path = make_pipe(directory.path());
-        let mut recorder = Recorder::open(&path, WhenFull::Wait).expect("pipe");
-        let mut reader =
-            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).expect("the other end");
+        let (mut recorder, mut reader) = recording(WhenFull::Wait);
         recorder.push(1, &PacketPool::default().packet(&[7; 60]));
         recorder.flush_if_due(0, u64::MAX);
         let mut read = Vec::<u8>::new();
@@ -218,11 +223,7 @@ mod tests {
 
     #[test]
     fn writes_to_a_full_pipe_do_not_block_and_nothing_is_lost_until_the_backlog_is_full() {
-        let directory = tempfile::tempdir().expect("directory");
-        let path = make_pipe(directory.path());
-        let mut recorder = Recorder::open(&path, WhenFull::Keep).expect("pipe");
-        let mut reader =
-            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).expect("the other end");
+        let (mut recorder, mut reader) = recording(WhenFull::Keep);
         let (mut pool, mut read) = (PacketPool::default(), Vec::new());
         // Three times the capacity of the pipe, with no reader.
         let frames = 3 * PIPE_BYTES as usize / 1_000;
