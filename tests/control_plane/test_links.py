@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from narrows.errors import RunError
-from narrows.hosts.links import End, add_cable, namespace, run, set_offloads
+from narrows.experiment.loader import validate
+from narrows.experiment.planning import make_plan
+from narrows.hosts.links import End, add_cable, call_inside, namespace, run, set_offloads
+from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.offloads import ALWAYS_OFF, OFFLOADS
+from narrows.hosts.state import RunState
 
 NAMES = (*(offload.name for offload in OFFLOADS.values()), *ALWAYS_OFF)
 pytestmark = pytest.mark.needs("root", "ip", "ethtool")
@@ -53,3 +59,41 @@ def test_what_cannot_be_turned_off_is_named(ends: tuple[End, End]) -> None:
 def test_an_interface_that_is_not_there_is_named(ends: tuple[End, End]) -> None:
     with pytest.raises(RunError, match=f"{ends[0].namespace}: eth7: tcp-segmentation-offload cannot be read: No such"):
         set_offloads(End(ends[0].namespace, "eth7"))
+
+
+def send(end: End, count: int) -> None:
+    """Send frames of no protocol from an interface."""
+    with call_inside(end.namespace, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as raw:
+        raw.bind((end.interface, 0))
+        for _ in range(count):
+            # The kernel may say at once that one was lost.
+            with suppress(OSError):
+                raw.send(bytes(60))
+
+
+def test_what_a_link_has_lost_is_named_by_its_way() -> None:
+    flow = {"cca": "reno", "duration": "1s"}
+    bottleneck = {"rate": "10Mbit", "rtt": "20ms", "buffer": "1bdp"}
+    plan = make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [flow]}, "x"))
+    state = RunState.create()
+    try:
+        testbed = NetnsTestbed(plan, state, 1500)
+        testbed.create()
+        host, collector = plan.senders[0], plan.collector_host
+        end, port = End(state.namespace(host.name), "eth0"), End(state.namespace("switch"), f"port{host.port}")
+        send(end, 2)
+        assert testbed.losses() == []
+        # An end that is down takes nothing, as one whose backlog is full.
+        run(["ip", "-n", port.namespace, "link", "set", port.interface, "down"])
+        send(end, 3)
+        run(["ip", "-n", port.namespace, "link", "set", port.interface, "up"])
+        run(["ip", "-n", end.namespace, "link", "set", end.interface, "down"])
+        send(port, 5)
+        run(["ip", "-n", state.namespace(collector.name), "link", "set", "eth0", "down"])
+        send(End(port.namespace, f"port{collector.port}"), 7)
+        assert testbed.losses() == [
+            f"3 packets lost from {host.name} to the switch: the kernel had no room for them",
+            f"5 packets lost from the switch to {host.name}: the kernel had no room for them",
+        ]
+    finally:
+        state.release()

@@ -141,8 +141,10 @@ def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(running: boo
     measurement: Any = Measurement.__new__(Measurement)
     measurement._plan, measurement._status, measurement._reasons = plan({}), "complete", []
     measurement._target = types.SimpleNamespace(switch_is_running=running, unexpected_losses=losses)
+    measurement._testbed = types.SimpleNamespace(losses=lambda: ["3 packets lost from sender0 to the switch"])
     asyncio.run(measurement._note_losses())
-    assert measurement._status == "failed" and "its receive ring was full" in measurement._reasons[0]
+    assert measurement._status == "failed"
+    assert "its receive ring was full; 3 packets lost from sender0 to the switch" in measurement._reasons[0]
     assert ("--virtual" in measurement._reasons[0]) == named
 
 

@@ -157,6 +157,13 @@ class Testbed(Protocol):
         """Make sure that nothing arrives at the bottleneck any more."""
         ...
 
+    def losses(self) -> list[str]:
+        """Packets lost between hosts and switch that neither counts, one line for each place.
+
+        Reports are left out: their sequence numbers show what is missing.
+        """
+        ...
+
     def tcp_counters(self) -> dict[str, dict[str, int]]:
         """What each host's kernel has counted of TCP in this run, by the names of `nstat`, without zeros.
 

@@ -28,6 +28,7 @@ from narrows.hosts.links import (
     End,
     call_inside,
     is_up,
+    refused,
     require_interface,
     run,
     set_offloads,
@@ -206,6 +207,18 @@ class NetnsTestbed(SharedFiles):
         """Take the senders' links down: nothing arrives at the bottleneck any more."""
         for host in self._plan.sources:
             self._ip(host.name, [f"link set {HOST_INTERFACE} down"])
+
+    def losses(self) -> list[str]:
+        """See `narrows.hosts.base.Testbed.losses`: what the kernel dropped on a link, each way."""
+        ports = refused(self._state.namespace(SWITCH))
+        found = []
+        for host in self._plan.end_hosts:
+            from_host = refused(self._state.namespace(host.name))[HOST_INTERFACE]
+            ways = (f"{host.name} to the switch", from_host), (f"the switch to {host.name}", ports[f"port{host.port}"])
+            found += [
+                f"{count} packets lost from {way}: the kernel had no room for them" for way, count in ways if count
+            ]
+        return found
 
     def tcp_counters(self) -> dict[str, dict[str, int]]:
         """See `narrows.hosts.base.Testbed.tcp_counters`: a namespace has its own, from its beginning."""

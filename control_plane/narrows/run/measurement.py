@@ -355,7 +355,7 @@ class Measurement:
 
     async def _note_losses(self) -> None:
         """Fail a run that lost packets, or sent them late, where its experiment does not."""
-        self._losses = await self._target.unexpected_losses(self._plan)
+        self._losses = await self._target.unexpected_losses(self._plan) + self._testbed.losses()
         if self._losses:
             where = "packets were lost, or late, where the experiment has neither: " + "; ".join(self._losses)
             overload = not (self._plan.in_guest or self._target.switch_is_running)

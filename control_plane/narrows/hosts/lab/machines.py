@@ -254,6 +254,10 @@ class SshTestbed:
         """
         self._everywhere([host.name for host in self._plan.senders], lambda host: self._script(host, "silence"))
 
+    def losses(self) -> list[str]:
+        """None that no NIC counts: the target reads those."""
+        return []
+
     def tcp_counters(self) -> dict[str, dict[str, int]]:
         """None: a machine's kernel counts what else it does, too."""
         return {}
