@@ -90,16 +90,21 @@ def _figures(checkout: Path, name: str) -> dict[str, float]:
         if done.returncode != 0:
             raise RunError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr[-2000:]}")
         found = json.loads(out.with_suffix(".json").read_text())["benchmarks"][name]
-    if "runs" not in found:
+    figures = dict(_flat(found))
+    if not figures:
         raise RunError(f"{name}, {checkout}: {'; '.join(found['skipped']) or 'has no runs'}")
-    return dict(_flat(found["runs"]))
+    return figures
 
 
-def _flat(runs: dict[str, list[dict[str, Any]]]) -> Iterator[tuple[str, float]]:
-    for case, (figures,) in runs.items():
+def _flat(found: dict[str, Any], of: str = "") -> Iterator[tuple[str, float]]:
+    """Figures of a benchmark's cases, or of the cases of its parts, as of each rate."""
+    for case, (figures,) in found.get("runs", {}).items():
         for figure, value in figures.items():
             if isinstance(value, int | float) and math.isfinite(value):
-                yield f"{case}{SEPARATOR}{figure}", float(value)
+                yield f"{of}{case}{SEPARATOR}{figure}", float(value)
+    for part, inside in found.items():
+        if isinstance(inside, dict) and "runs" in inside:
+            yield from _flat(inside, f"{of}{part}, ")
 
 
 def _python(checkout: Path) -> Path:

@@ -14,6 +14,7 @@ from types import TracebackType
 
 from narrows.errors import RunError
 from narrows.hosts.links import End, add_cable, links, namespace, run, set_offloads, set_sysctls
+from narrows.hosts.steering import spread
 
 SENDER, RECEIVER, COLLECTOR = HOSTS = ("sender", "receiver", "collector")
 MTU = 1500
@@ -37,9 +38,15 @@ class Network:
     end at its interface, where they are counted.
     """
 
-    def __init__(self, card: Collection[str] = ()) -> None:
-        """Choose names; nothing is made yet. ``card`` is what all interfaces do, by ethtool's short names."""
+    def __init__(self, card: Collection[str] = (), steered: bool = False) -> None:
+        """Choose names; nothing is made yet.
+
+        Args:
+            card: what all interfaces do, by ethtool's short names.
+            steered: whether each interface has one processor for what it receives, as in runs at high rates.
+        """
         self.card = card
+        self.steered = steered
         self.prefix = f"nwdev-bench-{os.getpid():x}"
         self.directory = Path()
 
@@ -104,12 +111,15 @@ class Network:
 
     def _make(self, stack: ExitStack) -> None:
         switch = stack.enter_context(namespace(self.namespace("switch")))
+        cables = {}
         for port, host in enumerate(HOSTS, 1):
             stack.enter_context(namespace(self.namespace(host)))
-            ends = End(self.namespace(host), "eth0"), End(switch, f"p{port}")
+            cables[port] = ends = End(self.namespace(host), "eth0"), End(switch, f"p{port}")
             add_cable(*ends, MTU, mac(port))
             for one in ends:
                 set_offloads(one, self.card)
+        if self.steered:
+            spread(cables)
         self._address_hosts()
 
     def _address_hosts(self) -> None:

@@ -39,7 +39,7 @@ from narrows.hosts.links import (
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.read_back import require
 from narrows.hosts.state import RunState
-from narrows.hosts.steering import steer
+from narrows.hosts.steering import spread
 from narrows.hosts.users import in_user_namespace
 
 HOST_INTERFACE = "eth0"
@@ -125,7 +125,7 @@ class NetnsTestbed(SharedFiles):
             self._set_offloads(SWITCH, f"port{host.port}", NIC_SEGMENTATION if "lro" in asked else self._card)
         fast = sum(link.rates_bps.most for link in self._plan.links) >= STEERED_BPS
         if fast and os.cpu_count() != 1 and not self._plan.in_guest and not in_user_namespace():
-            self._steer(switch)
+            self._spread()
         # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
         self._ip(SWITCH, [f"link set port{host.port} up" for host in hosts])
         late = []
@@ -134,12 +134,13 @@ class NetnsTestbed(SharedFiles):
             shown = self._ip(host.name, [*self._address(host), *up, show_state(HOST_INTERFACE)], "-brief")
             self._set_default_cca(host)
             self._set_routes(host)
-            late += [] if is_up(shown) else [End(self._state.namespace(host.name), HOST_INTERFACE)]
+            late += [] if is_up(shown) else [self._ends(host)[0]]
         wait_for_carrier(*late)
         for host in hosts:
             address = f"{host.address}/{host.prefix}" if host.address else None
-            require_interface(End(self._state.namespace(host.name), HOST_INTERFACE), self._mtu, host.mac, address)
-            require_interface(End(switch, f"port{host.port}"), self._mtu)
+            end, port = self._ends(host)
+            require_interface(end, self._mtu, host.mac, address)
+            require_interface(port, self._mtu)
         if self._plan.gateway is not None:
             gateway = self._plan.host(self._plan.gateway)
             self._uplink = uplink.connect(self._state, gateway, self._plan.peers(gateway), HOST_INTERFACE)
@@ -240,16 +241,18 @@ class NetnsTestbed(SharedFiles):
             **({"uplink": self._uplink} if self._uplink else {}),
         }
 
-    def _steer(self, switch: str) -> None:
-        """Spread the interfaces over the processors, the ends of a link over two. An ordinary user may not."""
-        allowed = sorted(os.sched_getaffinity(0))
-        ports = {}
+    def _ends(self, host: Host) -> tuple[End, End]:
+        """The ends of a host's link: its own and the switch's."""
+        own, switch = self._state.namespace(host.name), self._state.namespace(SWITCH)
+        return End(own, HOST_INTERFACE), End(switch, f"port{host.port}")
+
+    def _spread(self) -> None:
+        """Give each interface a processor. An ordinary user may not."""
+        cables = {host.port: self._ends(host) for host in self._plan.hosts}
+        chosen = spread(cables)
         for host in self._plan.hosts:
-            processor, ports[f"port{host.port}"] = (allowed[(host.port + end) % len(allowed)] for end in (0, 1))
-            steer(self._state.namespace(host.name), {HOST_INTERFACE: processor})
-            self._processors[f"{host.name}/{HOST_INTERFACE}"] = processor
-        steer(switch, ports)
-        self._processors |= {f"{SWITCH}/{port}": processor for port, processor in ports.items()}
+            for name, end in zip((host.name, SWITCH), cables[host.port], strict=True):
+                self._processors[f"{name}/{end.interface}"] = chosen[end]
 
     def _add_namespaces(self, *names: str) -> None:
         for name in names:

@@ -8,9 +8,11 @@ queue, frames stay in order.
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
 from collections.abc import Mapping
 
-from narrows.hosts.links import run
+from narrows.hosts.links import End, run
 from narrows.hosts.read_back import require
 
 # /sys shows the interfaces of the namespace in which it was mounted: `ip netns exec` does that.
@@ -22,6 +24,24 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 """
+
+
+def spread(cables: Mapping[int, tuple[End, End]]) -> dict[End, int]:
+    """Give each end of cables, by number, a processor that this process may use, the two of a cable different ones.
+
+    Raises:
+        RunError: see `steer`.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    chosen = {
+        end: allowed[(number + side) % len(allowed)] for number, ends in cables.items() for side, end in enumerate(ends)
+    }
+    by_namespace: dict[str, dict[str, int]] = defaultdict(dict)
+    for end, processor in chosen.items():
+        by_namespace[end.namespace][end.interface] = processor
+    for namespace, processors in by_namespace.items():
+        steer(namespace, processors)
+    return chosen
 
 
 def steer(namespace: str, processors: Mapping[str, int]) -> None:
