@@ -177,6 +177,9 @@ def rates() -> str:
         ("the same, with receive rings of 4 MiB instead of 16", *forwarder("Narrows, receive rings of 4 MiB")),
         ("the same, reports sent and counted by an interface", *forwarder("Narrows, reports sent")),
         ("through the kernel's bridge", *forwarder("kernel bridge")),
+        ("through the softswitch, each interface with one processor, as in runs from 1 Gbit/s on",
+         *forwarder("Narrows, steered")),
+        ("the kernel's bridge in the same way", *forwarder("kernel bridge, steered")),
         ("through a forwarder in C that runs no program", *forwarder("naive C forwarder")),
         ("through BMv2 with the same program", *forwarder("BMv2", FORWARDING_BMV2)),
     ]  # fmt: skip
