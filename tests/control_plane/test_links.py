@@ -96,4 +96,4 @@ def test_what_a_link_has_lost_is_named_by_its_way() -> None:
             f"5 packets lost from the switch to {host.name}: the kernel had no room for them",
         ]
     finally:
-        state.release()
+        state.destroy()

@@ -117,7 +117,7 @@ def test_interfaces_have_processors_of_their_own_at_high_rates(rate: str, steere
         expected = ends if steered and os.cpu_count() != 1 else {}
         assert testbed.describe().get("receive_processors", {}) == expected
     finally:
-        state.release()
+        state.destroy()
 
 
 @pytest.mark.parametrize(

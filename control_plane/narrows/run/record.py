@@ -17,7 +17,7 @@ from narrows import __version__
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Link, Plan, ReportedLink
 from narrows.paths import commit
-from narrows.run import clock, drop_accounting
+from narrows.run import clock, drop_accounting, reordering
 from narrows.run.changes import Made, varied
 from narrows.run.event_record import events
 from narrows.run.measurement import Counters, LinkCounters, Measured, Status
@@ -52,6 +52,7 @@ def write(
     """
     status, reasons, notes = measured.status, list(measured.reasons), list(measured.notes)
     notes += [f"{connection.flow.name}: {note}" for connection in measured.connections for note in connection.notes]
+    notes += reordering.notes(plan, measured.testbed["tcp_counters"])
     if measured.sockets:
         from narrows.traffic import socket_table  # and with it pandas, once traffic has flowed
 
