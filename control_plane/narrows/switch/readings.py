@@ -78,7 +78,8 @@ class FlowTotals:
 class PortStats:
     """Counters of one port; everything that could lose a packet outside the queue is named.
 
-    ``rx_ring_drops`` is None where the target cannot tell.
+    ``tx_late`` packets left more than 10 ms after their time (in virtual time: at all). It and ``rx_ring_drops`` are
+    None where the target cannot tell.
     """
 
     port: int
@@ -90,6 +91,7 @@ class PortStats:
     rx_errors: int
     tx_drops: int
     link_up: bool
+    tx_late: int | None = None
 
 
 @dataclass(frozen=True)

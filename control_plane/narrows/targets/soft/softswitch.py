@@ -65,6 +65,7 @@ def _counters(port: pb.Port) -> PortStats:
         rx_errors=port.rx_errors,
         tx_drops=port.tx_drops + port.tx_errors,
         link_up=port.link_up,
+        tx_late=port.tx_late,
     )
 
 
