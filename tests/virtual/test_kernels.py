@@ -73,21 +73,22 @@ def test_the_default_kernel_comes_first(own_cache: Path) -> None:
     ],
 )
 def test_bbr_is_named_by_its_version(versions: dict[str, str], names: list[str]) -> None:
-    assert About("6.12", "", ("reno", "bbr"), versions, 1).cca_names() == names
+    assert About("6.12", "", ("reno", "bbr"), versions, 1, 1).cca_names() == names
 
 
 def test_both_versions_of_bbr_are_distinguished() -> None:
-    both = About("6.12", "", ("bbr", "bbr1"), {"bbr": "3"}, 1)
+    both = About("6.12", "", ("bbr", "bbr1"), {"bbr": "3"}, 1, 1)
     assert both.cca_names() == ["bbr (BBRv3)", "bbr1 (BBRv1)"]
 
 
 def test_what_sets_a_kernel_apart_is_said() -> None:
-    assert About("7.3", "", (), {}, 1, repeatable=True, launches=True).notes() == []
-    other = About("7.3", "", (), {}, 256).notes()
-    assert len(other) == 3
+    assert About("7.3", "", (), {}, 1, 1, repeatable=True, launches=True).notes() == []
+    other = About("7.3", "", (), {}, 256, 1000).notes()
+    assert len(other) == 4
     assert "runs with one seed differ" in other[0]
     assert "reading its clock takes 256 ns" in other[1]
-    assert "frames reach its hosts by its queues" in other[2]
+    assert "a system call that fails takes 1000 ns" in other[2]
+    assert "frames reach its hosts by its queues" in other[3]
 
 
 def test_all_algorithms_of_a_source_are_built(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ VERSION = "Kernel Configuration"  # the end of the line that has it
 TOOLS = re.compile(r"CONFIG_(CC|GCC\d*|CLANG|AS|LD|LLD|RUSTC|PAHOLE|TOOLS)_")
 # A reading for each packet of a window is nothing beside its round-trip time.
 FINE_STEP_NS = 10
+# What it takes in Linux as it is (arch/um/kernel/skas/syscall.c).
+UPSTREAM_FAILED_CALL_NS = 1000
 # Mainline's BBR states no version; later ones do, and a kernel that has both calls the first one bbr1.
 UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
 
@@ -35,9 +37,9 @@ UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
 class About:
     """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is its `config_digest`.
 
-    ``clock_step_ns``: how far time goes on when a process reads the clock. ``repeatable``: its random numbers come from
-    the seed of a run alone, not from this machine. ``launches``: it takes frames ahead of their time by the device that
-    is made for it (launch.c).
+    ``clock_step_ns``: how far time goes on when a process reads the clock, and ``failed_call_ns`` when a system call
+    fails, as where there is nothing to read. ``repeatable``: its random numbers come from the seed of a run alone, not
+    from this machine. ``launches``: it takes frames ahead of their time by the device that is made for it (launch.c).
     """
 
     release: str
@@ -45,6 +47,7 @@ class About:
     ccas: tuple[str, ...]
     versions: dict[str, str]
     clock_step_ns: int
+    failed_call_ns: int
     repeatable: bool = False
     launches: bool = False
 
@@ -61,6 +64,11 @@ class About:
             found.append(
                 f"reading its clock takes {self.clock_step_ns} ns: hosts that send at tens of Gbit/s delay "
                 "packets; fix: narrows kernel build"
+            )
+        if self.failed_call_ns > FINE_STEP_NS:
+            found.append(
+                f"a system call that fails takes {self.failed_call_ns} ns: flows that begin together delay packets; "
+                "fix: narrows kernel build"
             )
         if not self.launches:
             found.append("frames reach its hosts by its queues: fast runs take longer; fix: narrows kernel build")
@@ -179,8 +187,10 @@ def remembered(kernel: Kernel) -> About | None:
         # Older versions wrote another digest; the kernel knows.
         # Kernels of older versions have no device, and no word of it.
         launches = bool(data.get("launches"))
+        # That of all kernels before it was measured.
+        failed_ns = int(data.get("failed_call_ns", UPSTREAM_FAILED_CALL_NS))
         ccas = tuple(data["ccas"])
-        return About(data["release"], config_digest(kernel), ccas, versions, step_ns, repeatable, launches)
+        return About(data["release"], config_digest(kernel), ccas, versions, step_ns, failed_ns, repeatable, launches)
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
 

@@ -253,6 +253,7 @@ class VirtualMeasurement:
                 "config_sha256": self._about.config_sha256,
                 "cca_versions": {name: label for name in self._about.ccas if (label := self._about.label(name))},
                 "clock_step_ns": self._about.clock_step_ns,
+                "failed_call_ns": self._about.failed_call_ns,
                 "repeatable": self._about.repeatable,
                 "memory_bytes": self._memory_bytes,
                 "wall_s": self._wall_s,

@@ -3,7 +3,7 @@
 
 Used as ``python -m narrows.virtual.probe``; tells ``about`` when it is up and ``slept_s`` after a sleep. What is about
 it too are ``random`` numbers, which are the same at every boot if the seed is all that they come from, and how far time
-goes on when a process reads the clock.
+goes on when a process reads the clock, and when a system call fails.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from narrows.hosts.machine import kernel_ccas
 from narrows.virtual.init import Channel, power_off, prepare, seed_random_numbers
 
 LAUNCHES = Path("/dev/narrows_launch")
+NOWHERE = Path("/nowhere")
 SLEEP_S = 10.0
 SEED = 1
 
@@ -32,8 +33,12 @@ def main() -> None:
             for path in Path("/sys/module").glob("tcp_*/version")
         }
         read = time.monotonic_ns()
+        step_ns = time.monotonic_ns() - read
+        before_failure = time.monotonic_ns()
+        NOWHERE.exists()
         about = {
-            "clock_step_ns": time.monotonic_ns() - read,
+            "clock_step_ns": step_ns,
+            "failed_call_ns": time.monotonic_ns() - before_failure - step_ns,
             "release": os.uname().release,
             "ccas": kernel_ccas(),
             "versions": versions,

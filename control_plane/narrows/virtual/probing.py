@@ -82,6 +82,7 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
         ccas,
         found["versions"],
         found["clock_step_ns"],
+        found["failed_call_ns"],
         launches=found["launches"],
     )
     return known, reported["random"]

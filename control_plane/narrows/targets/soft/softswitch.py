@@ -236,7 +236,7 @@ class Softswitch:
             return []
         return [
             f"{late} packets sent after their time: processes of the guest kept the switch from waking up in time "
-            "(`narrows kernel list` says whether the kernel's clock is too coarse)"
+            "(`narrows kernel list` says whether the kernel's calls take time)"
         ]
 
     async def stop(self) -> None:
