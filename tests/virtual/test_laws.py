@@ -100,7 +100,10 @@ def refused_well(message: str) -> bool:
 def may_be_given_up(plan: Plan, out: Path) -> bool:
     """Whether TCP or the run had cause to give connections up: too slow a link, or every try of a packet lost."""
     lost = json.loads((out / "summary.json").read_text())["bottleneck"]["total_loss_ratio"]
-    slow = plan.bottleneck.longest_s(sum(flow.size or 0 for flow in plan.flows)) > HANDSHAKE_S
+    queues = json.loads((out / "run.json").read_text())["traffic_manager"]["queues"]
+    # Also of headers, and of SYNs that are sent again before the first one is answered.
+    carried = sum(queue["dequeued_bytes"] for queue in queues if queue["port"] == plan.bottleneck.port)
+    slow = plan.bottleneck.longest_s(carried) > HANDSHAKE_S
     return slow or len(plan.flows) * lost**SYNS > 1e-3
 
 
