@@ -24,9 +24,6 @@ from narrows.hosts.read_back import require
 NAMESPACES = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 CARRIER_WAIT_S = 5.0
-# Of /proc/net/dev: the lines that name its columns, and the one of packets that could not be sent.
-HEAD_LINES = 2
-TX_DROPPED = 11
 
 # Nothing in a namespace speaks of its own accord.
 QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
@@ -183,20 +180,6 @@ def links(namespace: str) -> dict[str, Link]:
             tx_lost=tx["dropped"] + tx["errors"],
         )
     return found
-
-
-def refused(namespace: str) -> dict[str, int]:
-    """Packets sent by each interface of a namespace that the other end of its veth pair did not take.
-
-    The kernel queues up to ``net.core.netdev_max_backlog`` of them for a processor that receives, and drops what
-    comes then.
-    """
-
-    def inside() -> str:
-        return Path("/proc/thread-self/net/dev").read_text()
-
-    rows = (line.split(":") for line in call_inside(namespace, inside).splitlines()[HEAD_LINES:])
-    return {name.strip(): int(figures.split()[TX_DROPPED]) for name, figures in rows}
 
 
 def require_interface(end: End, mtu: int, mac: str | None = None, address: str | None = None) -> None:

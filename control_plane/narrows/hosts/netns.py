@@ -28,7 +28,7 @@ from narrows.hosts.links import (
     End,
     call_inside,
     is_up,
-    refused,
+    links,
     require_interface,
     run,
     set_offloads,
@@ -211,11 +211,13 @@ class NetnsTestbed(SharedFiles):
 
     def losses(self) -> list[str]:
         """See `narrows.hosts.base.Testbed.losses`: what the kernel dropped on a link, each way."""
-        ports = refused(self._state.namespace(SWITCH))
+        # veth counts at the sending end what the other has no room for: net.core.netdev_max_backlog packets may wait.
+        ports = links(self._state.namespace(SWITCH))
         found = []
         for host in self._plan.end_hosts:
-            from_host = refused(self._state.namespace(host.name))[HOST_INTERFACE]
-            ways = (f"{host.name} to the switch", from_host), (f"the switch to {host.name}", ports[f"port{host.port}"])
+            end, port = self._ends(host)
+            from_host, to_host = links(end.namespace)[end.interface].tx_lost, ports[port.interface].tx_lost
+            ways = (f"{host.name} to the switch", from_host), (f"the switch to {host.name}", to_host)
             found += [
                 f"{count} packets lost from {way}: the kernel had no room for them" for way, count in ways if count
             ]

@@ -27,7 +27,7 @@ VERSION = "Kernel Configuration"  # the end of the line that has it
 TOOLS = re.compile(r"CONFIG_(CC|GCC\d*|CLANG|AS|LD|LLD|RUSTC|PAHOLE|TOOLS)_")
 # A reading for each packet of a window is nothing beside its round-trip time.
 FINE_STEP_NS = 10
-# What it takes in Linux as it is (arch/um/kernel/skas/syscall.c).
+# What a system call that fails takes in Linux as it is (arch/um/kernel/skas/syscall.c).
 UPSTREAM_FAILED_CALL_NS = 1000
 # Mainline's BBR states no version; later ones do, and a kernel that has both calls the first one bbr1.
 UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
