@@ -278,12 +278,13 @@ def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -
     ).dropna(subset=["interval_s"])
     sockets["goodput_bps"] = sockets["acked"] * 8 / sockets["interval_s"]
     flows = sockets[(sockets["time_s"] >= window[0]) & (sockets["time_s"] < window[1])]
+    window = window[0], _known_until(passage, window[1])
     limit = limit_bps * (window[1] - window[0])
     lives = {number: (one.started_s, one.ended_s or 0.0) for number, one in enumerate(passage.connections)}
     measures: Measures = {**fairness(flows), **turns(flows), **fairness_by_number(sockets, lives)}
     measures["convergences"] = convergences(flows)
     measures |= _convergence(read, lives.values())
-    # At the window's very ends: readings are a tenth of a second apart, or more on a busy machine.
+    # At the window's very ends, between readings.
     acked = read.groupby("flow")[["time_s", "acked_bytes"]].apply(lambda one: _acked_bits(one, window))
     total = float(acked.sum())
     for group, mine in flows.groupby("group"):
@@ -312,6 +313,20 @@ def _convergence(sockets: pd.DataFrame, lives: Collection[tuple[float, float]]) 
         "even_split_s": convergence_time(rates, INTERVAL_S, EVEN),
         "common_s": end - begin,
     }
+
+
+def _known_until(passage: Passage, end_s: float) -> float:
+    """The last reading of the flows that last for a time and run to ``end_s``: what is acknowledged later is unknown.
+
+    Readings are a tenth of a second apart, or more on a busy machine.
+    """
+    last = passage.sockets.groupby("flow")["time_s"].max()
+    running = [
+        number
+        for number, one in enumerate(passage.connections)
+        if one.ended_s is None or (one.size_bytes is None and one.ended_s > end_s - INTERVAL_S)
+    ]
+    return min([end_s, *last[last.index.isin(running)]])
 
 
 def _acked_bits(readings: pd.DataFrame, window: tuple[float, float]) -> float:

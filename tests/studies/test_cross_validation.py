@@ -18,6 +18,7 @@ from narrows.experiment.planning import make_plan
 from narrows.traffic.connection import Connection
 from narrows.virtual import kernels
 from narrows_analysis.metrics.completion import ideal_completion_time
+from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.study_results import MeasuredPoint, Results, read_results, write_results
 from narrows_studies.page import results_path
 from narrows_studies.running.senders import this_machine
@@ -95,6 +96,14 @@ def test_what_passed_the_tbf_has_the_measures_of_a_run(script: Any) -> None:
     # Three quarters and one quarter are more than 25 % from the fair share.
     assert found.get("convergence_s") is None
     assert found["common_s"] == 10.0
+
+
+def test_goodput_is_of_the_time_that_was_read(script: Any) -> None:
+    """Of ten seconds the last tenth has no reading: what was acknowledged is no less of the limit."""
+    found = script.measure(passage(script), EXPERIMENT, PLAN, (0.0, 10.0))
+    limit = goodput_limit(RATE_BPS, PLAN.frame_bytes) / RATE_BPS
+    assert found["goodput_fraction.bbr"] == pytest.approx(0.75 / limit)
+    assert found["goodput_fraction.cubic"] == pytest.approx(0.25 / limit)
 
 
 def test_flows_that_share_equally_converge(script: Any) -> None:
