@@ -57,6 +57,10 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
 
 
+# Kinds of queue management with a queue for each flow.
+FAIR = ("fq", "fq_codel")
+
+
 class LinkRecord(_Record):
     """A direction of a link: rate in L2 bit/s, buffer and BDP in bytes, times in seconds; None where not known."""
 
@@ -95,6 +99,8 @@ class LinkRecord(_Record):
     """The layer of `written_rate_bps`."""
     buffer_bytes: Number | None = None
     """Depth of the queue that was set."""
+    later_buffers_bytes: tuple[Number, ...] = ()
+    """Depths that were set later, by events or by a driver, in order of time."""
     buffer_packets: Number | None = None
     """The same in packets, where the target counts those (BMv2)."""
     rtt_s: Number | None = None
@@ -122,6 +128,26 @@ class LinkRecord(_Record):
     def schedule(self) -> RateSchedule | None:
         """The rate where it varies."""
         return None if self.rate_schedule is None else rate_schedule(self.rate_schedule)
+
+    @property
+    def deepest_bytes(self) -> float | None:
+        """The most that may ever have waited."""
+        return None if self.buffer_bytes is None else max((self.buffer_bytes, *self.later_buffers_bytes))
+
+    @property
+    def queue_kind(self) -> str | None:
+        """How waiting packets are managed, by its name in experiments; None: not at all."""
+        return None if self.queue_management is None else str(self.queue_management.get("kind"))
+
+    @property
+    def pushes_out(self) -> bool:
+        """Whether a packet that finds no room drops others, and not itself (docs/queues.md)."""
+        return self.queue_kind in ("head-drop", *FAIR)
+
+    @property
+    def has_several_queues(self) -> bool:
+        """Whether packets of one queue may wait while others come later and leave earlier."""
+        return self.queue_kind in ("dualpi2", *FAIR)
 
     @model_validator(mode="before")
     @classmethod

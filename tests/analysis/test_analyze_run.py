@@ -119,6 +119,20 @@ def test_series_add_up_to_the_totals(competition: Competition) -> None:
     assert (seen["depth_mean_bytes"] <= seen["depth_max_bytes"]).all()
 
 
+def test_the_last_packet_may_leave_as_an_interval_begins(tmp_path: Path) -> None:
+    """Eight seconds and a tenth: of floats, that by 0.1 is less than 81."""
+    senders = [synthetic.Sender("a", "reno", 0.0, 0.25, window=10, aimd=False)]
+    truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=senders))
+    exact_ns = 8_100_000_000
+    assert exact_ns * 1e-9 / 0.1 < 81
+    edit_run_json(tmp_path / "run", clock_origin_ns=int(truth.rows["timestamp"].max()) - exact_ns)
+    analyze_run(tmp_path / "run")
+    data = load(tmp_path / "run")
+    assert data.flows["interval_s"].unique().tolist() == [0.1]
+    assert data.flows["departures"].sum() == data.queue["departures"].sum() == sum(truth.departures)
+    assert data.flows["time_s"].max() == pytest.approx(8.1)
+
+
 def test_small_batches_give_the_same_summary(competition: Competition, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir, _, summary = competition
     monkeypatch.setattr("narrows_analysis.aggregation.tables.BATCH_ROWS", 77)
@@ -408,8 +422,14 @@ def test_a_switch_that_does_not_keep_up_is_reported(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     assert "late_service" not in codes(analyze_run(tmp_path / "run"))
     bottleneck = json.loads((tmp_path / "run" / "run.json").read_text())["bottleneck"]
-    edit_run_json(tmp_path / "run", bottleneck={**bottleneck, "buffer_bytes": bottleneck["buffer_bytes"] // 2})
-    assert "late_service" in codes(analyze_run(tmp_path / "run"))
+    half = {**bottleneck, "buffer_bytes": bottleneck["buffer_bytes"] // 2}
+    edit_run_json(tmp_path / "run", bottleneck=half)
+    assert {"late_service", "queue_above_buffer"} <= codes(analyze_run(tmp_path / "run"))
+    # Its events made it as deep as it was, or packets of a queue may wait while others go first.
+    edit_run_json(tmp_path / "run", bottleneck={**half, "later_buffers_bytes": [bottleneck["buffer_bytes"]]})
+    assert not {"late_service", "queue_above_buffer"} & codes(analyze_run(tmp_path / "run"))
+    edit_run_json(tmp_path / "run", bottleneck={**half, "queue_management": {"kind": "dualpi2"}})
+    assert "late_service" not in codes(analyze_run(tmp_path / "run"))
 
 
 def test_drops_after_the_last_report_are_no_disagreement(tmp_path: Path) -> None:
@@ -546,6 +566,18 @@ def test_peak_depth_counts_waiting_packets_only(tmp_path: Path) -> None:
     truth = synthetic.write_run(tmp_path / "burst", synthetic.Scenario(senders=[alone, burst]))
     assert truth.peak_bytes == 10 * 1514 > truth.depths_bytes.max()
     assert analyze_run(tmp_path / "burst")["bottleneck"]["queue_bytes"]["max"] == truth.peak_bytes
+
+
+@pytest.mark.parametrize("kind", ["head-drop", "fq", "fq_codel"])
+def test_a_packet_that_pushes_others_out_does_not_wait_beside_them(tmp_path: Path, kind: str) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    bottleneck = json.loads((tmp_path / "run" / "run.json").read_text())["bottleneck"]
+    limit = truth.peak_bytes - 100
+    edit_run_json(
+        tmp_path / "run", bottleneck={**bottleneck, "buffer_bytes": limit, "queue_management": {"kind": kind}}
+    )
+    summary = analyze_run(tmp_path / "run")
+    assert summary["bottleneck"]["queue_bytes"]["max"] == limit and "queue_above_buffer" not in codes(summary)
 
 
 def test_a_starved_flow_counts_as_running(tmp_path: Path) -> None:

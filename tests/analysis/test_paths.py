@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,14 +18,24 @@ from narrows_analysis import analyze_run, write_report
 HOP_NS = 5_000_000
 
 
-def add_link(run_dir: Path, held_ns: int, flows: list[int]) -> None:
-    """A link ``second`` that the given flows cross as well: nothing is dropped there, and all wait for ``held_ns``."""
+# Other flow indices than at the first link.
+OTHERS = 5_000
+COLLISION = 0x02
+
+
+def add_link(run_dir: Path, held_ns: int, flows: list[int], apart: int = OTHERS) -> None:
+    """A link ``second`` that the given flows cross as well: nothing is dropped there, and all wait for ``held_ns``.
+
+    Their flow indices there are by ``apart`` greater than at the first link.
+    """
     reports = joined(sorted((run_dir / "telemetry").glob("reports-*.parquet")))
     columns: dict[str, Any] = {name: reports[name].to_numpy() for name in reports.column_names}
     kept = [index for index, flow in enumerate(columns["flow"]) if (int(flow) - 1000) // 7 in flows]
     columns = {name: values[kept] for name, values in columns.items()}
     columns |= {
         "bottleneck": columns["bottleneck"] + 1,
+        "flow": columns["flow"] + apart,
+        "signature": columns["signature"] + 1,
         "timestamp": columns["timestamp"] + HOP_NS + held_ns,
         "arrivals": columns["departures"],
         "queue_delay": columns["queue_delay"] * 0 + held_ns,
@@ -33,7 +45,14 @@ def add_link(run_dir: Path, held_ns: int, flows: list[int]) -> None:
     path = run_dir / "telemetry" / "flow_keys.parquet"
     keys = pq.read_table(path).to_pylist()
     more = [
-        {**keys[flow], "bottleneck": 1, "first_timestamp": keys[flow]["first_timestamp"] + HOP_NS} for flow in flows
+        {
+            **keys[flow],
+            "bottleneck": 1,
+            "flow": keys[flow]["flow"] + apart,
+            "signature": keys[flow]["signature"] + 1,
+            "first_timestamp": keys[flow]["first_timestamp"] + HOP_NS,
+        }
+        for flow in flows
     ]
     pq.write_table(pa.Table.from_pylist(keys + more), path)
     run = json.loads((run_dir / "run.json").read_text())
@@ -81,6 +100,58 @@ def test_a_flow_is_offered_at_its_first_link_and_delivered_at_its_last(
     assert links["second"][both["name"]]["share"] == pytest.approx(1)
     assert only["share"] + both["share"] == pytest.approx(1)
     assert both["share"] == pytest.approx(links["first"][both["name"]]["share"], abs=0.02)
+
+
+def share_counters(run_dir: Path, index: int) -> None:
+    """Count as the switch does where flows of both links have this index: each in the other's counters, too."""
+    files = sorted((run_dir / "telemetry").glob("reports-*.parquet"))
+    reports = joined(files).to_pandas()
+    for path in files[1:]:
+        path.unlink()
+    came = reports["timestamp"].astype("int64") - reports["queue_delay"].astype("int64")
+    here = [(reports["flow"] == index) & (reports["bottleneck"] == link) for link in (0, 1)]
+    before = reports.copy()
+    for mine, others in (here, here[::-1]):
+        for counter, time in (("arrivals", came), ("departures", reports["timestamp"].astype("int64"))):
+            times = np.sort(time[others].to_numpy())
+            counts = np.concatenate(([0], np.sort(before.loc[others, counter].to_numpy())))
+            moments = time[mine].to_numpy()
+            reports.loc[mine, counter] += counts[np.searchsorted(times, moments, side="right")].astype(np.uint32)
+    reports.loc[here[1], "flags"] |= COLLISION
+    columns = {name: reports[name].to_numpy() for name in synthetic.REPORT_TYPES}
+    synthetic.write_reports(files[0], columns)
+
+
+def test_flows_of_two_links_that_count_in_the_same_cells_have_no_losses(tmp_path: Path) -> None:
+    """What each of them was offered cannot be told, nor what these links lost; all else is as before."""
+    summaries: dict[str, Any] = {}
+    for name, apart in (("apart", OTHERS), ("shared", 0)):
+        truth = synthetic.write_run(tmp_path / name, synthetic.two_flows(6.0))
+        add_link(tmp_path / name, HOP_NS, [1], apart)
+        if not apart:
+            share_counters(tmp_path / name, 1007)
+        summaries[name] = analyze_run(tmp_path / name)
+    apart, shared = summaries["apart"], summaries["shared"]
+    assert [(one["code"], one["severity"]) for one in shared["warnings"]] == [("collision", "error")] * 2
+    assert all("of another link" in one["message"] for one in shared["warnings"])
+    only, both = shared["flows"]
+    assert only == apart["flows"][0] and only["drops"] == truth.drops[0] > 0
+    lost = ("arrivals", "drops", "loss_ratio", "aqm_drops", "loss_emulation_drops")
+    assert [both[name] for name in lost] == [None] * 5
+    assert {name: both[name] for name in both if name not in lost} == {
+        name: value for name, value in apart["flows"][1].items() if name not in lost
+    }
+    unknown = (*lost[1:], "total_loss_ratio")
+    for one, other in zip(shared["links"], apart["links"], strict=True):
+        assert [one[name] for name in unknown] == [None] * 5
+        kept = [name for name in one if name not in (*unknown, "flows", "dynamics")]
+        assert {name: one[name] for name in kept} == {name: other[name] for name in kept}
+    flows, queue = (pd.read_parquet(tmp_path / "shared" / f"{name}.parquet") for name in ("flows", "queue"))
+    mine = flows[flows["flow"] == 1]
+    assert mine[["arrivals", "drops", "loss_ratio"]].isna().all(axis=None) and queue["drops"].isna().all()
+    assert mine.groupby("link")["departures"].sum().tolist() == [truth.departures[1]] * 2
+    assert flows[flows["flow"] == 0]["drops"].sum() == truth.drops[0]
+    assert write_report(tmp_path / "shared").is_file()
 
 
 def test_over_several_links_there_are_no_shares_beside_traffic_of_others(tmp_path: Path) -> None:

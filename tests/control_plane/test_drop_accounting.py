@@ -73,3 +73,17 @@ def test_a_queue_without_a_drop_counter() -> None:
     outcome = check({1: LastReport(1, 10, 7)}, [FlowTotals(1, 10, 7)], [FlowDrops(1, 3, 0)], None)
     assert outcome.holds
     assert (outcome.as_json()["port_drops"], outcome.as_json()["sum_of_flows"]) == (None, 3)
+
+
+def test_flows_of_two_links_that_share_an_index_are_checked_together() -> None:
+    """Its counters are of both: the later report has the sum, and each link's queue has its own drops."""
+    totals = [FlowTotals(1, 31, 25)]
+    earlier, later = {1: LastReport(1, 20, 18)}, {1: LastReport(1, 30, 25)}
+    here, there = [FlowDrops(1, 2, 0)], [FlowDrops(1, 4, 0)]
+    for mine, theirs, drops, others in ((earlier, later, here, there), (later, earlier, there, here)):
+        outcome = check(mine, totals, drops, drops[0].packets, others=[(theirs, others)])
+        assert outcome.holds
+        assert (outcome.flows[0].in_last_report, outcome.flows[0].after_last_report) == (5, 1)
+        assert outcome.as_json()["sum_of_flows"] == drops[0].packets
+    assert not check(earlier, totals, here, 2, others=[(later, [])]).holds
+    assert not check(earlier, totals, here, 2).holds

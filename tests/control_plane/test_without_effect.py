@@ -31,11 +31,17 @@ from rich.console import Console
 LINK: dict[str, Any] = {"rate": "100Mbit", "rtt": "40ms", "buffer": "20packets"}
 BULK: dict[str, Any] = {"cca": "cubic", "duration": "2s"}
 SIZED: dict[str, Any] = {"cca": "cubic", "size": "1MB"}
+UDP: dict[str, Any] = {"udp": {"rate": "1Mbit"}, "duration": "2s"}
+REVERSE: dict[str, Any] = {"rate": "10Mbit", "buffer": "20packets"}
 FRAME, DEEPEST = 1514, 19 * 1514  # what a full-size frame finds that is the last to fit
 
 
 def data(flows: list[dict[str, Any]], link: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
     return {"name": "test", "bottleneck": {**LINK, **(link or {})}, "flows": flows, **others}
+
+
+def network(path: list[str]) -> dict[str, Any]:
+    return {"name": "test", "links": {"a": LINK, "b": LINK}, "flows": [{**BULK, "path": path}]}
 
 
 def plan(link: dict[str, Any], **others: Any) -> Plan:
@@ -79,6 +85,17 @@ IDLE = [
         data([{**BULK, "name": "a"}, {**SIZED, "until": "a", "repeat": 2}]),
     ),
     ("bottleneck.rate", data([BULK], hosts={"rate": "99Mbit"}), data([BULK, BULK], hosts={"rate": "99Mbit"})),
+    (
+        "bottleneck.reverse",
+        data([UDP], {"reverse": REVERSE}),
+        data([{**UDP, "udp": None, "probe": {"interval": "10ms"}}], {"reverse": REVERSE}),
+    ),
+    (
+        "bottleneck.rate",
+        data([{**UDP, "direction": "reverse"}], {"reverse": REVERSE}),
+        data([{**BULK, "direction": "reverse"}], {"reverse": REVERSE}),
+    ),
+    ("links.b", network(["a"]), network(["a", "b"])),
     # 2 s of 100 Mbit/s are 16,512 full-size packets.
     ("telemetry.sample", data([BULK], telemetry={"sample": 32768}), data([BULK], telemetry={"sample": 16384})),
     ("telemetry.sockets", data([BULK], telemetry={"sockets": "3s"}), data([BULK], telemetry={"sockets": "2s"})),

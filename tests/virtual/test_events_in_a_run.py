@@ -70,6 +70,9 @@ events: [{at: 1s, link: bottleneck, buffer: 60packets}]
     reports, _ = run(tmp_path, text)
     depths, early = reports["enqueue_depth"], reports["came"] < 1_000_000_000
     assert depths[early].max() <= 4 * 1514 and depths[~early].max() > 10 * 1514
+    record, summary = (json.loads((tmp_path / "out" / name).read_text()) for name in ("run.json", "summary.json"))
+    assert record["links"][0]["later_buffers_bytes"] == [60 * 1514]
+    assert not {"queue_above_buffer", "late_service"} & {one["code"] for one in summary["warnings"]}
 
 
 @pytest.mark.long

@@ -82,3 +82,19 @@ def test_marks_are_seen_by_the_receiver(tmp_path: Path) -> None:
     flow = flows_of(tmp_path, text)["udp-1"]
     assert flow["drops"] == 0
     assert 0 < flow["ce_marks"] == flow["datagrams"]["ce_marked"]
+
+
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+def test_a_direction_that_nothing_crosses_is_no_fault(tmp_path: Path, way: str) -> None:
+    """Nothing answers to UDP: the run is complete, and the other direction has no figures."""
+    reverse = "reverse: {rate: 5Mbit, buffer: 20packets}"
+    text = f"name: one-way\nbottleneck: {{rate: 5Mbit, buffer: 20packets, rtt: 20ms, {reverse}}}\n"
+    text += f"flows: [{{udp: {{rate: 1Mbit}}, duration: 1s, direction: {way}}}]\n"
+    (flow,) = flows_of(tmp_path, text).values()
+    crossed, other = ("bottleneck", "bottleneck.reverse")[:: 1 if way == "forward" else -1]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    links = {link["name"]: link for link in summary["links"]}
+    assert links[crossed]["flows"][0]["departures"] == flow["datagrams"]["received"] > 0
+    assert links[other]["telemetry"]["reports"] == 0 and links[other]["utilization"] is None
+    assert [(one["code"], one["message"].partition(":")[0]) for one in summary["warnings"]] == [("unused_link", other)]
+    assert "has no effect: no flow's data cross it" in (tmp_path / "said").read_text()

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 from narrows_formats.run_record import LinkRecord
+from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid, nice_interval
 from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
@@ -44,6 +45,8 @@ QUEUE_SUMS = (
     "missing",
 )  # fmt: skip
 _DEPTH, _DELAY = 1, 0
+# The collector's word for an index that flows of several links have, in the column `collision`.
+SHARED_BY_LINKS = 2
 _NEVER = np.iinfo(np.int64).max
 _NO_DEPTH = (1 << 32) - 1
 
@@ -136,11 +139,15 @@ class Aggregation:
         self.clock_steps = int(mine.get("clock_steps", 0)) + int(mine.get("implausible_times", 0))
         self.saturated_bits = 8 * int(mine.get("saturated_bytes", 0))
         self.saturated_ticks = int(mine.get("saturated_units", 0))
-        self.peak_depth_units = int(mine.get("depth_peak", 0))
+        # A packet that pushes others out finds no room for itself, but is let in when there is.
+        deepest = run.bottleneck.deepest_bytes if run.bottleneck.pushes_out else None
+        self._most_units = _NEVER if deepest is None else int(deepest / run.depth_unit_bytes)
+        self.peak_depth_units = min(int(mine.get("depth_peak", 0)), self._most_units)
         # Every packet that left is in a report.
         self.complete = not self.order.lost and not self.order.sample_shift
         self.rows = len(run.flows) + 1
         self._most_rows = most_rows or self.rows
+        self._collisions()
         self._totals()
         flow_bins, queue_bins = self._grid_sizes(mine)
         self.flows, self.flow_delay = Grid(FLOW_SUMS, self.rows, flow_bins), Extremes(self.rows, flow_bins)
@@ -191,18 +198,34 @@ class Aggregation:
                 rows = {column: batch.column(column).to_numpy(zero_copy_only=False) for column in columns}
                 mine = rows["bottleneck"] == self.run.bottleneck.index
                 if mine.any():
-                    yield {column: values[mine].astype(np.int64) for column, values in rows.items()}
+                    yield self._departed({column: values[mine].astype(np.int64) for column, values in rows.items()})
+
+    def _departed(self, batch: dict[str, Int64Array]) -> dict[str, Int64Array]:
+        """The rows, with departures as reports tell of flows in whose counters those of another link count as well."""
+        if {"flow", "departures"} <= batch.keys():
+            reported = batch["reports"] << (self.order.sample_shift or 0)
+            batch["departures"] = np.where(self._shared[batch["flow"]], reported, batch["departures"])
+        return batch
 
     def _row(self, batch: dict[str, Int64Array]) -> Int64Array:
         number = self.table.numbers(batch["flow"], batch["signature"])
         return np.where(number < 0, self.rows - 1, number)
+
+    def _collisions(self) -> None:
+        """Flow indices that several flows have, in whose counters each counts what it sends."""
+        self.collided, self._shared = np.zeros(FLOW_INDEXES, np.bool_), np.zeros(FLOW_INDEXES, np.bool_)
+        for batch in self._batches("flow_totals.parquet"):
+            self.collided[batch["flow"][batch["collision"] > 0]] = True
+            # One is a flow of another link: what each of them was offered, and has lost, cannot be told.
+            self._shared[batch["flow"][batch["collision"] == SHARED_BY_LINKS]] = True
 
     def _totals(self) -> None:
         self.first_arrival = np.full(self.rows, _NEVER)
         self.last_departure = np.full(self.rows, -_NEVER)
         self.last_data_departure = np.full(self.rows, -_NEVER)
         self.finished = np.zeros(self.rows, np.bool_)
-        self.collided = np.zeros(FLOW_INDEXES, np.bool_)
+        # Rows whose arrivals and drops are not known.
+        self.uncounted = np.zeros(self.rows, np.bool_)
         # Rows of what programs make, connection by connection.
         self.connections: dict[Key, dict[str, int]] = {}
         for batch in self._batches("flow_totals.parquet"):
@@ -216,7 +239,7 @@ class Aggregation:
             data = batch["last_data_timestamp"] > 0
             np.maximum.at(self.last_data_departure, row[data], batch["last_data_timestamp"][data] - self._origin)
             self.finished[row[batch["finished"] > 0]] = True
-            self.collided[batch["flow"][batch["collision"] > 0]] = True
+            self.uncounted[row[self._shared[batch["flow"]]]] = True
 
     def _grid_sizes(self, mine: dict[str, Any]) -> tuple[int, int]:
         """Numbers of intervals; longer ones than the tables' where the grid would pass MAX_CELLS cells or QUEUE_BINS
@@ -231,7 +254,10 @@ class Aggregation:
         slow = _queue_interval(_packet_s(self.run.bottleneck)) if len(self.run.links) > 1 else 0.0
         self._queue_factor = _factor(max(duration_s / QUEUE_BINS, slow), base.queue_s)
         self.intervals = Intervals(base.flows_s * self._flow_factor, base.queue_s * self._queue_factor)
-        return int(duration_s / self.intervals.flows_s) + 1, int(duration_s / self.intervals.queue_s) + 1
+        return (
+            interval_at(duration_s, self.intervals.flows_s) + 1,
+            interval_at(duration_s, self.intervals.queue_s) + 1,
+        )
 
     def scaled(self, batch: Mapping[str, Any], name: str) -> Any:
         """What reports show, of intervals or of a connection, for all packets that left with them."""
@@ -279,7 +305,7 @@ class Aggregation:
             self.queue.add(zero, column, **counts)
             seen = batch["depth_min"] < _NO_DEPTH
             for name in ("depth_min", "depth_max"):
-                self.depth.add(zero[seen], column[seen], batch[name][seen])
+                self.depth.add(zero[seen], column[seen], np.minimum(batch[name][seen], self._most_units))
 
     def _histogram(self, quantity: int, total: int, maximum: int) -> LogLinearHistogram:
         histogram = LogLinearHistogram()
@@ -288,6 +314,14 @@ class Aggregation:
             histogram.add_bins(batch["lower"][mine], batch["count"][mine])
         histogram.set_totals(total, maximum)
         return histogram
+
+
+def interval_at(time_s: float, length_s: float) -> int:
+    """The interval of this length, from 0, that a time lies in; both are whole nanoseconds, as for the collector.
+
+    Of floats, 4.05 / 0.05 is less than 81: what leaves at the begin of an interval would be in the one before.
+    """
+    return round(time_s * NANOSECONDS) // round(length_s * NANOSECONDS)
 
 
 def _factor(at_least_s: float, base_s: float) -> int:

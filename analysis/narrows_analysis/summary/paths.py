@@ -98,8 +98,6 @@ def _joined(parts: list[FlowSummary]) -> FlowSummary:
     first, last = parts[0], parts[-1]
     if len(parts) == 1:
         return last
-    drops = [part["drops"] for part in parts]
-    known = [count for count in drops if count is not None]
     joined: FlowSummary = {
         **last,
         "arrivals": first["arrivals"],
@@ -110,7 +108,7 @@ def _joined(parts: list[FlowSummary]) -> FlowSummary:
         "inflight_bytes": first["inflight_bytes"],
         "inflight_source": first["inflight_source"],
         "ack_compression": first["ack_compression"],
-        "drops": sum(known) if len(known) == len(drops) else None,
+        "drops": _sum([part["drops"] for part in parts]),
         "aqm_drops": _sum([part["aqm_drops"] for part in parts]),
         "loss_emulation_drops": _sum([part["loss_emulation_drops"] for part in parts]),
         "ce_marks": _sum([part["ce_marks"] for part in parts]),
@@ -124,8 +122,9 @@ def _joined(parts: list[FlowSummary]) -> FlowSummary:
 
 
 def _sum(counts: list[int | None]) -> int | None:
+    """Their sum; None if one of them is not known."""
     known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _limited_by(crossed: list[tuple[LinkAnalysis, int]]) -> dict[str, float]:

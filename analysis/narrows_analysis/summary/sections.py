@@ -21,7 +21,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import PathMeasures
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
-from narrows_analysis.aggregation.tables import MIN_REPORTS, Aggregation
+from narrows_analysis.aggregation.tables import MIN_REPORTS, Aggregation, interval_at
 from narrows_analysis.metrics.completion import completion_time
 from narrows_analysis.metrics.fairness import CONVERGENCE_HOLD_S, CONVERGENCE_TOLERANCE, convergence_time, jain_index
 from narrows_analysis.metrics.loss import loss_ratio
@@ -146,10 +146,13 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         else:
             _of_schedule(section, aggregation, link.schedule, window)
     section["down_reason"] = _why_no_down_time(section, link)
-    drops, emulated, arrivals = (float(totals[name].sum()) for name in ("drops", "loss_drops", "arrivals"))
-    section["loss_ratio"] = loss_ratio(drops, arrivals)
-    # Loss emulation is in front of the queue: what it takes has not arrived there.
-    section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
+    if not aggregation.uncounted.any():
+        drops, emulated, arrivals = (float(totals[name].sum()) for name in ("drops", "loss_drops", "arrivals"))
+        section["loss_ratio"] = loss_ratio(drops, arrivals)
+        # Loss emulation is in front of the queue: what it takes has not arrived there.
+        section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
+        section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
+        section["aqm_drops"] = int(totals["aqm_drops"].sum())
     goodput = competing_goodput(aggregation)
     section["other_share"] = quotient(float(goodput[-1]), float(goodput.sum())) if aggregation.accounted_for else None
     section["queue_bytes"] = _distribution(
@@ -166,8 +169,6 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         section["standing_queue_bytes"] = standing
         if link.rate_bps and link.rtt_s and standing is not None:
             section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
-    section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
-    section["aqm_drops"] = int(totals["aqm_drops"].sum())
     section["ce_marks"] = round(queue.totals["ce_marks"][0])
     return section
 
@@ -227,7 +228,7 @@ def _reach(aggregation: Aggregation, window: tuple[float, float]) -> tuple[float
 
 def _queue_bins(aggregation: Aggregation, window: tuple[float, float]) -> slice:
     width = aggregation.intervals.queue_s
-    return slice(int(window[0] / width), int(window[1] / width) + 1)
+    return slice(interval_at(window[0], width), interval_at(window[1], width) + 1)
 
 
 def reaction_time(run: Run) -> float:
@@ -263,9 +264,10 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
         seconds = (window[1] - window[0]) / 2 * width
         section["oscillation_reason"] = f"the queue depth has no period below {seconds / 2:.3g} s"
     if run.data_flows > 1:
-        drops = aggregation.flows.cells["drops"][: run.data_flows, slice(*window)]
-        times = [np.flatnonzero(flow) * width for flow in drops]
-        section["loss_synchronization"] = loss_synchronization(times, max(reaction_time(run), width) * 1.01)
+        if not aggregation.uncounted.any():
+            drops = aggregation.flows.cells["drops"][: run.data_flows, slice(*window)]
+            times = [np.flatnonzero(flow) * width for flow in drops]
+            section["loss_synchronization"] = loss_synchronization(times, max(reaction_time(run), width) * 1.01)
         if run.data_flows <= MAX_PAIRED_FLOWS:
             rates = aggregation.flows.cells["bytes"][: run.data_flows, slice(*window)]
             section["rate_synchronization"] = rate_synchronization(rates)
@@ -376,7 +378,9 @@ def _flow_section(
     start_s = float(aggregation.first_arrival[number]) * unit_s
     end_s = float(aggregation.last_departure[number]) * unit_s
     delivered = float(goodput_bytes(aggregation)[1][number])
-    section |= {"departures": int(totals["departures"]), "loss_emulation_drops": int(totals["loss_drops"])}
+    section["departures"] = int(totals["departures"])
+    if not aggregation.uncounted[number]:
+        section["loss_emulation_drops"] = int(totals["loss_drops"])
     if aggregation.assessable[number]:
         section |= {
             "start_s": start_s,

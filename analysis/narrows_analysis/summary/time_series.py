@@ -21,6 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _WRITE_ROWS = 1 << 18
 
+_OFFERED = ("arrivals", "drops", "aqm_drops", "loss_drops")
 _COUNTS = {"arrivals", "departures", "drops", "aqm_drops", "loss_drops", "ce_marks", "data_packets",
            "retransmitted_packets", "missing_reports"}  # fmt: skip
 
@@ -101,6 +102,8 @@ def _write_flows_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
             }
             for name in _COUNTS & set(cells):
                 values[name] = np.rint(cells[name][row, span]).astype(np.int64)
+            if aggregation.uncounted[row]:
+                values |= dict.fromkeys((*_OFFERED, "loss_ratio"), [None] * n)
             writer.write_table(_table(FLOW_SERIES_SCHEMA, values))
 
 
@@ -132,6 +135,8 @@ def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
     }
     for name in ("departures", "drops", "aqm_drops", "loss_drops", "ce_marks"):
         values[name] = np.rint(cells[name]).astype(np.int64)
+    if aggregation.uncounted.any():
+        values |= {name: [None] * aggregation.queue.bins for name in _OFFERED if name in values}
     writer.write_table(_table(QUEUE_SERIES_SCHEMA, values))
 
 

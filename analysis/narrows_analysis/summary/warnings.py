@@ -194,6 +194,8 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
     if collided:
         who = ", ".join(names[number] for number in collided)
         message = f"Flow index collision: each of {who} shares its counters with another flow; its drops are withheld."
+        if aggregation.uncounted.any():
+            message += " One of these flows is of another link, so that this link's drops and losses are not known."
         found.append(_caution("collision", "error", message))
     late = [(flow.late_s, names[number]) for number, flow in enumerate(run.flows) if flow.late_s > LATE_START_S]
     if late:
@@ -247,10 +249,13 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
 def _late_service_warnings(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
     link, delay_s = run.bottleneck, section["queue_delay_s"]["p99"]
-    if delay_s is None or link.buffer_bytes is None or link.rate_bps is None or link.schedule is not None:
+    deepest = link.deepest_bytes
+    if delay_s is None or deepest is None or link.rate_bps is None or link.schedule is not None:
+        return []
+    if link.has_several_queues:
         return []
     # The packet in service comes on top of those that wait.
-    full_s = (link.buffer_bytes + link.mtu_frame_bytes) * 8 / link.rate_bps
+    full_s = (deepest + link.mtu_frame_bytes) * 8 / link.rate_bps
     if delay_s <= (1 + LATE_SERVICE_RATIO) * full_s + LATE_SERVICE_S:
         return []
     message = (
@@ -359,6 +364,8 @@ def find_warnings(
 def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedReports) -> list[WarningSummary]:
     run, aggregation = link.run, link.aggregation
     if aggregation is None or not aggregation.order.reports:
+        if len(run.links) > 1 and not run.flows:
+            return [_caution("unused_link", "warning", "No flow crosses it, and nothing else did.")]
         found = [_caution("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure.")]
         found.extend(
             _caution("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped.")
@@ -374,7 +381,7 @@ def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedRep
     if utilization is not None and utilization < MIN_UTILIZATION and len(run.links) == 1:
         message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."
         found.append(_caution("unsaturated", "warning", message))
-    peak, buffer = section["queue_bytes"]["max"], run.bottleneck.buffer_bytes
+    peak, buffer = section["queue_bytes"]["max"], run.bottleneck.deepest_bytes
     if peak is not None and buffer is not None and peak > buffer + run.depth_unit_bytes:
         message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
         found.append(_caution("queue_above_buffer", "error", message))

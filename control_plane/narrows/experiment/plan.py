@@ -332,12 +332,12 @@ class Flow:
 
     ``kind`` says what makes it (`narrows.traffic.registry`).
     ``links`` are the names of those that its data cross, in order, and ``ack_links`` of those that its acknowledgements
-    cross. Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the experiment's start. With
-    ``until``, no connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload:
-    its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other. One with
-    ``sending`` is UDP, and has no ``cca``. One with an ``application`` is all packets between its two addresses,
-    whatever their protocol and ports, and so is one with an ``exchange``. Times of one that is ``held`` count from when
-    its driver starts it.
+    cross, if it has any. Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the
+    experiment's start. With ``until``, no connection starts after the flows of that group have ended. A flow with
+    ``arrivals`` is a workload: its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not
+    wait for each other. One with ``sending`` is UDP, and has no ``cca``. One with an ``application`` is all packets
+    between its two addresses, whatever their protocol and ports, and so is one with an ``exchange``. Times of one that
+    is ``held`` count from when its driver starts it.
     """
 
     name: str

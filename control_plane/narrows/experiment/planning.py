@@ -139,7 +139,8 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     sender=route.sender,
                     receiver=route.receiver,
                     links=route.data,
-                    ack_links=route.acks,
+                    # Nothing answers to UDP but a probe's other end.
+                    ack_links=() if group.udp is not None else route.acks,
                     src=network.host(route.sender).address,
                     dst=network.host(route.receiver).address,
                     src_port=first_port + number * repeat,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from narrows_formats.link_names import REVERSE
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.model import Experiment, FlowGroup, LinkSettings
@@ -29,6 +30,8 @@ def _found(experiment: Experiment) -> Iterator[tuple[str, str]]:
     sending = None if experiment.hosts is None else experiment.hosts.rate
     if sending is not None and experiment.bottleneck is not None and sending * len(groups) < min(rates):
         yield "bottleneck.rate", "limits nothing: the links of all senders (hosts.rate) carry less"
+    for field in _uncrossed(experiment):
+        yield field, "has no effect: no flow's data cross it, nor acknowledgements (UDP has none)"
     for number, group in enumerate(groups):
         for field, why in _of_group(group):
             yield f"flows.{number}.{field}", why
@@ -40,6 +43,21 @@ def _found(experiment: Experiment) -> Iterator[tuple[str, str]]:
             yield "telemetry.sample", f"leaves next to nothing: the link carries {packets} full-size packets in the run"
         if sockets > max(ends):
             yield "telemetry.sockets", "is longer than the run: sockets are read once at most"
+
+
+def _uncrossed(experiment: Experiment) -> Iterator[str]:
+    """Fields of links, and of directions of links, that the flows send nothing across."""
+    crossed = set()
+    for group in experiment.flows:
+        data, acks = ("", REVERSE) if group.direction == "forward" else (REVERSE, "")
+        ways = (data,) if group.udp is not None else (data, acks)
+        crossed |= {name + way for name in group.path or experiment.all_links for way in ways}
+    for name, link in experiment.all_links.items():
+        field = name if experiment.bottleneck is not None else f"links.{name}"
+        if name not in crossed:
+            yield f"{field}.rate" if name + REVERSE in crossed else field
+        if link.reverse is not None and name + REVERSE not in crossed and name in crossed:
+            yield f"{field}.reverse"
 
 
 def _most_bps(link: LinkSettings) -> int:

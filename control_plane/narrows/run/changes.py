@@ -29,14 +29,20 @@ class Made:
 
 
 def varied(link: ReportedLink, made: Iterable[Made]) -> ReportedLink:
-    """A link whose rates and delays that were changed are schedules: of two at one time the later one holds."""
+    """A link whose rates and delays that were changed are schedules: of two at one time the later one holds.
+
+    Its limits that were changed are its later ones.
+    """
     mine = [one for one in made if one.change.link == link.name]
     rates = {one.achieved_ns: rate for one in mine if (rate := one.change.rate_bps) is not None}
     delays = {one.achieved_ns: delay for one in mine if (delay := one.change.delay_ns) is not None}
     if delays:
         link = replace(link, delay_steps=DelaySteps(tuple(({0: link.delay_ns} | delays).items())))
-    if rates and isinstance(link, Link):
-        link = replace(link, schedule=RateSteps(tuple(({0: link.rate_bps} | rates).items())))
+    if isinstance(link, Link):
+        if rates:
+            link = replace(link, schedule=RateSteps(tuple(({0: link.rate_bps} | rates).items())))
+        limits = tuple(one.change.limit[0] for one in mine if one.change.limit is not None)
+        link = replace(link, later_limits_bytes=link.later_limits_bytes + limits)
     return link
 
 

@@ -8,7 +8,8 @@ remainder of the program's own arrival counter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from narrows_formats.files import REPORT_FILES
 from narrows.switch.readings import FlowDrops, FlowTotals
 
 MODULUS = 1 << 32
+HALF = MODULUS // 2
 
 
 @dataclass(frozen=True)
@@ -31,18 +33,24 @@ class LastReport:
 
 @dataclass(frozen=True)
 class FlowCheck:
-    """One flow index: drops by its last report, drops after it, and drops by the traffic manager."""
+    """One flow index: drops by its last report, drops after it, and drops by the traffic manager.
+
+    Flows of several links may have the same one, and count in the same cells: then reports are of all of them, and so
+    are the traffic manager's drops together with those ``counted_at_other_links``.
+    """
 
     flow: int
     in_last_report: int
     after_last_report: int
     counted_by_switch: int
+    counted_at_other_links: int = 0
 
     @property
     def holds(self) -> bool:
         """Whether both sides agree to the packet."""
         # Reports carry 32 bits: after days the switch has counted more.
-        return (self.in_last_report + self.after_last_report - self.counted_by_switch) % MODULUS == 0
+        counted = self.counted_by_switch + self.counted_at_other_links
+        return (self.in_last_report + self.after_last_report - counted) % MODULUS == 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,7 @@ def check(
     drops: Sequence[FlowDrops],
     port_drops: int | None,
     sampled: bool = False,
+    others: Sequence[tuple[Mapping[int, LastReport], Sequence[FlowDrops]]] = (),
 ) -> CrossCheck:
     """Compare the last reports, the program's counters and the traffic manager's counters, flow by flow.
 
@@ -103,13 +112,19 @@ def check(
         drops: drops by flow index.
         port_drops: drops of the queue in all, None if the target does not count them.
         sampled: not every departure is reported, so that some may follow a flow's last report.
+        others: of other links the last reports and the drops.
     """
     counted = {drop.flow: drop.packets for drop in drops}
+    elsewhere = Counter[int]()
+    for _, of_link in others:
+        elsewhere.update({drop.flow: drop.packets for drop in of_link})
     by_flow = {total.flow: total for total in totals}
     flows = []
     problems = []
     for flow in sorted(reports.keys() | counted.keys()):
         report = reports.get(flow, LastReport(flow, 0, 0))
+        for seen in (of_link[flow] for of_link, _ in others if flow in of_link):
+            report = max(report, seen, key=lambda one: (one.departures - report.departures + HALF) % MODULUS)
         total = by_flow.get(flow, FlowTotals(flow, report.arrivals, report.departures))
         departed_later = total.departures - report.departures if sampled else 0
         result = FlowCheck(
@@ -117,13 +132,14 @@ def check(
             in_last_report=(report.arrivals - report.departures) % MODULUS,
             after_last_report=(total.arrivals - report.arrivals - departed_later) % MODULUS,
             counted_by_switch=counted.get(flow, 0),
+            counted_at_other_links=elsewhere[flow],
         )
         flows.append(result)
         if not result.holds:
             problems.append(
                 f"flow index {flow}: {result.in_last_report} drops by its last report and "
-                f"{result.after_last_report} packets that arrived later, but {result.counted_by_switch} drops counted "
-                "by the switch"
+                f"{result.after_last_report} packets that arrived later, but "
+                f"{result.counted_by_switch + result.counted_at_other_links} drops counted by the switch"
             )
     in_all = sum(counted.values())
     if port_drops is not None and in_all != port_drops:

@@ -20,7 +20,7 @@ from narrows.paths import commit
 from narrows.run import clock, disturbances, drop_accounting
 from narrows.run.changes import Made, varied
 from narrows.run.event_record import events
-from narrows.run.measurement import Counters, LinkCounters, Measured, Status
+from narrows.run.measurement import Counters, Measured, Status
 from narrows.run.results import RunDirectory
 from narrows.switch.readings import FlowDrops
 from narrows.targets.base import AppliedLink
@@ -68,14 +68,14 @@ def write(
 
         learned_flows.write(measured.learned, results.telemetry / files.LEARNED_FLOWS)
         checks = {}
+        reports = {link.name: drop_accounting.last_reports(results.telemetry, link.index) for link in plan.reported}
         for link in plan.links:
             # A link that is alone needs no name.
             of = f" of {link.name}" if len(plan.links) > 1 else ""
-            reports = drop_accounting.last_reports(results.telemetry, link.index)
-            if not reports and status == "complete" and _is_due(plan, measured.counters, link):
+            if not reports[link.name] and status == "complete" and _is_due(plan, measured.counters, link):
                 status = "failed"
                 reasons.append(f"no telemetry report{of} arrived")
-            checks[link.name] = _cross_check(measured, measured.counters.links[link.name], reports, link)
+            checks[link.name] = _cross_check(measured, measured.counters, reports, link)
             notes += [f"drop cross-check{of}: {problem}" for problem in checks[link.name].problems]
         notes += [
             f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"
@@ -93,20 +93,24 @@ def write(
 
 
 def _is_due(plan: Plan, counters: Counters, link: Link) -> bool:
-    """Whether there must be reports of a link: what is done in a shell need not send anything."""
+    """Whether there must be reports of a link: a shell need not send anything, and nothing may cross a direction."""
     passed = sum(queue.dequeued_packets for queue in counters.queues if queue.port == link.port)
-    return plan.shell is None or passed > 0
+    crossed = any(link.name in flow.links for flow in plan.flows)
+    return passed >= 1 << link.sample_shift or (crossed and plan.shell is None)
 
 
 def _cross_check(
-    measured: Measured, counters: LinkCounters, reports: dict[int, drop_accounting.LastReport], link: Link
+    measured: Measured, counters: Counters, reports: dict[str, dict[int, drop_accounting.LastReport]], link: Link
 ) -> drop_accounting.CrossCheck:
-    drops = counters.drops
+    mine, drops = counters.links[link.name], {name: one.drops for name, one in counters.links.items()}
     if not measured.profile.flow_drop_counters:
-        # The program's packet counters are kept apart from the registers that reports are filled from.
-        drops = [FlowDrops(total.flow, total.arrivals - total.departures, 0) for total in counters.totals]
-    sampled = link.sample_shift > 0
-    return drop_accounting.check(reports, counters.totals, drops, counters.port_drops, sampled)
+        # The program's packet counters are kept apart from the registers that reports are filled from. They are of all
+        # links, too.
+        drops = {link.name: [FlowDrops(total.flow, total.arrivals - total.departures, 0) for total in mine.totals]}
+    others = [(seen, drops.get(name, ())) for name, seen in reports.items() if name != link.name]
+    return drop_accounting.check(
+        reports[link.name], mine.totals, drops[link.name], mine.port_drops, link.sample_shift > 0, others
+    )
 
 
 def _readings(counters: Counters, counted: bool) -> dict[str, Any]:
@@ -186,6 +190,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "written_rate_bps": written.rate if isinstance(written.rate, int) else None,
         "written_rate_layer": written.rate_layer,
         "buffer_bytes": applied.limit_bytes,
+        "later_buffers_bytes": list(link.later_limits_bytes),
         "buffer_packets": applied.limit_packets,
         "bdp_bytes": float(link.bdp_bytes),
         "loss": link.loss,

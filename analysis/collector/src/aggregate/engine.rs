@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::bottleneck::{BottleneckRows, BottleneckState, Settled};
 use super::counters::{Counters, Credit, Reading};
-use super::flow::FlowState;
+use super::flow::{Collision, CounterDoubts, FlowState};
 use super::settings::{CountersStart, EngineSettings};
 use super::tables::{FlowArrivals, FlowSeries};
 use super::tcp::HoleBudget;
@@ -20,17 +20,13 @@ pub const MAX_FLOWS: usize = 1 << 18;
 /// Most holes in all flows' sequence spaces together, which bounds memory at about 400 MB.
 const MAX_HOLES: usize = 1 << 23;
 
-/// Reports that could not be used in full.
+/// What could not be used in full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
-    /// Reports whose cumulative counters contradicted those around them and were not used.
-    pub implausible_counters: u64,
-    /// Times the counters of a flow index began anew.
-    pub counter_resets: u64,
+    /// Those of flows whose index no flow of another bottleneck has.
+    pub counters: CounterDoubts,
     /// Reports of flows beyond [`MAX_FLOWS`].
     pub flows_overflow: u64,
-    /// Flows whose counters were not zero when the source began, though they should have been.
-    pub carried_in: u64,
 }
 
 /// Flows and the rows of closed intervals.
@@ -150,6 +146,7 @@ impl Placed {
             state.close_interval(&mut flows.series);
             state.close_arrivals(&mut flows.arrivals);
         }
+        flows.find_shared();
     }
 }
 
@@ -177,12 +174,13 @@ impl Flows {
         if let Some(credit) = outcome.increment {
             self.credit(&credit, bottleneck, rows);
         }
+        let state = &mut self.states[index];
         if outcome.ignored {
-            self.doubts.implausible_counters += 1;
+            state.doubts.implausible += 1;
             bottleneck.distrust();
         }
-        self.doubts.counter_resets += u64::from(outcome.reset);
-        let segment = self.states[index].take(
+        state.doubts.resets += u64::from(outcome.reset);
+        let segment = state.take(
             record,
             settled.depth,
             settled.bin,
@@ -222,33 +220,42 @@ impl Flows {
             return None;
         }
         let index = self.states.len();
-        let counters = self.first_counters(bottleneck, record);
+        let from_zero = match self.settings.counters {
+            // More departures than the bottleneck's in this run: earlier ones are included.
+            CountersStart::Run => u64::from(record.report.departures) <= 1 + bottleneck.unread(),
+            CountersStart::Detect | CountersStart::Zero => bottleneck.counters_from_zero,
+        };
+        let counters = if from_zero { Counters::from_zero(Reading::default()) } else { Counters::default() };
+        let mut state = FlowState::new(id, counters, index as u32);
+        state.doubts.carried_in = u64::from(!from_zero && self.settings.counters == CountersStart::Run);
         if first == 0 {
             bottleneck.flows[usize::from(id.flow)] = index as u32 + 1;
-            self.states.push(FlowState::new(id, counters, index as u32, false));
         } else {
             self.colliding.insert(id, index as u32);
-            self.states[first as usize - 1].collision = true;
-            self.states.push(FlowState::new(id, counters, first - 1, true));
+            self.states[first as usize - 1].collision = Collision::Here;
+            (state.counters_at, state.collision) = (first - 1, Collision::Here);
         }
+        self.states.push(state);
         Some(index)
     }
 
-    /// Counters of a flow index whose first report is `record`.
-    fn first_counters(&mut self, bottleneck: &BottleneckState, record: &Record) -> Counters {
-        let from_zero = match self.settings.counters {
-            CountersStart::Run => {
-                // More departures than the bottleneck's in this run: earlier ones are included.
-                let possible = u64::from(record.report.departures) <= 1 + bottleneck.unread();
-                self.doubts.carried_in += u64::from(!possible);
-                possible
+    /// Finds flows whose index a flow of another bottleneck has as well: both count in the same cells of the switch, and
+    /// neither's reports show when the other one did. Doubts about such counters are none about the source.
+    fn find_shared(&mut self) {
+        let several = self.states.iter().any(|state| state.id.bottleneck != self.states[0].id.bottleneck);
+        let mut places: HashMap<u16, Vec<u8>> = HashMap::new();
+        for FlowState { id, .. } in &self.states {
+            places.entry(id.flow).or_default().push(id.bottleneck);
+        }
+        for state in &mut self.states {
+            let users = &places[&state.id.flow];
+            // Of an owner without a report nobody knows where it is.
+            let unknown = several && users.len() == 1 && state.collision != Collision::None;
+            if unknown || users.iter().any(|bottleneck| *bottleneck != state.id.bottleneck) {
+                state.collision = Collision::Elsewhere;
+            } else {
+                self.doubts.counters.merge(&state.doubts);
             }
-            CountersStart::Detect | CountersStart::Zero => bottleneck.counters_from_zero,
-        };
-        if from_zero {
-            Counters::from_zero(Reading::default())
-        } else {
-            Counters::default()
         }
     }
 }

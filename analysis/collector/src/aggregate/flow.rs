@@ -70,6 +70,37 @@ impl DataSums {
     }
 }
 
+/// Whether other flows count in the same cells of the switch, as their index is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Collision {
+    None = 0,
+    /// Flows of the same bottleneck: what all of them have lost is known.
+    Here = 1,
+    /// Flows of another bottleneck, among others perhaps: nothing can be said by the counters.
+    Elsewhere = 2,
+}
+
+/// Why cumulative counters could not be used in full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterDoubts {
+    /// Reports whose counters contradicted those around them and were not used.
+    pub implausible: u64,
+    /// Times the counters of a flow index began anew.
+    pub resets: u64,
+    /// Flows whose counters were not zero when the source began, though they should have been.
+    pub carried_in: u64,
+}
+
+impl CounterDoubts {
+    /// Adds those of another flow.
+    pub fn merge(&mut self, other: &CounterDoubts) {
+        self.implausible += other.implausible;
+        self.resets += other.resets;
+        self.carried_in += other.carried_in;
+    }
+}
+
 /// One flow.
 pub struct FlowState {
     pub id: FlowId,
@@ -85,8 +116,8 @@ pub struct FlowState {
     pub counters: Counters,
     /// Number of the flow that keeps the counters.
     pub counters_at: u32,
-    /// Another flow uses the same index.
-    pub collision: bool,
+    pub collision: Collision,
+    pub doubts: CounterDoubts,
     finished: bool,
     first_arrival: u64,
     last_data_timestamp: u64,
@@ -98,7 +129,8 @@ pub struct FlowState {
 }
 
 impl FlowState {
-    pub fn new(id: FlowId, counters: Counters, counters_at: u32, collision: bool) -> Self {
+    /// A flow that no report of was taken; it is number `counters_at` itself, as long as its index is its own.
+    pub fn new(id: FlowId, counters: Counters, counters_at: u32) -> Self {
         FlowState {
             id,
             interval: 0,
@@ -111,7 +143,8 @@ impl FlowState {
             tcp: TcpProgress::default(),
             counters,
             counters_at,
-            collision,
+            collision: Collision::None,
+            doubts: CounterDoubts::default(),
             finished: false,
             first_arrival: u64::MAX,
             last_data_timestamp: 0,
@@ -151,7 +184,9 @@ impl FlowState {
             self.last_data_timestamp = time;
         }
         self.finished |= original.tcp_flags & TCP_FIN != 0;
-        self.collision |= record.report.flags & FLAG_COLLISION != 0;
+        if record.report.flags & FLAG_COLLISION != 0 {
+            self.collision = Collision::Here;
+        }
         self.first_arrival = self.first_arrival.min(time.saturating_sub(record.report.queue_delay));
         self.sums.add(record, depth, time, segment.retransmitted_bytes);
         self.histogram.add(bin);
@@ -231,7 +266,7 @@ impl FlowState {
             bottleneck: self.id.bottleneck,
             flow: self.id.flow,
             signature: self.id.signature,
-            collision: u8::from(self.collision),
+            collision: self.collision as u8,
             finished: u8::from(self.finished),
             first_arrival: self.first_arrival,
             first_timestamp: self.total.first_timestamp,
