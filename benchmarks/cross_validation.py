@@ -326,7 +326,7 @@ def _known_until(passage: Passage, end_s: float) -> float:
         for number, one in enumerate(passage.connections)
         if one.ended_s is None or (one.size_bytes is None and one.ended_s > end_s - INTERVAL_S)
     ]
-    return min([end_s, *last[last.index.isin(running)]])
+    return float(min([end_s, *last[last.index.isin(running)]]))
 
 
 def _acked_bits(readings: pd.DataFrame, window: tuple[float, float]) -> float:

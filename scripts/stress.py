@@ -62,6 +62,8 @@ GROUPS = (
     Group("1,000 TCP flows at once", (*PYTEST, "tests/virtual/test_many_flows.py"), 1200, {"NARROWS_STRESS": "1"}),
     Group("Experiments at the edges of every range", (*PYTEST, "tests/virtual/test_laws.py"), 5400,
           {"NARROWS_STRESS": "1", "NARROWS_CASES": "1000"}),
+    Group("Features that meet, drawn at random", (*PYTEST, "tests/virtual/test_mixtures.py"), 3600,
+          {"NARROWS_STRESS": "1", "NARROWS_CASES": "300"}),
     Group("A rate every millisecond for a minute", (*PYTEST, "tests/virtual/test_a_rate_every_millisecond.py"), 1800,
           {"NARROWS_STRESS": "1"}),
     Group("A run driven from Python, 1,000 changes", (*PYTEST, "tests/virtual/test_python_api.py",
