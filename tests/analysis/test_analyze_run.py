@@ -364,8 +364,48 @@ def test_a_flow_with_few_reports_has_no_estimates(tmp_path: Path) -> None:
     assert summary["groups"][-1]["goodput_bps"] is None
     assert summary["fairness"]["reason"] == "fewer than 39 of the sampled reports are of one of the flows"
     found = {warning["code"]: warning["message"] for warning in summary["warnings"]}
-    assert found["few_reports"] == "Fewer than 39 reports: short-1; they have no goodput and no times."
+    assert found["few_reports"].startswith(
+        "Fewer than 39 reports, or none for more than 5% of their time: short-1; they "
+    )
     assert "flow_unseen" not in found
+
+
+def test_one_sampled_report_is_not_all_of_a_flow(tmp_path: Path) -> None:
+    """The fourth packet of the link is the first of a flow of six: that one packet has left by then proves nothing."""
+    early = synthetic.Sender("early", "reno", window=3, size_bytes=3 * 1448)
+    late = synthetic.Sender("late", "reno", start_s=0.1, window=1, aimd=False, size_bytes=6 * 1448)
+    truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=[early, late], sample_shift=2))
+    assert (truth.rows["flow"] == 1007).sum() == 6 and truth.rows["sequence"][truth.rows["flow"] == 1007][0] % 4 == 0
+    summary: Any = analyze_run(tmp_path / "run")
+    assert [summary["flows"][1][name] for name in ("departures", "bytes", "goodput_bps", "end_s")] == [
+        5,
+        None,
+        None,
+        None,
+    ]
+    # Nor are two reports a link.
+    section = summary["bottleneck"]
+    assert section["drops"] == 0 and section["utilization"] is section["queue_delay_s"]["mean"] is None
+    assert section["saturated_rate_reason"] == "fewer than 39 sampled reports"
+    assert "few_reports" in codes(summary) and write_report(tmp_path / "run").is_file()
+
+
+def test_a_flow_that_is_in_no_report_for_long_has_no_estimates(tmp_path: Path) -> None:
+    """A report is of each N-th packet of the link: of a slow flow there may be none for half of its life."""
+    scenario = synthetic.two_flows(4.0)
+    scenario.sample_shift = 2
+    synthetic.write_run(tmp_path / "run", scenario)
+    assert all(flow["goodput_bps"] for flow in analyze_run(tmp_path / "run")["flows"])
+
+    def without_beginning(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        early = columns["timestamp"] < columns["timestamp"].min() + 1_500_000_000
+        return rows(columns, np.flatnonzero(~(early & (columns["flow"] == 1007))))
+
+    edit_reports(tmp_path / "run", without_beginning)
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    edit_run_json(tmp_path / "run", flows=[{**flow, "started_s": flow["start_s"]} for flow in record["flows"]])
+    first, second = analyze_run(tmp_path / "run")["flows"]
+    assert first["goodput_bps"] is not None and second["goodput_bps"] is second["start_s"] is None
 
 
 def test_a_fin_ends_no_flow_whose_data_have_not_left(tmp_path: Path) -> None:

@@ -177,7 +177,31 @@ class Aggregation:
     def assessable(self) -> npt.NDArray[np.bool_]:
         """Rows of which there are enough reports for what is estimated from them; all if each packet is in one."""
         samples, departures = self.flows.totals["samples"], self.flows.totals["departures"]
-        return self.complete | (samples >= departures) & (samples > 0) | (samples >= MIN_REPORTS)
+        if self.complete:
+            return np.ones(self.rows, np.bool_)
+        enough: npt.NDArray[np.bool_] = samples >= MIN_REPORTS
+        if not self.order.sample_shift:
+            # Of reports that were lost, none is of these.
+            enough |= (samples >= departures) & (samples > 0)
+        enough &= np.array([*map(self._spans_life, range(len(self.run.flows))), True])
+        return enough
+
+    @property
+    def enough_reports(self) -> bool:
+        """What is estimated of the link can be."""
+        return self.complete or self.order.reports >= MIN_REPORTS
+
+    def _spans_life(self, row: int) -> bool:
+        """Nearly all of the time in which its sender was at work, where that is known, lies between a flow's reports.
+
+        A slow flow may be in none for long, as they are of each N-th packet of the link.
+        """
+        flow, unit_s = self.run.flows[row], self.clock.unit_s
+        first_s, last_s = float(self.first_arrival[row]) * unit_s, float(self.last_departure[row]) * unit_s
+        most_s = MAX_ERROR * (last_s - first_s) + (flow.rtt_s or 0.0)
+        begun_s = first_s if flow.started_s is None else flow.started_s
+        ended_s = last_s if flow.ended_s is None else flow.ended_s
+        return first_s - begun_s <= most_s and ended_s - last_s <= most_s
 
     @cached_property
     def accounted_for(self) -> bool:

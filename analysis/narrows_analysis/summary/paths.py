@@ -114,6 +114,8 @@ def _joined(parts: list[FlowSummary]) -> FlowSummary:
         "ce_marks": _sum([part["ce_marks"] for part in parts]),
         "loss_ratio": None,
     }
+    if first["start_s"] is None or last["end_s"] is None:
+        joined["start_s"] = joined["end_s"] = None
     if joined["drops"] is not None and joined["arrivals"]:
         joined["loss_ratio"] = loss_ratio(float(joined["drops"]), float(joined["arrivals"]))
     if last["fct_s"] is not None and first["start_s"] is not None and last["start_s"] is not None:

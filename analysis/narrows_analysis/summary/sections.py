@@ -42,6 +42,7 @@ FloatArray = npt.NDArray[np.float64]
 MAX_PAIRED_FLOWS = 2000
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
 FEW_REPORTS = f"fewer than {MIN_REPORTS} of the sampled reports are of one of the flows"
+FEW_REPORTS_OF_LINK = f"fewer than {MIN_REPORTS} sampled reports"
 NEVER_TOGETHER = "the flows were never all running at the same time"
 SEVERAL_LINKS = "the experiment has several links, see `links`"
 NO_SIZE = "the flow has no set size"
@@ -134,7 +135,24 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
     section["rate_bps"], section["buffer_bytes"] = run.bottleneck.rate_bps, run.bottleneck.buffer_bytes
     if aggregation is None or not aggregation.order.reports:
         return section
-    totals, queue, unit_s = aggregation.flows.totals, aggregation.queue, aggregation.clock.unit_s
+    if not aggregation.uncounted.any():
+        totals = aggregation.flows.totals
+        drops, emulated, arrivals = (float(totals[name].sum()) for name in ("drops", "loss_drops", "arrivals"))
+        section["loss_ratio"] = loss_ratio(drops, arrivals)
+        # Loss emulation is in front of the queue: what it takes has not arrived there.
+        section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
+        section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
+        section["aqm_drops"] = int(totals["aqm_drops"].sum())
+    if aggregation.enough_reports:
+        _estimate(section, run, aggregation)
+    else:
+        section["down_reason"] = section["saturated_rate_reason"] = FEW_REPORTS_OF_LINK
+    return section
+
+
+def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) -> None:
+    """Fill in what is exact only if each packet is in a report."""
+    queue, unit_s = aggregation.queue, aggregation.clock.unit_s
     window = measured_window(aggregation)
     link = run.bottleneck
     if window is not None and window[1] > window[0] and link.rate_bps:
@@ -146,13 +164,6 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         else:
             _of_schedule(section, aggregation, link.schedule, window)
     section["down_reason"] = _why_no_down_time(section, link)
-    if not aggregation.uncounted.any():
-        drops, emulated, arrivals = (float(totals[name].sum()) for name in ("drops", "loss_drops", "arrivals"))
-        section["loss_ratio"] = loss_ratio(drops, arrivals)
-        # Loss emulation is in front of the queue: what it takes has not arrived there.
-        section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
-        section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
-        section["aqm_drops"] = int(totals["aqm_drops"].sum())
     goodput = competing_goodput(aggregation)
     section["other_share"] = quotient(float(goodput[-1]), float(goodput.sum())) if aggregation.accounted_for else None
     section["queue_bytes"] = _distribution(
@@ -170,7 +181,6 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         if link.rate_bps and link.rtt_s and standing is not None:
             section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
     section["ce_marks"] = round(queue.totals["ce_marks"][0])
-    return section
 
 
 def _why_no_down_time(section: BottleneckSummary, link: LinkRecord) -> str | None:

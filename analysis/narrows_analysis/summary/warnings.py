@@ -9,7 +9,7 @@ from typing import Any, Literal
 from narrows_formats import files
 from narrows_formats.summary import BottleneckSummary, LinkSummary, WarningSummary
 
-from narrows_analysis.aggregation.tables import MIN_REPORTS, Aggregation
+from narrows_analysis.aggregation.tables import MAX_ERROR, MIN_REPORTS, Aggregation
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable
 from narrows_analysis.records.json_files import read_json
@@ -143,8 +143,8 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
         ),
         (
             order.sample_shift, "sampled", "warning",
-            f"One report in {1 << (order.sample_shift or 0)} packets: packet and drop counts are exact, bytes, marks, "
-            "delay and depth are estimates from the sample.",
+            f"One report in {1 << (order.sample_shift or 0)} packets: packet and drop counts are exact up to each "
+            "flow's last report, bytes, marks, delay and depth are estimates from the sample.",
         ),
         (
             aggregation.implausible, "counters_implausible", "error",
@@ -212,13 +212,17 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
 
 
 def _few_reports(run: Run, aggregation: Aggregation) -> list[WarningSummary]:
-    """Flows that lost or sampled reports say too little of, and what follows from that."""
+    """What lost or sampled reports say too little of, and what follows from that."""
+    if not aggregation.enough_reports:
+        message = f"Fewer than {MIN_REPORTS} reports in all: what is estimated from them is withheld."
+        return [_caution("few_reports", "warning", message)]
     few = [name for name, enough in zip(run.flow_names, aggregation.assessable, strict=False) if not enough]
     if not few:
         return []
     who = ", ".join(few[:MAX_NAMED]) + (f" and {len(few) - MAX_NAMED} more" if len(few) > MAX_NAMED else "")
     shares = "" if aggregation.accounted_for else ", and no flow has a share"
-    message = f"Fewer than {MIN_REPORTS} reports: {who}; they have no goodput and no times{shares}."
+    message = f"Fewer than {MIN_REPORTS} reports, or none for more than {MAX_ERROR:.0%} of their time: {who}; "
+    message += f"they have no goodput and no times{shares}."
     return [_caution("few_reports", "warning", message)]
 
 
