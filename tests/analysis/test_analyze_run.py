@@ -406,6 +406,12 @@ def test_a_flow_that_is_in_no_report_for_long_has_no_estimates(tmp_path: Path) -
     edit_run_json(tmp_path / "run", flows=[{**flow, "started_s": flow["start_s"]} for flow in record["flows"]])
     first, second = analyze_run(tmp_path / "run")["flows"]
     assert first["goodput_bps"] is not None and second["goodput_bps"] is second["start_s"] is None
+    assert second["end_s"] is None
+    # The link's reports are of nearly all of the time; of less than that there would be no utilization.
+    edit_run_json(tmp_path / "run", flows=[{**flow, "started_s": 0.0, "ended_s": 5.0} for flow in record["flows"]])
+    section: Any = analyze_run(tmp_path / "run")["bottleneck"]
+    assert section["utilization"] is None and section["queue_delay_s"]["mean"] is not None
+    assert "not of all of the time" in section["down_reason"]
 
 
 def test_a_fin_ends_no_flow_whose_data_have_not_left(tmp_path: Path) -> None:
@@ -474,10 +480,24 @@ def test_a_switch_that_does_not_keep_up_is_reported(tmp_path: Path) -> None:
 
 def test_drops_after_the_last_report_are_no_disagreement(tmp_path: Path) -> None:
     truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    link = "bottleneck"
     drops = [{"flow": 1000 + 7 * n, "packets": count + 2} for n, count in enumerate(truth.drops)]
+    edit_run_json(tmp_path / "run", traffic_manager={"flow_drops": {link: drops}})
+    assert "drops_disagree" in codes(analyze_run(tmp_path / "run"))
     after = [{"flow": row["flow"], "after_last_report": 2} for row in drops]
-    edit_run_json(tmp_path / "run", traffic_manager={"flow_drops": drops}, identity={"flows_with_drops": after})
-    assert "drops_disagree" not in codes(analyze_run(tmp_path / "run"))
+    edit_run_json(tmp_path / "run", drop_cross_check={link: {"flows_with_drops": after}})
+    assert not {"drops_disagree", "late_drops"} & codes(analyze_run(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.04, False), (0.2, True)])
+def test_many_drops_that_no_report_tells_of_are_named(tmp_path: Path, share: float, named: bool) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(20.0))
+    later = round(sum(truth.drops) * share / (1 - share))
+    checked = {"bottleneck": {"flows_with_drops": [{"flow": 1000, "after_last_report": later}]}}
+    edit_run_json(tmp_path / "run", drop_cross_check=checked)
+    found = {one["code"]: one["message"] for one in analyze_run(tmp_path / "run")["warnings"]}
+    assert ("late_drops" in found) == named
+    assert not named or found["late_drops"].startswith(f"{later} of {later + sum(truth.drops)} drops came after ")
 
 
 def test_counters_that_were_not_zero(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ class Aggregation:
         if not self.order.sample_shift:
             # Of reports that were lost, none is of these.
             enough |= (samples >= departures) & (samples > 0)
-        enough &= np.array([*map(self._spans_life, range(len(self.run.flows))), True])
+        enough &= np.array([*(self._spans([row]) for row in range(len(self.run.flows))), True])
         return enough
 
     @property
@@ -191,16 +191,22 @@ class Aggregation:
         """What is estimated of the link can be."""
         return self.complete or self.order.reports >= MIN_REPORTS
 
-    def _spans_life(self, row: int) -> bool:
-        """Nearly all of the time in which its sender was at work, where that is known, lies between a flow's reports.
+    @property
+    def spans_flows(self) -> bool:
+        """Reports of the link are of nearly all of the time in which its flows were at work."""
+        return self.complete or self._spans(range(len(self.run.flows)))
 
-        A slow flow may be in none for long, as they are of each N-th packet of the link.
+    def _spans(self, rows: Sequence[int]) -> bool:
+        """Nearly all of the time in which senders were at work, where that is known, lies between the flows' reports.
+
+        Slow ones may be in none for long, as they are of each N-th packet of the link.
         """
-        flow, unit_s = self.run.flows[row], self.clock.unit_s
-        first_s, last_s = float(self.first_arrival[row]) * unit_s, float(self.last_departure[row]) * unit_s
-        most_s = MAX_ERROR * (last_s - first_s) + (flow.rtt_s or 0.0)
-        begun_s = first_s if flow.started_s is None else flow.started_s
-        ended_s = last_s if flow.ended_s is None else flow.ended_s
+        flows, unit_s = [self.run.flows[row] for row in rows], self.clock.unit_s
+        first_s = float(self.first_arrival[rows].min(initial=_NEVER)) * unit_s
+        last_s = float(self.last_departure[rows].max(initial=-_NEVER)) * unit_s
+        most_s = MAX_ERROR * (last_s - first_s) + max((flow.rtt_s or 0.0 for flow in flows), default=0.0)
+        begun_s = min((flow.started_s for flow in flows if flow.started_s is not None), default=first_s)
+        ended_s = max((flow.ended_s for flow in flows if flow.ended_s is not None), default=last_s)
         return first_s - begun_s <= most_s and ended_s - last_s <= most_s
 
     @cached_property

@@ -155,7 +155,7 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
     queue, unit_s = aggregation.queue, aggregation.clock.unit_s
     window = measured_window(aggregation)
     link = run.bottleneck
-    if window is not None and window[1] > window[0] and link.rate_bps:
+    if window is not None and window[1] > window[0] and link.rate_bps and aggregation.spans_flows:
         if link.schedule is None:
             carried, time_s = _carried(aggregation, window)
             section["utilization"] = utilization(carried, link.rate_bps, time_s)
@@ -163,7 +163,7 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
             section["down_s"] = 0.0
         else:
             _of_schedule(section, aggregation, link.schedule, window)
-    section["down_reason"] = _why_no_down_time(section, link)
+    section["down_reason"] = _why_no_down_time(section, link, aggregation.spans_flows)
     goodput = competing_goodput(aggregation)
     section["other_share"] = quotient(float(goodput[-1]), float(goodput.sum())) if aggregation.accounted_for else None
     section["queue_bytes"] = _distribution(
@@ -183,11 +183,13 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
     section["ce_marks"] = round(queue.totals["ce_marks"][0])
 
 
-def _why_no_down_time(section: BottleneckSummary, link: LinkRecord) -> str | None:
+def _why_no_down_time(section: BottleneckSummary, link: LinkRecord, spanned: bool) -> str | None:
     if section["down_s"] is not None:
         return None
     if not link.rate_bps:
         return "it has no set rate"
+    if not spanned:
+        return "sampled reports are not of all of the time in which flows were at work"
     if isinstance(link.schedule, Opportunities):
         return "delivery opportunities, between which nothing passes anyway"
     return NO_WINDOW

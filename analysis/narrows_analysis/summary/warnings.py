@@ -24,6 +24,8 @@ MAX_OTHER_SHARE = 0.01
 # Flows that a warning names.
 MAX_NAMED = 3
 MAX_BUFFER_LIMITED = 0.01
+# Drops after the last report of their flow: a few are usual.
+MAX_LATE_DROPS, MIN_LATE_DROPS = 0.05, 10
 # From a flow's planned start to the moment at which its sender begins to connect.
 LATE_START_S = 0.01
 # Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
@@ -250,6 +252,18 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     return found
 
 
+def _late_drops(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
+    """Drops that no report can tell of, where they are many."""
+    later, reported = sum(_drops_after_last_report(run).values()), section["drops"]
+    if reported is None or later < MIN_LATE_DROPS or later <= MAX_LATE_DROPS * (later + reported):
+        return []
+    message = (
+        f"{later:,} of {later + reported:,} drops came after the last packet of their flow that left, or was reported: "
+        "they are in no figure, and losses were more than they say (run.json, drop_cross_check)."
+    )
+    return [_caution("late_drops", "warning", message)]
+
+
 def _late_service_warnings(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
     link, delay_s = run.bottleneck, section["queue_delay_s"]["p99"]
@@ -379,6 +393,7 @@ def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedRep
     found = _report_warnings(run, aggregation, skipped)
     found += _flow_warnings(run, aggregation, link.table)
     found += _traffic_manager_warnings(run, aggregation, link.table)
+    found += _late_drops(run, section)
     found += _late_service_warnings(run, section)
     utilization = section["utilization"]
     # Which of several links is to be the bottleneck is for the experiment to show.
