@@ -147,3 +147,17 @@ def test_a_program_that_spins_is_named_and_the_data_are_kept(tmp_path: Path) -> 
     assert summary["telemetry"]["reports"] == pytest.approx(826, rel=0.1)
     assert summary["telemetry"]["lost"] == 0
     assert not any(str(tmp_path) in one.read_text() for one in kernels.runs().glob("*.json"))
+
+
+@pytest.mark.parametrize(("takes", "code", "signal"), [("1", 7, None), ("60", None, "SIGKILL")])
+def test_a_program_that_takes_its_time_to_end_has_it(tmp_path: Path, takes: str, code: int | None, signal: Any) -> None:
+    """What waits for it sleeps meanwhile: in a guest no time would pass otherwise, and after 3 s it is killed."""
+    script = f"trap 'sleep {takes}; exit 7' TERM; while :; do sleep 0.05; done"
+    text = (
+        "name: late\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\nflows:\n- {cca: cubic, duration: 1s}\n"
+        f"- {{name: late, duration: 1s, client: [sh, -c, {json.dumps(script)}]}}\n"
+    )
+    soon = "import narrows.virtual.watch as watch; watch.STILL_CPU_S = 5.0"
+    assert start(tmp_path, text, soon).wait(PATIENCE_S) in (0, 1), (tmp_path / "said").read_text()
+    client = application(tmp_path / "out", 1)["client"]
+    assert (client["exit_code"], client["signal"], client["stopped"]) == (code, signal, True)

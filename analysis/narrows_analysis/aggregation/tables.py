@@ -183,7 +183,8 @@ class Aggregation:
         if not self.order.sample_shift:
             # Of reports that were lost, none is of these.
             enough |= (samples >= departures) & (samples > 0)
-        enough &= np.array([*(self._spans([row]) for row in range(len(self.run.flows))), True])
+        else:
+            enough &= np.array([*(self._spans([row]) for row in range(len(self.run.flows))), True])
         return enough
 
     @property
@@ -194,19 +195,21 @@ class Aggregation:
     @property
     def spans_flows(self) -> bool:
         """Reports of the link are of nearly all of the time in which its flows were at work."""
-        return self.complete or self._spans(range(len(self.run.flows)))
+        return not self.order.sample_shift or self._spans(range(len(self.run.flows)))
 
     def _spans(self, rows: Sequence[int]) -> bool:
         """Nearly all of the time in which senders were at work, where that is known, lies between the flows' reports.
 
-        Slow ones may be in none for long, as they are of each N-th packet of the link.
+        Slow ones may be in none for long, as they are of each N-th packet of the link. Programs, and those who make
+        requests, are not at work all the time.
         """
         flows, unit_s = [self.run.flows[row] for row in rows], self.clock.unit_s
+        timed = [flow for flow in flows if not flow.by_addresses]
         first_s = float(self.first_arrival[rows].min(initial=_NEVER)) * unit_s
         last_s = float(self.last_departure[rows].max(initial=-_NEVER)) * unit_s
         most_s = MAX_ERROR * (last_s - first_s) + max((flow.rtt_s or 0.0 for flow in flows), default=0.0)
-        begun_s = min((flow.started_s for flow in flows if flow.started_s is not None), default=first_s)
-        ended_s = max((flow.ended_s for flow in flows if flow.ended_s is not None), default=last_s)
+        begun_s = min((flow.started_s for flow in timed if flow.started_s is not None), default=first_s)
+        ended_s = max((flow.ended_s for flow in timed if flow.ended_s is not None), default=last_s)
         return first_s - begun_s <= most_s and ended_s - last_s <= most_s
 
     @cached_property

@@ -225,8 +225,11 @@ class Supervisor:
                 self.stop()
             if self._asked_to_stop_s is not None:
                 self._end(now)
-            wait = LOOK_S if until is None else max(0.0, min(LOOK_S, until - now))
-            if is_ready and until is None and self._asked_to_stop_s is None:
+            # While it may still end by itself, its end wakes this process: that must sleep, for time to pass in a guest.
+            wait = LOOK_S
+            if self._asked_to_stop_s is None and until is not None:
+                wait = min(LOOK_S, until - now)
+            elif self._asked_to_stop_s is None and is_ready:
                 wait = 3600.0
             for key, _ in self._poll.select(POLL_S if not is_ready else wait):
                 self._take(key.data, key.fd)
