@@ -149,6 +149,18 @@ def test_a_program_that_spins_is_named_and_the_data_are_kept(tmp_path: Path) -> 
     assert not any(str(tmp_path) in one.read_text() for one in kernels.runs().glob("*.json"))
 
 
+@pytest.mark.long
+def test_programs_do_not_keep_the_switch_from_waking_up(tmp_path: Path) -> None:
+    """Servers of iperf3 that have filled their sockets call the kernel all the time, and each call takes some."""
+    text = "name: late\nbottleneck: {rate: 10Mbit, buffer: 50packets, rtt: 4ms}\nflows:\n"
+    for name, more in (("a", "-R, -P, '3'"), ("b", "-R"), ("c", "-R, -P, '3'")):
+        text += f"- {{name: {name}, client: [iperf3, -c, '{{server}}', -p, '{{port}}', -t, '{{duration}}', {more}], "
+        text += "server: [iperf3, -s, -p, '{port}', --forceflush], ready: {line: Server listening}, duration: 2s}\n"
+    out = measured(tmp_path, text)
+    run = json.loads((out / "run.json").read_text())
+    assert (run["status"], run["losses_elsewhere"]) == ("complete", [])
+
+
 @pytest.mark.parametrize(("takes", "code", "signal"), [("1", 7, None), ("60", None, "SIGKILL")])
 def test_a_program_that_takes_its_time_to_end_has_it(tmp_path: Path, takes: str, code: int | None, signal: Any) -> None:
     """What waits for it sleeps meanwhile: in a guest no time would pass otherwise, and after 3 s it is killed."""

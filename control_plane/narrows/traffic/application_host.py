@@ -225,7 +225,7 @@ class Supervisor:
                 self.stop()
             if self._asked_to_stop_s is not None:
                 self._end(now)
-            # While it may still end by itself, its end wakes this process: that must sleep, for time to pass in a guest.
+            # The end of what is to end wakes this process, which must sleep meanwhile: else no time passes in a guest.
             wait = LOOK_S
             if self._asked_to_stop_s is None and until is not None:
                 wait = min(LOOK_S, until - now)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -69,6 +71,13 @@ def _counters(port: pb.Port) -> PortStats:
     )
 
 
+def prioritize(pid: int) -> None:
+    """Give all threads of a process real-time priority."""
+    lowest = os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO))
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, lowest)
+
+
 class Softswitch:
     """A process in the switch namespace; its gRPC is a Unix socket in the run's own directory, out of others' reach."""
 
@@ -125,6 +134,8 @@ class Softswitch:
             command += ["--pipe", f"{port}@{pipe}"]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
+        if self._virtual_time is not None and self._virtual_time.prioritized:
+            prioritize(self._process.pid)
         device_config, p4info = compiled_program(compiled)
         self._session = P4RuntimeSession(socket.address, p4info, device_config, prompt)
         await self._session.open()

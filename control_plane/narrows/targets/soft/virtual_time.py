@@ -44,7 +44,7 @@ class VirtualTimeSettings:
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
     hosts, ``jitter_ns`` what the sender at a port takes for a frame at most, ``moderation`` the interrupt moderation of
     their cards, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held. ``tso``: cards cut what
-    hosts send into segments.
+    hosts send into segments. ``prioritized``: it runs before programs, whose system calls take time.
     """
 
     window_ns: int
@@ -56,6 +56,7 @@ class VirtualTimeSettings:
     lro: bool = False
     held_bytes: int = HELD_BYTES
     tso: bool = False
+    prioritized: bool = False
 
     def arguments(self, ports: Iterable[int]) -> list[str]:
         """Words of narrows-softswitch's command line, with the ports that hosts are at."""
@@ -134,6 +135,7 @@ def settings(plan: Plan) -> VirtualTimeSettings:
         held_bytes=plan.frame_bytes if plan.has_payload else HELD_BYTES,
         # A slot would have to hold a whole burst's payload.
         tso=not plan.has_payload,
+        prioritized=plan.has_applications,
     )
 
 
