@@ -18,8 +18,8 @@ def write(path: Path, rows: list[tuple[int, int, int, int]]) -> None:
 def test_last_reports_span_files_and_leave_other_bottlenecks_out(tmp_path: Path) -> None:
     write(tmp_path / "reports-00000.parquet", [(0, 1, 1, 1), (0, 2, 1, 1), (0, 1, 3, 2), (1, 1, 99, 9)])
     write(tmp_path / "reports-00001.parquet", [(0, 2, 5, 4)])
-    assert last_reports(tmp_path, 0) == {1: LastReport(1, 3, 2), 2: LastReport(2, 5, 4)}
-    assert last_reports(tmp_path, 1) == {1: LastReport(1, 99, 9)}
+    assert last_reports(tmp_path)[0] == {1: LastReport(1, 3, 2), 2: LastReport(2, 5, 4)}
+    assert last_reports(tmp_path)[1] == {1: LastReport(1, 99, 9)}
 
 
 def test_telemetry_and_traffic_manager_agree() -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import laws
 import pytest
 import yaml
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from drawn import try_each
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from narrows.errors import InputError
 from narrows.experiment.plan import Plan
@@ -29,7 +30,6 @@ from test_in_a_guest import start
 CASES = int(os.environ.get("NARROWS_CASES", "0"))
 SEED = int(os.environ.get("NARROWS_SEED", "1"))
 PATIENCE_S = 600.0
-ALL = list(HealthCheck)
 NEEDS = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
 RATES = ["1kbit", "8kbit", "100kbit", "1Mbit", "9999991bit", "100Mbit", "1Gbit", "10Gbit", "100Gbit", "800Gbit"]
 RTTS = ["0", "1ns", "1us", "80us", "1ms", "20ms", "100ms", "1s", "10s"]
@@ -168,21 +168,12 @@ def test_what_is_refused_says_why(data: dict[str, Any]) -> None:
 def test_hundreds_of_edges() -> None:
     ends: Counter[str] = Counter()
 
-    @seed(SEED)
-    @given(experiments())
-    @settings(
-        max_examples=CASES,
-        deadline=None,
-        database=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
     def attempt(data: dict[str, Any]) -> None:
         with tempfile.TemporaryDirectory() as directory:
             end, packets = run(data, Path(directory))
         ends[end] += 1
         ends["packets"] += packets
 
-    attempt()
+    try_each(experiments(), CASES, SEED, attempt)
     print(f"cases: {ends.total() - ends['packets']}: {dict(ends)}")
     assert ends["ran"] > CASES / 20

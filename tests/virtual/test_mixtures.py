@@ -15,7 +15,7 @@ from typing import Any
 import link_laws
 import pytest
 import yaml
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from drawn import try_each
 from mixtures import mixtures, write_files
 from test_in_a_guest import start
 
@@ -30,15 +30,6 @@ def obey(count: int, first_seed: int) -> Counter[str]:
     """Run so many mixtures; returns what was tried with them."""
     tried = Counter[str]()
 
-    @seed(first_seed)
-    @given(mixtures())
-    @settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
     def attempt(mixture: dict[str, Any]) -> None:
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)
@@ -48,7 +39,7 @@ def obey(count: int, first_seed: int) -> Counter[str]:
             tried.update(link_laws.check(directory / "out"))
             tried["mixtures"] += 1
 
-    attempt()
+    try_each(mixtures(), count, first_seed, attempt)
     return tried
 
 

@@ -8,7 +8,7 @@ remainder of the program's own arrival counter.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,21 +78,19 @@ class CrossCheck:
         }
 
 
-def last_reports(telemetry: Path, bottleneck: int) -> dict[int, LastReport]:
-    """The last report of every flow index of a bottleneck, from the Parquet files of a run."""
-    import pyarrow.compute as pc
+def last_reports(telemetry: Path) -> dict[int, dict[int, LastReport]]:
+    """The last report of every flow index, by bottleneck, from the Parquet files of a run."""
     import pyarrow.parquet as pq
 
-    found: dict[int, LastReport] = {}
+    found: dict[int, dict[int, LastReport]] = defaultdict(dict)
     for path in sorted(telemetry.glob(REPORT_FILES)):
         file = pq.ParquetFile(path)
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=["bottleneck", "flow", "arrivals", "departures"])
-            table = table.filter(pc.equal(table["bottleneck"], bottleneck))
+            frame = file.read_row_group(group, columns=["bottleneck", "flow", "arrivals", "departures"]).to_pandas()
             # Reports leave the switch, and are written, in the order of departures; both totals only grow.
-            frame = table.to_pandas().drop_duplicates("flow", keep="last")
-            for row in frame.itertuples(index=False):
-                found[int(row.flow)] = LastReport(int(row.flow), int(row.arrivals), int(row.departures))
+            for row in frame.drop_duplicates(["bottleneck", "flow"], keep="last").itertuples(index=False):
+                last = LastReport(int(row.flow), int(row.arrivals), int(row.departures))
+                found[int(row.bottleneck)][last.flow] = last
     return found
 
 

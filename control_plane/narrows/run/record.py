@@ -68,7 +68,8 @@ def write(
 
         learned_flows.write(measured.learned, results.telemetry / files.LEARNED_FLOWS)
         checks = {}
-        reports = {link.name: drop_accounting.last_reports(results.telemetry, link.index) for link in plan.reported}
+        last_reports = drop_accounting.last_reports(results.telemetry)
+        reports = {link.name: last_reports.get(link.index, {}) for link in plan.reported}
         for link in plan.links:
             # A link that is alone needs no name.
             of = f" of {link.name}" if len(plan.links) > 1 else ""

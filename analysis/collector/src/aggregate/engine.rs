@@ -249,7 +249,7 @@ impl Flows {
         }
         for state in &mut self.states {
             let users = &places[&state.id.flow];
-            // Of an owner without a report nobody knows where it is.
+            // The index is flagged and its owner was never reported, so the owner's bottleneck is unknown.
             let unknown = several && users.len() == 1 && state.collision != Collision::None;
             if unknown || users.iter().any(|bottleneck| *bottleneck != state.id.bottleneck) {
                 state.collision = Collision::Elsewhere;

@@ -129,7 +129,7 @@ pub struct FlowState {
 }
 
 impl FlowState {
-    /// A flow that no report of was taken; it is number `counters_at` itself, as long as its index is its own.
+    /// A flow before its first report; `counters_at` is its own number unless it shares its index.
     pub fn new(id: FlowId, counters: Counters, counters_at: u32) -> Self {
         FlowState {
             id,
