@@ -108,6 +108,25 @@ def test_a_lost_syn_does_not_end_ecn(tmp_path: Path) -> None:
     assert (syns.groupby(["flow", "signature"])["loss_drops"].max() > 0).any()
 
 
+@pytest.mark.needs("seeded-kernel")
+def test_a_lost_syn_ack_does_not_end_ecn(tmp_path: Path) -> None:
+    """Linux 7.3 asks for no ECN in a SYN/ACK that it sends after its second timeout.
+
+    That no flow of 80 loses two has a probability of 0.91 to the power of 80, 5e-4.
+    """
+    run = complete(
+        tmp_path,
+        "name: lossy\nbottleneck:\n  {rate: 10Mbit, buffer: 100packets, rtt: 10ms, ecn_threshold: 5packets,\n"
+        "   reverse: {rate: 10Mbit, buffer: 100packets, loss: 0.3}}\n"
+        "flows: [{cca: cubic, count: 80, size: 1kB}]\n",
+    )
+    assert len(run["flows"]) == 80
+    reports = pd.read_parquet(tmp_path / "out" / "telemetry" / "reports-00000.parquet")
+    syn_acks = reports[reports["tcp_flags"] & 0x12 == 0x12]
+    assert (syn_acks["tcp_flags"] & 0x40 == 0x40).all()
+    assert (syn_acks.groupby(["flow", "signature"])["loss_drops"].max() >= 2).any()
+
+
 def test_a_small_mtu(tmp_path: Path) -> None:
     """The least that IPv4 hosts take (RFC 791, section 3.2): full-size frames are 14 bytes longer."""
     run = complete(

@@ -114,6 +114,16 @@ ADJUSTMENTS = (
             f"\t\t\tum_ndelay(in_group_p(KGIDT_INIT({APPLICATION_ID})) ? 1000 : 1);\n\t\t\tschedule();\n",
         ),
     ),
+    # Hosts keep ECN whatever is lost (`tcp_ecn_fallback` is 0), so that a flow that is to use it does. A SYN/ACK that
+    # is sent after its second timeout loses it in any case: Accurate ECN wants that (RFC 9768, section 3.2.3.2.2), not
+    # RFC 3168.
+    (
+        Edit(
+            "include/net/tcp_ecn.h",
+            "\tif (!req->num_timeout || synack_type != TCP_SYNACK_RETRANS) {\n",
+            "\tif (!req->num_timeout || synack_type != TCP_SYNACK_RETRANS || !tcp_rsk(req)->accecn_ok) {\n",
+        ),
+    ),
     # The switch passes frames on ahead of their time: by a device that is made for it in less time than by queues.
     (
         Edit(
