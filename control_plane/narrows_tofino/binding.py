@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Path, Plan, SwitchPort
+from narrows.experiment.port_choice import keep_apart
 from narrows.hosts.lab.binding import Ports, place
 from narrows.hosts.lab.inventory import DELAY_LINE
 
@@ -14,13 +15,16 @@ from narrows_tofino import queue_management
 from narrows_tofino.rate_steps import refuse_unless_kept
 from narrows_tofino.sampling import with_sample_that_fits
 from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.entries import index_cells
 
 # Reports come from the switch itself; the address is of the range for benchmarking and never routed.
 SWITCH_MAC = "02:4e:57:00:00:00"
 
 
 def bind(plan: Plan, inventory: Inventory) -> Plan:
-    """The plan with the inventory's ports, MAC and IP addresses, and a sampling that its collector holds (``auto``).
+    """The plan with the inventory's ports, MAC and IP addresses, and source ports and a sampling that suit them.
+
+    Source ports are those of `narrows.experiment.port_choice`, a sampling that is ``auto`` is what the collector holds.
 
     Raises:
         InputError: more hosts or loopback ports than the testbed has, a link with a delay of its own, or with two
@@ -44,7 +48,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
             paths=tuple(hop for path in bound.paths for hop in _by_way_of(line, path, bound.links[0].index)),
         )
     queue_management.refuse_shared_ports(bound, inventory)
-    return with_sample_that_fits(bound, inventory)
+    return with_sample_that_fits(keep_apart(bound, index_cells(bound)), inventory)
 
 
 def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 from narrows.cli import app
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Flow, Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.lab import examination
 from narrows.hosts.lab.inventory import Nic
@@ -94,6 +97,24 @@ def test_machines_of_a_plan_are_at_the_ports_of_their_nics() -> None:
     # A NIC that no host of the experiment is behind stays as it is.
     alone = lab(receivers=[machine("carol", "right", 3)], receiver=None)
     assert [nic.interface for nic in alone.switch_nics(bind(plan_of(), alone)).values()] == ["nic1", "nic2"]
+
+
+def test_ports_keep_flows_apart_on_the_machines_addresses() -> None:
+    """CRC-32 of what docs/report-format.md says, of link 0, its 16 low bits."""
+
+    def index(flow: Flow, port: int) -> int:
+        ends = b"".join(bytes(12) + IPv4Address(end).packed for end in (flow.src, flow.dst))
+        return zlib.crc32(b"\0" + ends + struct.pack("!BHH", 6, port, flow.dst_port)) & 0xFFFF
+
+    planned = plan_of(
+        [{"cca": "reno", "duration": "1s", "count": 2000}, {"cca": "bbr", "duration": "1s", "count": 2000}]
+    )
+    bound = bind(planned, lab())
+    assert len({index(flow, flow.port_of(0)) for flow in bound.flows}) == 4000
+    assert len({index(flow, flow.src_port) for flow in bound.flows}) < 4000
+    # On other addresses other flows would have met.
+    moved, before = ([flow.moved_ports for flow in plan.flows] for plan in (bound, planned))
+    assert moved != before and any(before)
 
 
 def test_a_link_that_leads_on_has_a_port_of_the_switch_s_own() -> None:

@@ -38,12 +38,12 @@ def inventory_of(switch: FakeSwitch, kind: str, pipes: int) -> Inventory:
     return Inventory.model_validate(data)
 
 
-def experiment(groups: int) -> Experiment:
+def experiment(groups: int, count: int = 1) -> Experiment:
     return Experiment.model_validate(
         {
             "name": "pipes",
             "bottleneck": {"rate": "10Gbit", "buffer": "1MB", "rtt": "10ms"},
-            "flows": [{"cca": "cubic", "duration": "10s"}] * groups,
+            "flows": [{"cca": "cubic", "duration": "10s", "count": count}] * groups,
         }
     )
 
@@ -58,6 +58,33 @@ def packets_of(plan: Plan) -> list[Packet]:
         for number, port in enumerate(ports)
         for sender in [plan.senders[number % len(plan.senders)]]
     ]
+
+
+@pytest.mark.parametrize("pipes", [1, 2, 4])
+def test_flows_of_a_plan_have_indexes_of_their_own(pipes: int, switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
+    """1,200 flows, some of which would meet if ports only counted up; none does on its way through the pipes."""
+    target = TofinoTarget(inventory_of(switch, kind, pipes), tmp_path / "audit.jsonl")
+    plan = target.bind_to_target(make_plan(experiment(pipes, 1200 // pipes)))
+    assert any(flow.moved_ports for flow in plan.flows)
+    (receiver,) = plan.receivers
+    dst, mac = int(IPv4Address(receiver.address)), mac_number(receiver.mac)
+
+    async def reports() -> list[Reported]:
+        await target.start()
+        try:
+            await target.configure(plan)
+            plane, found = DataPlane(switch), []
+            for flow in plan.flows:
+                ends = int(IPv4Address(flow.src)), dst, flow.port_of(0), flow.dst_port
+                found.append(plane.pass_through(Packet(plan.host(flow.sender).port, mac, *ends)))
+            return found
+        finally:
+            await target.stop()
+
+    found = asyncio.run(reports())
+    assert not any(report.flags & COLLISION for report in found)
+    assert len({report.index for report in found}) == 1200
+    assert switch.schema.part("flow_arrivals", "Register").size == 1 << entries.INDEX_BITS
 
 
 async def reports_of(switch: FakeSwitch, target: TofinoTarget, groups: int) -> tuple[list[Reported], list[str]]:

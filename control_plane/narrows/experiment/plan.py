@@ -8,7 +8,8 @@ and nanoseconds, and every flow with the 5-tuple it will have.
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -291,8 +292,8 @@ class Exchange:
     What a ``player`` asks for is up to it.
 
     ``closed``: times of requests count from the responses before. ``kept``: a user has one connection; else each
-    request has its own. Connections are made from the flow's receiver, from its source port on, to its destination
-    port.
+    request has its own. Connections are made from the flow's receiver, each from the next of the flow's ports, to its
+    destination port.
     """
 
     users: tuple[tuple[Ask, ...], ...]
@@ -332,12 +333,13 @@ class Flow:
 
     ``kind`` says what makes it (`narrows.traffic.registry`).
     ``links`` are the names of those that its data cross, in order, and ``ack_links`` of those that its acknowledgements
-    cross, if it has any. Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the
-    experiment's start. With ``until``, no connection starts after the flows of that group have ended. A flow with
-    ``arrivals`` is a workload: its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not
-    wait for each other. One with ``sending`` is UDP, and has no ``cca``. One with an ``application`` is all packets
-    between its two addresses, whatever their protocol and ports, and so is one with an ``exchange``. Times of one that
-    is ``held`` count from when its driver starts it.
+    cross, if it has any. Connection ``i`` is made from port ``src_port + i``, or from the one that ``moved_ports`` has
+    for it (`narrows.experiment.port_choice`). Times are nanoseconds since the experiment's start. With ``until``, no
+    connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload: its ``repeat``
+    connections have a start (from ``start_ns``) and a size each and do not wait for each other. One with ``sending`` is
+    UDP, and has no ``cca``. One with an ``application`` is all packets between its two addresses, whatever their
+    protocol and ports, and so is one with an ``exchange``. Times of one that is ``held`` count from when its driver
+    starts it.
     """
 
     name: str
@@ -365,6 +367,27 @@ class Flow:
     tcp: Tcp = Tcp()
     exchange: Exchange | None = None
     held: bool = False
+    moved_ports: Mapping[int, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are at most, each with a port of its own where they begin."""
+        return self.repeat if self.exchange is None else self.exchange.connections
+
+    @property
+    def begins_at(self) -> str:
+        """The host that its connections are made from."""
+        return self.sender if self.exchange is None else self.receiver
+
+    def port_of(self, number: int) -> int:
+        """The port that connection ``number``, from 0, is made from."""
+        return self.moved_ports.get(number, self.src_port + number)
+
+    @property
+    def client_ports(self) -> Sequence[int]:
+        """The ports that its connections are made from, by their numbers."""
+        ports = range(self.src_port, self.src_port + self.connections)
+        return [self.port_of(number) for number in range(self.connections)] if self.moved_ports else ports
 
     @property
     def by_addresses(self) -> bool:

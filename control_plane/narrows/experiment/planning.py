@@ -29,6 +29,7 @@ from narrows.experiment.plan import (
     Plan,
     Sending,
 )
+from narrows.experiment.port_choice import keep_apart
 from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.tcp_settings import check as check_tcp
 from narrows.experiment.topology import Topology, mac_address, make_topology
@@ -48,7 +49,7 @@ def make_plan(experiment: Experiment) -> Plan:
     hosts = experiment.hosts or Hosts()
     network = make_topology(experiment)
     flows = _flows(experiment, network)
-    return Plan(
+    plan = Plan(
         end_hosts=network.end_hosts,
         collector_host=network.collector_host,
         ports=network.ports,
@@ -78,6 +79,7 @@ def make_plan(experiment: Experiment) -> Plan:
         seed=experiment.seed,
         sysctls=tuple(hosts.sysctls.items()),
     )
+    return keep_apart(plan)
 
 
 def _changes(experiment: Experiment, network: Topology) -> tuple[Change, ...]:

@@ -31,7 +31,7 @@ class Connection:
     @property
     def src_port(self) -> int:
         """Source port of the data connection."""
-        return self.flow.src_port + self.number
+        return self.flow.port_of(self.number)
 
     @property
     def size_bytes(self) -> int | None:

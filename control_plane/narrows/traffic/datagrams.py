@@ -29,7 +29,7 @@ def specify(flow: Flow) -> dict[str, Any]:
         "held": flow.held,
         "host": flow.sender,
         "src": flow.src,
-        "src_port": flow.src_port,
+        "src_port": flow.port_of(0),
         "dst": flow.dst,
         "dst_port": flow.dst_port,
         "payload": sending.payload,

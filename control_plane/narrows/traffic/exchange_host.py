@@ -30,7 +30,7 @@ else:
     import flow_host
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     # A flow as `narrows.traffic.exchanges.specify` writes it; one request as hosts/NAME.json has it.
@@ -284,7 +284,8 @@ class Exchanges(flow_host.Loop):
         self._users: dict[str, list[User]] = {}
         self._rows: dict[str, list[Row]] = {}
         self._started_s: dict[str, float] = {}
-        self._ports: dict[str, int] = {}
+        # Each connection has the next one.
+        self._ports: dict[str, Iterator[int]] = {}
         self._opened: dict[int, socket.socket] = {}
         self._payload = os.memfd_create("payload")
         os.ftruncate(self._payload, flow_host.CHUNK)
@@ -310,7 +311,7 @@ class Exchanges(flow_host.Loop):
             kind = User if flow["player"] is None else Player
             self._users[flow["name"]] = [kind(flow, number, asks) for number, asks in enumerate(flow["users"])]
             self._rows[flow["name"]] = []
-            self._ports[flow["name"]] = flow["client_port"]
+            self._ports[flow["name"]] = iter(flow["client_ports"])
             if not flow["held"]:
                 self._at(flow["start_s"], partial(self._begin, flow))
 
@@ -405,8 +406,7 @@ class Exchanges(flow_host.Loop):
     def _connect(self, user: User) -> Channel | None:
         flow = user.flow
         try:
-            opened = self._socket(flow["client_host"], flow, flow["client"], self._ports[flow["name"]])
-            self._ports[flow["name"]] += 1
+            opened = self._socket(flow["client_host"], flow, flow["client"], next(self._ports[flow["name"]]))
             flow_host.set_options(opened, flow["receiver_options"])
             opened.connect_ex((flow["server"], flow["server_port"]))
         except OSError as error:
@@ -479,7 +479,7 @@ class Exchanges(flow_host.Loop):
             "kind": "requests",
             "congestion_control": flow["cca"],
             "src_port": flow["server_port"],
-            "dst_port": flow["client_port"],
+            "dst_port": flow["client_ports"][0],
             "started_s": self._started_s.pop(name),
             "ended_s": now_s,
             "ending": ending,

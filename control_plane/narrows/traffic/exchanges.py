@@ -31,7 +31,7 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
         "server_port": flow.dst_port,
         "client": flow.dst,
         "client_host": flow.receiver,
-        "client_port": flow.src_port,
+        "client_ports": list(flow.client_ports),
         "start_s": flow.start_ns / NANOSECONDS,
         "end_s": (flow.start_ns + flow.duration_ns) / NANOSECONDS,
         "closed": exchange.closed,

@@ -61,9 +61,9 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
                 "number": number,
                 "start_s": (flow.start_ns + (flow.arrivals[number].start_ns if flow.arrivals else 0)) / NANOSECONDS,
                 "size": size_of(flow, number) if finite else None,
-                "src_port": flow.src_port + number,
+                "src_port": port,
             }
-            for number in range(flow.repeat)
+            for number, port in enumerate(flow.client_ports)
         ],
     }
 

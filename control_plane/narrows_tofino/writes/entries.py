@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from narrows.experiment.plan import Plan, ReportedLink
+from narrows.experiment.port_choice import Cells
 from narrows.switch.entries import ECN_OFF, Prefix, ProgramEntry, Range, program_entries
 from narrows_formats.units import format_size
 
@@ -18,6 +19,8 @@ from narrows_tofino.writes.queue_laws import laws, meter_writes, queue_entries
 # Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: quarters from 4.
 SHARE_SHIFT = 5
 FIRST_QUARTER = 4
+# FLOW_INDEX_WIDTH of p4src/tofino/narrows.p4
+INDEX_BITS = 15
 # Of a queue delay, in ns: what a mirrored copy has room for in p4src/tofino/narrows.p4. Longer waits are refused.
 DELAY_BITS = 32
 # Ternary fields, and all of their bits.
@@ -82,3 +85,10 @@ def index_shares(plan: Plan) -> dict[int, int]:
     if len(pipes) == 1:
         return {pipes[0]: 0}
     return {pipe: (FIRST_QUARTER + number) << SHARE_SHIFT for number, pipe in enumerate(pipes)}
+
+
+def index_cells(plan: Plan) -> Cells:
+    """The cells of a bound plan's flows: of several pipes each has a quarter of them."""
+    quarters = {pipe: (share >> SHARE_SHIFT) - FIRST_QUARTER for pipe, share in index_shares(plan).items() if share}
+    ports = {path.ingress_port for path in plan.paths}
+    return Cells(INDEX_BITS, {port: quarters[pipe_of(port)] for port in ports if pipe_of(port) in quarters})

@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Plan
+from narrows.experiment.port_choice import keep_apart
 from narrows.hosts.lab.binding import Ports, place
 from narrows.targets.soft.inventory import Inventory
 
@@ -14,7 +15,7 @@ MAX_LOOPBACKS = 64
 
 
 def bind(plan: Plan, inventory: Inventory) -> Plan:
-    """The plan with the inventory's NICs as ports, MAC and IP addresses.
+    """The plan with the inventory's NICs as ports, MAC and IP addresses, and source ports that suit them.
 
     Raises:
         InputError: see `narrows.hosts.lab.binding.place`; or hosts that share a port are to have several delays.
@@ -32,4 +33,4 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
                 f"flows: {' and '.join(hosts.values())} share port {names[number]} of the switch, which holds what "
                 "leaves there for one time; allowed: the same RTT for both, or a port for each"
             )
-    return bound
+    return keep_apart(bound)
