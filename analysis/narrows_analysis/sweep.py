@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from narrows_formats import files, storage
 from narrows_formats.sweep_record import SweepRecord, check
+from narrows_formats.swept_values import labels
 from narrows_formats.validation import dotted
 from pydantic import ValidationError
 
@@ -129,7 +130,7 @@ def load_sweep(directory: Path | str) -> Sweep:
         raise AnalysisError(f"{path / TABLE}: no such file; no run of the sweep has a summary yet") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise AnalysisError(f"{path / TABLE}: not readable as Parquet: {error}") from None
-    fields = {str(field): in_order([str(value) for value in values]) for field, values in record["sweep"].items()}
+    fields = {str(field): in_order(list(map(str, labels(values)))) for field, values in record["sweep"].items()}
     missing = [name for name in (*fields, "group", "directory", "status") if name not in frame.columns]
     if missing:
         raise AnalysisError(f"{path / TABLE}: no column {', '.join(missing)}")

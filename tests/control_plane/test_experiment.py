@@ -93,6 +93,30 @@ def test_sweep_reaches_any_field(tmp_path: Path) -> None:
     assert experiment.flows[1].name == "reno"
 
 
+def test_a_swept_seed_is_that_of_its_runs(tmp_path: Path) -> None:
+    found = series(tmp_path, sweep={"seed": [5, 9]}, repeat=2)
+    assert [(point.parameters["seed"], point.experiment.seed) for point in found.points] == [
+        (5, 5), (5, 6), (9, 9), (9, 10),
+    ]  # fmt: skip
+
+
+def test_different_values_of_a_sweep_have_different_names(tmp_path: Path) -> None:
+    """Results are put together by these names: points of the same one would pass for repetitions."""
+    waves = [{"wave": {"kind": "sine", "low": "1Mbit", "high": "9Mbit", "period": f"{s}s"}} for s in (1, 2)]
+    steps = [{"steps": [{"at": f"{s}s", "rate": "9Mbit"} for s in range(99)] + [{"at": "99s", "rate": r}]}
+             for r in ("1Mbit", "2Mbit")]  # fmt: skip
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lte").write_text("1\n2\n")
+    traces: list[Any] = [{"trace": {"file": f"{name}/lte", "format": "mahimahi"}} for name in ("a", "b")]
+    traces.append({"trace": {"file": "b/lte", "format": "mahimahi", "as": "rate", "bin": "1ms"}})
+    found = series(tmp_path, sweep={"bottleneck.rate": [*waves, *steps, *traces]})
+    names = [point.parameters["bottleneck.rate"] for point in found.points]
+    assert names[:2] == ["wave-9Mbit-sine-1Mbit-1s", "wave-9Mbit-sine-1Mbit-2s"]
+    assert names[4:] == ["trace-a/lte-mahimahi", "trace-b/lte-mahimahi", "trace-rate-1ms-b/lte-mahimahi"]
+    assert len(set(names)) == len(names)
+
+
 def test_a_group_of_a_sweep_is_called_after_what_it_runs_there(tmp_path: Path) -> None:
     flows = [
         {"cca": "bbr", "duration": "10s"},
@@ -117,6 +141,8 @@ def test_a_group_of_a_sweep_is_called_after_what_it_runs_there(tmp_path: Path) -
         ({"repeat": [1]}, "sweep.repeat: unknown field 'repeat'"),
         ({"bottleneck.rate.x": [1]}, "sweep.bottleneck.rate.x: 'rate' has no fields of its own"),
         ({"bottleneck.buffer": []}, "sweep.bottleneck.buffer: is empty"),
+        ({"bottleneck.buffer": ["1bdp", "2bdp", "1bdp"]}, "sweep.bottleneck.buffer: has 1bdp more than once; allowed:"),
+        ({"bottleneck.queue": [{"kind": "pie"}] * 2}, 'sweep.bottleneck.queue: has {"kind": "pie"} more than once'),
         ({"bottleneck.buffer": ["1bdp", "0bdp"]}, "sweep at bottleneck.buffer=0bdp: bottleneck.buffer: '0bdp' is not"),
     ],
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +73,24 @@ def test_a_sweep_ends_with_a_table_and_a_page(monkeypatch: pytest.MonkeyPatch, t
     assert list(table["bottleneck.buffer"]) == ["0.5bdp", "0.5bdp", "1bdp", "1bdp"]
     page = (out / "report.html").read_text()
     assert "buffers" in page and "0.5bdp" in page and "Jain" in page
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "names"),
+    [
+        ("bottleneck.queue", ["pie", {"kind": "codel", "target": "1ms"}], ["pie", "kind-codel-1ms"]),
+        ("hosts.date", [date(2026, 11, 25), date(2026, 11, 26)], ["2026-11-25", "2026-11-26"]),
+    ],
+)
+def test_values_that_are_no_plain_ones_have_results(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, field: str, values: list[Any], names: list[str]
+) -> None:
+    out = run_all(monkeypatch, tmp_path, sweep={field: values})
+    found = pd.read_csv(out / "intervals.csv")
+    assert list(found[found["quantity"] == "utilization"][field]) == names
+    page = (out / "report.html").read_text()
+    # A row of a map of each quantity, and of the table of all results.
+    assert all(page.count(f">{name}<") > len(found["quantity"].unique()) for name in names)
 
 
 def test_a_sweep_that_a_failure_ends_has_a_table_of_what_there_is(

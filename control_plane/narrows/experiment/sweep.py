@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from narrows_formats.swept_values import labels
 
 from narrows.errors import InputError
 from narrows.experiment.assignment import assign
@@ -19,8 +23,6 @@ from narrows.experiment.model import Experiment, named_groups
 
 # Of one experiment file: a year of runs of five minutes.
 MAX_RUNS = 100_000
-# Characters of a swept value that is not a plain one.
-LONGEST_VALUE = 60
 
 
 @dataclass(frozen=True)
@@ -86,42 +88,37 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
     runs = math.prod(len(values) for values in experiment.sweep.values()) * experiment.repeat
     if runs > MAX_RUNS:
         raise InputError(f"{origin}: sweep: asks for {runs} runs; allowed: at most {MAX_RUNS}, repetitions included")
-    for values in itertools.product(*experiment.sweep.values()):
+    _refuse_repeated(experiment.sweep, origin)
+    named = [zip(labels(values), values, strict=True) for values in experiment.sweep.values()]
+    for chosen in itertools.product(*named):
         varied = copy.deepcopy(base)
-        for field, value in zip(fields, values, strict=True):
+        for field, (_, value) in zip(fields, chosen, strict=True):
             assign(varied, field, value, groups, f"{origin}: sweep.")
-        parameters = {field: _shown(value) for field, value in zip(fields, values, strict=True)}
+        parameters = {field: name for field, (name, _) in zip(fields, chosen, strict=True)}
         _rename(varied, groups)
         # A point is checked like a file of its own; an error names the point it belongs to.
         label = ", ".join(f"{field}={value}" for field, value in parameters.items())
         where = f"{origin}: sweep at {label}" if label else origin
+        # It may be swept, too, and is not checked yet.
+        seed = varied.get("seed", experiment.seed)
         for repetition in range(1, experiment.repeat + 1):
-            varied["seed"] = experiment.seed + repetition - 1
+            varied["seed"] = seed + repetition - 1 if isinstance(seed, int) else seed
             resolved = validate(varied, where)
             directory = _directory(len(points) + 1, parameters, repetition, experiment)
             points.append(Point(resolved, parameters, repetition, directory, where))
     return points
 
 
-def _shown(value: Any) -> Any:
-    """A swept value as results and directories have it: of a trace its file, of what else varies its values."""
-    if not isinstance(value, dict):
-        return value
-    trace, wave = value.get("trace"), value.get("wave")
-    if isinstance(trace, dict):
-        return Path(str(trace.get("file"))).stem
-    if isinstance(wave, dict):
-        return str(wave.get("kind"))
-    return "-".join((str(next(iter(value), "")), *_leaves(value)))[:LONGEST_VALUE]
+def _refuse_repeated(sweep: dict[str, list[Any]], origin: str) -> None:
+    """Check that no value of a field is there twice: equal runs would count as repetitions that do not vary.
 
-
-def _leaves(value: Any) -> Iterator[str]:
-    """The plain values in nested ones, in order."""
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(inner)
-    else:
-        yield str(value)
+    Raises:
+        InputError: one is.
+    """
+    for field, values in sweep.items():
+        often = Counter(json.dumps(value, default=str) if isinstance(value, dict) else str(value) for value in values)
+        if repeated := [value for value, count in often.items() if count > 1]:
+            raise InputError(f"{origin}: sweep.{field}: has {repeated[0]} more than once; allowed: different values")
 
 
 def _rename(data: dict[str, Any], groups: list[str]) -> None:

@@ -293,7 +293,8 @@ def _manifest(series: Series, statuses: Mapping[str, str]) -> SweepRecord:
     return {
         "narrows_version": __version__,
         "name": series.experiment.name,
-        "sweep": series.experiment.sweep,
+        # A date is text there.
+        "sweep": json.loads(json.dumps(series.experiment.sweep, default=str)),
         "repeat": series.experiment.repeat,
         "points": len(series.points),
         "runs": runs,
