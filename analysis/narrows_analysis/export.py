@@ -22,6 +22,21 @@ TEX = "xelatex"
 METADATA: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
+# What TeX takes for more than itself, among it the comment that would hide the rest of a line.
+_IN_TEX = str.maketrans(
+    {
+        **{sign: f"\\{sign}" for sign in "_%&#${}"},
+        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+        "<": r"\textless{}", ">": r"\textgreater{}",
+    }
+)  # fmt: skip
+
+
+def in_tex(text: str) -> str:
+    """The text as LaTeX shows it as it is."""
+    return text.translate(_IN_TEX)
+
+
 def parse_formats(text: str) -> tuple[str, ...]:
     """Formats from a list with commas.
 
@@ -50,8 +65,11 @@ def save_table(frame: pd.DataFrame, path: Path, kind: str) -> Path:
     if kind == "csv":
         frame.to_csv(target, index=False)
     else:
-        plain = frame.rename(columns=lambda name: str(name).replace("_", " "))
+        import pandas as pd  # Slow to import, and figures need it not.
+
+        plain = frame.copy()
         texts = plain.select_dtypes(exclude="number").columns
-        plain[texts] = plain[texts].astype(str).replace({r"([_%&#])": r"\\\1"}, regex=True)
+        plain[texts] = plain[texts].astype(str).map(in_tex)
+        plain.columns = pd.Index([in_tex(str(name).replace("_", " ")) for name in plain])
         plain.to_latex(target, index=False, float_format="%.4g", na_rep="--")
     return target

@@ -21,7 +21,7 @@ from narrows_analysis.comparison.differences import Difference, as_frame, compar
 from narrows_analysis.comparison.page import write_comparison
 from narrows_analysis.comparison.settings import differing
 from narrows_analysis.comparison.sides import Side, read_side, read_sides
-from narrows_analysis.export import parse_formats
+from narrows_analysis.export import parse_formats, save_table
 from narrows_analysis.report import units
 from narrows_analysis.sweep import intervals, load_sweep, write_sweep_report
 from scipy import stats
@@ -195,6 +195,10 @@ def test_a_run_is_compared_in_parts(run_directory: Path, tmp_path: Path) -> None
     assert found(differences, "utilization").difference.mean == 0
 
 
+def means_of(directory: Path) -> dict[tuple[str, str], float]:
+    return {(one.quantity.column, one.group): float(np.mean(v)) for one, v in read_side(directory).values.items()}
+
+
 def test_a_run_compared_in_parts_has_the_shares_and_losses_of_its_summary(tmp_path: Path) -> None:
     """A third flow is not the experiment's: what it had and lost is in the ratios of the link."""
     senders = [
@@ -214,6 +218,41 @@ def test_a_run_compared_in_parts_has_the_shares_and_losses_of_its_summary(tmp_pa
     ours = sum(truth.unique_bytes[:2]) / sum(truth.unique_bytes)
     assert sum(means["share", name] for name in ("one", "two")) == pytest.approx(ours, abs=0.02) and ours < 0.9
     assert means["bottleneck_loss_ratio", ""] == pytest.approx(sum(truth.drops) / sum(truth.arrivals), rel=0.05)
+
+
+def test_a_short_run_compared_in_parts_has_the_goodputs_of_its_summary(tmp_path: Path) -> None:
+    """It has fewer intervals of flows than parts: those of the queue are finer, and have to be the same parts."""
+    senders = [synthetic.Sender(name, "reno", 0.0, 2.3, window=20, aimd=False) for name in ("one", "two")]
+    synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=senders))
+    summary = analyze_run(tmp_path / "run")
+    values = {(place.quantity.column, place.group): v for place, v in read_side(tmp_path / "run").values.items()}
+    assert len({len(of_parts) for of_parts in values.values()}) == 1
+    for group in summary["groups"]:
+        assert np.mean(values["goodput_bps", group["name"]]) == pytest.approx(group["goodput_bps"], rel=0.02)
+
+
+def test_parts_of_a_run_whose_rate_varies_are_of_what_it_offered(run_directory: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    shutil.copytree(run_directory, directory)
+    before = means_of(directory)["utilization", ""]
+    record = json.loads((directory / "run.json").read_text())
+    link = record["bottleneck"]
+    link["rate_schedule"] = {"start_ns": [0], "rate_bps": [2 * link["rate_bps"]], "period_ns": None}
+    (directory / "run.json").write_text(json.dumps(record))
+    assert means_of(directory)["utilization", ""] == pytest.approx(before / 2, rel=1e-6)
+
+
+def test_parts_have_the_mean_delay_of_their_packets(run_directory: Path, tmp_path: Path) -> None:
+    """Not of their intervals: where there is a queue more packets leave in an interval than where there is none."""
+    directory = tmp_path / "run"
+    shutil.copytree(run_directory, directory)
+    queue = pd.read_parquet(directory / "queue.parquet")
+    full = queue.index % 2 == 0
+    changed = queue.assign(delay_mean_s=np.where(full, 0.03, 0.01), departures=np.where(full, 9, 1))
+    changed.loc[queue.index % 4 == 3, ["delay_mean_s", "departures"]] = np.nan, 0
+    changed.to_parquet(directory / "queue.parquet")
+    # Of each four intervals two have 9 packets of 30 ms, one has a packet of 10 ms, and in one nothing left.
+    assert means_of(directory)["queue_delay_mean_s", ""] == pytest.approx((18 * 0.03 + 0.01) / 19, rel=0.01)
 
 
 def test_runs_of_a_single_flow(tmp_path: Path) -> None:
@@ -297,6 +336,13 @@ def test_only_clear_differences_have_filled_dots(tmp_path: Path) -> None:
     for clear, dot in ((True, '<u class="clear"'), (False, '<u class=""')):
         expected = sum(one.place.quantity in plotted and bool(one.clear) == clear for one in differences)
         assert page.read_text().count(dot) == expected > 0
+
+
+def test_no_name_is_taken_for_tex(tmp_path: Path) -> None:
+    """Per cent signs in a heading hid the rest of its line, and so the end of the row."""
+    frame = pd.DataFrame({"95 % from": [0.5], "a&b_$": ["{5%}"]})
+    text = save_table(frame, tmp_path / "table", "tex").read_text()
+    assert r"95 \% from & a\&b \$ \\" in text and r"0.5 & \{5\%\} \\" in text
 
 
 def test_an_unknown_format_is_refused_with_the_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from narrows_formats import files
+from narrows_formats.run_record import LinkRecord
+from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.comparison.settings import settings_of
 from narrows_analysis.errors import AnalysisError
@@ -109,17 +112,13 @@ def _of_run(run: RunData) -> Side:
     if len(run.links) > 1:
         raise AnalysisError(f"{run.path}: has several links ({', '.join(run.links)}); allowed: runs of one, or sweeps")
     window = _common_time(run)
-    everything, queue = (_in_parts(frame, window) for frame in (run.flows, run.queue))
+    everything, queue = _in_parts(run.flows, run.queue, window)
     flows = everything[everything["flow"] >= 0]
-    rate = run.run.bottleneck.rate_bps
-    carried_bits = (queue["throughput_bps"] * queue["interval_s"]).groupby(queue["part"]).sum()
-    lasted = queue["interval_s"].groupby(queue["part"]).sum()
-    parts = zip(carried_bits, lasted, strict=True)
-    used = [utilization(bits / 8, rate, time_s) if rate else np.nan for bits, time_s in parts]
+    lasted = everything.drop_duplicates("time_s").groupby("part")["interval_s"].sum()
     rates = flows.groupby(["part", "flow"])["goodput_bps"].mean().unstack()
     series: dict[tuple[str, str], pd.Series[float]] = {
-        ("utilization", ""): pd.Series(used),
-        ("queue_delay_mean_s", ""): queue.groupby("part")["delay_mean_s"].mean(),
+        ("utilization", ""): queue.groupby("part")[list(queue)].apply(partial(_used, run.run.bottleneck)),
+        ("queue_delay_mean_s", ""): _delay(queue),
         ("bottleneck_loss_ratio", ""): _loss(everything),
     }
     if rates.shape[1] > 1:
@@ -148,15 +147,42 @@ def _common_time(run: RunData) -> tuple[float, float]:
     return begin, end
 
 
-def _in_parts(frame: pd.DataFrame, window: tuple[float, float]) -> pd.DataFrame:
-    """Rows of a time, with the number of the part that they are in; intervals that are cut by an end count in one."""
+def _in_parts(
+    flows: pd.DataFrame, queue: pd.DataFrame, window: tuple[float, float]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of a time, with the number of the part that they are in; intervals that are cut by an end count in one.
+
+    Both series have the same parts: as many as the one with fewer intervals allows.
+    """
     begin, end = window
-    inside = frame[(frame["time_s"] >= begin) & (frame["time_s"] < end)]
-    intervals = inside["time_s"].nunique()
+    frames = [frame[(frame["time_s"] >= begin) & (frame["time_s"] < end)] for frame in (flows, queue)]
+    intervals = min(frame["time_s"].nunique() for frame in frames)
     count = min(BATCHES, intervals // FEWEST_INTERVALS)
     if count < 2:
         raise AnalysisError(f"only {intervals} intervals in which all flows run; a comparison needs 4")
-    return inside.assign(part=((inside["time_s"] - begin) / (end - begin) * count).astype(int).clip(upper=count - 1))
+    places = [((frame["time_s"] - begin) / (end - begin) * count).astype(int).clip(upper=count - 1) for frame in frames]
+    one, other = (frame.assign(part=place) for frame, place in zip(frames, places, strict=True))
+    return one, other
+
+
+def _used(link: LinkRecord, queue: pd.DataFrame) -> float:
+    """What left in a part of what the link offered in it; NaN if that is nothing or not known."""
+    sent_bytes = float((queue["throughput_bps"] * queue["interval_s"]).sum()) / 8
+    if link.schedule is None:
+        return utilization(sent_bytes, link.rate_bps, float(queue["interval_s"].sum())) if link.rate_bps else np.nan
+    last = queue.iloc[-1]
+    ends = (queue["time_s"].iloc[0], last["time_s"] + last["interval_s"])
+    offered = float(link.schedule.bits(*(round(time_s * NANOSECONDS) for time_s in ends)))
+    counted = link.schedule.frame_bytes(sent_bytes, float(queue["departures"].sum()))
+    return counted * 8 / offered if offered else np.nan
+
+
+def _delay(queue: pd.DataFrame) -> pd.Series[float]:
+    """Mean over the packets that left in each part, as everywhere, whatever intervals they left in."""
+    left = queue["departures"].where(queue["delay_mean_s"].notna(), 0)
+    waited = (queue["delay_mean_s"].fillna(0.0) * left).groupby(queue["part"]).sum()
+    packets = left.groupby(queue["part"]).sum()
+    return waited / packets.where(packets > 0)
 
 
 def _loss(flows: pd.DataFrame) -> pd.Series[float]:
