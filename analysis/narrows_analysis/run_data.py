@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats import files
-from narrows_formats.columns import SOCKETS, units
+from narrows_formats.columns import REPORTS, SOCKETS, units
 from narrows_formats.flow_rows import BRIEF, flow_rows, plain_values
 from narrows_formats.summary import Summary
 
@@ -22,7 +22,7 @@ from narrows_analysis.aggregation.tables import aggregate
 from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
-from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
+from narrows_analysis.records.flow_table import FlowNumbers, FlowTable, read_flow_table, reverse_keys
 from narrows_analysis.records.reports import (
     ARRIVAL_ECN_SHIFT,
     FLAG_CE_MARKED,
@@ -41,13 +41,7 @@ from narrows_analysis.summary.time_series import write_flows
 if TYPE_CHECKING:
     import dask.dataframe as dd
 
-REPORT_UNITS = {
-    "time_s": "s", "arrival_s": "s", "bottleneck": "", "flow": "", "flow_index": "", "packet_bytes": "bytes",
-    "payload_bytes": "bytes", "queue_delay_s": "s", "enqueue_depth_bytes": "bytes", "dequeue_depth_bytes": "bytes",
-    "sequence": "packets", "arrivals": "packets", "departures": "packets", "loss_drops": "packets", "ce_marked": "",
-    "ecn": "", "epoch": "", "protocol": "", "tcp_flags": "", "tcp_seq": "bytes", "tcp_ack": "bytes",
-    "tcp_tsval": "ticks", "tcp_tsecr": "ticks", "aqm_drops": "packets", "queue": "", "arrival_ecn": "",
-}  # fmt: skip
+REPORT_UNITS = units(REPORTS)
 """Columns of reports; a run that was recorded before there was queue management lacks the last three."""
 _RAW_COLUMNS = [
     "flags", "bottleneck", "flow", "packet_length", "signature", "sequence", "arrivals", "departures", "loss_drops",
@@ -61,21 +55,21 @@ RESPONSE_UNITS = {
 HOST_UNITS = {"flow": "", "group": "", "time_s": "s", "quantity": "", "value": "s (rtt), bytes (cwnd)"}
 
 
-def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, table: FlowTable) -> pd.DataFrame:
-    """Raw telemetry columns as REPORT_UNITS describes them: seconds from the origin, bytes, flow numbers of run.json
-    (-1: not part of the experiment). Works on a partition of any size."""
+def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, numbers: FlowNumbers) -> pd.DataFrame:
+    """Raw telemetry columns as REPORTS describes them: seconds from the origin, bytes, flow numbers of run.json. Works
+    on a partition of any size."""
     ticks = clock.ticks(raw["timestamp"].to_numpy().astype(np.int64))
     delay = np.maximum(raw["queue_delay"].to_numpy().astype(np.int64) - run.profile.empty_queue_delay, 0)
     depth_bytes = run.depth_unit_bytes
     # Where the target does not report the depth that was left, its place is taken by the one found, as in the summary.
     left = "dequeue_depth" if run.profile.depth_left_reported else "enqueue_depth"
     flow, signature = (raw[name].to_numpy().astype(np.int64) for name in ("flow", "signature"))
-    number = table.numbers(flow, signature)
+    bottleneck = raw["bottleneck"].to_numpy()
     values: dict[str, Any] = {
         "time_s": ticks * clock.unit_s,
         "arrival_s": (ticks - delay) * clock.unit_s,
-        "bottleneck": raw["bottleneck"].to_numpy(),
-        "flow": np.where(raw["bottleneck"].to_numpy() == run.bottleneck.index, number, -1).astype(np.int32),
+        "bottleneck": bottleneck,
+        "flow": numbers.of(bottleneck, flow, signature).astype(np.int32),
         "flow_index": flow.astype(np.int32),
         "packet_bytes": raw["packet_length"].to_numpy().astype(np.int32),
         "payload_bytes": raw["payload_length"].to_numpy().astype(np.int32),
@@ -281,6 +275,16 @@ class RunData:
         return read_flow_table(self.run)
 
     @cached_property
+    def _flow_numbers(self) -> FlowNumbers:
+        """As run.json has them; of one link the positions among the flows whose data cross it."""
+        views = [data_only(view) for view in self.run.views] if self._link is None else [self.run]
+        tables = {}
+        for view in views:
+            numbers = [flow.number if self._link is None else place for place, flow in enumerate(view.flows)]
+            tables[view.bottleneck.index] = read_flow_table(view), np.array(numbers, dtype=np.int64)
+        return FlowNumbers(tables)
+
+    @cached_property
     def _files(self) -> list[Path]:
         files = telemetry_files(self.run, SkippedReports())
         if not files:
@@ -297,7 +301,7 @@ class RunData:
         for path in self._files:
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=_RAW_COLUMNS):
-                    frame = convert_reports(batch.to_pandas(), self.run, self._clock, self._flow_table)
+                    frame = convert_reports(batch.to_pandas(), self.run, self._clock, self._flow_numbers)
                     yield _with_units(frame, REPORT_UNITS, f"telemetry/{path.name}")
 
     def reports(self) -> pd.DataFrame:
@@ -315,8 +319,8 @@ class RunData:
                 parts += [(str(path), group) for group in range(file.num_row_groups)]
         recorded = pq.read_schema(self._files[0]).names if self._files else _RAW_COLUMNS
         empty = pd.DataFrame({name: pd.Series(dtype="int64") for name in _RAW_COLUMNS if name in recorded})
-        meta = convert_reports(empty, self.run, self._clock, self._flow_table)
-        load = _PartitionLoader(self.run, self._clock, self._flow_table)
+        meta = convert_reports(empty, self.run, self._clock, self._flow_numbers)
+        load = _PartitionLoader(self.run, self._clock, self._flow_numbers)
         frame: dd.DataFrame = dd.from_map(load, parts, meta=meta)  # type: ignore[no-untyped-call]
         return frame
 
@@ -367,7 +371,7 @@ class RunData:
         back = reverse_keys(self.run, self._flow_table).get(flow, set())
         forward_parts, backward_parts = [], []
         for batch in self.report_batches():
-            forward_parts.append(batch[batch["flow"] == flow])
+            forward_parts.append(batch[(batch["flow"] == flow) & (batch["bottleneck"] == self.run.bottleneck.index)])
             keys = list(zip(batch["bottleneck"], batch["flow_index"], strict=True)) if back else []
             backward_parts.append(batch[[key in back for key in keys]] if back else batch.iloc[:0])
         forward, backward = pd.concat(forward_parts), pd.concat(backward_parts)
@@ -377,11 +381,11 @@ class RunData:
 class _PartitionLoader:
     """Reads one row group; an object, so that Dask can send it to workers."""
 
-    def __init__(self, run: Run, clock: ReportClock, table: FlowTable) -> None:
-        self._run, self._clock, self._table = run, clock, table
+    def __init__(self, run: Run, clock: ReportClock, numbers: FlowNumbers) -> None:
+        self._run, self._clock, self._numbers = run, clock, numbers
 
     def __call__(self, part: tuple[str, int]) -> pd.DataFrame:
         path, group = part
         with pq.ParquetFile(path) as file:
             raw = file.read_row_group(group, columns=_RAW_COLUMNS).to_pandas()
-        return convert_reports(raw, self._run, self._clock, self._table)
+        return convert_reports(raw, self._run, self._clock, self._numbers)

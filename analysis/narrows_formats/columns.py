@@ -103,6 +103,35 @@ SOCKETS = (
     Column("busy_s", "s so far", "time with data to send"),
     Column("buffer_limited_s", "s so far", "part of that in which receive window or send buffer were in the way"),
 )
+# Of reports as `load` gives them and `narrows export` writes them: in seconds and bytes.
+REPORTS = (
+    Column("time_s", "s", "when the packet left the queue, from the experiment's start"),
+    Column("arrival_s", "s", "when it came to the queue"),
+    Column("bottleneck", "", "index of the link, as in run.json"),
+    Column("flow", "", f"{NUMBER}, whose data it is; -1: acknowledgements, and what is not part of the experiment"),
+    Column("flow_index", "", "hash of bottleneck and 5-tuple"),
+    Column("packet_bytes", "bytes", "Ethernet frame"),
+    Column("payload_bytes", "bytes", "payload of TCP or UDP"),
+    Column("queue_delay_s", "s", "time in the queue"),
+    Column("enqueue_depth_bytes", "bytes", "depth that it found"),
+    Column("dequeue_depth_bytes", "bytes", "depth that it left behind, or found where the target does not report that"),
+    Column("sequence", "packets", "departures of this bottleneck so far; wraps"),
+    Column("arrivals", "packets", "packets of this flow index offered to the queue, this one included; wraps"),
+    Column("departures", "packets", "packets of this flow index that left the queue, this one included; wraps"),
+    Column("loss_drops", "packets", "packets of this flow index that loss emulation dropped before it; wraps"),
+    Column("ce_marked", "", "the queue marked it with CE"),
+    Column("ecn", "", "ECN field as it left: 0 not capable, 1 or 2 capable, 3 CE"),
+    Column("epoch", "", "generation of the queue's settings when it came"),
+    Column("protocol", "", "of IP: 6 TCP, 17 UDP"),
+    Column("tcp_flags", "", "12 bits: reserved, AE, CWR, ECE, URG, ACK, PSH, RST, SYN, FIN"),
+    Column("tcp_seq", "bytes", "sequence number"),
+    Column("tcp_ack", "bytes", "acknowledgement number"),
+    Column("tcp_tsval", "ticks", "value of the timestamps option (RFC 7323)"),
+    Column("tcp_tsecr", "ticks", "echo of the timestamps option (RFC 7323)"),
+    Column("aqm_drops", "packets", "packets of this flow index dropped by queue management so far"),
+    Column("queue", "", "which of the bottleneck's queues it left; 0 where there is one"),
+    Column("arrival_ecn", "", "ECN field as it came"),
+)
 # Files by their names, SOCKETS in `files.HOSTS`; the collector's: `telemetry_columns`.
 TABLES = {
     files.FLOWS: FLOWS,

@@ -20,6 +20,7 @@ import pytest
 import synthetic
 from narrows.cli import app
 from narrows_analysis import analyze_run, load
+from narrows_formats.columns import NUMBER, START
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapNgReader
@@ -130,10 +131,15 @@ def test_csv_has_every_table_and_what_its_columns_mean(competition: Competition,
     assert len(reports) == sum(truth.departures)
     np.testing.assert_allclose(reports["queue_delay_s"], truth.delays_ns / 1e9)
     with (out / "columns.csv").open() as file:
-        described = {(row["table"], row["column"]) for row in csv.DictReader(file)}
+        meanings = {(row["table"], row["column"]): row["meaning"] for row in csv.DictReader(file)}
     for path in out.glob("*.csv"):
         if path.name != "columns.csv":
-            assert {(path.name, column) for column in pd.read_csv(path, nrows=1).columns} <= described
+            assert {(path.name, column) for column in pd.read_csv(path, nrows=1).columns} <= set(meanings)
+    # Tables have the same names for different things.
+    starts = {table: meanings[f"{table}.csv", "time_s"] for table in ("flows", "queue", "sockets", "reports")}
+    assert starts["flows"] == starts["queue"] == START and len(set(starts.values())) == 3
+    assert meanings["flows.csv", "flow"].startswith(NUMBER) and meanings["reports.csv", "flow"].startswith(NUMBER)
+    assert meanings["flow_keys.csv", "flow"] == meanings["reports.csv", "flow_index"]
 
 
 def test_arrow_by_file_and_over_a_socket(competition: Competition, tmp_path: Path) -> None:
@@ -182,6 +188,18 @@ def test_what_cannot_be_done_is_refused(competition: Competition, tmp_path: Path
     result = CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--pcapng", str(tmp_path / "new.pcapng")])
     assert "flow_keys.parquet" in str(result.exception)
     assert not list(tmp_path.glob("new.pcapng*"))
+
+
+@pytest.mark.parametrize(("flags", "before"), [(0x01, 2), (0x01 | 1 << 3, 1), (0x01 | 2 << 3, 2)])
+def test_a_marked_packet_came_as_its_report_says(tmp_path: Path, flags: int, before: int) -> None:
+    """ECT(1) is what L4S is told by; a report without it is from before it was reported."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5))
+    for file in (tmp_path / "run" / "telemetry").glob("reports-*.parquet"):
+        rows = pd.read_parquet(file).assign(flags=flags, ecn=3)
+        synthetic.write_reports(file, {name: rows[name].to_numpy() for name in synthetic.REPORT_TYPES})
+    _export(tmp_path / "run", "--pcapng", tmp_path / "run.pcapng")
+    found = {(interface, frame[15] & 3) for interface, _, frame, _, _ in _packets(tmp_path / "run.pcapng")}
+    assert found == {(0, before), (1, 3)}
 
 
 def test_a_flow_without_its_key_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import analyze_run, write_report
+from narrows_analysis import analyze_run, load, write_report
 
 HOP_NS = 5_000_000
 
@@ -100,6 +100,23 @@ def test_a_flow_is_offered_at_its_first_link_and_delivered_at_its_last(
     assert links["second"][both["name"]]["share"] == pytest.approx(1)
     assert only["share"] + both["share"] == pytest.approx(1)
     assert both["share"] == pytest.approx(links["first"][both["name"]]["share"], abs=0.02)
+
+
+def test_reports_of_every_link_have_their_flows_number(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
+    add_link(tmp_path / "run", HOP_NS, [1])
+    summary = analyze_run(tmp_path / "run")
+    run = load(tmp_path / "run")
+    reports = run.reports()
+    counted = reports.groupby(["bottleneck", "flow"]).size().to_dict()
+    first, second = ({flow["name"]: flow["departures"] for flow in link["flows"]} for link in summary["links"])
+    names = [flow["name"] for flow in summary["flows"]]
+    assert counted == {(0, 0): first[names[0]], (0, 1): first[names[1]], (1, 1): second[names[1]]}
+    pd.testing.assert_frame_equal(run.dask_reports().compute(scheduler="synchronous").reset_index(drop=True), reports)
+    # Of one link, flows are numbered as if there were no other.
+    there = run.at("second").reports()
+    assert there[there["bottleneck"] == 1]["flow"].unique().tolist() == [0]
+    assert there[there["bottleneck"] == 0]["flow"].unique().tolist() == [-1]
 
 
 def share_counters(run_dir: Path, index: int) -> None:

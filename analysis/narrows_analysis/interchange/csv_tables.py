@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 
 import pandas as pd
-from narrows_formats.columns import TABLES, telemetry_columns
+from narrows_formats.columns import LABEL, REPORTS, TABLES, telemetry_columns
 
 from narrows_analysis.interchange.whole import whole
-from narrows_analysis.run_data import REPORT_UNITS, RunData
+from narrows_analysis.run_data import RunData
 
 COLUMNS = "columns.csv"
+FLOW_KEYS = telemetry_columns("flow_keys")
 
 
 def write_csv(run: RunData, out: Path) -> list[str]:
@@ -31,13 +31,12 @@ def write_csv(run: RunData, out: Path) -> list[str]:
         "sockets": run.sockets,
         "flow_keys": run.flow_keys,
     }
-    meanings = {column.name: column.meaning for column in chain(*TABLES.values(), telemetry_columns("reports"))}
     described = [
-        (f"{name}.csv", column, frame.attrs.get("units", {}).get(column, ""), meanings.get(column, ""))
+        (f"{name}.csv", column, frame.attrs.get("units", {}).get(column, ""), _meanings(name).get(column, ""))
         for name, frame in frames.items()
         for column in frame.columns
     ]
-    described += [("reports.csv", name, unit, meanings.get(name, "")) for name, unit in REPORT_UNITS.items()]
+    described += [("reports.csv", column.name, column.unit, column.meaning) for column in REPORTS]
     with whole(out) as making:
         making.mkdir()
         for name, frame in frames.items():
@@ -47,3 +46,13 @@ def write_csv(run: RunData, out: Path) -> list[str]:
         columns = pd.DataFrame(described, columns=["table", "column", "unit", "meaning"])
         columns.to_csv(making / COLUMNS, index=False)
     return [*(f"{name}.csv" for name in frames), "reports.csv", COLUMNS]
+
+
+def _meanings(table: str) -> dict[str, str]:
+    """What the columns of one table mean: another may have the same names for other things."""
+    described = {
+        **{Path(file).stem: columns for file, columns in TABLES.items()},
+        "flow_keys": FLOW_KEYS,
+        "summary": (),
+    }
+    return {"name": LABEL, **{column.name: column.meaning for column in described[table]}}

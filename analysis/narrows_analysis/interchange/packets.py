@@ -13,14 +13,14 @@ from narrows_analysis.interchange.pcapng import PcapngWriter
 from narrows_analysis.interchange.raw import Key, Report, flow_keys, raw_reports, start_ns
 from narrows_analysis.interchange.rebuilt import FlowKey, Tcp, headers
 from narrows_analysis.interchange.whole import whole
-from narrows_analysis.records.reports import FLAG_CE_MARKED
+from narrows_analysis.records.reports import ARRIVAL_ECN_SHIFT, FLAG_CE_MARKED, FLAGS_ARRIVAL_ECN
 from narrows_analysis.records.run_directory import Run
 
-CAPABLE = 2  # ECT(0): what a marked packet had been is not reported.
+CAPABLE = 2  # ECT(0), for a marked packet whose report does not have what it had been.
 HOW = (
     "Made by Narrows from telemetry reports, payload left out. Not reported, and fixed here: addresses of Ethernet, "
     "identification, hop limit, TCP window 65535, checksums of TCP and UDP. TCP options other than timestamps are NOP. "
-    "A packet that the queue marked came to it as ECT(0). Dropped packets are in the comments of the flow's next one."
+    "Dropped packets are in the comments of the flow's next one."
 )
 
 
@@ -86,5 +86,11 @@ def _packet(
         comments += [f"{report.loss_drops} dropped by loss emulation before it"] if report.loss_drops else []
     tcp = Tcp(*(fields[f"tcp_{name}"] for name in ("seq", "ack", "flags", "tsval", "tsecr")))
     length = fields["packet_length"]
-    data = headers(key, length, fields["payload_length"], CAPABLE if marked and not behind else fields["ecn"], tcp)
+    ecn = _unmarked(fields) if marked and not behind else fields["ecn"]
+    data = headers(key, length, fields["payload_length"], ecn, tcp)
     writer.packet(interface, time_ns, data[:length], length, "; ".join(comments))
+
+
+def _unmarked(fields: dict[str, int]) -> int:
+    """The ECN field with which a marked packet came."""
+    return (fields["flags"] & FLAGS_ARRIVAL_ECN) >> ARRIVAL_ECN_SHIFT or CAPABLE

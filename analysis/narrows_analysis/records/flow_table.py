@@ -74,6 +74,25 @@ class FlowTable:
         return np.where(self._keys[index] == key, self._numbers[index], OTHER)
 
 
+@dataclass(frozen=True)
+class FlowNumbers:
+    """Whose data reports are of, at any of several links; acknowledgements and other traffic are OTHER.
+
+    ``tables`` has, by the links' indices, the flow table there and the number of the flow at each of its positions.
+    """
+
+    tables: dict[int, tuple[FlowTable, Int64Array]]
+
+    def of(self, bottleneck: Int64Array, flow: Int64Array, signature: Int64Array) -> Int64Array:
+        """Number of each report's flow."""
+        found = np.full(len(flow), OTHER, dtype=np.int64)
+        for index, (table, numbers) in self.tables.items():
+            here = np.flatnonzero(bottleneck == index)
+            position = table.numbers(flow[here], signature[here])
+            found[here] = np.where(position == OTHER, OTHER, numbers[position]) if len(numbers) else OTHER
+        return found
+
+
 def _address(text: str) -> str:
     """The address in its canonical spelling; other text unchanged."""
     try:
