@@ -119,6 +119,21 @@ def test_reports_of_every_link_have_their_flows_number(tmp_path: Path) -> None:
     assert there[there["bottleneck"] == 0]["flow"].unique().tolist() == [-1]
 
 
+def test_flows_that_never_ran_together_are_compared_over_the_whole_run(tmp_path: Path) -> None:
+    """As at one link, and as it is defined: over its own time a short flow would have the rate of a long one."""
+    senders = [
+        synthetic.Sender("long", "reno", 0.0, 4.0, window=30, aimd=False),
+        synthetic.Sender("short", "reno", 5.0, 0.3, window=30, aimd=False),
+    ]
+    truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=senders))
+    alone = analyze_run(tmp_path / "run")["groups"]
+    add_link(tmp_path / "run", HOP_NS, [0, 1])
+    groups = analyze_run(tmp_path / "run")["groups"]
+    for one, group, size in zip(alone, groups, truth.unique_bytes, strict=True):
+        assert group["share"] == pytest.approx(size / sum(truth.unique_bytes))
+        assert group["goodput_bps"] == pytest.approx(one["goodput_bps"], rel=0.01)
+
+
 def share_counters(run_dir: Path, index: int) -> None:
     """Count as the switch does where flows of both links have this index: each in the other's counters, too."""
     files = sorted((run_dir / "telemetry").glob("reports-*.parquet"))

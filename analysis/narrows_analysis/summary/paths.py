@@ -26,6 +26,7 @@ from narrows_analysis.summary.sections import (
     competing_goodput,
     dynamics_section,
     fairness_section,
+    measured_window,
     quotient,
     telemetry_section,
 )
@@ -151,7 +152,8 @@ def _limited_by(crossed: list[tuple[LinkAnalysis, int]]) -> dict[str, float]:
 def path_goodput(run: Run, links: Sequence[LinkAnalysis]) -> FloatArray:
     """Goodput in bit/s of each flow of the experiment behind the last link of its path and, last, of other traffic.
 
-    Over the time in which all flows were running; where they never all were, over each flow's own.
+    Over the time in which all flows were running; where they never all were, over the whole run, as at one link: over
+    each flow's own, one of two packets would have the share of one that sends them all the time.
     """
     if len(links) == 1:
         aggregation = links[0].aggregation
@@ -168,14 +170,22 @@ def path_goodput(run: Run, links: Sequence[LinkAnalysis]) -> FloatArray:
     width = round(intervals.flows_s / unit_s)
     low, high = max(0, -(-max(first, default=0) // width)), min(last, default=0) // width
     together = len(first) == len(ends) and high > low
+    begin, end = _whole_time(links)
     for number, (aggregation, position) in enumerate(known):
         cells, totals = goodput_bytes(aggregation)
-        times = running[number]
         if together:
             goodput[number] = rate(cells[position, low:high].sum(), (high - low) * intervals.flows_s)
-        elif times is not None and times[1] > times[0]:
-            goodput[number] = rate(totals[position], (times[1] - times[0]) * unit_s)
+        elif end > begin:
+            goodput[number] = rate(totals[position], end - begin)
     return goodput
+
+
+def _whole_time(links: Sequence[LinkAnalysis]) -> tuple[float, float]:
+    """From the first arrival of the experiment's flows at any link to the end of their last frame at any; (0, 0) if
+    there is none."""
+    measured = [measured_window(link.aggregation) for link in links if link.aggregation is not None]
+    known = [window for window in measured if window is not None]
+    return min((begin for begin, _ in known), default=0.0), max((end for _, end in known), default=0.0)
 
 
 def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSummary]) -> list[GroupSummary]:
