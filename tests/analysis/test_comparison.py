@@ -19,7 +19,7 @@ from narrows.run import sweep_table
 from narrows_analysis import AnalysisError, analyze_run
 from narrows_analysis.comparison.differences import Difference, as_frame, compare, hedges_g, only_in_one
 from narrows_analysis.comparison.page import write_comparison
-from narrows_analysis.comparison.settings import differing
+from narrows_analysis.comparison.settings import differing, settings_of
 from narrows_analysis.comparison.sides import Side, read_side, read_sides
 from narrows_analysis.export import parse_formats, save_table
 from narrows_analysis.report import units
@@ -150,6 +150,18 @@ def test_settings_of_one_side_are_named(sides: tuple[Side, Side]) -> None:
     assert "buffer 4bdp: only in after" in lines
     with pytest.raises(AnalysisError, match="allowed: two runs, or two sweeps"):
         compare(sides[0], replace(sides[1], basis="intervals within one run"))
+
+
+def test_settings_are_a_line_each(run_directory: Path, tmp_path: Path) -> None:
+    """The contents of a trace are among them, thousands of lines."""
+    found = []
+    for name, text in (("one", "1\n2\n"), ("other", "1\n3\n")):
+        shutil.copytree(run_directory, tmp_path / name)
+        trace = {"bottleneck": {"rate": {"trace": {"file": "lte", "text": text}}}}
+        (tmp_path / name / "experiment.yaml").write_text(yaml.safe_dump(trace))
+        found.append(settings_of(tmp_path / name))
+    assert found[0]["bottleneck.rate.trace.text"] == "2 lines, SHA-256 a6e2b7a04068"
+    assert [name for name, *_ in differing(*found)] == ["bottleneck.rate.trace.text"]
 
 
 def test_repetitions_without_a_quantity_are_counted(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 from narrows_formats import files
-from narrows_formats.flat import flat
+from narrows_formats.flat import flat, shown
 
 from narrows_analysis.records.run_directory import read_run
 
@@ -24,7 +24,7 @@ def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
     run = read_run(directory)
     path = directory / files.EXPERIMENT
     written = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    found = {name: str(value) for name, value in flat(written).items() if name != "name" and name not in swept}
+    found = {name: shown(value) for name, value in flat(written).items() if name != "name" and name not in swept}
     guest = run.raw.get("virtual_time") or {}
     ran_on = {
         "target": run.profile.name,

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 from narrows_formats import files
-from narrows_formats.flat import flat
+from narrows_formats.flat import flat, shown
 
 from narrows import __version__
 from narrows.errors import InputError
@@ -132,4 +132,4 @@ def _varied(settings: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _said(settings: Mapping[str, Any], name: str) -> str:
-    return "not set" if settings.get(name) is None else str(settings[name])
+    return "not set" if settings.get(name) is None else shown(settings[name])
