@@ -23,10 +23,10 @@ from narrows_formats.connection_record import ConnectionRecord
 SECOND = 1_000_000_000
 
 
-def plan_of(requests: dict[str, Any], group: dict[str, Any] | None = None, *others: dict[str, Any]) -> Any:
+def plan_of(requests: dict[str, Any], group: dict[str, Any] | None = None, *others: dict[str, Any], **more: Any) -> Any:
     web = {"name": "web", "cca": "cubic", "duration": "10s", "requests": requests, **(group or {})}
     bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
-    return make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [web, *others]}, "x"))
+    return make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [web, *others], **more}, "x"))
 
 
 def users_of(requests: dict[str, Any], group: dict[str, Any] | None = None) -> Any:
@@ -36,6 +36,13 @@ def users_of(requests: dict[str, Any], group: dict[str, Any] | None = None) -> A
 def test_an_open_loop_asks_at_its_times() -> None:
     (user,) = users_of({"size": "10kB", "gaps": "3s"}, {"start": "1s"})
     assert [(one.time_ns / SECOND, one.size) for one in user] == [(4, 10_000), (7, 10_000), (10, 10_000)]
+
+
+def test_requests_of_a_group_that_an_event_starts_count_from_then() -> None:
+    """As with a start of its own: none is due before the group is there, so none is late by the time until then."""
+    plan = plan_of({"size": "10kB", "gaps": "3s"}, events=[{"at": "5s", "start": "web"}])
+    (user,) = plan.flows[0].exchange.users
+    assert [one.time_ns / SECOND for one in user] == [8, 11, 14]
 
 
 def test_poisson_arrivals_have_their_mean_and_repeat_with_the_seed() -> None:

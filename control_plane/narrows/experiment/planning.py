@@ -218,7 +218,8 @@ def _exchange(experiment: Experiment, network: Topology, position: int) -> Excha
     most_bps = min(link.rates_bps.most for link in network.links if link.name in route.data)
     seed = experiment.seed + position
     try:
-        return group.requests.exchange(group.start, group.duration, route.rtt_ns, most_bps, seed)
+        start_ns, _ = flow_times(group, experiment)
+        return group.requests.exchange(start_ns, group.duration, route.rtt_ns, most_bps, seed)
     except ValueError as error:
         raise InputError(f"flows.{position}.requests: {error}") from None
 
