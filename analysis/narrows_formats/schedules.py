@@ -200,6 +200,12 @@ class DelaySteps:
         within = time_ns if self.period_ns is None else time_ns % self.period_ns
         return next((delay for start, delay in reversed(self.steps) if start <= within), self.steps[0][1])
 
+    def changes(self, begin_ns: int, end_ns: int) -> list[int]:
+        """``begin_ns``, the starts of all steps after it and before ``end_ns``, in order, and ``end_ns``."""
+        turns = range(1) if self.period_ns is None else range(begin_ns // self.period_ns, end_ns // self.period_ns + 1)
+        starts = [turn * (self.period_ns or 0) + start for turn in turns for start, _ in self.steps]
+        return [begin_ns, *(start for start in starts if begin_ns < start < end_ns), end_ns]
+
     @property
     def span_ns(self) -> Span:
         """The shortest and the longest one, without jitter."""

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from narrows_analysis import AnalysisError, analyze_run, load
 from narrows_analysis.gallery import NAMES, draw, figure, gallery
+from narrows_analysis.report import figures
 from narrows_analysis.report.charts import Chart, ChartSeries, Mark, Reference, Tick
 from narrows_analysis.report.figures import RunFigures
 
@@ -102,6 +105,52 @@ def test_loss_over_a_long_window_is_the_loss_so_far(competition: Competition) ->
     line = draw(chart).axes[0].get_lines()[1]
     drawn = np.asarray(line.get_ydata())
     assert drawn[np.isfinite(drawn)][-1] / 100 == pytest.approx(truth.drops[1] / truth.arrivals[1])
+
+
+def test_groups_of_many_flows_have_all_that_short_ones_carried(
+    competition: Competition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flow that is over within an interval has no whole one; its group carried its payload all the same."""
+    monkeypatch.setattr(figures, "MAX_LINES", 1)
+    run = load(competition[0])
+    for flow in run.summary["flows"]:
+        flow["start_s"], flow["end_s"] = 1.11, 1.19
+    drawn = {line.name: line.y for line in RunFigures(run).throughput().series}
+    total = drawn.pop("all flows")
+    assert np.isfinite(total).any()
+    np.testing.assert_allclose(np.nansum(list(drawn.values()), axis=0), np.nan_to_num(total))
+
+
+@pytest.fixture
+def of_link(tmp_path: Path) -> Callable[..., RunFigures]:
+    """Figures of a short run whose link has these settings."""
+
+    def made(**settings: Any) -> RunFigures:
+        run_dir = tmp_path / f"run-{len(settings)}"
+        synthetic.write_run(run_dir, synthetic.two_flows(1.5))
+        record = json.loads((run_dir / "run.json").read_text())
+        record["bottleneck"] |= settings
+        (run_dir / "run.json").write_text(json.dumps(record))
+        analyze_run(run_dir)
+        return RunFigures(load(run_dir))
+
+    return made
+
+
+def test_a_delay_that_changes_within_an_interval_is_drawn(of_link: Callable[..., RunFigures]) -> None:
+    """10 and 30 ms in turn, 50 ms each: samples every 100 ms would all be 10 ms."""
+    steps = {"steps": [[0, 10_000_000], [50_000_000, 30_000_000]], "period_ns": 100_000_000}
+    chart = of_link(delay_steps=steps).link_delay()
+    assert chart is not None
+    (line,) = chart.series
+    np.testing.assert_allclose(line.at()[:6], [0, 0.05, 0.1, 0.15, 0.2, 0.25])
+    np.testing.assert_allclose(line.y[:6], [10, 30, 10, 30, 10, 30])
+    assert line.at()[-1] == pytest.approx(chart.x_range[1])
+
+
+def test_drops_of_a_managed_queue_did_not_find_it_full(of_link: Callable[..., RunFigures]) -> None:
+    assert "found the queue full" in of_link().drops().caption
+    assert "the queue (codel) dropped" in of_link(queue_management={"kind": "codel"}).drops().caption
 
 
 def test_figures_without_data_are_left_out(tmp_path: Path) -> None:

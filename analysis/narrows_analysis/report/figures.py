@@ -26,6 +26,8 @@ References = list[tuple[float, str]]
 MAX_LINES = 24
 # So many different RTTs without queue are drawn; of more the shortest and the longest.
 MAX_RTT_LINES = 4
+# Changes of a delay that are drawn.
+MAX_STEPS = 20_000
 LOSS_WINDOW_S = 0.5
 MBIT, KILOBYTE, MILLISECOND = 1e6, 1e3, 1e-3
 
@@ -44,6 +46,11 @@ def _size_unit(size_bytes: float) -> tuple[float, str]:
 
 def _delay_unit(delay_s: float) -> tuple[float, str]:
     return (MILLISECOND, "ms") if delay_s >= 5e-4 else (1e-6, "µs")
+
+
+def _sum(matrix: FloatArray) -> FloatArray:
+    """The sum of rows in each column; NaN where no row has a value."""
+    return np.where(np.isfinite(matrix).any(axis=0), np.nansum(matrix, axis=0), np.nan)
 
 
 class RunFigures:
@@ -100,7 +107,7 @@ class RunFigures:
         if len(matrix) > MAX_LINES:
             groups = list(dict.fromkeys(flow.group for flow in self.run.flows))
             member = np.array([groups.index(flow.group) for flow in self.run.flows])
-            rows = np.array([np.nansum(matrix[member == index], axis=0) for index in range(len(groups))])
+            rows = np.array([_sum(matrix[member == index]) for index in range(len(groups))])
             names = [f"{name} (all)" for name in groups]
             colors = [FlowColor(index % 8, 0) for index in range(len(groups))]
         factor = merge_factor(rows.shape[1], len(rows))
@@ -124,7 +131,9 @@ class RunFigures:
     def throughput(self) -> Chart:
         """Goodput of each flow over time, with the fair share."""
         rate_bps = self.run.bottleneck.rate_bps
-        matrix = self._whole(self._matrix("goodput_bps"))
+        rates = self._matrix("goodput_bps")
+        # A group has what each of its flows carried, also in an interval in which one began or ended.
+        matrix = self._whole(rates) if self._line == "flow" else self._ended(rates)
         scale, unit = _rate_unit(rate_bps or float(np.nanmax(matrix, initial=1.0)))
         active = max(1, len(self.run.flows)) if len(matrix) <= MAX_LINES else 0
         references = []
@@ -143,8 +152,7 @@ class RunFigures:
         matrix = self._ended(self._matrix("goodput_bps"))
         if len(matrix) < 2 or not matrix.size:
             return []
-        known = np.isfinite(matrix).any(axis=0)
-        total = np.where(known, np.nansum(matrix, axis=0), np.nan)
+        total = _sum(matrix)
         factor = merge_factor(len(total))
         mean, dx = merged(total, factor, "mean") / scale, self.interval_s * factor
         return [ChartSeries("all flows", mean, "c6", dx=dx, width=1.1)]
@@ -231,13 +239,14 @@ class RunFigures:
         if given is None:
             return None
         steps = DelaySteps(tuple((start, delay) for start, delay in given["steps"]), given["period_ns"])
-        begin, end = self.x_range
-        bins = max(1, round((end - begin) / self.interval_s))
-        times = [round((begin + number * self.interval_s) * NANOSECONDS) for number in range(bins)]
-        delays = np.array([steps.at(max(0, time)) / NANOSECONDS for time in times])
-        series = [ChartSeries("delay", delays / MILLISECOND, "c7", x0=begin, dx=self.interval_s, step=True)]
+        begin, end = (round(max(0.0, time_s) * NANOSECONDS) for time_s in self.x_range)
+        # Each change at its time: steps shorter than an interval would hide between two samples.
+        times = steps.changes(begin, end)[:MAX_STEPS]
+        delays = np.array([steps.at(time) / NANOSECONDS for time in times])
+        series = [ChartSeries("delay", delays / MILLISECOND, "c7", x=np.array(times) / NANOSECONDS, step=True)]
+        left_out = f" The first {MAX_STEPS:,} changes." if len(times) == MAX_STEPS else ""
         return Chart(
-            "set-delay", "Delay of the link", "One-way delay behind the queue that was set, without jitter.",
+            "set-delay", "Delay of the link", f"One-way delay behind the queue that was set, without jitter.{left_out}",
             self.x_range, "Delay (ms)", "set delay", "ms", series, labels=False,
         )  # fmt: skip
 
@@ -252,7 +261,10 @@ class RunFigures:
     def drops(self) -> Chart:
         """Drops of each flow over time."""
         emulated = int(self.summary["bottleneck"]["loss_emulation_drops"] or 0)
-        caption = f"Packets that found the queue full, per {self.interval_s:g} s, by the time they arrived."
+        dropped = "Packets that found the queue full"
+        if (managed := self.run.bottleneck.queue_kind) is not None:
+            dropped = f"Packets that the queue ({managed}) dropped"
+        caption = f"{dropped}, per {self.interval_s:g} s, by the time they arrived."
         if emulated:
             caption += f" The {emulated:,} packets that loss emulation discarded are not among them."
         return Chart(
