@@ -461,7 +461,7 @@ def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: Tof
     async def run() -> None:
         async with configured(target) as plan:
             observer = Observer(plan, target)
-            await observer.start()
+            await observer.start(at_once=False)
             (queue,) = await target.queues()
             first = await observer.sample({"bottleneck": queue}, 0.0, 2)
             assert [flow.rate_bps for flow in first.flows] == [None, None]

@@ -70,6 +70,20 @@ def refused(driven: api.Bed) -> None:
             getattr(driven, verb)(name, at_ns)
 
 
+def test_a_flow_is_known_with_its_first_packet(tmp_path: Path) -> None:
+    """To a driver, whose steps are shorter than what the switch may wait before it tells of new flows."""
+    experiment = EXPERIMENT | {"flows": [{"name": "all", "cca": "cubic", "duration": "1s"}]}
+    with bed(tmp_path / "out", experiment, reports=True) as driven:
+        sent = 0
+        for _ in range(6):
+            flow = driven.step("15ms").flows["all-1"]
+            assert flow.departed_bytes > 0
+            reports = driven.reports()
+            assert set(reports["flow_name"].to_pylist()) <= {"all-1"}
+            sent += sum(reports["packet_length"].to_pylist())
+        assert flow.departed_bytes == sent
+
+
 @pytest.mark.long
 def test_flows_and_reports_of_a_driven_run(tmp_path: Path) -> None:
     """Every packet is where the times that were asked for put it, and was shown when it had left."""

@@ -203,7 +203,8 @@ class Measurement:
     async def _prepare(self, progress: Progress) -> None:
         """From nothing to a configured switch and waiting servers."""
         self._applied = await set_up(self._target, self._testbed, self._plan, progress.phase, piped=True)
-        await self._observer.start()
+        # A driver sees the state of an instant: a flow that is not known then has sent nothing.
+        await self._observer.start(at_once=self._conductor is not None)
         progress.phase("starting collector and servers")
         await self._start_collector()
         await self._traffic.start()

@@ -26,13 +26,13 @@ class Observer:
         self._sampler = Sampler(plan)
         self.learned: list[dict[str, Any]] = []
 
-    async def start(self) -> None:
-        """Begin to learn flows; the switch has its program and no traffic yet.
+    async def start(self, at_once: bool) -> None:
+        """Begin to learn flows, with their first packets if ``at_once``; the switch has its program and no traffic yet.
 
         Raises:
             RunError: the switch refuses to tell.
         """
-        await self._target.subscribe_new_flows()
+        await self._target.subscribe_new_flows(at_once)
 
     async def sample(self, queues: Mapping[str, QueueStats], time_s: float, active: int) -> Snapshot:
         """One poll.

@@ -192,13 +192,13 @@ class P4RuntimeSession:
         if wrong:
             raise RunError("\n".join(f"the switch does not have the entry that was asked for: {one}" for one in wrong))
 
-    async def subscribe(self, digest: str) -> None:
-        """Have the switch report records of a digest from now on; `take_digests` gives them.
+    async def subscribe(self, digest: str, records: int = DIGEST_RECORDS) -> None:
+        """Have the switch report so many records of a digest at once from now on; `take_digests` gives them.
 
         Raises:
             RunError: the switch refuses.
         """
-        await self.insert([P4DigestEntry(digest, max_list_size=DIGEST_RECORDS, max_timeout_ns=DIGEST_WAIT_NS)])
+        await self.insert([P4DigestEntry(digest, max_list_size=records, max_timeout_ns=DIGEST_WAIT_NS)])
         if self._listener is None:
             self._listener = asyncio.create_task(self._listen())
 

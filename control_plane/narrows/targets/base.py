@@ -214,8 +214,11 @@ class Target(ABC):
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
         """The program's counters of some flow indices."""
 
-    async def subscribe_new_flows(self) -> None:
+    async def subscribe_new_flows(self, at_once: bool = False) -> None:
         """Have the switch report each new flow from now on, where it must be asked; called before there is traffic.
+
+        Args:
+            at_once: with its first packet, where the switch would gather several for a moment.
 
         Raises:
             RunError: the switch refuses.

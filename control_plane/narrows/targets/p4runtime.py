@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from narrows.switch.readings import FlowTotals
+from narrows.switch.readings import DIGEST_RECORDS, FlowTotals
 from narrows.targets.base import Target
 
 # What speaks P4Runtime takes half a second to import: only once there is a switch to speak to.
@@ -33,11 +33,11 @@ class P4RuntimeTarget(Target):
 
         return await read_flow_totals(self.session, flows)
 
-    async def subscribe_new_flows(self) -> None:
+    async def subscribe_new_flows(self, at_once: bool = False) -> None:
         """Subscribe to the program's digest of new flows."""
         from narrows.switch.p4runtime_entries import NEW_FLOW
 
-        await self.session.subscribe(NEW_FLOW)
+        await self.session.subscribe(NEW_FLOW, 1 if at_once else DIGEST_RECORDS)
 
     async def new_flows(self) -> list[dict[str, Any]]:
         """Records of the digest that have arrived since the last call."""
