@@ -77,11 +77,10 @@ def test_a_flow_is_known_with_its_first_packet(tmp_path: Path) -> None:
         sent = 0
         for _ in range(6):
             flow = driven.step("15ms").flows["all-1"]
-            assert flow.departed_bytes > 0
             reports = driven.reports()
             assert set(reports["flow_name"].to_pylist()) <= {"all-1"}
             sent += sum(reports["packet_length"].to_pylist())
-        assert flow.departed_bytes == sent
+            assert flow.departed_bytes == sent > 0
 
 
 @pytest.mark.long

@@ -44,6 +44,18 @@ fn the_first_to_come_need_not_be_the_first() {
 }
 
 #[test]
+fn what_nothing_can_precede_passes_at_once() {
+    for shift in [0, 3] {
+        let mut sequencer = Sequencer::default();
+        let mut out = Vec::new();
+        for place in [2_u32, 1, 3] {
+            sequencer.push(&record(place << shift, shift), &mut |r| out.push(r.report.sequence >> shift));
+        }
+        assert_eq!(out, [1, 2, 3]);
+    }
+}
+
+#[test]
 fn gaps_count_in_steps_of_the_sampling_rate() {
     let (out, counts) = run(&[8, 16, 40, 48], 3);
     assert_eq!(out, [8, 16, 40, 48]);
