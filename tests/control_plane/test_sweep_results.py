@@ -93,6 +93,14 @@ def test_values_that_are_no_plain_ones_have_results(
     assert all(page.count(f">{name}<") > len(found["quantity"].unique()) for name in names)
 
 
+def test_flows_may_be_swept_as_a_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The number of a group's flows is a column of that name."""
+    values = [[{"cca": cca, "duration": "30s"}] for cca in ("bbr", "cubic")]
+    out = run_all(monkeypatch, tmp_path, sweep={"flows": values})
+    found = pd.read_csv(out / "intervals.csv")
+    assert list(found[found["quantity"] == "utilization"]["flows"]) == list(map(str, values))
+
+
 def test_a_sweep_that_a_failure_ends_has_a_table_of_what_there_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

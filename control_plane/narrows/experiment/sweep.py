@@ -95,7 +95,8 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
         for field, (_, value) in zip(fields, chosen, strict=True):
             assign(varied, field, value, groups, f"{origin}: sweep.")
         parameters = {field: name for field, (name, _) in zip(fields, chosen, strict=True)}
-        _rename(varied, groups)
+        if "flows" not in fields:  # else they have their own names, and refer to these
+            _rename(varied, groups)
         # A point is checked like a file of its own; an error names the point it belongs to.
         label = ", ".join(f"{field}={value}" for field, value in parameters.items())
         where = f"{origin}: sweep at {label}" if label else origin

@@ -20,12 +20,13 @@ def rows(
 
     With several links their results have columns of their own, `links.NAME.` before the name of the one link's.
     """
+    # As text, because a field may be swept over values of several kinds (20packets, 50kB, 1).
+    swept = {field: str(value) for field, value in parameters.items()}
     run = {
         "directory": directory,
         "repetition": repetition,
         "status": status,
-        # As text, because a field may be swept over values of several kinds (20packets, 50kB, 1).
-        **{field: str(value) for field, value in parameters.items()},
+        **swept,
         **_of_link(summary["bottleneck"], summary["fairness"]),
         "reports_lost": summary["telemetry"]["lost"],
     }
@@ -42,6 +43,8 @@ def rows(
             "goodput_bps": group["goodput_bps"],
             "share": group["share"],
             "loss_ratio": group["loss_ratio"],
+            # Where `flows` itself is swept, that is not how many a group has.
+            **swept,
         }
         for group in summary["groups"]
     ]
