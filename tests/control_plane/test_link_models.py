@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import Link
+from narrows.experiment.plan import SEED_BITS, Link
 from narrows.experiment.planning import make_plan
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.switch.link_models import delay_message, rate_message, schedule_status, variation
@@ -36,6 +36,10 @@ def test_opportunities() -> None:
     assert not message.HasField("epoch_ns") and schedule_status(trace) == (4, 7 * MS)
 
 
+# Of the seed, for what the first link draws.
+LINK_0 = 1 << SEED_BITS
+
+
 def link_of(**settings: Any) -> Link:
     bottleneck = {"rate": "10Mbit", "rtt": "40ms", "buffer": "1bdp", **settings}
     flows = [{"cca": "cubic", "duration": "1s"}]
@@ -52,11 +56,11 @@ def test_delays_are_messages() -> None:
 def test_what_differs_from_packet_to_packet_is_a_message() -> None:
     assert variation(link_of(delay="5ms"), 1) is None
     uniform = variation(link_of(delay="5ms", jitter={"uniform": "5ms"}, duplication="25%"), 9)
-    assert uniform == pb.Variation(uniform_ns=5 * MS, duplicate=0.25, seed=9)
+    assert uniform == pb.Variation(uniform_ns=5 * MS, duplicate=0.25, seed=9 + LINK_0)
     normal = variation(link_of(delay="4ms", jitter={"normal": "1ms", "reorder": True}), 1)
-    assert normal == pb.Variation(normal_ns=MS, reorder=True, seed=1)
+    assert normal == pb.Variation(normal_ns=MS, reorder=True, seed=1 + LINK_0)
     pareto = variation(link_of(jitter={"pareto": {"scale": "1ms", "shape": 2.5}}), 1)
-    assert pareto == pb.Variation(pareto=pb.Pareto(scale_ns=MS, shape=2.5), seed=1)
+    assert pareto == pb.Variation(pareto=pb.Pareto(scale_ns=MS, shape=2.5), seed=1 + LINK_0)
 
 
 def test_virtual_time_suits_the_least_and_the_most() -> None:

@@ -9,6 +9,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan
 from narrows.experiment.planning import make_plan
+from narrows.switch.link_models import variation
 
 MS = 1_000_000
 BASE: dict[str, Any] = {
@@ -112,3 +113,27 @@ def test_what_cannot_be_planned_is_refused_with_what_is_allowed(changes: dict[st
     with pytest.raises(InputError, match="allowed") as caught:
         plan(**changes)
     assert message in str(caught.value)
+
+
+def test_nothing_is_drawn_twice_in_the_repetitions_of_a_run() -> None:
+    """Repetition r has the seed + r - 1: neither another group's draws, nor another link's, nor those of loss."""
+    drawn = {
+        "workload": {"flows": 20, "sizes": {"cdf": [[1, 0], [1e6, 1]]}, "gaps": {"exponential": {"mean": "5ms"}}},
+        "requests": {"size": {"cdf": [[1, 0], [1e6, 1]]}, "gaps": "50ms", "users": 2},
+        "udp": {"rate": "1Mbit", "bursts": {"length": "1ms", "pause": "1ms", "distribution": "exponential"}},
+    }
+    cca, duration = {"cca": "cubic"}, {"duration": "1s"}
+    common = {"workload": cca, "requests": {**cca, **duration}, "udp": {**duration, "count": 2}}
+    groups = [{"name": f"{kind}{n}", kind: drawn[kind], **common[kind]} for kind in drawn for n in range(3)]
+    link = {"rate": "10Mbit", "rtt": "10ms", "buffer": "1bdp", "duplication": "1%"}
+    found: list[object] = []
+    for seed in (1, 2, 3):
+        data = {"name": "x", "links": {"a": link, "b": link}, "flows": [{**one, "path": ["a", "b"]} for one in groups]}
+        plan = make_plan(validate({**data, "seed": seed}, "x"))
+        for flow in plan.flows:
+            # Of users their sizes: their times are alike.
+            sizes = [tuple(ask.size for ask in user) for user in flow.exchange.users] if flow.exchange else []
+            sent = flow.sending and tuple(end - begin for begin, end in flow.sending.bursts[:9])
+            found += [*sizes, *(one for one in (tuple(one.size for one in flow.arrivals), sent) if one)]
+        found += [seed, *(one.seed for one in (variation(link, seed) for link in plan.links) if one)]
+    assert len(found) == len(set(found)) == 3 * (3 + 3 * 2 + 3 * 2 + 1 + 2)

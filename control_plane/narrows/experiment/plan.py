@@ -35,6 +35,8 @@ REPORT_UDP_PORT = 5500
 REPORT_SOURCE_PORT = 5499
 COLLECTOR_PORT = 2
 MIN_TCP_BUFFER = 64 << 20
+# Seeds of experiments and their repetitions are below 2 to the power of this.
+SEED_BITS = 40
 # Random bits that loss emulation compares: the smallest loss ratio is 2^-32, and so is what the greatest lacks of 1.
 LOSS_BITS = 32
 MAX_SENDERS = 500
@@ -51,6 +53,12 @@ EPHEMERAL_PORTS = (40_000, 60_999)
 Direction = Literal["forward", "reverse"]
 # What happens to flows while others run.
 Verb = Literal["start", "stop"]
+
+
+def own_seed(seed: int, number: int) -> int:
+    """Seed of one of several that draw numbers in a run: that of no other, in no repetition, whose seeds are next to
+    each other."""
+    return seed + (number << SEED_BITS)
 
 
 @dataclass(frozen=True)

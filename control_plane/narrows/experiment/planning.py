@@ -28,6 +28,7 @@ from narrows.experiment.plan import (
     Moderation,
     Plan,
     Sending,
+    own_seed,
 )
 from narrows.experiment.port_choice import keep_apart
 from narrows.experiment.tcp_settings import TcpSettings
@@ -113,7 +114,8 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
     # Two sockets of one host cannot both be bound to a port.
     taken: Counter[str] = Counter()
     for position, (group, route) in enumerate(zip(experiment.flows, network.routes, strict=True)):
-        arrivals = () if group.workload is None else group.workload.arrivals(experiment.seed + position)
+        drawn = own_seed(experiment.seed, position)
+        arrivals = () if group.workload is None else group.workload.arrivals(drawn)
         repeat = len(arrivals) or group.repeat
         exchange = _exchange(experiment, network, position)
         connections = group.count * repeat if exchange is None else exchange.connections
@@ -127,7 +129,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                 f"flows.{position}: {what} {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
             )
         # Each flow draws numbers of its own.
-        seed = (experiment.seed + position) * len(DATA_PORTS)
+        seed = drawn * len(DATA_PORTS)
         first_ns, stop_ns = flow_times(group, experiment)
         for number in range(group.count):
             start_ns = first_ns + number * group.stagger
@@ -216,7 +218,7 @@ def _exchange(experiment: Experiment, network: Topology, position: int) -> Excha
         return None
     assert group.duration is not None
     most_bps = min(link.rates_bps.most for link in network.links if link.name in route.data)
-    seed = experiment.seed + position
+    seed = own_seed(experiment.seed, position)
     try:
         start_ns, _ = flow_times(group, experiment)
         return group.requests.exchange(start_ns, group.duration, route.rtt_ns, most_bps, seed)

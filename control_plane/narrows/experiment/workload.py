@@ -138,7 +138,8 @@ class Workload(Model):
     gaps: Gaps = Field(description="Distribution of the times between two starts.")
     seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] | None = Field(
         default=None,
-        description="Groups with the same seed draw the same flows. Without it, the experiment's.",
+        description="Groups with the same seed draw the same flows. Without it, each group draws its own, by the "
+        "experiment's.",
     )
     every: Count = Field(default=1, description="Plays every n-th flow of the workload only, at its time.")
     offset: Annotated[StrictInt, Field(ge=0)] = Field(

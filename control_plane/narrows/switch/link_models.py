@@ -10,7 +10,7 @@ from __future__ import annotations
 from narrows_formats.schedules import DelaySteps, RateSchedule, RateSteps
 
 from narrows.experiment.impairments import Jitter
-from narrows.experiment.plan import ReportedLink
+from narrows.experiment.plan import ReportedLink, own_seed
 from narrows.switch import traffic_manager_pb2 as pb
 
 
@@ -36,11 +36,12 @@ def delay_message(schedule: DelaySteps, epoch_ns: int | None = None) -> pb.Delay
 
 
 def variation(link: ReportedLink, seed: int) -> pb.Variation | None:
-    """What differs from packet to packet behind a link's queue; None: nothing."""
+    """What differs from packet to packet behind a link's queue, in a run with this seed; None: nothing."""
     if link.jitter is None and not link.duplication:
         return None
     jitter = link.jitter or Jitter()
-    found = pb.Variation(reorder=jitter.reorder, duplicate=link.duplication, seed=seed)
+    # The run's own seed is that of loss emulation, in the P4 program.
+    found = pb.Variation(reorder=jitter.reorder, duplicate=link.duplication, seed=own_seed(seed, 1 + link.index))
     if jitter.uniform_ns is not None:
         found.uniform_ns = jitter.uniform_ns
     elif jitter.normal_ns is not None:

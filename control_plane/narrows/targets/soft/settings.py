@@ -26,7 +26,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             # Set alone, a constant delay would end the schedule.
             delay_ns=None if link.delay_steps is None else link.delay_ns,
             delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
-            variation=variation(link, seed + link.index),
+            variation=variation(link, seed),
             head_drop=isinstance(link.management, HeadDrop),
             management=management_message(link, plan.frame_bytes),
         )

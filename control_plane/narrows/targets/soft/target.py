@@ -323,7 +323,7 @@ class SoftTarget(P4RuntimeTarget):
         for what, asked, read in (
             ("schedule of the rate", rate, _status(queue.rate_schedule)),
             ("schedule of the delay", delay, _status(queue.delay_schedule)),
-            ("variation", variation(link, self._seed + link.index) if link.varies_behind else None, queue.variation),
+            ("variation", variation(link, self._seed) if link.varies_behind else None, queue.variation),
             ("drop from the head", isinstance(link.management, HeadDrop), queue.head_drop),
             ("queue management", management_message(link, frame_bytes), queue.management),
         ):
