@@ -36,6 +36,18 @@ REVERSE: dict[str, Any] = {"rate": "10Mbit", "buffer": "20packets"}
 FRAME, DEEPEST = 1514, 19 * 1514  # what a full-size frame finds that is the last to fit
 
 
+RATE: dict[str, Any] = {"link": "bottleneck", "rate": "10Mbit"}
+PROGRAM: dict[str, Any] = {"client": ["true"]}
+
+
+def steps(at: str) -> dict[str, Any]:
+    return {"rate": {"steps": [{"at": "0s", "rate": "10Mbit"}, {"at": at, "rate": "5Mbit"}]}}
+
+
+def bursts(length: str) -> dict[str, Any]:
+    return {**UDP, "udp": {**UDP["udp"], "bursts": {"length": length, "pause": "1s"}}}
+
+
 def data(flows: list[dict[str, Any]], link: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
     return {"name": "test", "bottleneck": {**LINK, **(link or {})}, "flows": flows, **others}
 
@@ -96,6 +108,35 @@ IDLE = [
         data([{**BULK, "direction": "reverse"}], {"reverse": REVERSE}),
     ),
     ("links.b", network(["a"]), network(["a", "b"])),
+    ("events.0.at", data([BULK], events=[{**RATE, "at": "2s"}]), data([BULK], events=[{**RATE, "at": "1s"}])),
+    (
+        "events.0.at",
+        data([BULK], events=[{**RATE, "at": "9s"}]),
+        data([{**BULK, "start": "8s"}], events=[{**RATE, "at": "9s"}]),
+    ),
+    (
+        "events.1.at",
+        data([BULK], events=[{"at": "1s", "start": "cubic"}, {**RATE, "at": "3s"}]),
+        data([BULK], events=[{"at": "2s", "start": "cubic"}, {**RATE, "at": "3s"}]),
+    ),
+    ("bottleneck.rate.steps.1.at", data([BULK], steps("5s")), data([BULK], steps("1s"))),
+    (
+        "bottleneck.ecn_threshold",
+        data([UDP, {**BULK, "tcp": {"ecn": False}}], {"ecn_threshold": "5packets"}),
+        data([{**UDP, "udp": {**UDP["udp"], "ecn": "ect0"}}], {"ecn_threshold": "5packets"}),
+    ),
+    (
+        "bottleneck.queue.harddrop",
+        data([BULK], {"queue": {"kind": "red", "harddrop": True}}),
+        data([BULK], {"queue": {"kind": "red", "harddrop": True, "ecn": True}}),
+    ),
+    ("tcp_buffer", data([UDP], tcp_buffer="1MB"), data([UDP, BULK], tcp_buffer="1MB")),
+    ("hosts.date", data([BULK], hosts={"date": "2026-11-25"}), data([PROGRAM], hosts={"date": "2026-11-25"})),
+    ("hosts.syscall", data([BULK], hosts={"syscall": "1us"}), data([PROGRAM], hosts={"syscall": "1us"})),
+    ("flows.0.gap", data([{**PROGRAM, "gap": "1s"}]), data([PROGRAM])),
+    ("flows.0.timeout", data([{**PROGRAM, "timeout": "9s", "duration": "2s"}]), data([{**PROGRAM, "timeout": "9s"}])),
+    # 1,200 bytes take 9.6 ms of 1 Mbit/s.
+    ("flows.0.udp.bursts.length", data([bursts("9ms")]), data([bursts("10ms")])),
     # 2 s of 100 Mbit/s are 16,512 full-size packets.
     ("telemetry.sample", data([BULK], telemetry={"sample": 32768}), data([BULK], telemetry={"sample": 16384})),
     ("telemetry.sockets", data([BULK], telemetry={"sockets": "3s"}), data([BULK], telemetry={"sockets": "2s"})),

@@ -15,7 +15,7 @@ from narrows.experiment.plan import Application
 from narrows.experiment.quantities import Model, Time
 
 EXIT = "exit"  # `until` of a group: its client ends by itself
-_TIMEOUT = 600_000_000_000  # ns
+DEFAULT_TIMEOUT = 600_000_000_000  # ns
 PLACEHOLDERS = ("server", "client", "port", "duration", "seed", "dir")
 _PLACEHOLDER = re.compile("{(" + "|".join(PLACEHOLDERS) + ")}")
 
@@ -39,7 +39,7 @@ class Ready(Model):
 
 # What only programs have, and what it is without them.
 _ALONE: dict[str, object] = {
-    "server": None, "ready": None, "sends": "server", "timeout": _TIMEOUT, "env": {}, "cwd": None,
+    "server": None, "ready": None, "sends": "server", "timeout": DEFAULT_TIMEOUT, "env": {}, "cwd": None,
 }  # fmt: skip
 
 
@@ -67,8 +67,8 @@ class ApplicationFields(Model):
         "acknowledgements.",
     )
     timeout: Time = Field(
-        default=_TIMEOUT,
-        json_schema_extra={"default": format_time(_TIMEOUT)},
+        default=DEFAULT_TIMEOUT,
+        json_schema_extra={"default": format_time(DEFAULT_TIMEOUT)},
         description="With `client` and no `duration`: a client that runs longer has failed.",
     )
     env: dict[str, StrictStr] = Field(

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from narrows_formats.link_names import REVERSE
-from narrows_formats.units import NANOSECONDS
+from narrows_formats.units import NANOSECONDS, format_time
 
-from narrows.experiment.model import Experiment, FlowGroup, LinkSettings
+from narrows.experiment.application import DEFAULT_TIMEOUT
+from narrows.experiment.event_checks import flow_times
+from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, LinkSettings
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES
+from narrows.experiment.red_settings import RedSettings
 
 
 def without_effect(experiments: Sequence[Experiment]) -> dict[str, str]:
@@ -35,8 +38,13 @@ def _found(experiment: Experiment) -> Iterator[tuple[str, str]]:
     for number, group in enumerate(groups):
         for field, why in _of_group(group):
             yield f"flows.{number}.{field}", why
-    ends = [group.start + (group.count - 1) * group.stagger + (group.duration or 0) for group in groups]
+    yield from _of_queues(experiment)
+    yield from _of_hosts(experiment)
+    ends = [
+        flow_times(group, experiment)[0] + (group.count - 1) * group.stagger + (group.duration or 0) for group in groups
+    ]
     if all(group.duration is not None and group.size is None for group in groups):
+        yield from _too_late(experiment, max(ends))
         packets = max(ends) * max(rates) // (8 * NANOSECONDS * (experiment.mtu + ETHERNET_HEADER_BYTES))
         sample, sockets = experiment.telemetry.sample, experiment.telemetry.sockets
         if isinstance(sample, int) and sample > max(1, packets):
@@ -60,6 +68,52 @@ def _uncrossed(experiment: Experiment) -> Iterator[str]:
             yield f"{field}.reverse"
 
 
+def _too_late(experiment: Experiment, end_ns: int) -> Iterator[tuple[str, str]]:
+    """What is to happen at a time at which nothing is sent any more."""
+    why = f"is too late to have an effect: the flows end at {format_time(end_ns)}"
+    for number, event in enumerate(experiment.events):
+        if event.at >= end_ns:
+            yield f"events.{number}.at", why
+    for field, direction in _directions(experiment):
+        for name in ("rate", "delay"):
+            steps = getattr(getattr(direction, name), "steps", None) or ()
+            for number, step in enumerate(steps):
+                if step.at >= end_ns:
+                    yield f"{field}.{name}.steps.{number}.at", why
+
+
+def _directions(experiment: Experiment) -> Iterator[tuple[str, DirectionSettings]]:
+    """Each direction of a link that has settings, by its dotted field."""
+    for name, direction in experiment.directions.items():
+        yield name if experiment.bottleneck is not None else f"links.{name}", direction
+
+
+def _of_queues(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    can_be_marked = any(map(_can_be_marked, experiment.flows))
+    for field, direction in _directions(experiment):
+        if direction.ecn_threshold is not None and not can_be_marked:
+            yield f"{field}.ecn_threshold", "marks nothing: no flow has packets that can be marked (ecn)"
+        if isinstance(direction.queue, RedSettings) and direction.queue.harddrop and not direction.queue.ecn:
+            yield f"{field}.queue.harddrop", "has no effect: without ecn nothing is marked"
+
+
+def _can_be_marked(group: FlowGroup) -> bool:
+    datagrams = group.udp or group.probe
+    if datagrams is not None:
+        return datagrams.ecn != "not-ect"
+    return group.client is not None or group.tcp is None or group.tcp.ecn is not False
+
+
+def _of_hosts(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    if experiment.tcp_buffer is not None and all(group.sends_datagrams for group in experiment.flows):
+        yield "tcp_buffer", "has no effect: no flow is TCP"
+    if experiment.hosts is None or any(group.client is not None for group in experiment.flows):
+        return
+    for field in ("date", "syscall"):
+        if getattr(experiment.hosts, field) is not None:
+            yield f"hosts.{field}", "has no effect: no flow is made by a program (client)"
+
+
 def _most_bps(link: LinkSettings) -> int:
     return link.rate if isinstance(link.rate, int) else link.rate.schedule.span_bps.most
 
@@ -71,3 +125,15 @@ def _of_group(group: FlowGroup) -> Iterator[tuple[str, str]]:
         given = {"gap": group.gap, "until": group.until, "duration": group.duration}
         for field in (name for name, value in given.items() if value):
             yield field, "has no effect: each flow has one connection (repeat: 1)"
+    if group.client is not None and group.gap:
+        yield "gap", "has no effect: a program makes its connections itself"
+    if group.client is not None and group.duration is not None and group.timeout != DEFAULT_TIMEOUT:
+        yield "timeout", "has no effect: the client is ended after its duration"
+    if group.udp is not None and group.udp.bursts is not None:
+        apart_ns = group.udp.payload * 8 * NANOSECONDS // group.udp.rate
+        if group.udp.bursts.length < apart_ns:
+            yield (
+                "udp.bursts.length",
+                f"is less than a datagram takes at this rate ({format_time(apart_ns)}): each burst has one "
+                "all the same, which is more than the rate",
+            )
