@@ -48,7 +48,9 @@ ALLOWED_BUFFER = (
 ALLOWED_PROBABILITY = "a ratio from 0 to 1 (0.2) or a percentage (20%)"
 ALLOWED_RATIO = "a ratio from 0 up to, but not including, 1 (0.001) or a percentage (0.1%)"
 
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z%]*)(?:/s)?\s*\Z")
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d{1,4}))?)\s*([A-Za-z%]*(?:/s)?)\s*\Z")
+# Quantities are below this in their base unit, and no exponent is greater: a computer's numbers end somewhere.
+_LARGEST, _EXPONENT = 1 << 63, 40
 
 
 class UnitError(ValueError):
@@ -73,9 +75,15 @@ def _split(value: object, what: str, allowed: str) -> tuple[Fraction, str]:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UnitError(f"is not {what}", allowed)
     match = _QUANTITY.match(str(value))
-    if match is None:
+    if match is None or abs(int(match[2] or 0)) > _EXPONENT:
         raise UnitError(f"is not {what}", allowed)
-    return Fraction(match.group(1)), match.group(2)
+    return Fraction(match[1]), match[3]
+
+
+def _of_rate(unit: str) -> str:
+    """The unit of a rate as `RATE_UNITS` has it."""
+    bare = unit.removesuffix("/s")
+    return bare if bare in RATE_UNITS else unit
 
 
 def magnitude(value: object) -> tuple[str, Fraction] | None:
@@ -88,6 +96,7 @@ def magnitude(value: object) -> tuple[str, Fraction] | None:
         number, unit = _split(value, "a number", "a number")
     except UnitError:
         return None
+    unit = _of_rate(unit)
     for kind, units, base in (("bit/s", RATE_UNITS, 1), ("bytes", SIZE_UNITS, 1), ("s", TIME_UNITS, NANOSECONDS)):
         if unit in units:
             return kind, number * units[unit] / base
@@ -99,6 +108,8 @@ def magnitude(value: object) -> tuple[str, Fraction] | None:
 def _whole(number: Fraction, base_unit: str, allowed: str) -> int:
     if number.denominator != 1:
         raise UnitError(f"is not a whole number of {base_unit}", allowed)
+    if abs(number) >= _LARGEST:
+        raise UnitError(f"is 2^63 {base_unit} or more", allowed)
     return int(number)
 
 
@@ -111,6 +122,7 @@ def _positive(value: object, units: dict[str, int], what: str, base_unit: str, a
 
 def _scaled(value: object, units: dict[str, int], what: str, base_unit: str, allowed: str) -> int:
     number, unit = _split(value, what, allowed)
+    unit = _of_rate(unit) if units is RATE_UNITS else unit
     if unit == "" and number == 0:
         return 0
     if unit == "":

@@ -15,11 +15,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from narrows_formats.suggestion import suggestion
+from narrows_formats.units import format_rate, format_size, format_time, magnitude
 
 Location = tuple[int | str, ...]
 
 # What pydantic's own errors allow, in our words; everything else carries its `allowed` itself.
 _ALLOWED = {
+    "finite_number": "a finite number",
     "int_type": "a whole number",
     "string_type": "text",
     "list_type": "a list",
@@ -76,12 +78,19 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"{value} is not one of the choices{suggestion(str(error['input']), choices)}"
     if kind in _BOUNDS:
         name, problem, allowed = _BOUNDS[kind]
-        return f"{value} is {problem}; allowed: {allowed.format(context[name])}"
+        return f"{value} is {problem}; allowed: {allowed.format(_in_unit(context[name], error['input']))}"
     if kind == "too_short":
         least, found = context["min_length"], len(error["input"])
         has = f"has only {found}" if found else "is empty"
         return f"{has}; allowed: a list with at least {'one entry' if least == 1 else f'{least} entries'}"
     return f"{value} is of the wrong kind; allowed: {_ALLOWED.get(kind, error['msg'])}"
+
+
+def _in_unit(bound: object, given: object) -> object:
+    """A bound in the kind of unit that what is compared with it was given in."""
+    kind, _ = magnitude(given) or ("", None)
+    write = {"s": format_time, "bit/s": format_rate, "bytes": format_size}.get(kind)
+    return write(bound) if write is not None and isinstance(bound, int) and bound else bound
 
 
 def _consequence(error: ErrorDetails) -> bool:

@@ -118,3 +118,10 @@ def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
             datagrams.listen("here", [flow])
         datagrams.receive()
         datagrams.close()
+
+
+def test_too_many_bursts_are_refused_at_once() -> None:
+    """A thousand million of them would be worked out for minutes, in memory."""
+    bursts = {"length": "1ns", "pause": "1ns"}
+    with pytest.raises(InputError, match=r"flows.0.udp.bursts: has more than 1000000 bursts; allowed: fewer"):
+        plan_of({"udp": {"rate": "1Mbit", "bursts": bursts}, "duration": "2s"})

@@ -129,3 +129,10 @@ def test_gains_are_as_linux_rounds_them() -> None:
     assert dict(laws(plan.links[0], 1514))["update_law"][1]["alpha"] == 2 * ((2**56 - 1) // 10**9) // 16
     plan = planned("dualpi2")
     assert dict(laws(plan.links[0], 1514))["update_law"][1]["alpha"] == 41 * (2**32 - 1) * 64 // (256 * 10**9)
+
+
+def test_a_bound_of_a_time_has_a_unit() -> None:
+    link = {"rate": "10Mbit", "rtt": "40ms", "buffer": "1bdp", "queue": {"kind": "pi2", "tupdate": "1us"}}
+    data = {"name": "x", "bottleneck": link, "flows": [{"cca": "cubic", "duration": "1s"}]}
+    with pytest.raises(InputError, match=r"queue\.tupdate: '1us' is too small; allowed: 1ms or more"):
+        validate(data, "x")

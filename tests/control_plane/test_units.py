@@ -63,6 +63,13 @@ def test_a_ratio_may_be_in_percent(value: object, ratio: float) -> None:
         (parse_rate, "0.5bit", "is not a whole number of bits per second"),
         (parse_rate, True, "is not a rate"),
         (parse_rate, None, "is not a rate"),
+        (parse_rate, "1e19bit", "is 2^63 bits per second or more"),
+        # What takes minutes to work out, or has no floating-point number.
+        (parse_rate, "1e400bit", "is not a rate"),
+        (parse_rate, "1e99999999bit", "is not a rate"),
+        (parse_time, "40ms/s", "unknown unit 'ms/s'"),
+        (parse_size, "5MB/s", "unknown unit 'MB/s'"),
+        (QueueDepth.parse, "1bdp/s", "unknown unit 'bdp/s'"),
         (parse_size, "1.5B", "is not a whole number of bytes"),
         (parse_size, "0B", "is not more than 0"),
         (parse_time, "-1s", "is negative"),

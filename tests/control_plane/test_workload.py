@@ -172,3 +172,20 @@ def test_a_sweep_reaches_all_groups(tmp_path: Path) -> None:
     flow = {"duration": "5s", "cca": "cubic"}
     series = load_series(write(tmp_path, flow, {**flow, "name": "b"}, sweep={"flows.*.cca": ["bbr", "reno"]}))
     assert [[group.cca for group in p.experiment.flows] for p in series.points] == [["bbr"] * 2, ["reno"] * 2]
+
+
+STEEP: dict[str, Any] = {"pareto": {**PARETO["pareto"], "shape": math.inf}}
+WIDE: dict[str, Any] = {"lognormal": {"median": "1ms", "sigma": 1000}}
+
+
+@pytest.mark.parametrize(
+    ("field", "drawn"),
+    [
+        ("gaps.lognormal.sigma: '1000' is too large; allowed: 10", {"gaps": WIDE}),
+        ("sizes.pareto.shape: 'inf' is of the wrong kind; allowed: a finite number", {"sizes": STEEP}),
+    ],
+)
+def test_a_distribution_beyond_numbers_is_refused(tmp_path: Path, field: str, drawn: dict[str, Any]) -> None:
+    file = write(tmp_path, {"cca": "cubic", "workload": {**WORKLOAD, **drawn}})
+    with pytest.raises(InputError, match=re.escape(f"flows.0.workload.{field}")):
+        load(file)

@@ -16,6 +16,8 @@ from narrows.experiment.quantities import Model, Rate, Size, Time
 # Number and time of sending, which each datagram carries.
 MIN_PAYLOAD = 16
 UDP_HEADER_BYTES, IP_HEADER_BYTES = 8, {4: 20, 6: 40}
+# The most that a flow may have.
+MAX_BURSTS = 1_000_000
 _Payload = Annotated[Size, Field(ge=MIN_PAYLOAD)]
 Ecn = Literal["not-ect", "ect0", "ect1"]
 
@@ -30,7 +32,13 @@ class Bursts(Model):
     )
 
     def bursts(self, start_ns: int, end_ns: int, seed: int) -> tuple[tuple[int, int], ...]:
-        """Start and end of each burst between two times."""
+        """Start and end of each burst between two times.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        if (end_ns - start_ns) // (self.length + self.pause) > MAX_BURSTS:
+            raise ValueError(f"has more than {MAX_BURSTS} bursts; allowed: fewer")
         numbers = random.Random(seed)
 
         def drawn(mean: int) -> int:

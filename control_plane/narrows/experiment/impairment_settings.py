@@ -147,7 +147,7 @@ class ParetoJitter(Model):
     """Long tails, never negative: Pareto's second kind (Lomax)."""
 
     scale: Annotated[Time, Field(gt=0)] = Field(description="The mean is scale / (shape - 1).")
-    shape: Annotated[float, Field(gt=1)] = Field(description="Exponent of the tail, above 1.")
+    shape: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(description="Exponent of the tail, above 1.")
 
 
 class JitterSettings(Model):

@@ -157,7 +157,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     rtt_ns=route.rtt_ns,
                     until=None if group.client is not None else group.until,
                     arrivals=arrivals,
-                    sending=_sending(group, start_ns, duration_ns, seed + number),
+                    sending=_sending(position, group, start_ns, duration_ns, seed + number),
                     application=group.application(),
                     exchange=exchange,
                     tcp=(group.tcp or TcpSettings()).planned(group.rate),
@@ -196,13 +196,20 @@ def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
                     )
 
 
-def _sending(group: FlowGroup, start_ns: int, duration_ns: int | None, seed: int) -> Sending | None:
-    """What a flow of datagrams sends, and when."""
+def _sending(position: int, group: FlowGroup, start_ns: int, duration_ns: int | None, seed: int) -> Sending | None:
+    """What a flow of datagrams sends, and when.
+
+    Raises:
+        InputError: it is too much.
+    """
     datagrams = group.udp or group.probe
     if datagrams is None:
         return None
     assert duration_ns is not None
-    return datagrams.sending(start_ns, start_ns + duration_ns, seed)
+    try:
+        return datagrams.sending(start_ns, start_ns + duration_ns, seed)
+    except ValueError as error:
+        raise InputError(f"flows.{position}.udp.bursts: {error}") from None
 
 
 def _exchange(experiment: Experiment, network: Topology, position: int) -> Exchange | None:

@@ -101,7 +101,7 @@ class Trace(Model):
     )
     loop: bool = Field(default=True, description="It starts over at its end. Otherwise its last rate holds.")
     offset: Time = Field(default=0, description="Where in the trace the experiment starts.")
-    scale: Annotated[float, Field(gt=0)] = Field(default=1.0, description="Factor of all rates.")
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(default=1.0, description="Factor of all rates.")
     start_at_zero: bool = Field(
         default=False,
         description="The first time is 0, whatever it says. Without it a late start is refused.",

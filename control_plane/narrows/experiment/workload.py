@@ -26,7 +26,9 @@ Cdf = Annotated[
     tuple[tuple[float, float], ...],
     WithJsonSchema({"title": "pairs, or a file", "anyOf": [{"type": "array", "items": _PAIR}, {"type": "string"}]}),
 ]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Beyond it gaps differ by more than a clock can tell.
+MAX_SIGMA = 10
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ class Lognormal(Model):
     """Gaps whose logarithm is normal."""
 
     median: Time = Field(description="Median gap.")
-    sigma: Positive = Field(description="Standard deviation of the gap's natural logarithm.")
+    sigma: Annotated[float, Field(gt=0, le=MAX_SIGMA)] = Field(
+        description="Standard deviation of the gap's natural logarithm."
+    )
 
     def quantile(self, fraction: float) -> float:
         """Gap in nanoseconds that a ``fraction`` of the gaps do not exceed; 0 < fraction < 1."""
