@@ -68,6 +68,17 @@ def test_what_a_sender_takes_its_time_for_is_waited_for_without_an_rtt() -> None
     assert time.monotonic() - started >= 2 * 0.121
 
 
+def test_what_comes_late_and_has_to_wait_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue of half a second that what was on its way fills again: no packets without an end."""
+    monkeypatch.setattr(draining, "GRACE_S", 0.1)
+    link = {"rate": "10Mbit", "rtt": "1ms", "buffer": "500ms"}
+    plan = make_plan(validate({"name": "x", "bottleneck": link, "flows": [{"cca": "reno", "duration": "1s"}]}, "x"))
+    started = time.monotonic()
+    departed = queue(lambda: int(min(0.4, time.monotonic() - started) / 0.02), [])
+    asyncio.run(draining.wait_for_quiescence(departed, plan))
+    assert time.monotonic() - started >= 0.4
+
+
 def test_packets_without_end_and_a_queue_that_stays_full_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draining, "GRACE_S", 0.1)
     numbers = iter(range(10_000))

@@ -45,7 +45,8 @@ async def wait_for_quiescence(read: Read, plan: Plan) -> None:
     held_s = max(POLL_S, frame_s, (plan.jitter_ns or 0) / NANOSECONDS)
     longest_ns = max(flow.rtt_ns for flow in plan.flows) + plan.extra_delay_ns
     rest_s = longest_ns / NANOSECONDS + held_s
-    deadline = time.monotonic() + GRACE_S + rest_s
+    # What comes meanwhile may fill the queues once more.
+    deadline = time.monotonic() + GRACE_S + rest_s + max(map(plan.queueing_s, plan.flows))
     departed = None
     while departed != (left := [queue.dequeued_packets for queue in (await read()).values()]):
         if time.monotonic() > deadline:
