@@ -119,7 +119,9 @@ def test_runs_are_listed_newest_first(tmp_path: Path, monkeypatch: pytest.Monkey
     # One link is as the other but for its rate and delay; nothing limits the third.
     links = [
         link, link | {"rate_bps": 2e7, "queue_delay_s": {"p99": 0.0021}},
-        {"name": "core", "rate_bps": None, "utilization": None, "loss_ratio": 0.0, "queue_delay_s": {"p99": None}},
+        # Its queue dropped nothing: loss emulation took 30 %.
+        {"name": "core", "rate_bps": None, "utilization": None, "loss_ratio": 0.0, "total_loss_ratio": 0.3,
+         "queue_delay_s": {"p99": None}},
     ]  # fmt: skip
     store("path", "2026-01-01T00:00:00+00:00", {"links": links, "flows": [{}, {}, {}]})
     store("new", "2026-02-01T00:00:00+00:00", None)
@@ -133,13 +135,14 @@ def test_runs_are_listed_newest_first(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rows[1][3].strip() == "1 of 2 runs"
     assert [cell.strip() for cell in rows[2][3:10]] == ["complete", "100.00", "2", "98.77", "1.00", "39.90", "0.50"]
     assert [cell.strip() for cell in rows[3][4:10]] == [
-        "20.00-100.00", "3", "98.77", "0.00-1.00", "2.10-39.90", "0.50",
+        "20.00-100.00", "3", "98.77", "1.00-30.00", "2.10-39.90", "0.50",
     ]  # fmt: skip
     assert "lowest and highest" in shown
     listed = json.loads(CliRunner().invoke(app, ["runs", str(tmp_path), "--json"]).stdout)
     old, path = listed[2:]
     assert old["rate_bps"] == 1e8 and path["rate_bps"] is None
     assert [one["rate_bps"] for one in path["links"]] == [1e8, 2e7, None]
+    assert [(one["loss_ratio"], one["total_loss_ratio"]) for one in (old, path["links"][2])] == [(0.01, 0.01), (0, 0.3)]
 
 
 def test_a_page_is_opened_by_the_users_browser(

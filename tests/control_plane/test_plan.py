@@ -117,13 +117,13 @@ def test_what_cannot_be_planned_is_refused_with_what_is_allowed(changes: dict[st
 
 def test_nothing_is_drawn_twice_in_the_repetitions_of_a_run() -> None:
     """Repetition r has the seed + r - 1: neither another group's draws, nor another link's, nor those of loss."""
-    drawn = {
+    drawn: dict[str, Any] = {
         "workload": {"flows": 20, "sizes": {"cdf": [[1, 0], [1e6, 1]]}, "gaps": {"exponential": {"mean": "5ms"}}},
         "requests": {"size": {"cdf": [[1, 0], [1e6, 1]]}, "gaps": "50ms", "users": 2},
         "udp": {"rate": "1Mbit", "bursts": {"length": "1ms", "pause": "1ms", "distribution": "exponential"}},
     }
     cca, duration = {"cca": "cubic"}, {"duration": "1s"}
-    common = {"workload": cca, "requests": {**cca, **duration}, "udp": {**duration, "count": 2}}
+    common: dict[str, Any] = {"workload": cca, "requests": {**cca, **duration}, "udp": {**duration, "count": 2}}
     groups = [{"name": f"{kind}{n}", kind: drawn[kind], **common[kind]} for kind in drawn for n in range(3)]
     link = {"rate": "10Mbit", "rtt": "10ms", "buffer": "1bdp", "duplication": "1%"}
     found: list[object] = []
