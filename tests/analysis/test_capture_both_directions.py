@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import line_rate
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from narrows_analysis import SourceSettings, analyze_source
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
@@ -24,6 +26,7 @@ PAYLOAD = 1000
 # From the switch to the receiver and back, and to the sender and back, in packets, of which one comes each millisecond.
 RECEIVER, SENDER = 7, 3
 BACK = 32
+EARLIER_NS = 2_000_000
 
 
 def frames(data: bool) -> list[Packet]:
@@ -89,3 +92,29 @@ def test_a_telemetry_directory_tells_the_same(capture: Path, tmp_path: Path) -> 
     ]
     for name in ("rtt_s", "inflight_bytes", "rtt_source"):
         assert found[0][name] == found[1][name], name
+
+
+def test_acknowledgements_that_cross_several_links_are_taken_at_the_last(capture: Path, tmp_path: Path) -> None:
+    """Those of all links together were groups that no queue had compressed, and RTTs of parts of two packets' ways."""
+    telemetry = tmp_path / "telemetry"
+    subprocess.run([str(find_binary(COLLECTOR)), "convert", str(capture), "--out", str(telemetry)], check=True)
+    alone: Any = analyze_source(telemetry, tmp_path / "one-link", SourceSettings(bottleneck=0))["flows"][0]
+    # A link before it, where each second acknowledgement waits until the next one comes, a millisecond later.
+    for name in ("reports-00000.parquet", "flow_keys.parquet"):
+        table = pq.read_table(telemetry / name)
+        rows = [row for row in table.to_pylist() if row["bottleneck"] == BACK]
+        before = [{**row, "bottleneck": BACK + 1, **_earlier(row)} for row in rows]
+        both = pa.concat_tables([table, pa.Table.from_pylist(before, table.schema)])
+        pq.write_table(both, telemetry / name, compression="lz4")
+    found: Any = analyze_source(telemetry, tmp_path / "two-links", SourceSettings(bottleneck=0))["flows"][0]
+    for name in ("rtt_s", "inflight_bytes", "ack_compression"):
+        assert found[name] == alone[name], name
+    assert found["ack_compression"] == 0
+
+
+def _earlier(row: dict[str, Any]) -> dict[str, Any]:
+    """A report, or a flow's key, of the link before."""
+    if "timestamp" not in row:
+        return {"first_timestamp": row["first_timestamp"] - EARLIER_NS}
+    waited_ns = row["sequence"] % 2 * 1_000_000
+    return {"timestamp": row["timestamp"] - EARLIER_NS + waited_ns, "queue_delay": waited_ns}

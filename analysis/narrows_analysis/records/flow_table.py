@@ -187,16 +187,19 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
         return {}
     index_of = {link.name: link.index for link in run.links}
     numbers = {keys[0]: number for number, keys in enumerate(table.keys_of) if len(keys) == 1}
-    by_tuple: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
-    for row in rows:
-        by_tuple.setdefault(tuple(row[name] for name in FiveTuple._fields), set()).add((row["bottleneck"], row["flow"]))
+    by_tuple: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: int(row["first_timestamp"])):
+        by_tuple[tuple(row[name] for name in FiveTuple._fields)].append(row)
     found: dict[int, set[tuple[int, int]]] = {}
     for row in rows:
         number = numbers.get((row["flow"], row["signature"]))
         if number is None or row["bottleneck"] != run.bottleneck.index or number >= run.data_flows:
             continue
-        turned = (row["protocol"], row["dst"], row["src"], row["dst_port"], row["src_port"])
-        last = [index_of[name] for name in run.flows[number].ack_links[-1:] if name in index_of]
-        if keys := {key for key in by_tuple.get(turned, ()) if not last or key[0] in last}:
+        turned = by_tuple[row["protocol"], row["dst"], row["src"], row["dst_port"], row["src_port"]]
+        last = {index_of[name] for name in run.flows[number].ack_links[-1:] if name in index_of}
+        if not last:
+            # A capture does not say where they cross links: they come to the last one last.
+            last = {other["bottleneck"] for other in turned[-1:]}
+        if keys := {(other["bottleneck"], other["flow"]) for other in turned if other["bottleneck"] in last}:
             found[number] = keys
     return found
