@@ -118,6 +118,20 @@ def test_loss_emulation_is_named_apart(tmp_path: Path) -> None:
     assert f"and {shown} by loss emulation" in output
 
 
+def test_packets_that_overtake_others_are_in_order_of_arrival(tmp_path: Path) -> None:
+    """As where a link has several queues: those of the second flow wait a tenth of the time of the first one's."""
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0), files=1)
+    rows = {**truth.rows, "queue_delay": np.where(truth.rows["flow"] == 1007, truth.delays_ns // 10, truth.delays_ns)}
+    arrived = rows["timestamp"] - rows["queue_delay"]
+    assert (np.diff(arrived) < 0).any()
+    synthetic.write_reports(tmp_path / "run" / "telemetry" / "reports-00000.parquet", rows)
+    _export(tmp_path / "run", "--pcapng", tmp_path / "run.pcapng")
+    packets = _packets(tmp_path / "run.pcapng")
+    times = [one[1] for one in packets]
+    assert times == sorted(times)
+    assert [one[1] for one in packets if one[0] == 0] == sorted(arrived - 123_456_789_000 + STARTED_NS)
+
+
 def test_csv_has_every_table_and_what_its_columns_mean(competition: Competition, tmp_path: Path) -> None:
     run_dir, truth, summary = competition
     out = tmp_path / "tables"

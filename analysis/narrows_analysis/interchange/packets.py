@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from narrows_analysis.interchange.pcapng import PcapngWriter
-from narrows_analysis.interchange.raw import Key, Report, flow_keys, raw_reports, start_ns
+from narrows_analysis.interchange.raw import Key, Report, flow_keys, longest_waits_ns, raw_reports, start_ns
 from narrows_analysis.interchange.rebuilt import FlowKey, Tcp, headers
 from narrows_analysis.interchange.whole import whole
 from narrows_analysis.records.reports import ARRIVAL_ECN_SHIFT, FLAG_CE_MARKED, FLAGS_ARRIVAL_ECN
@@ -49,11 +49,14 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
 
     def stream(index: int, behind: bool) -> Iterator[tuple[int, int, Report]]:
         interface = 2 * links[index][0] + behind
-        for report in raw_reports(run):
-            if report.fields["bottleneck"] == index:
-                yield report.left_ns if behind else report.arrived_ns, interface, report
+        here = (report for report in raw_reports(run) if report.fields["bottleneck"] == index)
+        if behind:
+            yield from ((report.left_ns, interface, report) for report in here)
+        else:
+            yield from ((report.arrived_ns, interface, report) for report in _by_arrival(here, longest.get(index, 0)))
 
     # A packet comes to the queue before it leaves it: two passes merged by time, so that memory does not grow.
+    longest = longest_waits_ns(run)
     passes = (stream(index, behind) for index in links for behind in (False, True))
     with whole(out) as making, making.open("wb") as sink:
         writer = PcapngWriter(sink, HOW)
@@ -63,6 +66,18 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
         for time_ns, interface, report in heapq.merge(*passes, key=itemgetter(0, 1)):
             _packet(writer, keys, since_ns + time_ns, interface, report, written)
     return written
+
+
+def _by_arrival(reports: Iterator[Report], longest_ns: int) -> Iterator[Report]:
+    """Reports, which are in order of departure, in that of arrival: where a link has several queues, packets overtake
+    others. Those are kept that one which leaves later may have come before, as it waited for `longest_ns` at most."""
+    waiting: list[tuple[int, int, Report]] = []
+    for number, report in enumerate(reports):
+        heapq.heappush(waiting, (report.arrived_ns, number, report))
+        while waiting[0][0] < report.left_ns - longest_ns:
+            yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
 
 
 def _packet(

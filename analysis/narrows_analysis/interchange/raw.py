@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 from narrows_formats.files import FLOW_KEYS, TELEMETRY
 from narrows_formats.units import NANOSECONDS
@@ -46,9 +48,7 @@ def raw_reports(run: Run) -> Iterator[Report]:
     Raises:
         AnalysisError: there is no report file that can be read.
     """
-    files = telemetry_files(run, SkippedReports())
-    if not files:
-        raise AnalysisError(f"{run.path}/telemetry: no report file that can be read")
+    files = _files(run)
     extremes = timestamp_extremes(files)
     clock = ReportClock(run, int(extremes[0]) if len(extremes) else 0)
     unit_ns = clock.unit_s * NANOSECONDS
@@ -68,6 +68,30 @@ def raw_reports(run: Run) -> Iterator[Report]:
                         fields, round((left - waited) * unit_ns), round(left * unit_ns),
                         counters[0] - dropped & COUNTER, counters[1] - lost & COUNTER,
                     )  # fmt: skip
+
+
+def longest_waits_ns(run: Run) -> dict[int, int]:
+    """How long a packet waited at most at each bottleneck.
+
+    Raises:
+        AnalysisError: there is no report file that can be read.
+    """
+    longest: dict[int, int] = {}
+    for path in _files(run):
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=ROWS, columns=["bottleneck", "queue_delay"]):
+                waits = batch.column("queue_delay").to_numpy()
+                at = batch.column("bottleneck").to_numpy()
+                for index in np.unique(at).tolist():
+                    longest[index] = max(longest.get(index, 0), int(waits[at == index].max()))
+    return {index: round(wait * run.profile.time_unit_s * NANOSECONDS) for index, wait in longest.items()}
+
+
+def _files(run: Run) -> list[Path]:
+    files = telemetry_files(run, SkippedReports())
+    if not files:
+        raise AnalysisError(f"{run.path}/telemetry: no report file that can be read")
+    return files
 
 
 def flow_keys(run: Run) -> dict[Key, FlowKey]:
