@@ -45,11 +45,14 @@ impl FlowTotals {
 
     /// Adds another flow's packets.
     pub fn merge(&mut self, other: &FlowTotals) {
-        self.arrivals += other.arrivals;
-        self.departures += other.departures;
-        self.loss_drops += other.loss_drops;
-        self.marks += other.marks;
-        self.bytes += other.bytes;
+        // Named one by one, so that none that is added later is forgotten here.
+        let FlowTotals { arrivals, departures, loss_drops, aqm_drops, marks, bytes } = *other;
+        self.arrivals += arrivals;
+        self.departures += departures;
+        self.loss_drops += loss_drops;
+        self.aqm_drops += aqm_drops;
+        self.marks += marks;
+        self.bytes += bytes;
     }
 
     fn credit(&mut self, credit: Option<Credit>) {
@@ -177,5 +180,22 @@ impl Figures {
         flow.confirmed.marks += u64::from(columns.flags[row] & FLAG_CE_MARKED);
         flow.confirmed.bytes += u64::from(columns.packet_length[row]);
         bottleneck.read += u64::from(!outcome.ignored);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_later_flows_have_the_sum_of_each_count() {
+        let one = FlowTotals { arrivals: 100, departures: 90, loss_drops: 3, aqm_drops: 4, marks: 5, bytes: 6 };
+        let two = FlowTotals { arrivals: 200, departures: 180, loss_drops: 6, aqm_drops: 8, marks: 10, bytes: 12 };
+        let (mut twice, mut together) = (one, FlowTotals::default());
+        twice.merge(&one);
+        assert_eq!(twice, two);
+        together.merge(&two);
+        assert_eq!(together, two);
+        assert_eq!(together.drops() - together.aqm_drops, 12);
     }
 }
