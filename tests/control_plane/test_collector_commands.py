@@ -114,6 +114,34 @@ def test_telemetry_gives_what_its_capture_gives(capture: Path, tmp_path: Path) -
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("arguments", "flows_s", "queue_s"),
+    [
+        ([], 0.1, 0.001),
+        (["--rtt", "300ms", "--rate", "1Mbit"], 0.3, 0.05),
+        (["--rtt", "300ms", "--interval", "50ms"], 0.05, 0.001),
+        (["--rate", "1Mbit", "--interval", "50ms"], 0.05, 0.005),
+    ],
+)
+def test_intervals_suit_the_link(
+    capture: Path, tmp_path: Path, arguments: list[str], flows_s: float, queue_s: float
+) -> None:
+    """As those of a run: 0.1 s or the RTT, and 1 ms or four packets, of 12.1 ms here."""
+    done = narrows("analyze", capture, "--out", tmp_path / "out", *arguments)
+    assert done.returncode == EXIT_OK, done.stderr
+    for name, expected in (("flows", flows_s), ("queue", queue_s)):
+        lengths = pq.read_table(tmp_path / "out" / f"{name}.parquet")["interval_s"].unique().to_pylist()
+        assert lengths == [pytest.approx(expected)]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--time-unit-s", "0"), ("--time-unit-s", "nan"), ("--port", "70000")])
+def test_an_option_that_cannot_be_is_named(capture: Path, tmp_path: Path, option: str, value: str) -> None:
+    done = narrows("analyze", capture, "--out", tmp_path / "out", option, value)
+    assert done.returncode == EXIT_BAD_INPUT
+    assert option in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_cannot_be_analysed_is_named(capture: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")

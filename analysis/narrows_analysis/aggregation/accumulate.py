@@ -10,15 +10,6 @@ Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 MAX_CELLS = 4_000_000
-NICE_INTERVALS_S = tuple(base * 10.0**power for power in range(-4, 5) for base in (1, 2, 5))
-
-
-def nice_interval(at_least_s: float) -> float:
-    """Smallest of 0.1, 0.2, 0.5, 1, 2, 5, ... ms that is not below `at_least_s` seconds."""
-    for interval in NICE_INTERVALS_S:
-        if interval >= at_least_s * (1 - 1e-9):
-            return round(interval, 6)
-    return NICE_INTERVALS_S[-1]
 
 
 def segments(index: Int64Array) -> Int64Array:

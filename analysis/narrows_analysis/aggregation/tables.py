@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from narrows_formats.run_record import LinkRecord
 from narrows_formats.units import NANOSECONDS
 
-from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid, nice_interval
+from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid
 from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
+from narrows_analysis.aggregation.interval_lengths import queue_interval
 from narrows_analysis.records.flow_table import FlowTable, Key
 from narrows_analysis.records.reports import ReportClock, SkippedReports
 from narrows_analysis.records.run_directory import Run
@@ -30,7 +31,6 @@ Int64Array = npt.NDArray[np.int64]
 
 FLOW_INDEXES = 1 << 16
 QUEUE_BINS = 60_000
-PACKETS_A_QUEUE_BIN = 4
 BATCH_ROWS = 1 << 16
 # What an estimate may be short of. All but 2 / (N + 1) of a flow's packets lie, on average, between the first and the
 # last of N that are drawn by chance.
@@ -86,15 +86,11 @@ def wanted_intervals(run: Run, flows_s: float | None = None) -> Intervals:
         rtts = [run.bottleneck.rtt_s or 0.0] if len(run.links) == 1 else [flow.rtt_s or 0.0 for flow in run.flows]
         flows_s = max([0.1, *rtts])
     packets_s = [_packet_s(link) for link in run.links if link.rate_bps]
-    return Intervals(flows_s=flows_s, queue_s=_queue_interval(min(packets_s, default=0.0)))
+    return Intervals(flows_s=flows_s, queue_s=queue_interval(min(packets_s, default=0.0)))
 
 
 def _packet_s(link: LinkRecord) -> float:
     return link.mtu_frame_bytes * 8 / link.rate_bps if link.rate_bps else 0.0
-
-
-def _queue_interval(packet_s: float) -> float:
-    return nice_interval(max(1e-3, PACKETS_A_QUEUE_BIN * packet_s))
 
 
 def engine_options(run: Run, intervals: Intervals) -> list[str]:
@@ -284,7 +280,7 @@ class Aggregation:
             duration_s = min(duration_s, planned * 1.5 + 30)
         base = Intervals(float(self.account["interval_s"]), float(self.account["queue_interval_s"]))
         self._flow_factor = _factor(duration_s * self._most_rows / MAX_CELLS, base.flows_s)
-        slow = _queue_interval(_packet_s(self.run.bottleneck)) if len(self.run.links) > 1 else 0.0
+        slow = queue_interval(_packet_s(self.run.bottleneck)) if len(self.run.links) > 1 else 0.0
         self._queue_factor = _factor(max(duration_s / QUEUE_BINS, slow), base.queue_s)
         self.intervals = Intervals(base.flows_s * self._flow_factor, base.queue_s * self._queue_factor)
         return (

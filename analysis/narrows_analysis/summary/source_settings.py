@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from narrows_formats.units import FULL_FRAME_BYTES
+
 from narrows_analysis.aggregation.engine import duration_argument
+from narrows_analysis.aggregation.interval_lengths import queue_interval
 
 FLOWS_INTERVAL_S = 0.1
-QUEUE_INTERVAL_S = 1e-3
 # Intervals of the queue's series in one of the flows', where only the latter is given.
 QUEUE_INTERVALS = 10
 
@@ -35,12 +37,9 @@ class SourceSettings:
 
     def engine_options(self) -> list[str]:
         """Arguments of `narrows_analysis.aggregation.engine.aggregating`."""
-        queue_s = self.queue_interval_s
-        if queue_s is None:
-            flows_s = self.interval_s
-            queue_s = QUEUE_INTERVAL_S if flows_s is None else min(QUEUE_INTERVAL_S, flows_s / QUEUE_INTERVALS)
-        options = ["--interval", duration_argument(self.interval_s or FLOWS_INTERVAL_S)]
-        options += ["--queue-interval", duration_argument(queue_s)]
+        flows_s = self.interval_s or max(FLOWS_INTERVAL_S, self.rtt_s or 0.0)
+        options = ["--interval", duration_argument(flows_s)]
+        options += ["--queue-interval", duration_argument(self.queue_interval_s or self._queue_s())]
         for name, value in (
             ("time-unit-s", self.time_unit_s),
             ("port", self.port),
@@ -48,3 +47,8 @@ class SourceSettings:
         ):
             options += [] if value is None else [f"--{name}", str(value)]
         return [*options, "--from-reset"] if self.from_reset else options
+
+    def _queue_s(self) -> float:
+        frame_bits = 8 * (self.mtu_frame_bytes or FULL_FRAME_BYTES)
+        queue_s = queue_interval(frame_bits / self.rate_bps if self.rate_bps else 0.0)
+        return queue_s if self.interval_s is None else min(queue_s, self.interval_s / QUEUE_INTERVALS)

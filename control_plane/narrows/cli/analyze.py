@@ -67,7 +67,8 @@ def analyze(
         typer.Option(help="Telemetry or capture: seconds in a time unit of the reports.", show_default="1e-9"),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Capture: UDP destination port of the reports.", show_default="5500")
+        int | None,
+        typer.Option(min=1, max=65535, help="Capture: UDP destination port of the reports.", show_default="5500"),
     ] = None,
     from_reset: Annotated[
         bool, typer.Option("--from-reset", help="Telemetry or capture: all counters were zero when it began.")
@@ -85,6 +86,8 @@ def analyze(
 
     interval_ns = _interval(interval)
     interval_s = None if interval_ns is None else interval_ns / NANOSECONDS
+    if time_unit_s is not None and not 0 < time_unit_s <= 1:
+        raise InputError(f"--time-unit-s: {time_unit_s} is not a time unit; allowed: more than 0 to 1")
     raw = options(
         rate=rate, rtt=rtt, buffer=buffer, bottleneck=bottleneck, time_unit_s=time_unit_s, port=port,
         from_reset=from_reset,

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long intervals of time series are, where nothing else is asked for. Imports nothing that takes long."""
+
+from __future__ import annotations
+
+QUEUE_INTERVAL_S = 1e-3
+PACKETS_A_QUEUE_BIN = 4
+NICE_INTERVALS_S = tuple(base * 10.0**power for power in range(-4, 5) for base in (1, 2, 5))
+
+
+def nice_interval(at_least_s: float) -> float:
+    """Smallest of 0.1, 0.2, 0.5, 1, 2, 5, ... ms that is not below `at_least_s` seconds."""
+    for interval in NICE_INTERVALS_S:
+        if interval >= at_least_s * (1 - 1e-9):
+            return round(interval, 6)
+    return NICE_INTERVALS_S[-1]
+
+
+def queue_interval(packet_s: float) -> float:
+    """Interval of the queue's series, seconds, where a full-size frame takes `packet_s`: a few frames at least."""
+    return nice_interval(max(QUEUE_INTERVAL_S, PACKETS_A_QUEUE_BIN * packet_s))
