@@ -105,6 +105,16 @@ def test_rotation_keeps_every_row_in_order(capture: Path, tmp_path: Path) -> Non
     assert not list(out.glob("*.partial"))
 
 
+def test_a_file_has_as_many_rows_as_are_asked_for(capture: Path, tmp_path: Path) -> None:
+    """Rows reach the writer 16,384 at a time."""
+    assert collector("convert", capture, "--out", tmp_path / "t", "--rotate-rows", "3000").returncode == 0
+    files = sorted((tmp_path / "t").glob("reports-*.parquet"))
+    assert [pq.read_metadata(file).num_rows for file in files] == [3000] * 16 + [2000]
+    sequence = [value for file in files for value in pq.read_table(file)["sequence"].to_pylist()]
+    assert sequence == list(range(1, 50001))
+    assert account(tmp_path / "t")["files"] == 17
+
+
 def test_telemetry_and_capture_aggregate_alike(capture: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     collector("convert", capture, "--out", run / "telemetry", "--rotate-rows", "20000")

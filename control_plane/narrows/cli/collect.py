@@ -36,7 +36,8 @@ def collect(
         int | None, typer.Option(help="Rows after which a new file is begun.", show_default="16777216")
     ] = None,
     rotate_mib: Annotated[
-        int | None, typer.Option(help="MiB after which a new file is begun.", show_default="512")
+        int | None,
+        typer.Option(help="MiB after which a new file is begun; a row group is not divided.", show_default="512"),
     ] = None,
     rotate_seconds: Annotated[
         int | None,

@@ -33,7 +33,7 @@ pub struct StorageArgs {
     /// Rows after which a new file is begun.
     #[arg(long, default_value_t = 16 << 20, value_parser = clap::value_parser!(u64).range(1..))]
     rotate_rows: u64,
-    /// MiB after which a new file is begun.
+    /// MiB after which a new file is begun; a row group is not divided.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     rotate_mib: u32,
     /// Seconds after which a new file is begun: the most that a crash can cost.

@@ -33,6 +33,11 @@ macro_rules! columns {
                 $(self.$name.extend_from_slice(&rows.$name[..length]);)*
             }
 
+            /// Takes away all rows from number `row` on, and returns them.
+            pub fn split_off(&mut self, row: usize) -> Self {
+                Columns { $($name: self.$name.split_off(row),)* }
+            }
+
             /// Removes all rows, keeps the memory.
             pub fn clear(&mut self) {
                 $(self.$name.clear();)*

@@ -57,10 +57,19 @@ impl TelemetryWriter {
     ///
     /// # Errors
     /// [`Error::DiskFull`] after closing the current file, so that everything in it is readable.
-    pub fn write(&mut self, columns: Columns) -> Result<()> {
-        if columns.is_empty() {
-            return Ok(());
+    pub fn write(&mut self, mut columns: Columns) -> Result<()> {
+        while !columns.is_empty() {
+            let filled = self.current.as_ref().map_or(0, |(file, _)| file.rows());
+            let room = usize::try_from(self.rotation.rows.saturating_sub(filled)).unwrap_or(usize::MAX);
+            let later = columns.split_off(room.clamp(1, columns.len()));
+            self.write_to_one(columns)?;
+            columns = later;
         }
+        Ok(())
+    }
+
+    /// Writes rows for which the current file has room.
+    fn write_to_one(&mut self, columns: Columns) -> Result<()> {
         if self.current.is_none() {
             self.current = Some((self.open()?, Instant::now()));
         }
