@@ -274,6 +274,17 @@ def test_no_fairness_above_one_percent_missing(tmp_path: Path) -> None:
     assert "2.0% of the telemetry reports are missing" in summary["warnings"][0]["message"]
 
 
+def test_reports_that_all_came_twice_are_not_missing(tmp_path: Path) -> None:
+    """As where a capture has two of the interfaces that they pass."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(5.0))
+    plain = analyze_run(tmp_path / "run")
+    edit_reports(tmp_path / "run", lambda columns: rows(columns, np.repeat(np.arange(len(columns["flow"])), 2)))
+    summary: Any = analyze_run(tmp_path / "run")
+    assert summary["telemetry"]["duplicates"] == summary["telemetry"]["reports"]
+    assert summary["telemetry"]["lost"] == 0 and "reports_missing" not in codes(summary)
+    assert summary["fairness"] == plain["fairness"] and summary["fairness"]["jain_index"] is not None
+
+
 def test_duplicates_and_reordering_change_nothing(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(5.0))
     plain = analyze_run(tmp_path / "run")

@@ -76,8 +76,8 @@ class ReportCounts:
     @property
     def unusable(self) -> int:
         """Reports that should have counted and did not: missing or skipped. A late report is missing before it comes,
-        so the greater of both numbers is taken."""
-        return max(self.lost, self.skipped.total)
+        so the greater of both numbers is taken; of a duplicate the first copy counts."""
+        return max(self.lost, self.skipped.late + self.skipped.implausible)
 
 
 def wanted_intervals(run: Run, flows_s: float | None = None) -> Intervals:
