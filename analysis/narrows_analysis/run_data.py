@@ -326,6 +326,7 @@ class RunData:
 
     def switch_rtt(self, flow: int) -> pd.DataFrame:
         """RTT between switch and receiver of a flow, queue included, measured at the switch: time_s, rtt_s, method.
+        Of several links it is measured at the first that its data cross.
 
         Needs reports of the reverse path as well (a second bottleneck there); without them the frame is empty. TCP
         timestamps are used where the flow carries them, else sequence and acknowledgement numbers.
@@ -368,6 +369,10 @@ class RunData:
     def _both_directions(self, flow: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         if not 0 <= flow < len(self.run.flows):
             raise AnalysisError(f"flow {flow}: the run has flows 0 to {len(self.run.flows) - 1}")
+        first = self.run.flows[flow].links[:1]
+        if self._link is None and first and first[0] != self.run.bottleneck.name:
+            there = self.at(first[0])
+            return there._both_directions(there.labels.index(self.labels[flow]))
         back = reverse_keys(self.run, self._flow_table).get(flow, set())
         forward_parts, backward_parts = [], []
         for batch in self.report_batches():

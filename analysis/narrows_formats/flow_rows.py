@@ -29,12 +29,17 @@ class Column:
 
     @property
     def unit(self) -> str:
-        """Of `plain`."""
+        """Of `exact` and `plain`."""
         return UNITS[self.kind][0]
 
+    def exact(self, value: Value) -> Value:
+        """A value in `unit`."""
+        return value if value is None or self.kind == "count" else value / UNITS[self.kind][1]
+
     def plain(self, value: Value) -> Value:
-        """A value in `unit`, to two digits after the point."""
-        return value if value is None or self.kind == "count" else round(value / UNITS[self.kind][1], 2)
+        """The same to two digits after the point."""
+        exact = self.exact(value)
+        return exact if exact is None or self.kind == "count" else round(exact, 2)
 
 
 def _rtt(name: str) -> Callable[[FlowSummary], Value]:

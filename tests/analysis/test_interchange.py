@@ -146,6 +146,7 @@ def test_csv_has_every_table_and_what_its_columns_mean(competition: Competition,
     np.testing.assert_allclose(reports["queue_delay_s"], truth.delays_ns / 1e9)
     with (out / "columns.csv").open() as file:
         meanings = {(row["table"], row["column"]): row["meaning"] for row in csv.DictReader(file)}
+    assert all(meanings.values())
     for path in out.glob("*.csv"):
         if path.name != "columns.csv":
             assert {(path.name, column) for column in pd.read_csv(path, nrows=1).columns} <= set(meanings)
@@ -154,6 +155,15 @@ def test_csv_has_every_table_and_what_its_columns_mean(competition: Competition,
     assert starts["flows"] == starts["queue"] == START and len(set(starts.values())) == 3
     assert meanings["flows.csv", "flow"].startswith(NUMBER) and meanings["reports.csv", "flow"].startswith(NUMBER)
     assert meanings["flow_keys.csv", "flow"] == meanings["reports.csv", "flow_index"]
+
+
+def test_csv_has_all_digits(competition: Competition, tmp_path: Path) -> None:
+    run_dir, _, summary = competition
+    _export(run_dir, "--csv", tmp_path / "tables")
+    rows = pd.read_csv(tmp_path / "tables" / "summary.csv")
+    goodputs = [flow["goodput_bps"] / 1e6 for flow in summary["flows"]]
+    np.testing.assert_allclose(rows["goodput Mbit/s"], goodputs, rtol=1e-12)
+    assert list(rows["drops"]) == [flow["drops"] for flow in summary["flows"]]
 
 
 def test_arrow_by_file_and_over_a_socket(competition: Competition, tmp_path: Path) -> None:

@@ -195,6 +195,21 @@ def test_rtt_at_the_switch(both_directions: tuple[Path, synthetic.Truth]) -> Non
         load(run_dir).switch_rtt(2)
 
 
+def test_rtt_of_a_flow_that_does_not_cross_the_first_link(both_directions: tuple[Path, synthetic.Truth]) -> None:
+    run_dir, _ = both_directions
+    expected = load(run_dir).switch_rtt(0)
+    run = json.loads((run_dir / "run.json").read_text())
+    link = run.pop("bottleneck", None) or run.pop("links")[0]
+    run["links"] = [{**link, "name": "before", "index": 9}, {**link, "name": "crossed"}]
+    for flow in run["flows"]:
+        flow["links"] = ["crossed"]
+    drops = run["traffic_manager"]["flow_drops"]
+    run["traffic_manager"]["flow_drops"] = {"before": [], "crossed": drops}
+    (run_dir / "run.json").write_text(json.dumps(run))
+    assert not expected.empty
+    pd.testing.assert_frame_equal(load(run_dir).switch_rtt(0), expected)
+
+
 def test_rtt_and_inflight_are_in_the_summary(
     both_directions: tuple[Path, synthetic.Truth], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,13 +6,31 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-from narrows_formats.columns import LABEL, REPORTS, TABLES, telemetry_columns
+from narrows_formats.columns import DISTRIBUTIONS, FLOWS, LABEL, QUEUE, REPORTS, SOCKETS, Column, telemetry_columns
+from narrows_formats.flow_rows import BRIEF, flow_rows
 
 from narrows_analysis.interchange.whole import whole
 from narrows_analysis.run_data import RunData
 
 COLUMNS = "columns.csv"
-FLOW_KEYS = telemetry_columns("flow_keys")
+SUMMARY = (
+    Column("flow", "", f"{LABEL}; (other): traffic that is not the experiment's"),
+    Column("CCA", "", "congestion control of the flow"),
+    *(
+        Column(f"{column.name} {column.unit}".rstrip(), column.unit or "packets", "as on the page and in summary.json")
+        for column in BRIEF
+    ),
+)
+# What each table's columns are: some have the name of another table's and mean something else.
+DESCRIBED = {
+    "summary": SUMMARY,
+    "flows": FLOWS,
+    "queue": QUEUE,
+    "distributions": DISTRIBUTIONS,
+    "sockets": (*SOCKETS, Column("name", "", LABEL)),
+    "flow_keys": telemetry_columns("flow_keys"),
+    "reports": REPORTS,
+}
 
 
 def write_csv(run: RunData, out: Path) -> list[str]:
@@ -24,7 +42,7 @@ def write_csv(run: RunData, out: Path) -> list[str]:
         AnalysisError: ``out`` exists, or the run is not analysed or damaged.
     """
     frames = {
-        "summary": run.table,
+        "summary": _summary(run),
         "flows": run.flows,
         "queue": run.queue,
         "distributions": run.distributions,
@@ -32,11 +50,10 @@ def write_csv(run: RunData, out: Path) -> list[str]:
         "flow_keys": run.flow_keys,
     }
     described = [
-        (f"{name}.csv", column, frame.attrs.get("units", {}).get(column, ""), _meanings(name).get(column, ""))
-        for name, frame in frames.items()
-        for column in frame.columns
+        (f"{name}.csv", column.name, column.unit, column.meaning)
+        for name, columns in DESCRIBED.items()
+        for column in columns
     ]
-    described += [("reports.csv", column.name, column.unit, column.meaning) for column in REPORTS]
     with whole(out) as making:
         making.mkdir()
         for name, frame in frames.items():
@@ -48,11 +65,10 @@ def write_csv(run: RunData, out: Path) -> list[str]:
     return [*(f"{name}.csv" for name in frames), "reports.csv", COLUMNS]
 
 
-def _meanings(table: str) -> dict[str, str]:
-    """What the columns of one table mean: another may have the same names for other things."""
-    described = {
-        **{Path(file).stem: columns for file, columns in TABLES.items()},
-        "flow_keys": FLOW_KEYS,
-        "summary": (),
-    }
-    return {"name": LABEL, **{column.name: column.meaning for column in described[table]}}
+def _summary(run: RunData) -> pd.DataFrame:
+    """`run.table` before it is rounded."""
+    rows = [
+        [row.name, row.cca, *(column.exact(value) for column, value in zip(BRIEF, row.values, strict=True))]
+        for row in flow_rows(run.summary)
+    ]
+    return pd.DataFrame(rows, columns=[column.name for column in SUMMARY])
