@@ -15,8 +15,8 @@
 //!   against the program when the code is made.
 //! - Handles come from the table that they are used in, and [`Descriptor`]s are renewed before generated code runs
 //!   again after a table may have changed ([`NativeMachine::change`]).
-//! - Generated code runs only during [`Native::prepare`], [`Native::ingress`], [`Native::egress`] and [`Native::deparse`], which hold
-//!   exclusive references to all that it writes to. The functions it calls (`callbacks.rs`, `clmul.rs`) do not unwind.
+//! - Generated code runs only during [`Native::prepare`], [`Native::resume`], [`Native::ingress`], [`Native::egress`] and
+//!   [`Native::deparse`], which hold exclusive references to all that it writes to. The functions it calls (`callbacks.rs`, `clmul.rs`) do not unwind.
 //! - The code's memory is never written again and lives as long as [`Native`].
 #![allow(unsafe_code)]
 
@@ -105,12 +105,33 @@ impl Native {
         timestamp: u64,
     ) -> Decisions {
         machine.renew(program);
+        packet.forget();
+        self.begin(machine, packet, port, timestamp);
+        self.go_on(program, machine, packet)
+    }
+
+    /// The same for a packet that was prepared for this, which holds still; `None`: it was not.
+    ///
+    /// # Safety
+    /// The code and the machine are made for `program`, which neither changes nor moves while they live.
+    #[inline(always)]
+    pub unsafe fn resume(
+        &self,
+        program: &Program,
+        machine: &mut NativeMachine,
+        packet: &mut Packet,
+        port: u16,
+        timestamp: u64,
+    ) -> Option<Decisions> {
+        let holds = !machine.changed && machine.prepared.is_prepared(packet.owner, port, timestamp);
+        holds.then(|| self.go_on(program, machine, packet))
+    }
+
+    /// What is left of ingress.
+    #[inline(always)]
+    fn go_on(&self, program: &Program, machine: &mut NativeMachine, packet: &mut Packet) -> Decisions {
         if packet.live.len() != program.live.len() {
             packet.live.resize(program.live.len(), 0);
-        }
-        if !machine.prepared.is_prepared(packet.owner, port, timestamp) {
-            packet.forget();
-            self.begin(machine, packet, port, timestamp);
         }
         let prepared = machine.prepared.place(packet.owner);
         prepared.forget();

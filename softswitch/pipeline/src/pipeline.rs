@@ -116,7 +116,7 @@ impl Pipeline {
     }
 
     /// Parser, checksum verification and ingress control. `timestamp` is `ingress_global_timestamp` (48 bits).
-    #[inline]
+    #[inline(always)]
     pub fn ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> IngressVerdict {
         let program = &*self.program;
         let packet = &mut packet.0;
@@ -124,24 +124,26 @@ impl Pipeline {
             self.original.clear();
             self.original.extend_from_slice(packet.bytes());
         }
+        let resumed = match &program.native {
+            // SAFETY: code and machine are this program's, which does not change.
+            Ok(native) => unsafe { native.resume(&program.data, &mut self.machine, packet, port, timestamp) },
+            Err(_) => None,
+        };
+        let decided = resumed.unwrap_or_else(|| self.ingress_at_once(packet, port, timestamp));
+        self.leave_ingress(packet, &decided)
+    }
+
+    /// Ingress of a packet that was not prepared, or not for this.
+    #[inline(never)]
+    fn ingress_at_once(&mut self, packet: &mut Inner, port: u16, timestamp: u64) -> Decisions {
+        let program = &*self.program;
         // Of a pool for another program the packet has no room where this one puts its headers.
         let ours = packet.is_new() && packet.start as usize == program.headroom;
         match program.native.as_ref().ok().filter(|_| ours && !self.interpreted) {
-            Some(native) => {
-                // SAFETY: code and machine are this program's, which does not change; the packet is new, with its headroom.
-                let decided = unsafe { native.ingress(&program.data, &mut self.machine, packet, port, timestamp) };
-                self.leave_ingress(packet, &decided)
-            }
-            None => self.interpret_ingress(packet, port, timestamp, ours),
+            // SAFETY: code and machine are this program's, which does not change; the packet is new, with its headroom.
+            Some(native) => unsafe { native.ingress(&program.data, &mut self.machine, packet, port, timestamp) },
+            None => self.machine.change().ingress(&program.data, packet, port, timestamp, ours),
         }
-    }
-
-    /// Apart from native code's way, so that what that decided stays in registers.
-    #[inline(never)]
-    fn interpret_ingress(&mut self, packet: &mut Inner, port: u16, timestamp: u64, ours: bool) -> IngressVerdict {
-        let machine = self.machine.change();
-        let decided = machine.ingress(&self.program.data, packet, port, timestamp, ours);
-        self.leave_ingress(packet, &decided)
     }
 
     #[inline(always)]
