@@ -65,9 +65,15 @@ impl Lowering<'_, '_> {
         self.load_word(kind, description(), of, offset as i32)
     }
 
-    /// The same of one that keeps its value as long as the code uses it.
+    /// The same of one that keeps its value as long as the code uses it. In two steps: only plain loads are moved or left out
+    /// by Cranelift, and what it extends it does not mask.
     pub(super) fn input(&mut self, of: Value, kind: Type, offset: usize) -> Value {
-        self.load_word(kind, inputs(), of, offset as i32)
+        let value = self.b.ins().load(kind, inputs(), of, offset as i32);
+        if kind == I64 {
+            value
+        } else {
+            self.b.ins().uextend(I64, value)
+        }
     }
 
     /// Bytes of the packet as the machine reads them, the lowest first.
