@@ -69,7 +69,7 @@ def save_table(frame: pd.DataFrame, path: Path, kind: str) -> Path:
 
         plain = frame.copy()
         texts = plain.select_dtypes(exclude="number").columns
-        plain[texts] = plain[texts].astype(str).map(in_tex)
+        plain[texts] = plain[texts].astype(str).map(in_tex, na_action="ignore")
         plain.columns = pd.Index([in_tex(str(name).replace("_", " ")) for name in plain])
         plain.to_latex(target, index=False, float_format="%.4g", na_rep="--")
     return target
