@@ -580,6 +580,18 @@ def test_what_senders_say_is_parsed_once_for_summary_and_report(
     assert parsed == ["flow0.json", "flow1.json"]
 
 
+def test_a_flow_whose_data_never_came(tmp_path: Path) -> None:
+    """A connection that is made only when the flow's time is over: its SYN crosses the link, and nothing else."""
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0), files=1)
+    second = truth.rows["flow"] == 1007
+    rows = {**truth.rows, "payload_length": np.where(second, 0, truth.rows["payload_length"])}
+    synthetic.write_reports(tmp_path / "run" / "telemetry" / "reports-00000.parquet", rows)
+    summary: Any = analyze_run(tmp_path / "run")
+    (said,) = (one["message"] for one in summary["warnings"] if one["code"] == "flow_without_data")
+    assert said == f"{summary['flows'][1]['name']}: no data left, only {second.sum():,} packets without payload."
+    assert summary["flows"][1]["goodput_bps"] == 0
+
+
 def test_a_flow_that_never_came(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
     raw = json.loads((tmp_path / "run" / "run.json").read_text())

@@ -189,6 +189,11 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
         flow = run.flows[number]
         message = f"{names[number]} ({flow.src} to {flow.dst}) never crossed the bottleneck."
         found.append(_caution("flow_unseen", "error", message))
+    data, packets = (aggregation.flows.totals[name] for name in ("new_bytes", "departures"))
+    for number in range(run.data_flows if aggregation.complete else 0):
+        if packets[number] and not data[number]:
+            message = f"{names[number]}: no data left, only {plural(int(packets[number]), 'packet')} without payload."
+            found.append(_caution("flow_without_data", "warning", message))
     for number in table.guessed:
         message = f"{names[number]}: source port unknown; taken to be the last connection opened between its hosts."
         found.append(_caution("flow_guessed", "warning", message))
