@@ -216,7 +216,7 @@ def test_what_cannot_be_done_is_refused(competition: Competition, tmp_path: Path
 
 @pytest.mark.parametrize(("flags", "before"), [(0x01, 2), (0x01 | 1 << 3, 1), (0x01 | 2 << 3, 2)])
 def test_a_marked_packet_came_as_its_report_says(tmp_path: Path, flags: int, before: int) -> None:
-    """ECT(1) is what L4S is told by; a report without it is from before it was reported."""
+    """L4S packets carry ECT(1) (RFC 9331). Reports of version 1 have no ECN field of the arrival."""
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5))
     for file in (tmp_path / "run" / "telemetry").glob("reports-*.parquet"):
         rows = pd.read_parquet(file).assign(flags=flags, ecn=3)

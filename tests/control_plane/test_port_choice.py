@@ -170,7 +170,7 @@ def test_all_that_makes_or_recognises_a_connection_has_its_port() -> None:
             {"bottleneck": 0, "index": index, "is_ipv6": 0, "protocol": 6, "src_port": port, "dst_port": many.dst_port,
              "src": int(ip_address(many.src)), "dst": int(ip_address(many.dst))}
         )  # fmt: skip
-    assert sampler.owners == {(0, index): "many-1" for index in range(4)}, "10,001 is nobody's"
+    assert sampler.owners == {(0, index): "many-1" for index in range(4)}, "port 10,001 belongs to no flow of the plan"
 
 
 def test_ports_of_users_servers_are_left_to_them() -> None:

@@ -148,7 +148,7 @@ impl Sequencer {
     fn push_slowly(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
         if !self.running {
             self.starting.push(*record);
-            // None can precede the first that a switch sends: who follows the reports gets them from then on.
+            // Nothing precedes the first report of a switch, so a live consumer gets it at once.
             let is_first = record.report.sequence == 1 << record.report.sample_shift;
             if is_first || self.starting.len() == START_REPORTS {
                 self.begin(emit);

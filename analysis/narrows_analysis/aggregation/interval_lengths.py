@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long intervals of time series are, where nothing else is asked for. Imports nothing that takes long."""
+"""Default lengths of the intervals of time series. Imports nothing slow, since the command line needs it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
     """
     wanted = [link for link in run.links if names is None or link.name in names]
     links = {link.index: (number, link.name) for number, link in enumerate(wanted)}
-    keys, since_ns, written = flow_keys(run), start_ns(run), Written()
+    keys, since_ns, waits_ns, written = flow_keys(run), start_ns(run), longest_waits_ns(run), Written()
 
     def stream(index: int, behind: bool) -> Iterator[tuple[int, int, Report]]:
         interface = 2 * links[index][0] + behind
@@ -53,10 +53,9 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
         if behind:
             yield from ((report.left_ns, interface, report) for report in here)
         else:
-            yield from ((report.arrived_ns, interface, report) for report in _by_arrival(here, longest.get(index, 0)))
+            yield from ((report.arrived_ns, interface, report) for report in _by_arrival(here, waits_ns.get(index, 0)))
 
     # A packet comes to the queue before it leaves it: two passes merged by time, so that memory does not grow.
-    longest = longest_waits_ns(run)
     passes = (stream(index, behind) for index in links for behind in (False, True))
     with whole(out) as making, making.open("wb") as sink:
         writer = PcapngWriter(sink, HOW)
@@ -69,8 +68,9 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
 
 
 def _by_arrival(reports: Iterator[Report], longest_ns: int) -> Iterator[Report]:
-    """Reports, which are in order of departure, in that of arrival: where a link has several queues, packets overtake
-    others. Those are kept that one which leaves later may have come before, as it waited for `longest_ns` at most."""
+    """Reports sorted by arrival. They come sorted by departure, and where a link has several queues, packets overtake
+    each other. A report is held back while a later departure may still have arrived before it: `longest_ns` is the
+    longest queue delay."""
     waiting: list[tuple[int, int, Report]] = []
     for number, report in enumerate(reports):
         heapq.heappush(waiting, (report.arrived_ns, number, report))

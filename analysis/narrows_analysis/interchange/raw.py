@@ -71,7 +71,7 @@ def raw_reports(run: Run) -> Iterator[Report]:
 
 
 def longest_waits_ns(run: Run) -> dict[int, int]:
-    """How long a packet waited at most at each bottleneck.
+    """The longest queue delay at each bottleneck, by its index.
 
     Raises:
         AnalysisError: there is no report file that can be read.

@@ -76,7 +76,7 @@ class FlowTable:
 
 @dataclass(frozen=True)
 class FlowNumbers:
-    """Whose data reports are of, at any of several links; acknowledgements and other traffic are OTHER.
+    """The flow of each report at any of several links; OTHER for acknowledgements and for other traffic.
 
     ``tables`` has, by the links' indices, the flow table there and the number of the flow at each of its positions.
     """

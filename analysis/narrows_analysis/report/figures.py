@@ -26,7 +26,7 @@ References = list[tuple[float, str]]
 MAX_LINES = 24
 # So many different RTTs without queue are drawn; of more the shortest and the longest.
 MAX_RTT_LINES = 4
-# Changes of a delay that are drawn.
+# The most changes of a delay that a figure shows.
 MAX_STEPS = 20_000
 LOSS_WINDOW_S = 0.5
 MBIT, KILOBYTE, MILLISECOND = 1e6, 1e3, 1e-3

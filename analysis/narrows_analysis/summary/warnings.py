@@ -17,6 +17,7 @@ from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.records.sockets import SocketRecords
 from narrows_analysis.summary.link_analysis import LinkAnalysis
+from narrows_analysis.summary.time_series import goodput_bytes
 
 MAX_MISSING_RATIO = 0.01
 MIN_UTILIZATION = 0.9
@@ -189,7 +190,7 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
         flow = run.flows[number]
         message = f"{names[number]} ({flow.src} to {flow.dst}) never crossed the bottleneck."
         found.append(_caution("flow_unseen", "error", message))
-    data, packets = (aggregation.flows.totals[name] for name in ("new_bytes", "departures"))
+    packets, (_, data) = aggregation.flows.totals["departures"], goodput_bytes(aggregation)
     for number in range(run.data_flows if aggregation.complete else 0):
         if packets[number] and not data[number]:
             message = f"{names[number]}: no data left, only {plural(int(packets[number]), 'packet')} without payload."

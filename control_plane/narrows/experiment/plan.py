@@ -56,8 +56,8 @@ Verb = Literal["start", "stop"]
 
 
 def own_seed(seed: int, number: int) -> int:
-    """Seed of one of several that draw numbers in a run: that of no other, in no repetition, whose seeds are next to
-    each other."""
+    """Seed of one of the random streams of a run: distinct from that of every other stream, also in the repetitions,
+    whose run seeds are consecutive."""
     return seed + (number << SEED_BITS)
 
 

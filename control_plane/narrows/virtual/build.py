@@ -114,9 +114,9 @@ ADJUSTMENTS = (
             f"\t\t\tum_ndelay(in_group_p(KGIDT_INIT({APPLICATION_ID})) ? 1000 : 1);\n\t\t\tschedule();\n",
         ),
     ),
-    # Hosts keep ECN whatever is lost (`tcp_ecn_fallback` is 0), so that a flow that is to use it does. A SYN/ACK that
-    # is sent after its second timeout loses it in any case: Accurate ECN wants that (RFC 9768, section 3.2.3.2.2), not
-    # RFC 3168.
+    # Hosts do not fall back from ECN when packets are lost (`tcp_ecn_fallback` is 0). Linux still clears ECE in a
+    # SYN/ACK that it retransmits after the second timeout: Accurate ECN asks for that (RFC 9768, section 3.2.3.2.2),
+    # RFC 3168 does not.
     (
         Edit(
             "include/net/tcp_ecn.h",

@@ -110,7 +110,7 @@ impl Native {
         self.go_on(program, machine, packet)
     }
 
-    /// The same for a packet that was prepared for this, which holds still; `None`: it was not.
+    /// The same for a packet that was prepared for this port and time, if that is still valid; else `None`.
     ///
     /// # Safety
     /// The code and the machine are made for `program`, which neither changes nor moves while they live.

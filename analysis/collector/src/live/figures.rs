@@ -45,7 +45,7 @@ impl FlowTotals {
 
     /// Adds another flow's packets.
     pub fn merge(&mut self, other: &FlowTotals) {
-        // Named one by one, so that none that is added later is forgotten here.
+        // Destructured in full: a new field does not compile until it is added up here.
         let FlowTotals { arrivals, departures, loss_drops, aqm_drops, marks, bytes } = *other;
         self.arrivals += arrivals;
         self.departures += departures;

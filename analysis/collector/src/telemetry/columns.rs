@@ -33,7 +33,7 @@ macro_rules! columns {
                 $(self.$name.extend_from_slice(&rows.$name[..length]);)*
             }
 
-            /// Takes away all rows from number `row` on, and returns them.
+            /// Removes the rows from index `row` on and returns them.
             pub fn split_off(&mut self, row: usize) -> Self {
                 Columns { $($name: self.$name.split_off(row),)* }
             }

@@ -65,8 +65,8 @@ impl Lowering<'_, '_> {
         self.load_word(kind, description(), of, offset as i32)
     }
 
-    /// The same of one that keeps its value as long as the code uses it. In two steps: only plain loads are moved or left out
-    /// by Cranelift, and what it extends it does not mask.
+    /// The same for a field that does not change while the code uses it. Loaded and extended in two steps, because Cranelift moves
+    /// or eliminates plain loads only, and needs no mask after an explicit extension.
     pub(super) fn input(&mut self, of: Value, kind: Type, offset: usize) -> Value {
         let value = self.b.ins().load(kind, inputs(), of, offset as i32);
         if kind == I64 {
