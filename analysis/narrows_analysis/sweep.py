@@ -39,6 +39,8 @@ MANIFEST, TABLE, INTERVALS = files.SWEEP, files.SWEEP_TABLE, files.INTERVALS
 HOT = 71
 # Begins the columns of a link where there are several.
 LINKS = "links."
+# The status of a run that went as written: only these are in means, as in comparisons.
+COMPLETE = "complete"
 
 
 @dataclass(frozen=True)
@@ -64,17 +66,23 @@ class Quantity:
         return text + (f" ({found.missing} without)" if found.missing else "")
 
 
+DROPPED = Quantity("bottleneck_loss_ratio", "Packets dropped", "%", 0.01, greatest=1)
+# Told only where loss emulation took packets: it is the same as DROPPED elsewhere.
+LOST = Quantity(
+    "bottleneck_total_loss_ratio", "Packets lost", "%", 0.01, caption="Dropped, or taken by loss emulation.", greatest=1
+)
 QUANTITIES = (
     Quantity("share", "Share of goodput", "%", 0.01, per_group=True, greatest=1),
     Quantity("jain_index", "Jain's index", "", 1.0, caption="1 is equal.", greatest=1),
     Quantity("utilization", "Link used", "%", 0.01, greatest=1),
-    Quantity("bottleneck_loss_ratio", "Packets dropped", "%", 0.01, greatest=1),
+    DROPPED,
+    LOST,
     Quantity("queue_delay_mean_s", "Mean queue delay", "ms", 1e-3),
     Quantity("queue_delay_p99_s", "Queue delay, 99th percentile", "ms", 1e-3),
     Quantity("goodput_bps", "Goodput", "Mbit/s", 1e6, per_group=True),
 )
 SWEEP_UNITS = {
-    "rate_bps": "bit/s (L2)", "buffer_bytes": "bytes", "utilization": "1", "bottleneck_loss_ratio": "1",
+    "rate_bps": "bit/s (L2)", "buffer_bytes": "bytes", "utilization": "1", DROPPED.column: "1", LOST.column: "1",
     "queue_bytes_mean": "bytes", "queue_delay_mean_s": "s", "queue_delay_p99_s": "s", "jain_index": "1",
     "goodput_bps": "bit/s (payload)", "share": "1", "loss_ratio": "1",
 }  # fmt: skip
@@ -102,7 +110,12 @@ def quantities(frame: pd.DataFrame) -> list[Quantity]:
         name, _, own = column.removeprefix(LINKS).rpartition(".")
         if column.startswith(LINKS) and own in known:
             found.append(replace(known[own], column=column, title=f"{known[own].title}, {name}"))
-    return found
+    return [quantity for quantity in found if not _told_by_drops(frame, quantity.column)]
+
+
+def _told_by_drops(frame: pd.DataFrame, column: str) -> bool:
+    link, is_lost, _ = column.rpartition(LOST.column)
+    return bool(is_lost) and frame[column].equals(frame[link + DROPPED.column])
 
 
 def read_record(directory: Path) -> SweepRecord:
@@ -139,14 +152,14 @@ def load_sweep(directory: Path | str) -> Sweep:
 
 
 def pivot(sweep: Sweep, column: str, rows: str, columns: str | None, fixed: dict[str, str]) -> pd.DataFrame:
-    """Mean of `column` over repetitions, for each value of `rows` (down) and `columns` (across), in the sweep's order.
+    """Mean of `column` over complete repetitions, for each value of `rows` (down) and `columns` (across), in order.
 
     `fixed` picks the other fields and, for columns that each group has its own of, the group. Points without a result
     are NaN. With `columns` None the frame has one column.
     """
     if column not in sweep.frame.columns:
         raise AnalysisError(f"{sweep.path / TABLE}: no column {column}")
-    frame = sweep.frame
+    frame = sweep.frame[sweep.frame["status"] == COMPLETE]
     for name, value in fixed.items():
         frame = frame[frame[name] == value]
     across = frame[columns] if columns else pd.Series("", index=frame.index)
@@ -158,14 +171,15 @@ def pivot(sweep: Sweep, column: str, rows: str, columns: str | None, fixed: dict
 def estimate_at(sweep: Sweep, quantity: Quantity, fixed: dict[str, str]) -> Estimate | None:
     """Mean of `quantity` over the repetitions that `fixed` picks, with its 95 % confidence interval.
 
-    Repetitions that do not have it are counted as missing; None if none has it.
+    Repetitions that do not have it, or are not complete, are counted as missing; None if none has it.
     """
     frame = sweep.frame
     for name, value in fixed.items():
         frame = frame[frame[name] == value]
     # A run's own quantities are in the row of each of its groups.
     values = frame.drop_duplicates(["directory", "group"] if "group" in fixed else ["directory"])
-    numbers = pd.to_numeric(values[quantity.column], errors="coerce").to_numpy(dtype=np.float64)
+    complete = values[quantity.column].where(values["status"] == COMPLETE)
+    numbers = pd.to_numeric(complete, errors="coerce").to_numpy(dtype=np.float64)
     known = numbers[np.isfinite(numbers)]
     found = estimate(known.tolist(), missing=len(numbers) - len(known))
     return None if found is None else replace(found, possible=(0.0, quantity.greatest))
@@ -175,7 +189,7 @@ def intervals(sweep: Sweep) -> pd.DataFrame:
     """Mean, 95 % confidence interval and number of repetitions of each quantity at each setting, in SI units.
 
     A row for each setting, quantity and, where each flow group has its own value, group: ``mean``, ``low``, ``high``
-    (NaN with one repetition), ``n``, and ``missing``, repetitions that do not have the quantity.
+    (NaN with one repetition), ``n``, and ``missing``, repetitions that do not have the quantity or are not complete.
     """
     rows = []
     groups = list(dict.fromkeys(sweep.frame["group"]))
@@ -301,10 +315,10 @@ def _link(sweep: Sweep, point: dict[str, str]) -> str:
 def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:
     runs = sweep.frame.drop_duplicates("directory")
     found = []
-    bad = runs[runs["status"] != "complete"]
+    bad = runs[runs["status"] != COMPLETE]
     for directory, status in zip(bad["directory"], bad["status"], strict=True):
         found.append(
-            {"severity": "error", "message": f"{directory}: the run is {status}; its results may be incomplete."}
+            {"severity": "error", "message": f"{directory}: the run is {status}; no mean includes its results."}
         )
     if sweep.points > len(runs):
         message = f"{sweep.points - len(runs)} of {sweep.points} runs have no results."

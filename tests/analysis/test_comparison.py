@@ -232,6 +232,23 @@ def test_a_run_compared_in_parts_has_the_shares_and_losses_of_its_summary(tmp_pa
     assert means["bottleneck_loss_ratio", ""] == pytest.approx(sum(truth.drops) / sum(truth.arrivals), rel=0.05)
 
 
+def test_all_loss_is_compared_where_loss_emulation_took_packets(tmp_path: Path) -> None:
+    """Elsewhere it is the same as the drops, and would only add to what is judged together."""
+    told = {}
+    for loss in (0.0, 0.02):
+        scenario = synthetic.two_flows(4.0)
+        scenario.loss = loss
+        truth = synthetic.write_run(tmp_path / str(loss), scenario)
+        analyze_run(tmp_path / str(loss))
+        arrived, dropped, taken = sum(truth.arrivals), sum(truth.drops), sum(truth.loss_drops)
+        told[loss] = ((dropped + taken) / (arrived + taken), read_side(tmp_path / str(loss)))
+    without, between = compare(told[0.0][1], told[0.0][1]), compare(told[0.0][1], told[0.02][1])
+    assert "bottleneck_total_loss_ratio" not in {one.place.quantity.column for one in without}
+    (lost,) = (one for one in between if one.place.quantity.column == "bottleneck_total_loss_ratio")
+    assert lost.first.mean == pytest.approx(told[0.0][0], rel=0.1, abs=1e-4)
+    assert lost.second.mean == pytest.approx(told[0.02][0], rel=0.1) and told[0.02][0] > 0.015
+
+
 def test_a_short_run_compared_in_parts_has_the_goodputs_of_its_summary(tmp_path: Path) -> None:
     """It has fewer intervals of flows than parts: those of the queue are finer, and have to be the same parts."""
     senders = [synthetic.Sender(name, "reno", 0.0, 2.3, window=20, aimd=False) for name in ("one", "two")]

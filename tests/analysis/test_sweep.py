@@ -16,7 +16,7 @@ import pytest
 import synthetic
 from narrows.run import sweep_table
 from narrows_analysis import AnalysisError, analyze_run, write_report
-from narrows_analysis.sweep import heat_map, load_sweep, pivot, write_sweep_report
+from narrows_analysis.sweep import heat_map, intervals, load_sweep, pivot, quantities, write_sweep_report
 from test_report import Opened, needs_browser
 
 BUFFERS = {"0.5bdp": 25_000, "1bdp": 50_000, "2bdp": 100_000}
@@ -96,6 +96,42 @@ def test_repetitions_are_averaged(swept: Swept, tmp_path: Path) -> None:
     half = pivot(load_sweep(directory), "utilization", "bottleneck.buffer", "bottleneck.rtt", {})
     whole = pivot(load_sweep(swept[0]), "utilization", "bottleneck.buffer", "bottleneck.rtt", {})
     pd.testing.assert_frame_equal(half * 2, whole)
+
+
+def test_only_complete_runs_are_in_means(swept: Swept, tmp_path: Path) -> None:
+    """Whatever a run that was interrupted, or not made as written, measured, is not what its setting gives."""
+    directory = tmp_path / "sweep"
+    shutil.copytree(swept[0], directory)
+    frame = pd.read_parquet(directory / "sweep.parquet")
+    cut_short = frame.assign(repetition=2, utilization=0.0, status="partial", directory=frame["directory"] + "-r2")
+    pd.concat([frame, cut_short]).to_parquet(directory / "sweep.parquet", index=False)
+    sweep, clean = load_sweep(directory), load_sweep(swept[0])
+    fields = ("utilization", "bottleneck.buffer", "bottleneck.rtt")
+    pd.testing.assert_frame_equal(pivot(sweep, *fields, {}), pivot(clean, *fields, {}))
+    found, expected = intervals(sweep), intervals(clean)
+    pd.testing.assert_series_equal(found["mean"], expected["mean"])
+    assert (found["n"] == 1).all() and (found["missing"] == 1).all() and (expected["missing"] == 0).all()
+    page = write_sweep_report(directory).read_text()
+    assert "1bdp-10ms-r2: the run is partial; no mean includes its results." in page
+
+
+def test_what_loss_emulation_took_is_told_beside_the_drops(swept: Swept, tmp_path: Path) -> None:
+    """RFC 7680 counts a packet that did not arrive, whatever took it; without loss emulation both are the same."""
+    columns = [quantity.column for quantity in quantities(load_sweep(swept[0]).frame)]
+    assert "bottleneck_loss_ratio" in columns and "bottleneck_total_loss_ratio" not in columns
+    scenario = synthetic.two_flows(3.0)
+    scenario.loss = 0.05
+    truth = synthetic.write_run(tmp_path / "lossy" / "run", scenario)
+    rows = sweep_table.rows("run", {"loss": "0.05"}, 1, "complete", analyze_run(tmp_path / "lossy" / "run"))
+    sweep_table.write(tmp_path / "lossy", rows)
+    manifest = {"name": "lossy", "sweep": {"loss": ["0.05"]}, "repeat": 1, "points": 1, "runs": []}
+    (tmp_path / "lossy" / "sweep.json").write_text(json.dumps(manifest))
+    found = intervals(load_sweep(tmp_path / "lossy")).set_index("quantity")["mean"]
+    arrived, dropped, taken = sum(truth.arrivals), sum(truth.drops), sum(truth.loss_drops)
+    assert found["bottleneck_loss_ratio"] == pytest.approx(dropped / arrived)
+    assert found["bottleneck_total_loss_ratio"] == pytest.approx((dropped + taken) / (arrived + taken), abs=1e-3)
+    assert taken > dropped
+    assert "Packets lost (%)" in write_sweep_report(tmp_path / "lossy").read_text()
 
 
 def test_a_heat_map_has_a_cell_a_setting(swept: Swept) -> None:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, variance
 
+import numpy as np
 import pandas as pd
 
 from narrows_analysis.comparison.sides import Place, Side
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.confidence import LEVEL, Estimate, estimate, holm
+from narrows_analysis.sweep import DROPPED, LOST
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,18 @@ def compare(first: Side, second: Side) -> list[Difference]:
     found = [
         _difference(place, values, second.values[place])
         for place, values in first.values.items()
-        if place in second.values
+        if place in second.values and not (_told_by_drops(place, first) and _told_by_drops(place, second))
     ]
     differences = [one for one in found if one is not None]
     if not differences:
         raise AnalysisError(f"{first.name} and {second.name} have no setting and quantity in common")
     return _judged_together(differences)
+
+
+def _told_by_drops(place: Place, side: Side) -> bool:
+    """Whether this is all loss where loss emulation took nothing: judged twice, it only makes others less clear."""
+    dropped = side.values.get(replace(place, quantity=DROPPED), ())
+    return place.quantity == LOST and np.array_equal(side.values[place], dropped, equal_nan=True)
 
 
 def _judged_together(differences: Sequence[Difference]) -> list[Difference]:

@@ -25,12 +25,12 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_index
 from narrows_analysis.metrics.throughput import utilization
 from narrows_analysis.run_data import RunData
-from narrows_analysis.sweep import MANIFEST, QUANTITIES, Quantity, load_sweep
+from narrows_analysis.sweep import DROPPED, LOST, MANIFEST, QUANTITIES, Quantity, load_sweep
 
 BATCHES = 20
 FEWEST_INTERVALS = 2  # of the time series, in a part
-LOSS = Quantity("loss_ratio", "Packets dropped of the group", "%", 0.01, per_group=True)
-COMPARED = (*QUANTITIES, LOSS)
+GROUP_DROPPED = Quantity("loss_ratio", "Packets dropped of the group", "%", 0.01, per_group=True)
+COMPARED = (*QUANTITIES, GROUP_DROPPED)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,8 @@ def _of_run(run: RunData) -> Side:
     series: dict[tuple[str, str], pd.Series[float]] = {
         ("utilization", ""): queue.groupby("part")[list(queue)].apply(partial(_used, run.run.bottleneck)),
         ("queue_delay_mean_s", ""): _delay(queue),
-        ("bottleneck_loss_ratio", ""): _loss(everything),
+        (DROPPED.column, ""): _loss(everything),
+        (LOST.column, ""): _loss(_with_emulated(everything)),
     }
     if rates.shape[1] > 1:
         series["jain_index", ""] = pd.Series([jain_index(row) for row in rates.fillna(0.0).to_numpy(dtype=np.float64)])
@@ -183,6 +184,12 @@ def _delay(queue: pd.DataFrame) -> pd.Series[float]:
     waited = (queue["delay_mean_s"].fillna(0.0) * left).groupby(queue["part"]).sum()
     packets = left.groupby(queue["part"]).sum()
     return waited / packets.where(packets > 0)
+
+
+def _with_emulated(flows: pd.DataFrame) -> pd.DataFrame:
+    """The series with packets that loss emulation took among arrivals and drops."""
+    both = flows[["arrivals", "drops"]].add(flows["loss_drops"], axis=0)
+    return both.assign(part=flows["part"])
 
 
 def _loss(flows: pd.DataFrame) -> pd.Series[float]:

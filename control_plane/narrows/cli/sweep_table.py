@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from narrows_formats.summary import Summary
 
 MAX_ROWS = 40
-COLUMNS = ("share", "utilization", "bottleneck_loss_ratio", "queue_delay_mean_s", "jain_index")
+COLUMNS = (
+    "share",
+    "utilization",
+    "bottleneck_loss_ratio",
+    "bottleneck_total_loss_ratio",
+    "queue_delay_mean_s",
+    "jain_index",
+)
 
 
 def run_line(summary: Summary) -> str:

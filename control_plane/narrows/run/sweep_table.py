@@ -56,6 +56,7 @@ def _of_link(link: BottleneckSummary, fairness: FairnessSummary) -> dict[str, fl
         "buffer_bytes": link["buffer_bytes"],
         "utilization": link["utilization"],
         "bottleneck_loss_ratio": link["loss_ratio"],
+        "bottleneck_total_loss_ratio": link.get("total_loss_ratio"),  # Runs of the first release have none.
         "queue_bytes_mean": link["queue_bytes"]["mean"],
         "queue_delay_mean_s": link["queue_delay_s"]["mean"],
         "queue_delay_p99_s": link["queue_delay_s"]["p99"],
