@@ -273,6 +273,8 @@ class RunRecord(_Record):
     """The switch's time at the experiment's start: t = 0 of all times in seconds."""
     clock_origin_source: str | None = None
     """What that is known by: the switch clock, or the first report."""
+    clock_origin_unix_ns: StrictInt | None = None
+    """The same in ns since 1970, by the controlling machine; in virtual time by the hosts."""
     events: tuple[EventRecord, ...] = ()
     """What the experiment's `events`, and what a driver asked for, came to, in order of time, see below."""
     flows: Annotated[tuple[FlowRecord, ...], BeforeValidator(lambda value: [] if value is None else value)] = ()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shutil
 import socket
@@ -79,6 +80,18 @@ def test_every_packet_stands_in_front_of_the_queue_and_behind_it(competition: Co
         ("10.0.0.1", 40000): truth.departures[0], ("10.0.1.1", 40001): truth.departures[1]
     }  # fmt: skip
     assert [flow["departures"] for flow in summary["flows"]] == truth.departures
+
+
+def test_times_of_day_are_those_of_traffic_and_not_of_the_setting_up(tmp_path: Path) -> None:
+    """So that a capture of a host, merged with it, has the same packets at the same times."""
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.0))
+    began_ns = STARTED_NS + 2_345_678_901
+    record = json.loads((tmp_path / "run" / "run.json").read_text()) | {"clock_origin_unix_ns": began_ns}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    analyze_run(tmp_path / "run")
+    _export(tmp_path / "run", "--pcapng", tmp_path / "run.pcapng")
+    left = [one[1] for one in _packets(tmp_path / "run.pcapng") if one[0] == 1]
+    assert left == (truth.rows["timestamp"] - record["clock_origin_ns"] + began_ns).tolist()
 
 
 def test_drops_of_the_comments_are_those_of_the_summary(competition: Competition, packets: Any) -> None:

@@ -90,14 +90,16 @@ def test_what_iperf3_missed_is_what_the_switch_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_host_cannot_be_written_and_the_date_is_what_was_asked(tmp_path: Path) -> None:
-    say = "id -u; date -u +%F; touch /etc/escaped /usr/escaped; touch /tmp/escaped && echo own"
+    say = "id -u; date -u +%F; date +%s%N; touch /etc/escaped /usr/escaped; touch /tmp/escaped && echo own"
     text = (
         "name: guest\nbottleneck: {rate: 30Mbit, buffer: 1bdp, rtt: 40ms}\nhosts: {date: 2031-02-03}\nflows:\n"
         "- {cca: cubic, duration: 1s}\n"
         f"- {{name: curious, client: [sh, -c, '{say}']}}\n"
     )
     out = measured(tmp_path, text)
-    uid, date, own = (out / "hosts/curious-1/client.stdout").read_text().split()
+    uid, date, at_ns, own = (out / "hosts/curious-1/client.stdout").read_text().split()
+    run = json.loads((out / "run.json").read_text())
+    assert run["flows"][0]["started_s"] == pytest.approx((int(at_ns) - run["clock_origin_unix_ns"]) / 1e9, abs=0.01)
     assert (int(uid), date, own) == (application(out, 1)["user"], "2031-02-03", "own")
     assert int(uid) != 0
     assert (out / "hosts/curious-1/client.stderr").read_text().count("Read-only file system") == 2

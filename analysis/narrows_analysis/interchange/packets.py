@@ -38,7 +38,7 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
     """Write the file, of all links or of those with these names. Interface 2i is in front of the queue of link i of
     these, 2i + 1 behind it.
 
-    Times are those of the switch's clock, from the run's start on; a run of unknown start is put on 2 January 1970.
+    Times are those of the switch's clock, from `start_ns` on.
 
     Raises:
         AnalysisError: ``out`` exists, or the telemetry is damaged.

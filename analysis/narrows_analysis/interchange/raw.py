@@ -108,6 +108,12 @@ def flow_keys(run: Run) -> dict[Key, FlowKey]:
 
 
 def start_ns(run: Run) -> int:
-    """The run's start in ns since 1970; 2 January 1970 where it is not known."""
+    """The experiment's start in ns since 1970.
+
+    Runs before version 0.3.0 have only when the measurement began, in seconds; without that it is 2 January 1970.
+    """
+    known = run.raw.get("clock_origin_unix_ns")
+    if known is not None:
+        return int(known)
     started = run.raw.get("started")
     return round(datetime.fromisoformat(started).timestamp() if started else 86_400) * NANOSECONDS

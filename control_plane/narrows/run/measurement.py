@@ -93,7 +93,8 @@ class Measured:
     """What a measurement has found, beside the files in the run's directory: all that run.json is written from.
 
     ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``origin_s`` is the monotonic time of
-    the experiment's start, and ``clock_offset_ns`` the switch's clock minus that clock, where it can be read.
+    the experiment's start, ``origin_unix_ns`` the same by the calendar of where it was measured, and
+    ``clock_offset_ns`` the switch's clock minus the monotonic one, where it can be read.
     ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the
     experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then.
     """
@@ -109,6 +110,7 @@ class Measured:
     queue_updates: dict[str, dict[str, Any]]
     testbed: dict[str, Any]
     origin_s: float
+    origin_unix_ns: int
     clock_offset_ns: int | None
     connections: list[Connection]
     sockets: tuple[Readings, ...]
@@ -378,6 +380,8 @@ class Measurement:
             queue_updates=self._target.queue_updates(),
             testbed={**self._testbed.describe(), "tcp_counters": self._tcp_counters},
             origin_s=self._traffic.origin_s,
+            # Not before traffic has ended: in virtual time a look at a clock takes time.
+            origin_unix_ns=time.time_ns() - time.monotonic_ns() + round(self._traffic.origin_s * NANOSECONDS),
             clock_offset_ns=self._clock_offset_ns,
             connections=self._traffic.connections,
             sockets=self._traffic.socket_readings,

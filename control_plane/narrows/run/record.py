@@ -165,6 +165,7 @@ def _record(
             "telemetry": {"sample": 1 << plan.links[0].sample_shift},
             "clock_origin_ns": origin.ns,
             "clock_origin_source": origin.source,
+            "clock_origin_unix_ns": measured.origin_unix_ns,
             **({"events": happened} if (happened := events(experiment, measured)) else {}),
             "flows": [connection.as_json() for connection in measured.connections],
         }

@@ -168,6 +168,9 @@ def test_a_run_is_complete_and_says_what_it_was(finished: tuple[Path, dict[str, 
     made = sorted(path.name for path in (out / "hosts").iterdir())
     assert made == ["cubic-1.json", "cubic-2.json", "reno-1.json", "sockets.parquet"]
     assert run["clock_origin_source"] == "switch clock"
+    # The switch's clock is this machine's monotonic one.
+    calendar_ns = time.time_ns() - time.monotonic_ns()
+    assert abs(run["clock_origin_unix_ns"] - run["clock_origin_ns"] - calendar_ns) < 10_000_000
     assert str(out / "report.html") in printed
     assert [path.name for path in out.parent.iterdir() if path.name.startswith(".")] == []
 
