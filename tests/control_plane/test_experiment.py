@@ -171,6 +171,14 @@ def test_acks_need_every_report(tmp_path: Path) -> None:
             load(write(tmp_path, telemetry={"acks": True, "sample": sample}))
 
 
+def test_sockets_are_not_read_all_the_time(tmp_path: Path) -> None:
+    """Each reading takes a third of a millisecond: a run of 2 s in virtual time had lasted ten minutes at 1.7 s."""
+    for interval in ("0", "100us"):
+        load(write(tmp_path, telemetry={"sockets": interval}))
+    with pytest.raises(InputError, match=r"telemetry.sockets: .*too often; allowed: 0 for never, or 100us or more"):
+        load(write(tmp_path, telemetry={"sockets": "99us"}))
+
+
 def test_sampling_may_be_left_to_the_target(tmp_path: Path) -> None:
     auto, one, eight = (load(write(tmp_path, telemetry={"sample": sample})) for sample in ("auto", 1, 8))
     assert auto.as_yaml_data()["telemetry"]["sample"] == "auto"

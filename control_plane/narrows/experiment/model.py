@@ -50,6 +50,8 @@ MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
 # hosts.syscall in virtual time
 SYSCALL_NS = 200
 _SOCKETS_EVERY = 100_000_000  # ns
+# A reading takes a third of a millisecond of the machine: of a second of virtual time, every 10 us takes half a minute.
+_SOCKETS_AT_MOST_EVERY = 100_000  # ns
 # Of the program's 64 bottlenecks one for each direction.
 MAX_LINKS = 32
 
@@ -328,14 +330,21 @@ class Telemetry(Model):
     sockets: Time = Field(
         default=_SOCKETS_EVERY,
         json_schema_extra={"default": format_time(_SOCKETS_EVERY)},
-        description="How often the state of the senders' sockets is read (congestion window, RTT, pacing rate); `0` "
-        "for never.",
+        description="How often the state of the senders' sockets is read (congestion window, RTT, pacing rate), 100 us "
+        "or more; `0` for never. In real time less often where the machine cannot keep up.",
     )
     acks: bool = Field(
         default=False,
         description="The reverse direction of each link is reported even where nothing limits it, so that the switch "
         "itself measures each flow's RTT and bytes in flight. Only with `sample: 1`.",
     )
+
+    @field_validator("sockets")
+    @classmethod
+    def _not_all_the_time(cls, every: int) -> int:
+        if 0 < every < _SOCKETS_AT_MOST_EVERY:
+            raise refuse("is too often", "0 for never, or 100us or more")
+        return every
 
     @model_validator(mode="after")
     def _acks_of_what_is_reported(self) -> Self:
