@@ -14,7 +14,9 @@ from narrows_analysis.summary.sections import _carried, measured_window
 RATE_BPS, FRAME_BYTES, FRAME_S = 8_000, 1_514, 1.514
 
 
-def aggregation(mine_s: tuple[float, float], other_s: tuple[float, float] | None, frames: int) -> Any:
+def aggregation(
+    mine_s: tuple[float, float], other_s: tuple[float, float] | None, frames: int, frame_bytes: int = FRAME_BYTES
+) -> Any:
     """One flow and other traffic: when the first frame arrives and when the last starts; `frames` in one interval."""
     seen = [mine_s, other_s or (np.inf, -np.inf)]
     never = np.iinfo(np.int64).max
@@ -25,7 +27,8 @@ def aggregation(mine_s: tuple[float, float], other_s: tuple[float, float] | None
         intervals=SimpleNamespace(queue_s=20.0),
         first_arrival=np.array([first for first, _ in ticks]),
         last_departure=np.array([last for _, last in ticks]),
-        queue=SimpleNamespace(cells={"bytes": np.array([[frames * FRAME_BYTES]])}),
+        last_frame_bytes=np.array([frame_bytes, frame_bytes]),
+        queue=SimpleNamespace(cells={"bytes": np.array([[frames * frame_bytes]])}),
     )
 
 
@@ -44,5 +47,15 @@ def test_a_link_that_is_never_idle_is_used_to_the_full(
     found = cast(Any, aggregation(mine, other, frames))
     window = measured_window(found)
     assert window is not None
+    carried, time_s = _carried(found, window)
+    assert utilization(carried, RATE_BPS, time_s) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_short_frames_use_a_link_to_the_full() -> None:
+    # Of the last frame 142 bytes are on the link, not the 1,514 that one of full size has.
+    frame_s = 142 * 8 / RATE_BPS
+    found = cast(Any, aggregation((0.0, 3 * frame_s), None, 4, frame_bytes=142))
+    window = measured_window(found)
+    assert window is not None and window[1] == pytest.approx(4 * frame_s)
     carried, time_s = _carried(found, window)
     assert utilization(carried, RATE_BPS, time_s) == pytest.approx(1.0, rel=1e-6)

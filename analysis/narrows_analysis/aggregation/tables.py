@@ -252,6 +252,8 @@ class Aggregation:
         self.first_arrival = np.full(self.rows, _NEVER)
         self.last_departure = np.full(self.rows, -_NEVER)
         self.last_data_departure = np.full(self.rows, -_NEVER)
+        # Length of the frame that left last.
+        self.last_frame_bytes = np.zeros(self.rows, np.int64)
         self.finished = np.zeros(self.rows, np.bool_)
         # Rows whose arrivals and drops are not known.
         self.uncounted = np.zeros(self.rows, np.bool_)
@@ -264,7 +266,10 @@ class Aggregation:
                 if key in self.table.connections:
                     self.connections[key] = {name: int(values[at]) for name, values in batch.items()}
             np.minimum.at(self.first_arrival, row, batch["first_arrival"] - self._origin)
-            np.maximum.at(self.last_departure, row, batch["last_timestamp"] - self._origin)
+            left = batch["last_timestamp"] - self._origin
+            np.maximum.at(self.last_departure, row, left)
+            last = left == self.last_departure[row]
+            self.last_frame_bytes[row[last]] = batch["last_length"][last]
             data = batch["last_data_timestamp"] > 0
             np.maximum.at(self.last_data_departure, row[data], batch["last_data_timestamp"][data] - self._origin)
             self.finished[row[batch["finished"] > 0]] = True

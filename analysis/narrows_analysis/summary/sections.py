@@ -83,12 +83,17 @@ def measured_window(aggregation: Aggregation) -> tuple[float, float] | None:
     if not seen.any():
         return None
     unit = aggregation.clock.unit_s
-    link = aggregation.run.bottleneck
-    frame_s = link.mtu_frame_bytes * 8 / link.rate_bps if link.rate_bps else 0.0
+    begun_s = float(last.max()) * unit
+    frame_s = _frame_s(aggregation.run.bottleneck, begun_s, int(aggregation.last_frame_bytes[last.argmax()]))
+    return float(max(0, first[seen].min())) * unit, begun_s + frame_s
+
+
+def _frame_s(link: LinkRecord, begun_s: float, frame_bytes: int) -> float:
+    """How long a frame is on the link, from when it leaves the queue."""
     if link.schedule is not None:
-        start_ns = round(float(last[seen].max()) * unit * NANOSECONDS)
-        frame_s = (link.schedule.finish_ns(start_ns, link.mtu_frame_bytes) - start_ns) / NANOSECONDS
-    return float(max(0, first[seen].min())) * unit, float(last[seen].max()) * unit + frame_s
+        begun_ns = round(begun_s * NANOSECONDS)
+        return (link.schedule.finish_ns(begun_ns, frame_bytes) - begun_ns) / NANOSECONDS
+    return frame_bytes * 8 / link.rate_bps if link.rate_bps else 0.0
 
 
 def common_window(aggregation: Aggregation) -> tuple[int, int] | None:
@@ -232,9 +237,9 @@ def _reach(aggregation: Aggregation, window: tuple[float, float]) -> tuple[float
     first, last = float(aggregation.first_arrival[-1]) * unit_s, float(aggregation.last_departure[-1]) * unit_s
     begin, end = window
     if last >= first:
-        frame_s = end - float(aggregation.last_departure[:-1].max()) * unit_s
+        link, until = aggregation.run.bottleneck, min(last, bins.stop * width)
         begin = min(begin, max(first, bins.start * width))
-        end = max(end, min(last, bins.stop * width) + frame_s)
+        end = max(end, until + _frame_s(link, until, link.mtu_frame_bytes))
     return begin, end
 
 

@@ -121,6 +121,7 @@ pub struct FlowState {
     finished: bool,
     first_arrival: u64,
     last_data_timestamp: u64,
+    last_length: u16,
     total: Sums,
     total_data: DataSums,
     total_departures: u64,
@@ -148,6 +149,7 @@ impl FlowState {
             finished: false,
             first_arrival: u64::MAX,
             last_data_timestamp: 0,
+            last_length: 0,
             total: Sums::default(),
             total_data: DataSums::default(),
             total_departures: 0,
@@ -183,6 +185,7 @@ impl FlowState {
         if segment.data {
             self.last_data_timestamp = time;
         }
+        self.last_length = record.report.packet_length;
         self.finished |= original.tcp_flags & TCP_FIN != 0;
         if record.report.flags & FLAG_COLLISION != 0 {
             self.collision = Collision::Here;
@@ -272,6 +275,7 @@ impl FlowState {
             first_timestamp: self.total.first_timestamp,
             last_timestamp: self.total.last_timestamp,
             last_data_timestamp: self.last_data_timestamp,
+            last_length: self.last_length,
             reports: self.total.reports,
             bytes: self.total.bytes,
             payload_bytes: self.total.payload_bytes,

@@ -143,6 +143,7 @@ table! {
         first_timestamp: u64;
         last_timestamp: u64;
         last_data_timestamp: u64;
+        last_length: u16;
         reports: u64;
         bytes: u64;
         payload_bytes: u64;
