@@ -26,8 +26,17 @@ def test_percentiles_within_a_bin(values: list[int], percent: int) -> None:
     histogram = histogram_of(values)
     exact = np.percentile(values, percent, method="inverted_cdf")
     assert histogram.percentile(percent) == pytest.approx(exact, rel=2.0**-PRECISION_BITS)
+    # As few as these are not above it, however wide its bin is.
+    assert (histogram.percentile(percent) or 0.0) >= exact
     assert histogram.mean == pytest.approx(np.mean(values))
     assert histogram.maximum == max(values)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=200))
+def test_a_fraction_is_of_all_up_to_its_value(values: list[int]) -> None:
+    bounds, fractions = histogram_of(values).cdf()
+    assert fractions.tolist() == [np.mean(np.array(values) <= bound) for bound in bounds]
 
 
 def test_small_values_are_exact_and_cdf_ends_at_one() -> None:

@@ -42,11 +42,11 @@ class LogLinearHistogram:
         """Arithmetic mean; None if empty."""
         return self._sum / self.count if self.count else None
 
-    def _representative(self, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _upper_end(self, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The largest value that a bin can hold: no value that counts in it, or below it, is larger."""
         shift = np.maximum(bins // (1 << PRECISION_BITS) - 1, 0)
         low = (bins - shift * (1 << PRECISION_BITS)) << shift
-        middle = low + ((np.int64(1) << shift) - 1) / 2
-        return np.asarray(np.minimum(middle, self.maximum), dtype=np.float64)
+        return np.asarray(np.minimum(low + (np.int64(1) << shift) - 1, self.maximum), dtype=np.float64)
 
     def percentile(self, percent: float) -> float | None:
         """Smallest counted value that `percent` % of the values do not exceed (nearest rank); None if empty."""
@@ -54,7 +54,7 @@ class LogLinearHistogram:
             return None
         rank = max(1, int(np.ceil(self.count * percent / 100)))
         index = np.searchsorted(np.cumsum(self._counts), rank)
-        return float(self._representative(np.array([index]))[0])
+        return float(self._upper_end(np.array([index]))[0])
 
     def cdf(self, points: int = 400) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Values and cumulative fractions (0..1] of at most about `points` steps, extremes kept."""
@@ -62,7 +62,7 @@ class LogLinearHistogram:
         if not len(filled):
             return np.zeros(0), np.zeros(0)
         fraction = np.cumsum(self._counts[filled]) / self.count
-        values = self._representative(filled)
+        values = self._upper_end(filled)
         if len(filled) > points:
             # Evenly spaced in probability as well as in value, so that neither steps nor tails are lost.
             by_fraction = np.searchsorted(fraction, np.linspace(0, 1, points // 2))
