@@ -362,6 +362,22 @@ def test_marks_are_estimated_from_a_sample(tmp_path: Path, monkeypatch: pytest.M
         assert sum(flow["ce_marks"] for flow in summary["flows"]) == pytest.approx(marks, rel=0.02 if shift else 0)
 
 
+def test_data_packets_are_estimated_from_a_sample(tmp_path: Path) -> None:
+    """All packets of the senders have payload, so that those of a sample stand for all that left; what two flows that
+    share a full link give up and take cannot be told from the packets of an interval that a sample happens to have."""
+    scenario = synthetic.two_flows(4.0)
+    scenario.sample_shift = 2
+    truth = synthetic.write_run(tmp_path / "run", scenario)
+    summary: Any = analyze_run(tmp_path / "run")
+    series = pd.read_parquet(tmp_path / "run" / "flows.parquet")
+    sums = series[series["flow"] >= 0].groupby("flow")[["departures", "data_packets", "retransmitted_packets"]].sum()
+    assert sums["data_packets"].to_list() == pytest.approx(truth.data_packets, rel=0.02)
+    assert sums["retransmitted_packets"].sum() == pytest.approx(sum(truth.retransmitted), rel=0.3)
+    assert (series["data_packets"] <= series["departures"]).all()
+    assert summary["dynamics"]["rate_synchronization"] is None
+    assert summary["bottleneck"]["saturated_rate_reason"] == "not every packet is in a report"
+
+
 def test_a_flow_with_few_reports_has_no_estimates(tmp_path: Path) -> None:
     """Three of four packets are in no report: neither its bytes nor its times can be given; shares of others can."""
     scenario = synthetic.two_flows(4.0)

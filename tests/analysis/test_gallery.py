@@ -107,6 +107,18 @@ def test_loss_over_a_long_window_is_the_loss_so_far(competition: Competition) ->
     assert drawn[np.isfinite(drawn)][-1] / 100 == pytest.approx(truth.drops[1] / truth.arrivals[1])
 
 
+def test_loss_is_drawn_when_the_window_that_it_is_of_ends(of_link: Callable[..., RunFigures]) -> None:
+    build = of_link()
+    chart = build.loss(window_s=0.2)
+    assert chart is not None
+    for number, line in enumerate(chart.series):
+        mine = build.flows[build.flows["flow"] == number]
+        ends = mine["time_s"].to_numpy() + mine["interval_s"].to_numpy()
+        for at, percent in [point for point in zip(line.at(), line.y, strict=True) if np.isfinite(point[1])]:
+            past = mine[(ends > at - 0.2 + 1e-6) & (ends <= at + 1e-6)]
+            assert percent == pytest.approx(100 * past["drops"].sum() / past["arrivals"].sum())
+
+
 def test_groups_of_many_flows_have_all_that_short_ones_carried(
     competition: Competition, monkeypatch: pytest.MonkeyPatch
 ) -> None:

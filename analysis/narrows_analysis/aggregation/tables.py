@@ -311,8 +311,8 @@ class Aggregation:
                 row, column, departures=batch["departures"], bytes=self.scaled(batch, "bytes"), payload_bytes=payload,
                 new_bytes=np.where(numbered, batch["new_bytes"], payload),
                 advanced_bytes=np.where(numbered, batch["advanced_bytes"], payload),
-                data_packets=batch["data_packets"], retransmitted_packets=batch["retransmitted_packets"],
-                ce_marks=self.scaled(batch, "ce_marks"), samples=batch["reports"], delay_ticks=batch["delay_sum"],
+                **{name: self.scaled(batch, name) for name in ("data_packets", "retransmitted_packets", "ce_marks")},
+                samples=batch["reports"], delay_ticks=batch["delay_sum"],
             )  # fmt: skip
             self.flow_delay.add(row, column, batch["delay_max"])
         for batch in self._batches("flow_arrivals.parquet"):

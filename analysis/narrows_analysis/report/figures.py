@@ -101,8 +101,8 @@ class RunFigures:
         flow = self.run.flows[row]
         return -np.inf if flow.duration_s is None else min(flow.start_s + flow.duration_s, self.x_range[1])
 
-    def _lines(self, matrix: FloatArray, scale: float, *, step: bool = False) -> list[ChartSeries]:
-        """A line for each flow, or for each group where there are too many flows to tell apart."""
+    def _lines(self, matrix: FloatArray, scale: float, *, x0: float = 0.0, step: bool = False) -> list[ChartSeries]:
+        """A line for each flow, or for each group where there are too many flows to tell apart; intervals from `x0`."""
         names, colors, rows = self.labels, self.colors, matrix
         if len(matrix) > MAX_LINES:
             groups = list(dict.fromkeys(flow.group for flow in self.run.flows))
@@ -120,6 +120,7 @@ class RunFigures:
                 merged(row, factor, "mean") / scale,
                 f"c{color.index}",
                 color.tint,
+                x0=x0,
                 dx=self.interval_s * factor,
                 step=step,
             )
@@ -299,7 +300,7 @@ class RunFigures:
             ratios[row, active] = ratio[active]
         return Chart(
             "loss", "Loss ratio per flow", f"Drops of the queue over packets offered to it, in the past {window:g} s.",
-            self.x_range, "Loss (%)", "loss", "%", self._lines(ratios, 0.01),
+            self.x_range, "Loss (%)", "loss", "%", self._lines(ratios, 0.01, x0=self.interval_s),
         )  # fmt: skip
 
     def rtt(self) -> Chart | None:

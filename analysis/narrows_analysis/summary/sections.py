@@ -178,7 +178,7 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
     if link.schedule is None:
         # Of a rate that varies it would be that of the times at which there was a queue.
         section["saturated_rate_bps"] = quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)
-    section["saturated_rate_reason"] = _why_no_saturated_rate(section, link)
+    section["saturated_rate_reason"] = _why_no_saturated_rate(section, link, aggregation)
     if window is not None:
         least = aggregation.depth.minimum[0, _queue_bins(aggregation, window)] * run.depth_unit_bytes
         standing = standing_queue(least, aggregation.intervals.queue_s, reaction_time(run))
@@ -200,10 +200,12 @@ def _why_no_down_time(section: BottleneckSummary, link: LinkRecord, spanned: boo
     return NO_WINDOW
 
 
-def _why_no_saturated_rate(section: BottleneckSummary, link: LinkRecord) -> str | None:
+def _why_no_saturated_rate(section: BottleneckSummary, link: LinkRecord, aggregation: Aggregation) -> str | None:
     if section["saturated_rate_bps"] is not None:
         return None
-    return "no packet waited for another" if link.schedule is None else "the rate varies"
+    if link.schedule is not None:
+        return "the rate varies"
+    return "not every packet is in a report" if aggregation.order.sample_shift else "no packet waited for another"
 
 
 def _of_schedule(
@@ -285,7 +287,8 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
             drops = aggregation.flows.cells["drops"][: run.data_flows, slice(*window)]
             times = [np.flatnonzero(flow) * width for flow in drops]
             section["loss_synchronization"] = loss_synchronization(times, max(reaction_time(run), width) * 1.01)
-        if run.data_flows <= MAX_PAIRED_FLOWS:
+        # Which packets of an interval a sample has is chance, and would hide much of what flows do together.
+        if run.data_flows <= MAX_PAIRED_FLOWS and not aggregation.order.sample_shift:
             rates = aggregation.flows.cells["bytes"][: run.data_flows, slice(*window)]
             section["rate_synchronization"] = rate_synchronization(rates)
     return section

@@ -147,7 +147,7 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
         (
             order.sample_shift, "sampled", "warning",
             f"One report in {1 << (order.sample_shift or 0)} packets: packet and drop counts are exact up to each "
-            "flow's last report, bytes, marks, delay and depth are estimates from the sample.",
+            "flow's last report, bytes, marks, retransmissions, delay and depth are estimates from the sample.",
         ),
         (
             aggregation.implausible, "counters_implausible", "error",
