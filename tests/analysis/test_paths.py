@@ -14,6 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 import synthetic
 from narrows_analysis import analyze_run, load, write_report
+from narrows_analysis.report import units
+from narrows_analysis.report.content import parameters, verdict
+from narrows_analysis.report.figures import RunFigures
+from narrows_formats import columns as columns_of_files
 
 HOP_NS = 5_000_000
 
@@ -100,6 +104,30 @@ def test_a_flow_is_offered_at_its_first_link_and_delivered_at_its_last(
     assert links["second"][both["name"]]["share"] == pytest.approx(1)
     assert only["share"] + both["share"] == pytest.approx(1)
     assert both["share"] == pytest.approx(links["first"][both["name"]]["share"], abs=0.02)
+
+
+def test_the_page_tells_the_settings_of_each_link(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
+    add_link(tmp_path / "run", HOP_NS, [0, 1])
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    record["links"][1] |= {"rate_bps": 50_000_000, "buffer_bytes": 123_000, "bdp_bytes": 45_000}
+    for flow in record["flows"]:
+        flow["group"] = "both"
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    readings = {column.name: [1.0] for column in columns_of_files.SOCKETS} | {"flow": [0], "time_s": [1.0]}
+    pd.DataFrame(readings).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
+    analyze_run(tmp_path / "run")
+    run = load(tmp_path / "run")
+    shown = dict(parameters(run.run, run.summary))
+    rate = "Rate (L2: Ethernet frames without preamble, gap and FCS)"
+    assert (shown[f"first: {rate}"], shown[f"second: {rate}"]) == ("20 Mbit/s", "50 Mbit/s")
+    assert shown["second: Buffer"] == "123 kB" and shown["second: Bandwidth-delay product"] == "45 kB"
+    assert "Buffer" not in shown and rate not in shown
+    goodput = units.rate(run.summary["groups"][0]["goodput_bps"])
+    assert verdict(run.run, run.summary) == f"2 both flows reached {goodput} of goodput."
+    figures = RunFigures(run)
+    for chart in (figures.cwnd(), figures.inflight(), figures.pacing()):
+        assert chart is not None and chart.references == []
 
 
 def test_reports_of_every_link_have_their_flows_number(tmp_path: Path) -> None:

@@ -109,8 +109,10 @@ def verdict(run: Run, summary: Summary) -> str:
         words = f"{_members(first)} took {units.percent(first['share'])} of the goodput, {others}."
     elif len(run.flows) > 1:
         goodput = units.rate(groups[0]["goodput_bps"])
-        shared = units.rate(link["rate_mean_bps"] or link["rate_bps"])
-        words = f"{_members(groups[0])} shared {shared}, {goodput} of it goodput."
+        words = f"{_members(groups[0])} reached {goodput} of goodput."
+        # Over several links, and in a capture, there is no one rate.
+        if (shared := link["rate_mean_bps"] or link["rate_bps"]) is not None:
+            words = f"{_members(groups[0])} shared {units.rate(shared)}, {goodput} of it goodput."
     else:
         words = f"One {groups[0]['name']} flow reached {units.rate(groups[0]['goodput_bps'])} of goodput."
     if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
@@ -322,18 +324,27 @@ def _base_rtts(run: Run) -> str:
     return "; ".join(f"{units.duration(rtt_s)} ({', '.join(groups)})" for rtt_s, groups in rtts.items())
 
 
-def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
-    """What was set and what it ran on."""
-    link, profile, raw, telemetry = run.bottleneck, run.profile, run.raw, summary["telemetry"]
-    rows = [
+def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple[str, str]]:
+    return [
         ("Rate (L2: Ethernet frames without preamble, gap and FCS)", _set_rate(link)),
-        ("Rate measured while the link was never idle", units.rate(summary["bottleneck"]["saturated_rate_bps"])),
+        ("Rate measured while the link was never idle", units.rate(section["saturated_rate_bps"])),
         ("Buffer", units.size(link.buffer_bytes)),
-        ("Round-trip time without queue", _base_rtts(run)),
         ("Bandwidth-delay product", units.size(link.bdp_bytes)),
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
         ("Behind the queue", _behind_queue(link)),
         ("ECN threshold", "off" if link.ecn_threshold_bytes is None else units.size(link.ecn_threshold_bytes)),
+    ]
+
+
+def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
+    """What was set and what it ran on."""
+    profile, raw, telemetry, alone = run.profile, run.raw, summary["telemetry"], len(summary["links"]) == 1
+    rows = []
+    for view, section in zip(run.views, summary["links"], strict=True):
+        of_link = _link_parameters(view.bottleneck, section)
+        rows += of_link if alone else [(f"{section['name']}: {name}", value) for name, value in of_link]
+    rows += [
+        ("Round-trip time without queue", _base_rtts(run)),
         ("Target", f"{profile.name}; time unit {profile.time_unit_s:g} s, depth unit {profile.depth_unit} "
                    f"({run.depth_unit_bytes:g} B)"),
         ("Telemetry", f"{_sampling(telemetry['sample'])}; "

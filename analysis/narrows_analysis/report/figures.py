@@ -318,27 +318,30 @@ class RunFigures:
 
     def cwnd(self) -> Chart | None:
         """Congestion window of each flow."""
-        link, caption = self.run.bottleneck, "Of each sender's socket"
-        references = [] if link.bdp_bytes is None else [(link.bdp_bytes, "1 BDP")]
+        caption, references = "Of each sender's socket", self._of_the_link(self.run.bottleneck.bdp_bytes, "1 BDP")
         return self._of_sockets(
             "cwnd_bytes", "cwnd", "Congestion window", "Congestion window", caption, _size_unit, references
         )
 
     def inflight(self) -> Chart | None:
         """Bytes in flight of each flow."""
-        link, caption = self.run.bottleneck, "Sent by each sender's socket and not acknowledged yet"
-        references = [] if link.bdp_bytes is None else [(link.bdp_bytes, "1 BDP")]
+        caption = "Sent by each sender's socket and not acknowledged yet"
+        references = self._of_the_link(self.run.bottleneck.bdp_bytes, "1 BDP")
         return self._of_sockets(
             "inflight_bytes", "inflight", "Bytes in flight", "In flight", caption, _size_unit, references
         )
 
     def pacing(self) -> Chart | None:
         """Pacing rate of each flow that is paced."""
-        rate_bps, caption = self.run.bottleneck.rate_bps, "At which each sender's socket spaces its packets"
-        references = [] if rate_bps is None else [(rate_bps, "rate of the link")]
+        caption = "At which each sender's socket spaces its packets"
+        references = self._of_the_link(self.run.bottleneck.rate_bps, "rate of the link")
         return self._of_sockets(
             "pacing_rate_bps", "pacing", "Pacing rate", "Pacing rate", caption, _rate_unit, references
         )
+
+    def _of_the_link(self, value: float | None, name: str) -> References:
+        """A line for what flows have of the only link; none where there are several, or it is not known."""
+        return [] if value is None or len(self.summary["links"]) > 1 else [(value, name)]
 
     def _of_sockets(
         self, column: str, name: str, title: str, y_name: str, caption: str, unit_of: UnitOf, lines: References
