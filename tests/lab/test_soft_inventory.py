@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from narrows.cli import app
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
@@ -27,6 +28,8 @@ from typer.testing import CliRunner
 
 EXAMPLE = data("deploy") / "soft-inventory.example.yaml"
 DEMO = Path(__file__).parents[2] / "experiments" / "demo.yaml"
+LINK: dict[str, Any] = {"rate": "100Mbit", "buffer": "1MB", "rtt": "10ms"}
+BULK: dict[str, Any] = {"cca": "reno", "duration": "2s"}
 
 
 def machine(name: str, port: str, number: int) -> dict[str, Any]:
@@ -208,6 +211,29 @@ def test_the_example_is_a_lab_and_a_plan_of_it_says_all() -> None:
         "insert cross_connect [ingress_port=1, dst_mac=13480308506627] bottleneck {index=0, port=3, queue=0}",
     ):
         assert words in shown.output.replace("  ", " ")
+
+
+@pytest.mark.parametrize(
+    ("target", "changes", "words"),
+    [
+        ("tofino", {"events": [{"at": "1s", "link": "bottleneck", "buffer": "500kB"}]}, "events: tofino cannot change"),
+        ("tofino", {"hosts": {"sysctls": {"net.ipv4.tcp_sack": 0}}}, "hosts.sysctls: set by Narrows in namespaces"),
+        ("soft", {"hosts": {"jitter": "1ms"}}, "hosts.jitter: hosts' cards are modelled in virtual time only"),
+        ("soft", {"hosts": {"date": "2026-01-01"}}, "hosts.date: set in virtual time only"),
+        ("soft", {"flows": [{**BULK, "tcp": {"initial_window": 20}}]}, "flows.0.tcp.initial_window: set by Narrows in"),
+        ("soft", {"bottleneck": {**LINK, "rate": "20Gbit"}}, "bottleneck.rate: is more than port three carries"),
+        ("soft", {"flows": [{"name": "p", "client": ["true"]}]}, "flows: some are made by commands of their hosts"),
+    ],
+)
+def test_what_a_run_refuses_has_no_plan(target: str, changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    """Without the setting the plan looks the same: it would be one of another experiment."""
+    file = tmp_path / "e.yaml"
+    experiment = {"name": "lab", "bottleneck": LINK, "flows": [BULK]}
+    file.write_text(yaml.safe_dump(experiment))
+    assert CliRunner().invoke(app, ["plan", str(file), "--target", target]).exit_code == 0
+    file.write_text(yaml.safe_dump({**experiment, **changes}))
+    refused = CliRunner().invoke(app, ["plan", str(file), "--target", target])
+    assert isinstance(refused.exception, InputError) and f"{file}: {words}" in str(refused.exception)
 
 
 def test_what_is_no_inventory_names_file_and_field(tmp_path: Path) -> None:

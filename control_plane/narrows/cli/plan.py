@@ -12,7 +12,7 @@ import typer
 
 from narrows.cli import completion
 from narrows.errors import InputError
-from narrows.targets.registry import DEFAULT_IN_A_LAB, IN_A_LAB, lab_target
+from narrows.targets.registry import DEFAULT_IN_A_LAB, IN_A_LAB, lab_target, target_factory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +38,7 @@ def plan(
     Nothing is connected to or changed.
     """
     from narrows.experiment.sweep import load_series
+    from narrows.run import runner
 
     if target not in IN_A_LAB:
         raise InputError(f"--target {target}: cannot be planned for; allowed: {', '.join(IN_A_LAB)}")
@@ -48,9 +49,13 @@ def plan(
     if inventory is None:
         inventory = lab.example_inventory()
         console.print(f"no --inventory: planned for the example testbed, {inventory}", highlight=False, soft_wrap=True)
-    planner = lab.planner(inventory)
+    planner, make_target = lab.planner(inventory), target_factory(target, inventory=inventory)
     series = load_series(file)
     for point in series.points:
+        # What the switch could do is not done where something else keeps the experiment from being run as written.
+        _, refused = runner.planned(point.experiment, make_target(point.experiment), point.origin)
+        if refused:
+            raise InputError("\n".join(refused))
         try:
             writes = planner.writes(point.experiment)
         except InputError as error:

@@ -73,6 +73,34 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     Raises:
         InputError: one line for every reason why this experiment cannot run here as written.
     """
+    plan, problems = planned(experiment, target, origin, environment)
+    if not target.hosts_are_machines:
+        problems += machine.missing_tools() + missing_commands(plan)
+    problems += environment.problems(plan)
+    if find_binary(COLLECTOR) is None:
+        problems.append(missing_binary(COLLECTOR))
+    problems += target.missing()
+    problems = problems or target.machine_problems(plan)
+    if problems:
+        raise InputError("\n".join(problems))
+    notes = (*trace_notes(experiment), *environment.notes(plan, target))
+    return CheckedRun(experiment, plan, target, environment, notes)
+
+
+def planned(
+    experiment: Experiment, target: Target, origin: str, environment: Environment = THIS_MACHINE
+) -> tuple[Plan, list[str]]:
+    """The plan of a run on a target, and what of it can be set on no machine there; nothing is looked at but the CCAs.
+
+    Args:
+        experiment: one run.
+        target: the switch that it is for.
+        origin: the file, as error messages name it.
+        environment: where it will be measured.
+
+    Raises:
+        InputError: there is no plan.
+    """
     try:
         plan = target.bind_to_target(make_plan(experiment))
     except InputError as error:
@@ -98,18 +126,7 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
         )
     if target.hosts_are_machines and needs_commands(plan):
         refused.append("flows: some are made by commands of their hosts; allowed: in namespaces only")
-    problems = [f"{origin}: {problem}" for problem in refused]
-    if not target.hosts_are_machines:
-        problems += machine.missing_tools() + missing_commands(plan)
-    problems += environment.problems(plan)
-    if find_binary(COLLECTOR) is None:
-        problems.append(missing_binary(COLLECTOR))
-    problems += target.missing()
-    problems = problems or target.machine_problems(plan)
-    if problems:
-        raise InputError("\n".join(problems))
-    notes = (*trace_notes(experiment), *environment.notes(plan, target))
-    return CheckedRun(experiment, plan, target, environment, notes)
+    return plan, [f"{origin}: {problem}" for problem in refused]
 
 
 def execute(
