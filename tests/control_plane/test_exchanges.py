@@ -56,11 +56,38 @@ def test_poisson_arrivals_have_their_mean_and_repeat_with_the_seed() -> None:
 
 
 def test_a_closed_loop_has_as_many_requests_as_there_may_be_time_for() -> None:
-    """Each takes a round trip (20 ms), and 1,250 bytes 1 ms of 10 Mbit/s, after 79 ms: one every 100 ms."""
+    """Each takes a round trip (20 ms), and 1,250 bytes 1 ms of 10 Mbit/s, after 79 ms: one every 100 ms. There is one
+    more, which shows that there was time for more than was thought."""
     (user,) = users_of({"size": "1250B", "think": "79ms"})
-    assert [one.time_ns for one in user] == [0, *[79_000_000] * 99]
+    assert [one.time_ns for one in user] == [0, *[79_000_000] * 100]
     (fresh,) = users_of({"size": "1250B", "think": "59ms", "connections": "new"})
-    assert len(fresh) == 100
+    assert len(fresh) == 101
+
+
+@pytest.mark.parametrize(
+    ("varies", "least_ms"),
+    [
+        ({"delay": {"steps": [{"at": "0s", "delay": "60ms"}, {"at": "1s", "delay": "4ms"}]}}, 24),
+        ({"delay": "60ms", "jitter": {"uniform": "50ms"}}, 30),
+        ({"reverse": {"rate": "10Mbit", "buffer": "9packets", "delay": "60ms", "jitter": {"normal": "12ms"}}}, 32),
+    ],
+    ids=["steps", "jitter", "reverse"],
+)
+def test_a_closed_loop_has_requests_for_the_shortest_round_trips(varies: dict[str, Any], least_ms: int) -> None:
+    """The base RTT is 80 ms, of which a part goes: 1,250 bytes take 1 ms beside what is left."""
+    bottleneck = {"rate": "10Mbit", "buffer": "9packets", "rtt": "20ms", **varies}
+    (user,) = plan_of({"size": "1250B", "think": "0s"}, bottleneck=bottleneck).flows[0].exchange.users
+    assert len(user) == -(-10_000 // (least_ms + 1)) + 1
+
+
+def test_a_closed_loop_that_has_time_for_more_requests_fails() -> None:
+    """A driver may make its links faster than the experiment has them; a flow does not end before its time unsaid."""
+    (user,) = plan_of({"size": "1kB", "think": "0s"}).flows[0].exchange.users
+    assert len(user) > 2
+    found = played({"size": "1kB", "think": "0s"}, duration_s=60, users=[[[0, 1000], [0, 1000]]])
+    assert [event["failed"] for event in found if "failed" in event] == [
+        "had time for more requests than its links allow as the experiment has them"
+    ]
 
 
 def test_requests_of_a_file(tmp_path: Path) -> None:

@@ -81,12 +81,12 @@ class Requests(Model):
         return self
 
     def exchange(self, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int, seed: int) -> Exchange:
-        """What each user asks for.
+        """What each user asks for; in a closed loop that is one request more than there is time for.
 
         Args:
             start_ns: when the flow starts; no request begins ``duration_ns`` after it or later.
             duration_ns: see ``start_ns``.
-            rtt_ns: base round-trip time, which a response takes at least.
+            rtt_ns: the shortest round-trip time, which a response takes at least.
             rate_bps: the most that the flow's path ever carries.
             seed: of what is drawn.
         """
@@ -116,9 +116,11 @@ class Requests(Model):
                 passed_ns += wait_ns
             elif count:
                 passed_ns += wait_ns + trips * rtt_ns + size * 8 * NANOSECONDS // rate_bps
-            if passed_ns >= duration_ns:
+            is_late = passed_ns >= duration_ns
+            if not is_late or self.gaps is None:
+                yield Ask(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
+            if is_late:
                 return
-            yield Ask(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
 
     @staticmethod
     def _recorded(trace: TextFile) -> Iterator[tuple[int, int]]:

@@ -137,6 +137,12 @@ class ReportedLink:
         steps = self.delay_ns if self.delay_steps is None else self.delay_steps.span_ns.most
         return steps + (0 if self.jitter is None else self.jitter.most_ns)
 
+    @property
+    def shortest_delay_ns(self) -> int:
+        """The shortest delay behind the queue, but for one packet in 30,000 of a jitter without bounds."""
+        steps = self.delay_ns if self.delay_steps is None else self.delay_steps.span_ns.least
+        return max(0, steps + (0 if self.jitter is None else self.jitter.least_ns))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Link(ReportedLink):

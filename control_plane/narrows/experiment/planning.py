@@ -225,10 +225,12 @@ def _exchange(experiment: Experiment, network: Topology, position: int) -> Excha
         return None
     assert group.duration is not None
     most_bps = min(link.rates_bps.most for link in network.links if link.name in route.data)
+    crossed = [link for link in network.links if link.name in (*route.data, *route.acks)]
+    least_rtt_ns = route.rtt_ns - sum(link.delay_ns - link.shortest_delay_ns for link in crossed)
     seed = own_seed(experiment.seed, position)
     try:
         start_ns, _ = flow_times(group, experiment)
-        return group.requests.exchange(start_ns, group.duration, route.rtt_ns, most_bps, seed)
+        return group.requests.exchange(start_ns, group.duration, least_rtt_ns, most_bps, seed)
     except ValueError as error:
         raise InputError(f"flows.{position}.requests: {error}") from None
 

@@ -168,8 +168,16 @@ class User:
         return self.done == self.next == len(self.asks)
 
     def following(self, now_s: float) -> tuple[float, int, Row] | None:
-        """When the next request is to be made, its response's bytes, and what else is to be noted; None: not known."""
-        if self.next == len(self.asks) or (self.flow["closed"] and self.done < self.next):
+        """When the next request is to be made, its response's bytes, and what else is to be noted; None: not known.
+
+        Raises:
+            flow_host.Failed: in a closed loop even the request was made that there could be no time for.
+        """
+        if self.flow["closed"] and self.done < self.next:
+            return None
+        if self.next == len(self.asks):
+            if self.flow["closed"]:
+                raise flow_host.Failed("had time for more requests than its links allow as the experiment has them")
             return None
         after_s, size = self.asks[self.next]
         at_s = now_s + after_s if self.flow["closed"] else after_s
@@ -421,7 +429,12 @@ class Exchanges(flow_host.Loop):
 
     def _go_on(self, user: User) -> None:
         """Have the user's next request made at its time, if that is known."""
-        if (following := user.following(self._now_s())) is not None:
+        try:
+            following = user.following(self._now_s())
+        except flow_host.Failed as error:
+            self._fail(user.flow, str(error))
+            return
+        if following is not None:
             at_s, size, noted = following
             self._at(at_s, partial(self._ask, user, at_s, size, noted))
 
