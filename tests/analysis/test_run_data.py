@@ -263,6 +263,16 @@ def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
         analyze_run(tmp_path / "run")
 
 
+def test_sockets_without_a_sample_have_no_part_in_a_flows_rtt(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    readings = {"flow": [0, 1, 1], "rtt_s": [None, None, 0.05], "min_rtt_s": [None, None, 0.02]}
+    pd.DataFrame({**readings, "inflight_bytes": 1000.0}).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
+    flows: Any = analyze_run(tmp_path / "run")["flows"]
+    assert flows[1]["rtt_s"] == {"min": 0.02, "mean": 0.05}
+    # Nothing was read: it has what its record says.
+    assert "flow records" in flows[0]["rtt_source"] and flows[0]["rtt_s"]["min"] > 0
+
+
 @pytest.mark.parametrize(("limited_s", "seen"), [(0.5, True), (0.01, False)])
 def test_a_flow_that_its_socket_buffers_limit_is_reported(tmp_path: Path, limited_s: float, seen: bool) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))

@@ -275,6 +275,17 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "sockets.parquet"), table)
 
 
+def test_a_socket_without_a_sample_has_no_rtt() -> None:
+    """As one whose SYN was lost and which has no timestamps (Karn's algorithm): Linux has 0, and for the smallest 2^32
+    - 1."""
+    row: dict[str, Any] = dict.fromkeys(socket_sampler.FIELDS, "0") | {"src": FLOW.src, "dst": FLOW.dst}
+    row |= {"src_port": "10000", "dst_port": "5201", "min_rtt_us": str(2**32 - 1)}
+    measured = {**row, "monotonic_s": "1", "rtt_us": "25000", "min_rtt_us": "20000"}
+    table = tabulate(pd.DataFrame([row, measured]), [Connection(FLOW, 0, 0.0)], 0.0)
+    assert table["rtt_s"].isna().tolist() == table["min_rtt_s"].isna().tolist() == [True, False]
+    assert (table["rtt_s"][1], table["min_rtt_s"][1]) == (0.025, 0.02)
+
+
 def test_sockets_that_programs_open_are_their_flows_by_both_addresses() -> None:
     """Whatever their ports; not those to another host, and not those within their own host."""
     program = dataclasses.replace(

@@ -22,11 +22,11 @@ class SocketRecord:
     """What sockets said when they were read (telemetry.sockets): RTTs in seconds, bytes in flight of all together.
 
     ``buffer_limited`` is the share of the time with data to send in which the sender's buffer or the receiver's window
-    was in the way (None if unknown).
+    was in the way (None if unknown). RTTs are None where none was measured, as of segments that were all sent again.
     """
 
-    rtt_min_s: float
-    rtt_mean_s: float
+    rtt_min_s: float | None
+    rtt_mean_s: float | None
     inflight_mean_bytes: float
     inflight_max_bytes: float
     buffer_limited: float | None
@@ -109,9 +109,10 @@ def _record(sockets: list[pd.DataFrame]) -> SocketRecord:
     # Those of a host are read together.
     inflight = rows["inflight_bytes"] if len(sockets) == 1 else rows.groupby("time_s")["inflight_bytes"].sum()
     busy_s, limited_s = (sum(float(one[name].max()) for one in sockets) for name in ("busy_s", "buffer_limited_s"))
+    measured = rows[["min_rtt_s", "rtt_s"]].dropna()
     return SocketRecord(
-        float(rows["min_rtt_s"].min()),
-        float(rows["rtt_s"].mean()),
+        None if measured.empty else float(measured["min_rtt_s"].min()),
+        None if measured.empty else float(measured["rtt_s"].mean()),
         float(inflight.mean()),
         float(inflight.max()),
         limited_s / busy_s if busy_s > 0 else None,

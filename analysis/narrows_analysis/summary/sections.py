@@ -357,9 +357,10 @@ def flow_sections(
         if (record := sockets.flows.get(flow.number)) is not None:
             section["inflight_bytes"] = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
             section["inflight_source"] = SOCKET_SOURCE
-            # Read ten times a second, with the smallest RTT of a packet; a record has one smoothed value a second.
-            section["rtt_s"] = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
-            section["rtt_source"] = SOCKET_SOURCE
+            if record.rtt_min_s is not None:
+                # Read ten times a second, with the smallest RTT of a packet; a record has one smoothed value a second.
+                section["rtt_s"] = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
+                section["rtt_source"] = SOCKET_SOURCE
         if aggregation is not None and (measures := paths.get(position)) is not None:
             inflight = measures.inflight_bytes()
             if inflight["mean"] is not None:

@@ -18,6 +18,7 @@ from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
 
 UNLIMITED = 2**64 - 1  # the kernel's word for a pacing rate that nothing has set
+NO_MIN_RTT = 2**32 - 1  # and for a smallest RTT of none; its smoothed RTT is 0 then
 GAIN_UNIT = 256
 PORTS = ["src_port", "dst_port"]
 
@@ -62,8 +63,8 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
             **{name: raw[name] for name in PORTS},
             "cwnd_bytes": raw["cwnd_packets"] * raw["mss"],
             "pacing_rate_bps": raw["pacing_rate"].where(raw["pacing_rate"] < UNLIMITED) * 8,
-            "rtt_s": raw["rtt_us"] / 1e6,
-            "min_rtt_s": raw["min_rtt_us"] / 1e6,
+            "rtt_s": raw["rtt_us"].where(raw["rtt_us"] > 0) / 1e6,
+            "min_rtt_s": raw["min_rtt_us"].where(raw["min_rtt_us"] < NO_MIN_RTT) / 1e6,
             "delivery_rate_bps": raw["delivery_rate"] * 8,
             "inflight_bytes": raw["unacked"] * raw["mss"],
             "retransmits": raw["retransmits"].astype(np.int64),
