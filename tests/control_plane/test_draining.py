@@ -57,6 +57,28 @@ def test_what_is_on_its_way_is_waited_for() -> None:
     assert time.monotonic() - started >= 2 * RTT_S
 
 
+@pytest.mark.parametrize(
+    ("flow", "waits"),
+    [({"cca": "bbr"}, False), ({"udp": {"rate": "1Mbit"}}, True), ({"probe": {"interval": "1s"}}, True)],
+)
+def test_datagrams_on_their_way_are_waited_for(flow: dict[str, object], waits: bool) -> None:
+    link = {"rate": "10Mbit", "rtt": "50ms", "buffer": "1bdp"}
+    plan = make_plan(validate({"name": "x", "bottleneck": link, "flows": [{**flow, "duration": "1s"}]}, "x"))
+    started = time.monotonic()
+    asyncio.run(draining.wait_for_datagrams(queue(lambda: 0, []), plan))
+    assert (time.monotonic() - started >= RTT_S) is waits
+
+
+def test_datagrams_are_not_waited_for_where_others_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That packets still cross the links is said when the senders are down, if it is so then."""
+    monkeypatch.setattr(draining, "GRACE_S", 0.1)
+    link = {"rate": "10Mbit", "rtt": "50ms", "buffer": "1bdp"}
+    flow = {"udp": {"rate": "1Mbit"}, "duration": "1s"}
+    plan = make_plan(validate({"name": "x", "bottleneck": link, "flows": [flow]}, "x"))
+    numbers = iter(range(10_000))
+    asyncio.run(draining.wait_for_datagrams(queue(lambda: next(numbers), []), plan))
+
+
 def test_what_a_sender_takes_its_time_for_is_waited_for_without_an_rtt() -> None:
     """A card that is modelled holds a frame for as long as the bottleneck takes for one: 121 ms at 100 kbit/s."""
     link = {"rate": "100kbit", "rtt": "0", "buffer": "2packets"}

@@ -84,6 +84,23 @@ def test_marks_are_seen_by_the_receiver(tmp_path: Path) -> None:
     assert 0 < flow["ce_marks"] == flow["datagrams"]["ce_marked"]
 
 
+def test_what_is_under_way_at_the_end_arrives(tmp_path: Path) -> None:
+    """60 ms of each flow are behind the queue when the last datagram leaves it, and hosts that send receive them."""
+    text = (
+        "name: ends\nbottleneck: {rate: 20Mbit, buffer: 1bdp, rtt: 20ms, delay: 50ms, "
+        "reverse: {rate: 20Mbit, buffer: 1bdp, delay: 50ms}}\nflows:\n"
+        "- {name: down, udp: {rate: 2Mbit, payload: 500B}, from: a, to: b, duration: 1s}\n"
+        "- {name: up, udp: {rate: 2Mbit, payload: 500B}, from: b, to: a, direction: reverse, duration: 1s}\n"
+        "- {probe: {interval: 2ms}, duration: 1s}\n"
+    )
+    flows = flows_of(tmp_path, text)
+    counted = {name: flow["datagrams"] for name, flow in flows.items()}
+    assert all(flow["drops"] == 0 for flow in flows.values())
+    assert {name: (one["sent"], one["received"], one["lost"]) for name, one in counted.items()} == {
+        "down-1": (500, 500, 0), "up-1": (500, 500, 0), "probe-1": (500, 500, 0),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("way", ["forward", "reverse"])
 def test_a_direction_that_nothing_crosses_is_no_fault(tmp_path: Path, way: str) -> None:
     """Nothing answers to UDP: the run is complete, and the other direction has no figures."""

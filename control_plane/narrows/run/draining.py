@@ -33,6 +33,16 @@ async def drain(read: Read, plan: Plan) -> None:
         await asyncio.sleep(POLL_S)
 
 
+async def wait_for_datagrams(read: Read, plan: Plan) -> None:
+    """Let datagrams that are on their way arrive where they are counted.
+
+    What a probe's sender gets back, and what hosts get that send themselves, would be lost once their links are down.
+    """
+    if any(flow.sending is not None for flow in plan.flows):
+        # Where other packets do not end either, `wait_for_quiescence` says so.
+        await _is_quiet(read, plan)
+
+
 async def wait_for_quiescence(read: Read, plan: Plan) -> None:
     """Wait until nothing has left a queue for the longest RTT and what a sender may take for a frame.
 
@@ -41,6 +51,12 @@ async def wait_for_quiescence(read: Read, plan: Plan) -> None:
     Raises:
         RunError: packets still arrive, though the senders were taken down.
     """
+    if not await _is_quiet(read, plan):
+        raise RunError("packets still cross the links after the senders were taken down")
+
+
+async def _is_quiet(read: Read, plan: Plan) -> bool:
+    """Whether nothing has left a queue for so long, which is waited for; False if packets came without an end."""
     frame_s = max(link.longest_s(plan.frame_bytes) for link in plan.links)
     held_s = max(POLL_S, frame_s, (plan.jitter_ns or 0) / NANOSECONDS)
     longest_ns = max(flow.rtt_ns for flow in plan.flows) + plan.extra_delay_ns
@@ -50,7 +66,8 @@ async def wait_for_quiescence(read: Read, plan: Plan) -> None:
     departed = None
     while departed != (left := [queue.dequeued_packets for queue in (await read()).values()]):
         if time.monotonic() > deadline:
-            raise RunError("packets still cross the links after the senders were taken down")
+            return False
         departed = left
         await asyncio.sleep(rest_s)
         await drain(read, plan)
+    return True

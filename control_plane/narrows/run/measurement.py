@@ -265,6 +265,7 @@ class Measurement:
         with self._remembering_failure():
             await self._traffic.stop()
             await draining.drain(self._link_queues, self._plan)
+            await draining.wait_for_datagrams(self._link_queues, self._plan)
             # Before the senders' links go down: what arrives there afterwards is lost on purpose.
             await self._note_losses()
             self._testbed.take_senders_down()
