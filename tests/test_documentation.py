@@ -208,9 +208,20 @@ def test_the_options_of_the_switch_are_those_of_its_page() -> None:
     }
 
 
+def test_examples_of_commands_are_commands() -> None:
+    shown = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "commands.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert [line for line in "".join(shown).splitlines() if line not in COMMANDS] == []
+
+
 def blocks_of_python(page: str) -> list[str]:
     """They share their names."""
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_python_in_the_documentation_is_python() -> None:
+    for page in PAGES:
+        for block in blocks_of_python(str(page.relative_to(ROOT))):
+            compile(block, str(page), "exec")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorials/notebook.md", "docs/cookbook.md", "docs/metrics.md"])

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from narrows.cli import completion
-from narrows.cli.examples import examples
+from narrows.cli.examples import examples_of
 
 app = typer.Typer(help="Kernels for virtual time: build, list, remove.", no_args_is_help=True)
 
 
-@app.command(epilog=examples("kernel build"))
+@app.command(epilog=examples_of("kernel build"))
 def build(
     source: Annotated[
         Path | None,
@@ -50,7 +50,7 @@ def build(
     say(str(kernel.path))
 
 
-@app.command("list", epilog=examples("kernel list"))
+@app.command("list", epilog=examples_of("kernel list"))
 def list_kernels() -> None:
     """Show the kernels that have been built, and their congestion-control algorithms."""
     from rich.console import Console
@@ -68,7 +68,7 @@ def list_kernels() -> None:
         console.print("\n  ".join([f"{kernel.name}: {what}", *notes]), highlight=False, markup=False, soft_wrap=True)
 
 
-@app.command(epilog=examples("kernel remove"))
+@app.command(epilog=examples_of("kernel remove"))
 def remove(
     name: Annotated[str, typer.Argument(help="Kernel.", show_default=False, autocompletion=completion.kernels)],
 ) -> None:
