@@ -490,6 +490,16 @@ def test_packets_lost_outside_the_queue_are_reported(tmp_path: Path) -> None:
     assert warning["message"].startswith("3 packets of 5,000 lost in front of the program")
 
 
+def test_a_link_that_carries_more_than_its_rate_has_another(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    summary = analyze_run(tmp_path / "run")
+    used = summary["bottleneck"]["utilization"]
+    assert used is not None and "above_rate" not in codes(summary)
+    link = json.loads((tmp_path / "run" / "run.json").read_text())["bottleneck"]
+    edit_run_json(tmp_path / "run", bottleneck={**link, "rate_bps": round(link["rate_bps"] * used / 1.05)})
+    assert "above_rate" in codes(analyze_run(tmp_path / "run"))
+
+
 def test_a_switch_that_does_not_keep_up_is_reported(tmp_path: Path) -> None:
     """The same telemetry, once for the buffer that it was made with and once for one that is half as large."""
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))

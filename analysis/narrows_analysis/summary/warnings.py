@@ -20,7 +20,8 @@ from narrows_analysis.summary.link_analysis import LinkAnalysis
 from narrows_analysis.summary.time_series import goodput_bytes
 
 MAX_MISSING_RATIO = 0.01
-MIN_UTILIZATION = 0.9
+# A chip's shaper may be off by a percent.
+MIN_UTILIZATION, MAX_UTILIZATION = 0.9, 1.02
 MAX_OTHER_SHARE = 0.01
 # Flows that a warning names.
 MAX_NAMED = 3
@@ -406,6 +407,9 @@ def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedRep
     if utilization is not None and utilization < MIN_UTILIZATION and len(run.links) == 1:
         message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."
         found.append(_caution("unsaturated", "warning", message))
+    if utilization is not None and utilization > MAX_UTILIZATION and not aggregation.order.sample_shift:
+        message = f"The link carried {utilization:.1%} of its rate: the rate that was set, or given, is not the link's."
+        found.append(_caution("above_rate", "error", message))
     peak, buffer = section["queue_bytes"]["max"], run.bottleneck.deepest_bytes
     if peak is not None and buffer is not None and peak > buffer + run.depth_unit_bytes:
         message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
