@@ -20,7 +20,7 @@ from narrows_analysis import AnalysisError, analyze_run
 from narrows_analysis.comparison.differences import Difference, as_frame, compare, hedges_g, only_in_one
 from narrows_analysis.comparison.page import write_comparison
 from narrows_analysis.comparison.settings import differing, settings_of
-from narrows_analysis.comparison.sides import Side, read_side, read_sides
+from narrows_analysis.comparison.sides import Side, _in_parts, read_side, read_sides
 from narrows_analysis.export import parse_formats, save_table
 from narrows_analysis.report import units
 from narrows_analysis.sweep import intervals, load_sweep, write_sweep_report
@@ -258,6 +258,23 @@ def test_a_short_run_compared_in_parts_has_the_goodputs_of_its_summary(tmp_path:
     assert len({len(of_parts) for of_parts in values.values()}) == 1
     for group in summary["groups"]:
         assert np.mean(values["goodput_bps", group["name"]]) == pytest.approx(group["goodput_bps"], rel=0.02)
+
+
+@pytest.mark.parametrize(("begin", "intervals", "parts"), [(11, 14, 7), (3, 27, 9), (0, 59, 19), (7, 40, 20)])
+def test_parts_of_a_run_are_equally_long(begin: int, intervals: int, parts: int) -> None:
+    frames = [pd.DataFrame({"time_s": np.arange(8 / s) * s, "interval_s": s}) for s in (0.1, 0.005)]
+    window = (begin * 0.1, (begin + intervals) * 0.1)
+    for frame, each in zip(_in_parts(frames[0], frames[1], window), (1, 20), strict=True):
+        assert list(frame.groupby("part").size()) == [intervals // parts * each] * parts
+        assert frame["time_s"].iloc[0] == pytest.approx(window[0])
+
+
+def test_a_flow_alone_has_the_goodput_of_its_whole_intervals(tmp_path: Path) -> None:
+    only = synthetic.Sender("bbr", "bbr", 0.15, 1.0, window=60, aimd=False)
+    synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=[only]))
+    summary = analyze_run(tmp_path / "run")
+    goodput = summary["groups"][0]["goodput_bps"]
+    assert goodput is not None and means_of(tmp_path / "run")["goodput_bps", "bbr"] == pytest.approx(goodput, rel=0.01)
 
 
 def test_parts_of_a_run_whose_rate_varies_are_of_what_it_offered(run_directory: Path, tmp_path: Path) -> None:

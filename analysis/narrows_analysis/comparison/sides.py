@@ -20,6 +20,7 @@ from narrows_formats import files
 from narrows_formats.run_record import LinkRecord
 from narrows_formats.units import NANOSECONDS
 
+from narrows_analysis.aggregation.tables import interval_at
 from narrows_analysis.comparison.settings import settings_of
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_index
@@ -137,33 +138,40 @@ def _of_run(run: RunData) -> Side:
 
 
 def _common_time(run: RunData) -> tuple[float, float]:
-    """Begin and end, in seconds, of the time in which all flows run, or the only one does."""
+    """Begin and end, in seconds, of the time in which all flows run, or of the whole intervals of the only one."""
     window = run.summary["fairness"]["window_s"]
     if window is not None:
         return window[0], window[1]
     lives = [(flow["start_s"], flow["end_s"]) for flow in run.summary["flows"]]
     begin, end = lives[0] if len(lives) == 1 else (None, None)
-    if begin is None or end is None:
+    width = run.summary["fairness"]["interval_s"]
+    if begin is None or end is None or width is None:
         raise AnalysisError(f"{run.path}: its flows never all ran at once; nothing can be compared")
-    return begin, end
+    return -interval_at(-begin, width) * width, interval_at(end, width) * width
 
 
 def _in_parts(
     flows: pd.DataFrame, queue: pd.DataFrame, window: tuple[float, float]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows of a time, with the number of the part that they are in; intervals that are cut by an end count in one.
+    """Rows of a time, with the number of the part that they are in.
 
-    Both series have the same parts: as many as the one with fewer intervals allows.
+    Both series have the same parts, each of as many intervals of the longer ones: of parts of different lengths the
+    mean would not be that of the run. What is too short for one more interval in each part is left out at the end.
     """
-    begin, end = window
-    frames = [frame[(frame["time_s"] >= begin) & (frame["time_s"] < end)] for frame in (flows, queue)]
-    intervals = min(frame["time_s"].nunique() for frame in frames)
-    count = min(BATCHES, intervals // FEWEST_INTERVALS)
-    if count < 2:
+    begin_ns, end_ns = (round(time_s * NANOSECONDS) for time_s in window)
+    longest_ns = max(round(float(frame["interval_s"].max()) * NANOSECONDS) for frame in (flows, queue))
+    intervals = (end_ns - begin_ns) // longest_ns
+    most = min(BATCHES, intervals // FEWEST_INTERVALS)
+    if most < 2:
         raise AnalysisError(f"only {intervals} intervals in which all flows run; a comparison needs 4")
-    places = [((frame["time_s"] - begin) / (end - begin) * count).astype(int).clip(upper=count - 1) for frame in frames]
-    one, other = (frame.assign(part=place) for frame, place in zip(frames, places, strict=True))
-    return one, other
+    count = max(range(max(2, most // 2), most + 1), key=lambda parts: (intervals // parts * parts, parts))
+    part_ns = intervals // count * longest_ns
+    parts = []
+    for frame in (flows, queue):
+        # Whole nanoseconds: of floats, (1.3 - 1.1) / 0.2 is less than 1.
+        place = ((frame["time_s"] * NANOSECONDS).round().astype("int64") - begin_ns) // part_ns
+        parts.append(frame.assign(part=place)[place.between(0, count - 1)])
+    return parts[0], parts[1]
 
 
 def _used(link: LinkRecord, queue: pd.DataFrame) -> float:
