@@ -49,6 +49,7 @@ def read(text: str) -> Expectation:
         ("links.far.reverse.utilization <= 1", "links", "far.reverse", ("utilization",), 1),
         ("links.near.queue_bytes.max < 30kB", "links", "near", ("queue_bytes", "max"), 30_000),
         ("links.near.fairness.jain_index > 0.9", "links", "near", ("fairness", "jain_index"), 0.9),
+        ("flows.bbr.bytes > 1MB", "flows", "bbr-1", ("bytes",), 1e6),
         ("telemetry.lost == 0", "telemetry", None, ("lost",), 0),
     ],
 )
@@ -73,6 +74,11 @@ def test_a_field_a_comparison_and_a_bound(
         ("flows.bbr.cca == 1", "is not a number"),
         ("links.near.queue_delay_s.p98 < 1ms", "the unknown field 'p98'; allowed: mean, p50, p99, max"),
         ("links.near.queue_delay_s.p99 < 1Mbit", "the unit 'Mbit'; allowed: none, or "),
+        ("bottleneck.drops == 0", "the part 'bottleneck', which is that of an only link; allowed: links.NAME"),
+        ("fairness.jain_index > 0.9", "the part 'fairness', which is that of an only link"),
+        ("links.near.drops < 1%", "the unit '%', but counts; allowed: a number without a unit"),
+        ("telemetry.lost < 5%", "the unit '%', but counts"),
+        ("flows.bbr.departures > 50%", "the unit '%', but counts"),
         ("flows.bbr.share > 1.2.3", "which is not a number"),
     ],
 )

@@ -39,7 +39,7 @@ _SECONDS = 1e-9
 _UNITS: dict[str, dict[str, float]] = {
     "_s": {unit: value * _SECONDS for unit, value in TIME_UNITS.items()},
     "_bps": dict(RATE_UNITS),
-    "_bytes": dict(SIZE_UNITS),
+    "bytes": dict(SIZE_UNITS),
     "": {"%": 0.01},
 }
 # Parts of a summary that exist once, and those with an entry for each name.
@@ -47,6 +47,7 @@ _SINGLE: dict[str, type] = {
     "bottleneck": BottleneckSummary, "fairness": FairnessSummary, "dynamics": DynamicsSummary,
     "telemetry": TelemetrySummary,
 }  # fmt: skip
+_OF_THE_LINK = ("bottleneck", "fairness", "dynamics")
 _NAMED: dict[str, type] = {"flows": FlowSummary, "groups": GroupSummary, "links": LinkSummary}
 
 
@@ -105,12 +106,14 @@ def parse(text: str, groups: Mapping[str, int], links: Sequence[str]) -> Expecta
     section, _, rest = path.partition(".")
     if section not in {**_SINGLE, **_NAMED}:
         raise BadExpectation(f"has the unknown part '{section}'", ", ".join((*_NAMED, *_SINGLE)))
+    if section in _OF_THE_LINK and len(links) > 1:
+        raise BadExpectation(f"has the part '{section}', which is that of an only link", "links.NAME")
     name = None
     if section in _NAMED:
         name, rest = _name(section, rest, groups, links)
     fields = tuple(rest.split(".")) if rest else ()
-    _check_number({**_SINGLE, **_NAMED}[section], fields)
-    return Expectation(text.strip(), section, name, fields, comparison, _bound(number, unit, fields))
+    counts = _number({**_SINGLE, **_NAMED}[section], fields) is int
+    return Expectation(text.strip(), section, name, fields, comparison, _bound(number, unit, fields, counts=counts))
 
 
 def _name(section: str, rest: str, groups: Mapping[str, int], links: Sequence[str]) -> tuple[str, str]:
@@ -135,8 +138,8 @@ def _name(section: str, rest: str, groups: Mapping[str, int], links: Sequence[st
     return known[name] or name, rest[len(name) + 1 :]
 
 
-def _check_number(part: type, fields: Sequence[str]) -> None:
-    """Check that fields lead to a number of a part of a summary."""
+def _number(part: type, fields: Sequence[str]) -> type:
+    """The type of the number of a part of a summary that fields lead to; refused where they lead to none."""
     at: Any = part
     for field in fields:
         known = typing.get_type_hints(at) if is_typeddict(at) else {}
@@ -149,6 +152,7 @@ def _check_number(part: type, fields: Sequence[str]) -> None:
         raise BadExpectation(
             "is not a number", f"one of its fields: {', '.join(fields_here)}" if fields_here else "a number"
         )
+    return int if at is int else float
 
 
 def _without_none(annotation: Any) -> Any:
@@ -158,8 +162,8 @@ def _without_none(annotation: Any) -> Any:
     return annotation
 
 
-def _bound(number: str, unit: str, fields: Sequence[str]) -> float:
-    """The bound in the field's own unit; a bare number is in SI units."""
+def _bound(number: str, unit: str, fields: Sequence[str], *, counts: bool) -> float:
+    """The bound in the field's own unit; a bare number is in SI units. Of what a field `counts` there is no percent."""
     try:
         value = float(number)
     except ValueError:
@@ -168,6 +172,8 @@ def _bound(number: str, unit: str, fields: Sequence[str]) -> float:
         return value
     # Of `queue_delay_s.p99` the unit is in the name before the last.
     ending = next((one for one in _UNITS if one and any(field.endswith(one) for field in fields)), "")
+    if counts and not ending:
+        raise BadExpectation(f"has the unit '{unit}', but counts", "a number without a unit")
     if unit not in _UNITS[ending]:
         raise BadExpectation(f"has the unit '{unit}'", f"none, or {', '.join(_UNITS[ending])}")
     return value * _UNITS[ending][unit]
