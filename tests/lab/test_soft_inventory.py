@@ -43,6 +43,9 @@ def machine(name: str, port: str, number: int) -> dict[str, Any]:
     }
 
 
+CAROL = machine("carol", "right", 3)
+
+
 def lab_data(**changes: Any) -> dict[str, Any]:
     """Two senders behind one NIC, a receiver behind another."""
     nics = [
@@ -76,6 +79,12 @@ def plan_of(flows: list[dict[str, Any]] | None = None, **bottleneck: Any) -> Pla
         ({"switch": {"ports": [{"name": "left", "interface": "nic1", "speed": "3G"}]}}, "Input should be '1G'"),
         ({"switch": {**lab_data()["switch"], "cores": "3-2"}}, "'3-2' is not a list of processors"),
         ({"switch": {"ports": [{"name": "left", "interface": "nic1", "speed": "1G"}] * 2}}, "have the name 'left'"),
+        ({"receiver": {**CAROL, "address": "10.0.0.1/24"}}, "two machines have the address '10.0.0.1'; allowed: one"),
+        (
+            {"receiver": {**CAROL, "address": "10.0.0.3"}},
+            "carol's address 10.0.0.3/32 is not of the network of alice's",
+        ),
+        ({"receiver": {**CAROL, "address": "10.0.1.3/24"}}, "10.0.0.1/24; allowed: addresses of one network, each"),
     ],
 )
 def test_what_is_no_lab_is_refused(changes: dict[str, Any], words: str) -> None:

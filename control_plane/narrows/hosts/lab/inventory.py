@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -137,6 +137,8 @@ class Lab(Model, ABC):
             twice = next((value for value in values if values.count(value) > 1), None)
             if twice is not None:
                 raise refuse(f"two machines have the {attribute} '{twice}'", f"one {attribute} a machine")
+        for attribute in ("address", "address6"):
+            _refuse_unreachable(self.machines, attribute)
         for machine in self.machines:
             for receiver in self.all_receivers:
                 if machine is not receiver and machine.port == receiver.port:
@@ -191,3 +193,21 @@ class Lab(Model, ABC):
     @abstractmethod
     def speed_bps(self, machine: Nic) -> int:
         """Speed of the link between a machine and the switch in bit/s, L1."""
+
+
+def _refuse_unreachable(machines: Sequence[Machine], attribute: str) -> None:
+    """Refuse addresses by which machines do not reach each other: no router is between them."""
+    seen: list[tuple[str, IPv4Interface | IPv6Interface]] = []
+    for machine in machines:
+        address: IPv4Interface | IPv6Interface | None = getattr(machine, attribute)
+        if address is None:
+            continue
+        for name, other in seen:
+            if address.ip == other.ip:
+                raise refuse(f"two machines have the {attribute} '{address.ip}'", f"one {attribute} a machine")
+            if address.ip not in other.network or other.ip not in address.network:
+                raise refuse(
+                    f"{machine.name}'s {attribute} {address} is not of the network of {name}'s, {other}",
+                    "addresses of one network, each with its prefix length",
+                )
+        seen.append((machine.name, address))
