@@ -6,7 +6,8 @@
 #                                           the connection did. It says "ready" once `apply ... run=TOKEN` may come
 #   host.sh silence INTERFACE               take the link down until restore
 #   host.sh check INTERFACE NAME=VALUE...   say what is missing, changing nothing: tools="NAME NAME", cca="NAME NAME",
-#                                           python=VERSION, netem=yes, dedicated=yes (nothing else uses the NIC), pair=NAME
+#                                           python=VERSION, netem=yes, dedicated=yes (nothing else uses the NIC), pair=NAME,
+#                                           mac=ADDRESS
 #   host.sh restore INTERFACE               restore what apply found, if there is anything
 #   host.sh describe INTERFACE [CCA...]     one "name=value" line for everything a run depends on
 #
@@ -83,6 +84,12 @@ need_tools() {
 
 need_interface() {
     [ -d "/sys/class/net/$interface" ] || fail "no interface $interface; there are: $(cd /sys/class/net && echo *)"
+}
+
+# The others are told this address: frames for another one never come.
+need_mac() {
+    found=$(cat "/sys/class/net/$interface/address")
+    [ "$found" = "$1" ] || fail "$interface has the MAC address $found, not $1; fix: mac in the inventory"
 }
 
 quote() {
@@ -464,6 +471,7 @@ check() {
         netem) has_netem || fail "no delays: the kernel lacks sch_prio, sch_netem or cls_u32; fix: install the" \
             "package kernel-modules-extra or linux-modules-extra, or make the RTT elsewhere (delay.at)" ;;
         dedicated) need_dedicated ;;
+        mac) need_mac "${pair#*=}" ;;
         # What is not there is made.
         pair) ;;
         *) fail "unknown requirement '${pair%%=*}'" ;;

@@ -298,6 +298,17 @@ def test_a_nic_that_is_in_use_never_becomes_a_port(lab: Lab) -> None:
     lab.assert_restored()
 
 
+def test_a_nic_with_another_mac_address_is_not_used(lab: Lab) -> None:
+    """Frames for the address in the inventory would never come to it, and a flow of nothing would be measured."""
+    lab.data["senders"][1]["mac"] = "02:00:00:00:00:77"
+    code, printed = lab.run(*SHORT)
+    assert code == EXIT_BAD_INPUT, printed
+    own = lab.machines.mac("bob")
+    assert f"ens1f0 has the MAC address {own}, not 02:00:00:00:00:77; fix: mac in the inventory" in printed
+    assert not lab.out.exists()
+    lab.assert_restored()
+
+
 def test_processors_that_the_switch_may_not_have_fail_the_run(lab: Lab) -> None:
     lab.data["switch"]["cores"] = "0,4000"
     code, printed = lab.run(*SHORT)

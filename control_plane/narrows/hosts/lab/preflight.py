@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan
-from narrows.hosts.lab.inventory import Lab, Nic
+from narrows.hosts.lab.inventory import Lab, Machine, Nic
 from narrows.hosts.lab.machines import MAX_PARALLEL, ccas_of, delays_at, machines_of
 from narrows.hosts.lab.ssh import HOST_SCRIPT, run
 
@@ -31,7 +31,10 @@ class Preflight:
             # The traffic tools are not needed where reports are collected.
             tools = [f"python={PYTHON}"] if host in ends else self._inventory.needs(host)
             delays = ["netem=yes"] if delays_at(plan, host, self._inventory) else []
-            wanted.append((machine, (*tools, *delays, f"cca={' '.join(ccas_of(plan, host))}")))
+            # A cable within the switch's machine is made by the run.
+            is_made = any(need.startswith("pair=") for need in tools)
+            mac = [f"mac={machine.mac}"] if isinstance(machine, Machine) and not is_made else []
+            wanted.append((machine, (*tools, *delays, *mac, f"cca={' '.join(ccas_of(plan, host))}")))
         new = [(machine, needs) for machine, needs in wanted if (machine.name, needs) not in self._found]
         with ThreadPoolExecutor(MAX_PARALLEL) as pool:
             for (machine, needs), problem in zip(new, pool.map(lambda one: _ask(*one), new), strict=True):
