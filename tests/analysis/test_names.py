@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,15 @@ import pandas as pd
 import pytest
 import synthetic
 from matplotlib.patches import Rectangle
+from narrows.cli import app
+from narrows.cli.run import show
 from narrows.cli.table import bottleneck_lines, summary_table
+from narrows.run.runner import Outcome
 from narrows_analysis import AnalysisError, analyze_run, load, read_run, write_report
 from narrows_analysis.gallery import figure
 from narrows_formats.flow_names import OTHER_GROUP
 from rich.console import Console
+from typer.testing import CliRunner
 
 # As a plan of three groups of one name each makes them, in an order of run.json that is not that of their numbers.
 NAMES = ["new-3", "old-1", "new-1", "new-2"]
@@ -142,6 +147,28 @@ def test_the_terminal_tells_what_loss_emulation_took(tmp_path: Path) -> None:
     (line,) = (line for line in bottleneck_lines(summary) if "lost (" in line)
     count = summary["bottleneck"]["loss_emulation_drops"]
     assert line.endswith(f"{ratio * 100:.2f} % lost ({count} packets by loss emulation, 0 by the queue)")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_terminal_tells_what_the_page_warns_of(alone: bool, tmp_path: Path) -> None:
+    """A flow that crossed no link is in no figure: who reads only these took the run for one of a single flow."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
+
+    def elsewhere(record: dict[str, Any]) -> None:
+        record["flows"][1]["dst"] = "10.9.9.9"
+        record["balances"] = [{"place": "on a cable", "entered": 10, "left": 9, "lost": 1}]
+
+    changed(tmp_path / "run", elsewhere)
+    summary = analyze_run(tmp_path / "run")
+    messages = {one["code"]: f"{one['severity']}: {one['message']}" for one in summary["warnings"]}
+    assert {"flow_unseen", "other_traffic", "lost_elsewhere"} <= messages.keys()
+    console = Console(width=60, file=io.StringIO())
+    # What was lost on the way is in the notes of the run itself.
+    show(Outcome("complete", "", tmp_path / "run", summary, ("1 packet lost on a cable",)), console, alone=alone)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert [code for code, message in messages.items() if message not in printed] == ["lost_elsewhere"]
+    analyzed = CliRunner().invoke(app, ["analyze", str(tmp_path / "run")])
+    assert all(message in analyzed.output for message in messages.values())
 
 
 def test_the_page_tells_each_flows_rtt_and_the_program(four: tuple[Path, dict[str, int]]) -> None:

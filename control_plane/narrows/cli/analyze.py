@@ -167,7 +167,7 @@ def _finish(path: Path, analyse: Callable[[], tuple[Run | Path, Summary]]) -> No
     import narrows_analysis
     from rich.console import Console
 
-    from narrows.cli.table import bottleneck_lines, summary_table
+    from narrows.cli.table import bottleneck_lines, summary_table, warning_lines
     from narrows.run.results import give_to_user
 
     console = Console()
@@ -182,4 +182,6 @@ def _finish(path: Path, analyse: Callable[[], tuple[Run | Path, Summary]]) -> No
     console.print(summary_table(summary, path.name))
     for line in bottleneck_lines(summary):
         console.print(line, highlight=False, soft_wrap=True)
+    for line in warning_lines(summary):
+        console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(f"report: {report}", soft_wrap=True, highlight=False)

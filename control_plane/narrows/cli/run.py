@@ -179,7 +179,7 @@ def _close(directory: Path, console: Console) -> None:
 def show(outcome: Outcome, console: Console, *, alone: bool = True) -> None:
     """Show the figures of a run, what is to be noted, and where its report is; of one of several in a line."""
     from narrows.cli.sweep_table import run_line
-    from narrows.cli.table import bottleneck_lines, summary_table
+    from narrows.cli.table import OF_RUNS, bottleneck_lines, summary_table, warning_lines
 
     if outcome.summary is not None and not alone:
         console.print(f"{outcome.directory.name}: {run_line(outcome.summary)}", highlight=False, soft_wrap=True)
@@ -187,6 +187,9 @@ def show(outcome: Outcome, console: Console, *, alone: bool = True) -> None:
         console.print(summary_table(outcome.summary, outcome.directory.name))
         for line in bottleneck_lines(outcome.summary):
             console.print(line, highlight=False, soft_wrap=True)
+    if outcome.summary is not None:
+        for line in warning_lines(outcome.summary, OF_RUNS):
+            console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     for note in outcome.notes:
         console.print(f"note: {note}", style="yellow", highlight=False, markup=False)
     if outcome.status != "complete":

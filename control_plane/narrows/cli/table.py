@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from narrows_formats.flow_rows import BRIEF, flow_rows, plain_values
@@ -41,6 +42,18 @@ def bottleneck_lines(summary: Summary) -> list[str]:
     telemetry = summary["telemetry"]
     lines.append(f"telemetry: {telemetry['reports']} reports, {telemetry['lost']} lost")
     return lines
+
+
+# Codes of warnings of what a run says itself: what became of it, and its notes.
+OF_RUNS = ("run_failed", "run_partial", "lost_elsewhere", "application")
+# And of what `bottleneck_lines` say.
+_OF_LINES = ("unsaturated",)
+
+
+def warning_lines(summary: Summary, said: Sequence[str] = ()) -> list[str]:
+    """What a reader of the figures must know, the gravest first; without what these and codes in ``said`` say."""
+    left_out = (*_OF_LINES, *said)
+    return [f"{one['severity']}: {one['message']}" for one in summary["warnings"] if one["code"] not in left_out]
 
 
 def _of_link(link: LinkSummary, name: str) -> list[str]:
