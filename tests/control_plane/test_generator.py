@@ -96,3 +96,28 @@ def test_flows_of_one_generator_are_made_together(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(registry, "KINDS", {"bulk": fed_kind, "finite": fed_kind})
     (alone,) = registry.generators(PLAN, cast("base.Testbed", None), tmp_path)
     assert isinstance(alone, FedGenerator) and [flow.name for flow in alone.flows] == ["reno-1", "cubic-1"]
+
+
+SIZE = 10_000_000
+AT_LINK = {"at": "100ms", "link": "bottleneck"}
+# Settings of the link, of the group, and seconds that 10 MB take; of a loss by Mathis et al., ACM CCR 1997.
+SLOW: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]], float]] = {
+    "paced": ({}, {"rate": "1Mbit"}, [], SIZE * 8 / 1e6),
+    "window": ({}, {"tcp": {"receiver_options": {"TCP_WINDOW_CLAMP": 16_384}}}, [], SIZE / 16_384 * 0.6),
+    "loss": ({"loss": "1%"}, {}, [], SIZE / 1448 * 0.6 * (2 * 0.01 / 3) ** 0.5),
+    "later loss": ({}, {}, [{**AT_LINK, "loss": "1%"}], SIZE / 1448 * 0.6 * (2 * 0.01 / 3) ** 0.5),
+    "later rate": ({}, {}, [{**AT_LINK, "rate": "500kbit"}], SIZE * 8 / 500e3),
+}
+
+
+@pytest.mark.parametrize("name", list(SLOW))
+def test_a_flow_has_as_long_as_its_tcp_takes(tmp_path: Path, name: str) -> None:
+    """On a link of 100 Mbit/s, for which 10 MB are 0.8 s: it has not failed where it takes minutes as it should."""
+    link, group, events, takes_s = SLOW[name]
+    bottleneck = {"rate": "100Mbit", "rtt": "600ms", "buffer": "10packets", **link}
+    for kind in ({"size": "10MB"}, {"duration": "1s", "requests": {"size": "10MB", "think": "0s"}}):
+        flows = [{"cca": "reno", **group, **kind}]
+        raw = {"name": "slow", "bottleneck": bottleneck, "flows": flows, "events": events}
+        plan = make_plan(validate(raw, "test"))
+        for made in registry.generators(plan, cast("base.Testbed", None), tmp_path):
+            assert made._time_limit_s(plan.flows[0]) > 2 * takes_s

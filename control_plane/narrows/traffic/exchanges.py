@@ -68,13 +68,13 @@ class _Exchanges(HostGenerator):
 
     def _time_limit_s(self, flow: Flow) -> float:
         """Every response may come after the last request, beside those of all others."""
-        asked = [one.size for other in self._flows.values() for user in _users(other) for one in user]
-        longest_s = SLOWDOWN * sum(asked) * 8 / self._plan.rate_bps(flow)
-        return longest_s + super()._time_limit_s(flow)
+        asked = {other.name: sum(one.size for one in _asks(other)) for other in self._flows.values()}
+        needed_s = self._carrying_s(flow, sum(asked.values())) + self._sending_s(flow, asked[flow.name])
+        return SLOWDOWN * needed_s + super()._time_limit_s(flow)
 
 
-def _users(flow: Flow) -> tuple[tuple[Ask, ...], ...]:
-    return () if flow.exchange is None else flow.exchange.users
+def _asks(flow: Flow) -> list[Ask]:
+    return [] if flow.exchange is None else [one for user in flow.exchange.users for one in user]
 
 
 class ThreadExchanges(_Exchanges, ThreadGenerator):

@@ -11,6 +11,7 @@ Nothing is retried: a flow that does not do what the plan says is a failed run.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -223,6 +224,29 @@ class Generator(ABC):
             return (flow.start_ns + flow.duration_ns) / NANOSECONDS + waiting_s + GRACE_S
         last_ns = flow.arrivals[-1].start_ns if flow.arrivals else (flow.repeat - 1) * flow.gap_ns
         finite = [other for other in self._plan.flows if is_finite(other)]
-        size = sum(size_of(other, number) for other in finite for number in range(other.repeat))
-        ideal_s = size * 8 / self._plan.rate_bps(flow) + flow.repeat * waiting_s
-        return (flow.start_ns + last_ns) / NANOSECONDS + ideal_s * SLOWDOWN * len(finite) + GRACE_S
+        sizes = {other.name: sum(size_of(other, number) for number in range(other.repeat)) for other in finite}
+        shared_s = self._carrying_s(flow, sum(sizes.values())) + flow.repeat * waiting_s
+        own_s = self._sending_s(flow, sizes[flow.name])
+        return (flow.start_ns + last_ns) / NANOSECONDS + (shared_s * len(finite) + own_s) * SLOWDOWN + GRACE_S
+
+    def _carrying_s(self, flow: Flow, size_bytes: int) -> float:
+        """Seconds that the links which a flow's data cross take for these bytes, at the worst time."""
+        return max(link.longest_s(size_bytes) for link in self._plan.links if link.name in flow.links)
+
+    def _sending_s(self, flow: Flow, size_bytes: int) -> float:
+        """Seconds that a flow's own TCP takes for these bytes on links of any rate: by its pacing rate, its window, and
+        the loss that is emulated, as RFC 5348, section 3.1, has it with a retransmission timeout of a second."""
+        rtt_s = self._plan.queueing_s(flow) + flow.rtt_ns / NANOSECONDS
+        options = {name: value for name, _, value in (*flow.tcp.options, *flow.tcp.receiver_options)}
+        window = min(self._plan.tcp_buffer_bytes, options.get("TCP_WINDOW_CLAMP") or self._plan.tcp_buffer_bytes)
+        segment = options.get("TCP_MAXSEG") or self._plan.frame_bytes
+        changes = [change for change in self._plan.changes if change.loss is not None]
+        passes = 1.0
+        for link in (one for one in self._plan.links if one.name in flow.links):
+            passes *= 1 - max(link.loss, *(one.loss or 0.0 for one in changes if one.link == link.name), 0.0)
+        lost = 1 - passes
+        by_loss_s = rtt_s * math.sqrt(2 * lost / 3) + 3 * math.sqrt(3 * lost / 8) * lost * (1 + 32 * lost**2)
+        times_s = [size_bytes / window * rtt_s, size_bytes / segment * by_loss_s]
+        if flow.tcp.rate_bps is not None:
+            times_s.append(size_bytes * 8 / flow.tcp.rate_bps)
+        return max(times_s)
