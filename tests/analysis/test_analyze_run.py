@@ -706,6 +706,11 @@ def test_a_starved_flow_counts_as_running(tmp_path: Path) -> None:
     frame = pd.read_parquet(tmp_path / "run" / "flows.parquet").query("flow == 1")
     assert frame["time_s"].max() == pytest.approx(7.9, abs=0.11)
     assert (frame[frame["time_s"] > 4.1]["goodput_bps"] == 0).all()
+    # Its goodput is over all of the time that it was to run: seven seconds, in more than half of which it got none.
+    flow = summary["flows"][1]
+    assert (flow["start_s"], flow["end_s"]) == pytest.approx((1.0, 8.0), abs=0.01)
+    assert flow["goodput_bps"] == pytest.approx(flow["bytes"] * 8 / 7, rel=0.002)
+    assert flow["goodput_bps"] == pytest.approx(frame["goodput_bps"].mean(), rel=0.02)
 
 
 def test_not_a_run(tmp_path: Path) -> None:

@@ -169,6 +169,11 @@ class Aggregation:
             last = max(last, min(planned, int(self.last_departure.max())))
         return first, max(first, last)
 
+    def life_ticks(self, row: int) -> tuple[int, int] | None:
+        """First moment at which the flow of `row` was running, and the last, or when its last packet left."""
+        running = self.active_ticks(row)
+        return None if running is None else (running[0], max(running[1], int(self.last_departure[row])))
+
     @cached_property
     def assessable(self) -> npt.NDArray[np.bool_]:
         """Rows of which there are enough reports for what is estimated from them; all if each packet is in one."""

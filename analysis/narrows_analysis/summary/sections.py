@@ -392,12 +392,12 @@ def _flow_section(
         "video": host.viewed,
         "connections": None,
     }  # fmt: skip
-    if aggregation is None or aggregation.last_departure[number] < aggregation.first_arrival[number]:
+    life = None if aggregation is None else aggregation.life_ticks(number)
+    if aggregation is None or life is None:
         return section
     totals = {name: values[number] for name, values in aggregation.flows.totals.items()}
     unit_s = aggregation.clock.unit_s
-    start_s = float(aggregation.first_arrival[number]) * unit_s
-    end_s = float(aggregation.last_departure[number]) * unit_s
+    start_s, end_s = life[0] * unit_s, life[1] * unit_s
     delivered = float(goodput_bytes(aggregation)[1][number])
     section["departures"] = int(totals["departures"])
     if not aggregation.uncounted[number]:

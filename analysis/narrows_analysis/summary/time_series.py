@@ -57,10 +57,10 @@ def goodput_bytes(aggregation: Aggregation) -> tuple[FloatArray, FloatArray]:
 
 def active_bins(aggregation: Aggregation, row: int) -> tuple[int, int]:
     """First and one past the last interval in which the flow of `row` was running; (0, 0) if never."""
-    running = aggregation.active_ticks(row)
-    if running is None:
+    life = aggregation.life_ticks(row)
+    if life is None:
         return 0, 0
-    first, last = running[0], max(running[1], int(aggregation.last_departure[row]))
+    first, last = life
     width = round(aggregation.intervals.flows_s / aggregation.clock.unit_s)
     return max(0, first // width), max(0, min(aggregation.flows.bins, last // width + 1))
 
