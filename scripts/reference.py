@@ -84,9 +84,12 @@ def _all(group: Any, prefix: str = "narrows") -> Iterator[tuple[str, Any]]:
 def _command(name: str, command: Any) -> str:
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
-    usage = [name, *(f"[{one.name.upper()}]" if not one.required else one.name.upper() for one in arguments)]
-    text = f"\n## {name}\n\n    {' '.join([*usage, *(['[OPTIONS]'] if options else [])])}\n\n{command.help}\n"
-    rows = [(f"`{one.name.upper()}`", one.help or "", _default(one)) for one in arguments]
+    usage = [one.metavar or (one.name.upper() if one.required else f"[{one.name.upper()}]") for one in arguments]
+    # Behind the words of a command that they could belong to, they would be that command's.
+    place = 0 if command.context_settings.get("allow_interspersed_args") is False else len(usage)
+    usage[place:place] = ["[OPTIONS]"] if options else []
+    text = f"\n## {name}\n\n    {' '.join([name, *usage])}\n\n{command.help}\n"
+    rows = [(f"`{one.metavar or one.name.upper()}`", one.help or "", _default(one)) for one in arguments]
     rows += [(f"`{', '.join(one.opts)}`", one.help or "", _default(one)) for one in options]
     text += f"\n{table(('', 'Meaning', 'Default'), rows)}" if rows else ""
     return text + f"\n```sh\n{textwrap.dedent(command.epilog.partition('Examples:')[2]).strip()}\n```\n"

@@ -213,6 +213,13 @@ def test_examples_of_commands_are_commands() -> None:
     assert [line for line in "".join(shown).splitlines() if line not in COMMANDS] == []
 
 
+def test_options_of_a_shell_are_before_its_command() -> None:
+    """Behind it they are the command's own; a usage in the order that all others have would say otherwise."""
+    page = (ROOT / "docs" / "commands.md").read_text()
+    usage = re.findall(r"^    (narrows shell .*)$", page, re.MULTILINE)
+    assert usage == ["narrows shell [OPTIONS] [FILE] [--] [COMMAND]..."]
+
+
 def blocks_of_python(page: str) -> list[str]:
     """They share their names."""
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)

@@ -122,6 +122,7 @@ def test_what_is_kept_of_a_shell_is_an_experiment() -> None:
         (["--rate", "1Mbit", "x.yaml", "--", "true"], "--rate: beside x.yaml; allowed: --set FIELD=VALUE"),
         (["--queue", "{", "true"], "--queue {: is not YAML"),
         (["--queue", "nonsense", "true"], "shell: bottleneck"),
+        (["x.yaml", "--virtual", "--", "true"], "--virtual: after x.yaml; allowed: before it"),
         (["no-such-program"], "no-such-program: is not there, or cannot be executed"),
         (["--server", "'", "true"], "--server ': No closing quotation"),
         (["--target", "tofino", "true"], "--target tofino: allowed: soft, bmv2"),

@@ -153,10 +153,16 @@ def _have_networks(nat: bool) -> None:
 
 
 def split(words: list[str]) -> tuple[Path | None, list[str]]:
-    """The experiment file, if there is one, and the command."""
+    """The experiment file, if there is one, and the command.
+
+    Raises:
+        InputError: an option follows the file.
+    """
     rest, file = list(words), None
     if rest and rest[0].endswith(FILE_SUFFIXES):
         file = Path(rest.pop(0))
+        if rest and rest[0].startswith("-") and rest[0] != "--":
+            raise InputError(f"{rest[0]}: after {file}; allowed: before it, since what follows is the command")
     if rest[:1] == ["--"]:
         rest.pop(0)
     return file, rest
