@@ -41,6 +41,7 @@ from narrows.cli import app
 from narrows_analysis import analyze_run, write_report
 from narrows_formats.columns import SOCKETS
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows_formats.units import parse_size
 from test_accessibility import READERS, faults
 from typer.testing import CliRunner
 
@@ -251,6 +252,14 @@ def test_python_that_drives_runs(project: Path) -> None:
     assert sorted(flow["name"] for flow in names["bed"].result.summary["flows"]) == [
         "cubic-1", "late-1", "late-2", "late-3",
     ]  # fmt: skip
+
+
+def test_a_limit_of_tc_is_the_buffer_beside_it() -> None:
+    """tc(8): `kb` are 1024 bytes."""
+    page = (ROOT / "docs" / "other-tools.md").read_text()
+    row = re.search(r"`tbf rate .* limit (\d+)kb` \| `bottleneck: {.*, buffer: (\w+)}`", page)
+    assert row is not None
+    assert parse_size(row[2]) == int(row[1]) * 1024
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
