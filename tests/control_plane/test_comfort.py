@@ -118,7 +118,8 @@ def test_runs_are_listed_newest_first(tmp_path: Path, monkeypatch: pytest.Monkey
     link = {"name": "access", **queue, "fairness": {"jain_index": 0.5}}
     # One link is as the other but for its rate and delay; nothing limits the third.
     links = [
-        link, link | {"rate_bps": 2e7, "queue_delay_s": {"p99": 0.0021}},
+        # A rate that varies around 20 Mbit/s.
+        link, link | {"rate_bps": 1e8, "rate_mean_bps": 2e7, "queue_delay_s": {"p99": 0.0021}},
         # Its queue dropped nothing: loss emulation took 30 %.
         {"name": "core", "rate_bps": None, "utilization": None, "loss_ratio": 0.0, "total_loss_ratio": 0.3,
          "queue_delay_s": {"p99": None}},
@@ -141,7 +142,8 @@ def test_runs_are_listed_newest_first(tmp_path: Path, monkeypatch: pytest.Monkey
     listed = json.loads(CliRunner().invoke(app, ["runs", str(tmp_path), "--json"]).stdout)
     old, path = listed[2:]
     assert old["rate_bps"] == 1e8 and path["rate_bps"] is None
-    assert [one["rate_bps"] for one in path["links"]] == [1e8, 2e7, None]
+    assert [one["rate_bps"] for one in path["links"]] == [1e8, 1e8, None]
+    assert [one["rate_mean_bps"] for one in path["links"]] == [1e8, 2e7, None]
     assert [(one["loss_ratio"], one["total_loss_ratio"]) for one in (old, path["links"][2])] == [(0.01, 0.01), (0, 0.3)]
 
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Figures of a link, with what they are multiplied by in the table.
-OF_LINKS = {"rate_bps": 1e-6, "utilization": 100, "total_loss_ratio": 100, "queue_delay_p99_s": 1e3, "jain_index": 1}
+OF_LINKS = {
+    "rate_mean_bps": 1e-6,
+    "utilization": 100,
+    "total_loss_ratio": 100,
+    "queue_delay_p99_s": 1e3,
+    "jain_index": 1,
+}
 # What a column has, and its unit.
 COLUMNS = (("rate", "Mbit/s"), ("flows", ""), ("utilized", "%"), ("lost", "%"), ("delay p99", "ms"), ("Jain", ""))
 
@@ -83,7 +89,10 @@ def _listed(directory: Path) -> Iterator[dict[str, Any]]:
                 "status": str(run.get("status", "")),
                 "flows": len(summary["flows"]) if "flows" in summary else None,
                 # With several links, none speaks for the whole run.
-                **{field: links[0][field] if len(links) == 1 else None for field in (*OF_LINKS, "loss_ratio")},
+                **{
+                    field: links[0][field] if len(links) == 1 else None
+                    for field in (*OF_LINKS, "rate_bps", "loss_ratio")
+                },
                 "links": links,
             }
 
@@ -99,7 +108,8 @@ def _of_link(link: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": link.get("name"),
         **{field: link.get(field) for field in ("rate_bps", "utilization", "loss_ratio")},
-        # As at the end of a run, loss emulation's are lost, too; early versions do not have them.
+        # Of a link that varies, its BDP's rate says little. Early versions have neither that nor all losses.
+        "rate_mean_bps": link.get("rate_mean_bps") or link.get("rate_bps"),
         "total_loss_ratio": link.get("total_loss_ratio", link.get("loss_ratio")),
         "queue_delay_p99_s": link.get("queue_delay_s", {}).get("p99"),
         "jain_index": link.get("fairness", {}).get("jain_index"),
