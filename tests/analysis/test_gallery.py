@@ -18,6 +18,7 @@ from narrows_analysis import AnalysisError, analyze_run, load
 from narrows_analysis.gallery import NAMES, draw, figure, gallery
 from narrows_analysis.report import figures
 from narrows_analysis.report.charts import Chart, ChartSeries, Mark, Reference, Tick
+from narrows_analysis.report.content import parameters, setting
 from narrows_analysis.report.figures import RunFigures
 
 # What needs hosts/sockets.parquet, a link that varies, or marks.
@@ -158,6 +159,21 @@ def test_a_delay_that_changes_within_an_interval_is_drawn(of_link: Callable[...,
     np.testing.assert_allclose(line.at()[:6], [0, 0.05, 0.1, 0.15, 0.2, 0.25])
     np.testing.assert_allclose(line.y[:6], [10, 30, 10, 30, 10, 30])
     assert line.at()[-1] == pytest.approx(chart.x_range[1])
+
+
+def test_lines_of_a_link_that_changes_are_of_what_it_was(of_link: Callable[..., RunFigures]) -> None:
+    build = of_link(
+        rate_schedule={"start_ns": [0, 500_000_000], "rate_bps": [20_000_000, 4_000_000], "period_ns": None},
+        later_buffers_bytes=[30_000, 70_000],
+    )
+    mean_bps = build.summary["bottleneck"]["rate_mean_bps"]
+    assert mean_bps is not None and mean_bps < 12e6
+    (fair,) = build.throughput().references
+    assert fair.y == pytest.approx(mean_bps * 1448 / 1514 / 2 / 1e6)
+    lines = [(line.label, line.y) for line in build.depth().references if "buffer" in line.label]
+    assert lines == [("buffer at first", 50.0), ("buffer later", 30.0), ("buffer later", 70.0)]
+    assert dict(parameters(build.run, build.summary))["Buffer"] == "50 kB, later 30 kB to 70 kB"
+    assert "50 kB buffer (1 BDP), later 30 kB to 70 kB" in setting(build.run)
 
 
 def test_drops_of_a_managed_queue_did_not_find_it_full(of_link: Callable[..., RunFigures]) -> None:

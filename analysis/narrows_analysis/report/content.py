@@ -59,7 +59,7 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         parts.append(f"{' to '.join(span)} RTT")
     if link.buffer_bytes is not None:
         bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP)" if link.bdp_bytes else ""
-        parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}")
+        parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}{_later_buffer(link)}")
     if link.queue_management is not None:
         parts.append(f"{link.queue_management['kind']} queue")
     if link.loss:
@@ -67,6 +67,14 @@ def _of_link(view: Run, alone: bool) -> list[str]:
     if link.jitter or link.delay_steps or link.duplication:
         parts.append(_behind_queue(link))
     return parts
+
+
+def _later_buffer(link: LinkRecord) -> str:
+    """What events, or a driver, made of a buffer."""
+    later = link.later_buffers_bytes
+    if not later:
+        return ""
+    return f", later {' to '.join(dict.fromkeys(units.size(size) for size in (min(later), max(later))))}"
 
 
 # Different delays that are listed one by one.
@@ -328,7 +336,7 @@ def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple
     return [
         ("Rate (L2: Ethernet frames without preamble, gap and FCS)", _set_rate(link)),
         ("Rate measured while the link was never idle", units.rate(section["saturated_rate_bps"])),
-        ("Buffer", units.size(link.buffer_bytes)),
+        ("Buffer", units.size(link.buffer_bytes) + _later_buffer(link)),
         ("Bandwidth-delay product", units.size(link.bdp_bytes)),
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
         ("Behind the queue", _behind_queue(link)),

@@ -131,7 +131,7 @@ class RunFigures:
 
     def throughput(self) -> Chart:
         """Goodput of each flow over time, with the fair share."""
-        rate_bps = self.run.bottleneck.rate_bps
+        rate_bps = self._rate_bps
         rates = self._matrix("goodput_bps")
         # A group has what each of its flows carried, also in an interval in which one began or ended.
         matrix = self._whole(rates) if self._line == "flow" else self._ended(rates)
@@ -147,6 +147,11 @@ class RunFigures:
             self.x_range, f"Goodput ({unit})", "goodput", unit, [*self._lines(matrix, scale), *self._total(scale)],
             references, height=320,
         )  # fmt: skip
+
+    @property
+    def _rate_bps(self) -> float | None:
+        """The link's rate; of one that varies the mean of what it offered."""
+        return self.summary["bottleneck"]["rate_mean_bps"] or self.run.bottleneck.rate_bps
 
     def _total(self, scale: float) -> list[ChartSeries]:
         """The sum of all flows' goodput; nothing where one flow is all."""
@@ -187,11 +192,13 @@ class RunFigures:
     def depth(self) -> Chart:
         """Queue depth over time, with the buffer and the BDP."""
         bottleneck = self.run.bottleneck
-        most = max(self.summary["bottleneck"]["queue_bytes"]["max"] or 0.0, bottleneck.buffer_bytes or 0.0, 1.0)
+        most = max(self.summary["bottleneck"]["queue_bytes"]["max"] or 0.0, bottleneck.deepest_bytes or 0.0, 1.0)
         scale, unit = _size_unit(most)
-        references = []
+        references, later = [], bottleneck.later_buffers_bytes
         if bottleneck.buffer_bytes is not None:
-            references.append(Reference(bottleneck.buffer_bytes / scale, "buffer"))
+            references.append(Reference(bottleneck.buffer_bytes / scale, "buffer at first" if later else "buffer"))
+        ends = dict.fromkeys((min(later), max(later))) if later else ()
+        references += [Reference(size_bytes / scale, "buffer later") for size_bytes in ends]
         if bottleneck.bdp_bytes is not None and bottleneck.bdp_bytes != bottleneck.buffer_bytes:
             references.append(Reference(bottleneck.bdp_bytes / scale, "1 BDP", fit=False))
         if bottleneck.ecn_threshold_bytes is not None:
@@ -334,7 +341,7 @@ class RunFigures:
     def pacing(self) -> Chart | None:
         """Pacing rate of each flow that is paced."""
         caption = "At which each sender's socket spaces its packets"
-        references = self._of_the_link(self.run.bottleneck.rate_bps, "rate of the link")
+        references = self._of_the_link(self._rate_bps, "rate of the link")
         return self._of_sockets(
             "pacing_rate_bps", "pacing", "Pacing rate", "Pacing rate", caption, _rate_unit, references
         )
