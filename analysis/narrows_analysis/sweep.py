@@ -102,7 +102,7 @@ class Sweep:
         return str(self.frame.to_html(index=False))
 
 
-def quantities(frame: pd.DataFrame) -> list[Quantity]:
+def measured(frame: pd.DataFrame) -> list[Quantity]:
     """The quantities of a sweep's table; with several links those of a link for each (`links.NAME.COLUMN`)."""
     found = [quantity for quantity in QUANTITIES if quantity.column in frame.columns]
     known = {quantity.column: quantity for quantity in QUANTITIES}
@@ -110,12 +110,19 @@ def quantities(frame: pd.DataFrame) -> list[Quantity]:
         name, _, own = column.removeprefix(LINKS).rpartition(".")
         if column.startswith(LINKS) and own in known:
             found.append(replace(known[own], column=column, title=f"{known[own].title}, {name}"))
-    return [quantity for quantity in found if not _told_by_drops(frame, quantity.column)]
+    return found
 
 
-def _told_by_drops(frame: pd.DataFrame, column: str) -> bool:
-    link, is_lost, _ = column.rpartition(LOST.column)
-    return bool(is_lost) and frame[column].equals(frame[link + DROPPED.column])
+def quantities(frame: pd.DataFrame) -> list[Quantity]:
+    """Those that are measured, but all losses of a link only where loss emulation took a part of them."""
+    told = [(quantity, drops_beside(quantity)) for quantity in measured(frame)]
+    return [one for one, drops in told if drops is None or not frame[one.column].equals(frame[drops])]
+
+
+def drops_beside(quantity: Quantity) -> str | None:
+    """The column of a link's drops for one of all of its losses; None for any other."""
+    link, is_lost, _ = quantity.column.rpartition(LOST.column)
+    return link + DROPPED.column if is_lost else None
 
 
 def read_record(directory: Path) -> SweepRecord:

@@ -83,6 +83,21 @@ def found(differences: list[Difference], column: str, group: str = "") -> Differ
     return one
 
 
+def test_sweeps_over_several_links_are_compared_at_each(tmp_path: Path) -> None:
+    both = []
+    for name, used in (("before", (0.80, 0.82, 0.84)), ("after", (0.90, 0.92, 0.91))):
+        directory = write_sweep(tmp_path / name, {"1bdp": runs(*used)})
+        table = pd.read_parquet(directory / "sweep.parquet")
+        # As of several links: each has columns of its own, and none speaks for all.
+        at_links = {f"links.{link}.utilization": table["utilization"] * part for link, part in (("a", 1), ("b.c", 0.5))}
+        table.assign(utilization=None, **at_links).to_parquet(directory / "sweep.parquet")
+        both.append(read_side(directory))
+    differences = compare(*both)
+    assert found(differences, "links.a.utilization").difference.mean == pytest.approx(0.09)
+    assert found(differences, "links.b.c.utilization").difference.mean == pytest.approx(0.045)
+    assert not [one for one in differences if one.place.quantity.column == "utilization"]
+
+
 def test_differences_of_sweeps(sides: tuple[Side, Side]) -> None:
     differences = compare(*sides)
     one = found(differences, "utilization")

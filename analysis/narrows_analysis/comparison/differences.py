@@ -14,7 +14,7 @@ import pandas as pd
 from narrows_analysis.comparison.sides import Place, Side
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.confidence import LEVEL, Estimate, estimate, holm
-from narrows_analysis.sweep import DROPPED, LOST
+from narrows_analysis.sweep import drops_beside
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,9 @@ def compare(first: Side, second: Side) -> list[Difference]:
 
 def _told_by_drops(place: Place, side: Side) -> bool:
     """Whether this is all loss where loss emulation took nothing: judged twice, it only makes others less clear."""
-    dropped = side.values.get(replace(place, quantity=DROPPED), ())
-    return place.quantity == LOST and np.array_equal(side.values[place], dropped, equal_nan=True)
+    column = drops_beside(place.quantity)
+    dropped = next((values for one, values in side.values.items() if one.is_at(place, column)), ())
+    return column is not None and np.array_equal(side.values[place], dropped, equal_nan=True)
 
 
 def _judged_together(differences: Sequence[Difference]) -> list[Difference]:

@@ -26,12 +26,11 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_index
 from narrows_analysis.metrics.throughput import utilization
 from narrows_analysis.run_data import RunData
-from narrows_analysis.sweep import DROPPED, LOST, MANIFEST, QUANTITIES, Quantity, load_sweep
+from narrows_analysis.sweep import DROPPED, LOST, MANIFEST, QUANTITIES, Quantity, load_sweep, measured
 
 BATCHES = 20
 FEWEST_INTERVALS = 2  # of the time series, in a part
 GROUP_DROPPED = Quantity("loss_ratio", "Packets dropped of the group", "%", 0.01, per_group=True)
-COMPARED = (*QUANTITIES, GROUP_DROPPED)
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,10 @@ class Place:
     setting: tuple[tuple[str, str], ...]
     group: str
     quantity: Quantity
+
+    def is_at(self, other: Place, column: str | None) -> bool:
+        """Whether it is the quantity of that column where the other one is."""
+        return (self.setting, self.group, self.quantity.column) == (other.setting, other.group, column)
 
     def __str__(self) -> str:
         """The setting and the group in words."""
@@ -94,7 +97,7 @@ def _of_sweep(directory: Path) -> Side:
     sweep = load_sweep(directory)
     values: dict[Place, list[float]] = {}
     complete = sweep.frame[sweep.frame["status"] == "complete"]
-    for quantity in (one for one in COMPARED if one.column in complete.columns):
+    for quantity in (*measured(complete), GROUP_DROPPED):
         frame = complete if quantity.per_group else complete.drop_duplicates("directory")
         for _, row in frame.iterrows():
             setting = tuple((name, str(row[name])) for name in sweep.fields)
@@ -132,7 +135,7 @@ def _of_run(run: RunData) -> Side:
         if rates.shape[1] > 1:
             series["share", str(group)] = sent / total
         series["loss_ratio", str(group)] = _loss(mine)
-    known = {quantity.column: quantity for quantity in COMPARED}
+    known = {quantity.column: quantity for quantity in (*QUANTITIES, GROUP_DROPPED)}
     values = {Place((), group, known[name]): [float(value) for value in line] for (name, group), line in series.items()}
     return Side(run.path.resolve().name, "intervals within one run", values, settings_of(run.path))
 
