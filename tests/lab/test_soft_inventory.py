@@ -18,6 +18,7 @@ from narrows.experiment.plan import Flow, Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.lab import examination
 from narrows.hosts.lab.inventory import Nic
+from narrows.hosts.lab.machines import machines_of
 from narrows.paths import data
 from narrows.targets.soft.binding import bind
 from narrows.targets.soft.inventory import REPORTS_IN, REPORTS_OUT, Inventory
@@ -109,6 +110,21 @@ def test_machines_of_a_plan_are_at_the_ports_of_their_nics() -> None:
     # A NIC that no host of the experiment is behind stays as it is.
     alone = lab(receivers=[machine("carol", "right", 3)], receiver=None)
     assert [nic.interface for nic in alone.switch_nics(bind(plan_of(), alone)).values()] == ["nic1", "nic2"]
+
+
+def test_a_host_with_the_name_of_a_machine_is_that_machine() -> None:
+    """All others are the next of the inventory, whatever the order of the groups is."""
+    inventory = lab(
+        receiver=None,
+        receivers=[CAROL, machine("dan", "third", 4)],
+        switch={"ports": [{"name": n, "interface": n, "speed": "1G"} for n in ("left", "right", "third")]},
+    )
+    flows = [{**BULK, "cca": "cubic", "from": "bob", "to": "dan"}, {**BULK, "to": "dan"}]
+    bound = bind(plan_of(flows, rate="100Mbit"), inventory)
+    assert [(flow.src, flow.dst) for flow in bound.flows] == [("10.0.0.2", "10.0.0.4"), ("10.0.0.1", "10.0.0.4")]
+    assert bound.bottleneck.port == inventory.numbers["third"]
+    nics = {name: nic.name for name, nic in machines_of(bound, inventory).items() if not name.startswith("switch")}
+    assert nics == {"bob": "bob", "sender1": "alice", "dan": "dan", "collector": "collector-at-the-switch"}
 
 
 def test_ports_keep_flows_apart_on_the_machines_addresses() -> None:

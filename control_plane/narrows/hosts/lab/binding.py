@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from narrows.errors import InputError
 from narrows.experiment.plan import Host, Path, Plan, SwitchPort
 from narrows.hosts.lab.inventory import Lab, Machine
-from narrows.hosts.lab.machines import only_receivers
+from narrows.hosts.lab.machines import end_machines
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def place(plan: Plan, lab: Lab, ports: Ports) -> Plan:
         InputError: the plan has more hosts than the lab has machines, or a machine has no address of the plan's IP
             version, or is at the port of another one's link.
     """
-    machines = _machines(plan, lab)
+    machines = end_machines(plan, lab)
     hosts = {host.name: _host(host, machines[host.name], ports) for host in plan.end_hosts}
     collector = lab.collecting
     collector_host = replace(plan.collector_host, port=ports.number_of(collector), mac=collector.mac, address="")
@@ -70,25 +70,6 @@ def place(plan: Plan, lab: Lab, ports: Ports) -> Plan:
     )
     _refuse_shared_ports(bound, ports)
     return bound
-
-
-def _machines(plan: Plan, lab: Lab) -> dict[str, Machine]:
-    """The machines of a plan's end hosts, by name."""
-    if len(plan.senders) > len(lab.senders):
-        raise InputError(
-            f"flows: {len(plan.senders)} groups need as many senders, the inventory has {len(lab.senders)}; "
-            f"allowed: up to {len(lab.senders)} groups"
-        )
-    receivers, machines = only_receivers(plan), lab.all_receivers
-    if len(receivers) > len(machines):
-        raise InputError(
-            f"flows: {', '.join(host.name for host in receivers)} are {len(receivers)} receivers, the inventory has "
-            f"{len(machines)}; allowed: up to {len(machines)}"
-        )
-    return {
-        **{host.name: machine for host, machine in zip(plan.senders, lab.senders, strict=False)},
-        **{host.name: machine for host, machine in zip(receivers, machines, strict=False)},
-    }
 
 
 def _refuse_shared_ports(plan: Plan, ports: Ports) -> None:

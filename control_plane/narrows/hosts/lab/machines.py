@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from narrows.errors import RunError
+from narrows.errors import InputError, RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import Listening, SwitchAttachment
 from narrows.hosts.lab import copies, relay, remote_clock
 from narrows.hosts.lab.guard import Guard
-from narrows.hosts.lab.inventory import Lab, Nic
+from narrows.hosts.lab.inventory import Lab, Machine, Nic
 from narrows.hosts.lab.socket_bridge import SocketBridge
 from narrows.hosts.lab.ssh import HOST_SCRIPT, REMOTE_SCRIPT, machine_command, run
 from narrows.hosts.process import Process, spawn
@@ -371,10 +371,37 @@ def machines_of(plan: Plan, inventory: Lab) -> dict[str, Nic]:
     """NICs of the machines that a bound plan uses, by the names of its hosts, and those of a software switch."""
     return {
         **inventory.switch_nics(plan),
-        **{host.name: machine for host, machine in zip(plan.senders, inventory.senders, strict=False)},
-        **{host.name: machine for host, machine in zip(only_receivers(plan), inventory.all_receivers, strict=False)},
+        **end_machines(plan, inventory),
         plan.collector_host.name: inventory.collecting,
     }
+
+
+def end_machines(plan: Plan, lab: Lab) -> dict[str, Machine]:
+    """The machines of a plan's end hosts: those of their names, of all others the next of the inventory.
+
+    Raises:
+        InputError: the lab has too few.
+    """
+    named = {machine.name: machine for machine in (*lab.senders, *lab.all_receivers)}
+    found = {host.name: named[host.name] for host in plan.end_hosts if host.name in named}
+    senders, receivers = (
+        [machine for machine in machines if machine.name not in found] for machines in (lab.senders, lab.all_receivers)
+    )
+    unnamed = [host for host in plan.senders if host.name not in found]
+    if len(unnamed) > len(senders):
+        raise InputError(
+            f"flows: {len(plan.senders)} groups need as many senders, the inventory has {len(lab.senders)}; "
+            f"allowed: up to {len(lab.senders)} groups"
+        )
+    found |= {host.name: machine for host, machine in zip(unnamed, senders, strict=False)}
+    unnamed = [host for host in only_receivers(plan) if host.name not in found]
+    if len(unnamed) > len(receivers):
+        raise InputError(
+            f"flows: {', '.join(host.name for host in only_receivers(plan))} are {len(only_receivers(plan))} "
+            f"receivers, the inventory has {len(lab.all_receivers)}; allowed: up to {len(lab.all_receivers)}"
+        )
+    found |= {host.name: machine for host, machine in zip(unnamed, receivers, strict=False)}
+    return {host.name: found[host.name] for host in plan.end_hosts}
 
 
 def only_receivers(plan: Plan) -> list[Host]:
