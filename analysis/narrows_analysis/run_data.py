@@ -18,6 +18,7 @@ from narrows_formats.columns import REPORTS, SOCKETS, units
 from narrows_formats.flow_rows import BRIEF, flow_rows, plain_values
 from narrows_formats.summary import Summary
 
+from narrows_analysis.aggregation.both_directions import ACK_FLAG
 from narrows_analysis.aggregation.tables import aggregate
 from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
@@ -333,7 +334,10 @@ class RunData:
         """
         forward, backward = self._both_directions(flow)
         data = forward[forward["payload_bytes"] > 0]
+        backward = backward[backward["tcp_flags"] & ACK_FLAG != 0]
         if (data["tcp_tsval"] != 0).any():
+            # What an acknowledgement has first is echoed when the receiver sends something anyway.
+            data = forward[(forward["payload_bytes"] > 0) & ~forward["tcp_tsval"].duplicated()]
             method = "timestamps"
             time, rtt = rtt_from_timestamps(
                 data["arrival_s"], data["tcp_tsval"], backward["arrival_s"], backward["tcp_tsecr"]
@@ -353,6 +357,7 @@ class RunData:
         """
         forward, backward = self._both_directions(flow)
         data = forward[forward["payload_bytes"] > 0]
+        backward = backward[backward["tcp_flags"] & ACK_FLAG != 0]
         if not len(backward):
             data = data.iloc[:0]
         _, near = rtt_from_timestamps(

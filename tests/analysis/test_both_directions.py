@@ -73,6 +73,20 @@ def test_echoes_do_not_depend_on_the_batches(batches: int) -> None:
     assert echoes.rtt.mean == pytest.approx(expected.mean())
 
 
+@pytest.mark.parametrize("batches", [1, 3])
+def test_what_acknowledges_only_has_no_echo_of_its_own(batches: int) -> None:
+    """Its timestamp comes back with what the other end sends next, and data in the same tick have the same one."""
+    time, value, answered = np.array([0, 900, 2000]), np.array([5, 5, 6]), np.array([False, True, True])
+    echo_time, echo = np.array([1000, 22_000]), np.array([5, 6])
+    echoes = EchoTimes()
+    for packets, backs in ((slice(0, 1), slice(0, 0)), (slice(1, 2), slice(0, 1)), (slice(2, 3), slice(1, 2))):
+        if batches > 1:
+            echoes.add(time[packets], value[packets], echo_time[backs], echo[backs], answered[packets])
+    if batches == 1:
+        echoes.add(time, value, echo_time, echo, answered)
+    assert (echoes.rtt.count, echoes.rtt.least) == (1, 20_000)
+
+
 # Acknowledgements of two segments each, at 20 Mbit/s, and how long one takes there itself; in ns.
 APART, ACK = 1_211_200, 26_400
 

@@ -172,7 +172,7 @@ def both_directions(tmp_path: Path) -> tuple[Path, synthetic.Truth]:
         "bottleneck": np.ones(count, np.int64), "flow": np.full(count, 77), "signature": np.full(count, 5),
         "packet_length": np.full(count, 66), "sequence": np.arange(1, count + 1),
         "timestamp": forward["timestamp"][mine].astype(np.int64) + 7_000_000, "protocol": np.full(count, 6),
-        "tcp_ack": np.array(acks), "tcp_tsecr": forward["tcp_tsval"][mine],
+        "tcp_ack": np.array(acks), "tcp_tsecr": forward["tcp_tsval"][mine], "tcp_flags": np.full(count, 0x10),
     }  # fmt: skip
     synthetic.write_reports(telemetry / "reports-00001.parquet", back)
     keys = pq.read_table(telemetry / "flow_keys.parquet").to_pylist()
@@ -193,6 +193,45 @@ def test_rtt_at_the_switch(both_directions: tuple[Path, synthetic.Truth]) -> Non
     assert load(run_dir).switch_rtt(1).empty
     with pytest.raises(AnalysisError, match="flow 2: the run has flows 0 to 1"):
         load(run_dir).switch_rtt(2)
+
+
+def add_reports(run_dir: Path, name: str, changes: dict[str, int], like: int = 0) -> None:
+    """Add a report, like another one of a file but for some columns; reports are in order of time."""
+    path = run_dir / "telemetry" / name
+    rows = pd.read_parquet(path)
+    added = pd.concat([rows, rows.iloc[[like]].assign(**changes)]).sort_values("timestamp", kind="stable")
+    synthetic.write_reports(path, {name: added[name].to_numpy() for name in synthetic.REPORT_TYPES})
+
+
+def test_a_syn_acknowledges_nothing(both_directions: tuple[Path, synthetic.Truth]) -> None:
+    """That of a client whose server sends the data has 0 where others have an acknowledgement; the data's sequence
+    numbers, in the upper half, are less than that."""
+    run_dir, _ = both_directions
+    known = load(run_dir).switch_inflight(0)["inflight_bytes"]
+    summary: Any = analyze_run(run_dir)["flows"]
+    assert summary[0]["inflight_bytes"]["max"] >= known.max() > 0
+    first = int(pd.read_parquet(run_dir / "telemetry" / "reports-00000.parquet")["timestamp"].min())
+    add_reports(run_dir, "reports-00001.parquet", {"timestamp": first, "tcp_flags": 0x02, "tcp_ack": 0, "tcp_tsecr": 0})
+    assert load(run_dir).switch_inflight(0)["inflight_bytes"].tolist() == known.tolist()
+    again: Any = analyze_run(run_dir)["flows"]
+    assert again[0]["inflight_bytes"] == summary[0]["inflight_bytes"]
+
+
+def test_what_acknowledges_only_is_echoed_when_it_may(both_directions: tuple[Path, synthetic.Truth]) -> None:
+    """With data both ways: an acknowledgement with the timestamp that data have next, whose echo leaves before these
+    have arrived."""
+    run_dir, _ = both_directions
+    known = load(run_dir).switch_rtt(0)
+    name = "reports-00000.parquet"
+    rows = pd.read_parquet(run_dir / "telemetry" / name)
+    mine = rows[(rows["flow"] == 1000) & ~rows["tcp_tsval"].duplicated()].iloc[50]
+    arrived = int(mine["timestamp"] - mine["queue_delay"])
+    earlier = {"timestamp": arrived - 900_000, "queue_delay": 0, "payload_length": 0}
+    add_reports(run_dir, name, {**earlier, "tcp_tsval": int(mine["tcp_tsval"]), "flow": 1000})
+    echo = {"timestamp": arrived + 100_000, "tcp_tsecr": int(mine["tcp_tsval"])}
+    add_reports(run_dir, "reports-00001.parquet", echo)
+    found = load(run_dir).switch_rtt(0)
+    assert found["rtt_s"].min() == known["rtt_s"].min() and len(found) == len(known) - 1
 
 
 def test_rtt_of_a_flow_that_does_not_cross_the_first_link(both_directions: tuple[Path, synthetic.Truth]) -> None:

@@ -24,9 +24,10 @@ BATCH_ROWS = 1 << 19
 # Timestamps that wait for their echo, and acknowledgements for their effect, a flow; the oldest are given up.
 MAX_WAITING = 1 << 16
 COLUMNS = (
-    "bottleneck", "flow", "departures", "timestamp", "queue_delay", "payload_length", "tcp_seq", "tcp_ack", "tcp_tsval",
-    "tcp_tsecr",
+    "bottleneck", "flow", "departures", "timestamp", "queue_delay", "payload_length", "tcp_flags", "tcp_seq", "tcp_ack",
+    "tcp_tsval", "tcp_tsecr",
 )  # fmt: skip
+ACK_FLAG = 0x10  # a segment without it, as a SYN, has no acknowledgement number
 _SPACING = ("timestamp", "queue_delay", "departures", "payload_length")
 
 
@@ -69,13 +70,25 @@ class EchoTimes:
     _values: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     _times: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def add(self, time: Int64Array, value: Int64Array, echo_time: Int64Array, echo: Int64Array) -> None:
-        """Take the packets of one direction and the echoes of the other, each in order of time; 0: no timestamp."""
-        time, value = time[value != 0], value[value != 0]
+    def add(
+        self,
+        time: Int64Array,
+        value: Int64Array,
+        echo_time: Int64Array,
+        echo: Int64Array,
+        answered: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Take the packets of one direction and the echoes of the other, each in order of time; 0: no timestamp.
+
+        A packet that is not ``answered`` is echoed when the other end sends something anyway: no sample of a value that
+        such a packet has first.
+        """
+        answered = np.ones(len(value), np.bool_) if answered is None else answered
+        time, value, answered = time[value != 0], value[value != 0], answered[value != 0]
         echo_time, echo = echo_time[echo != 0], echo[echo != 0]
         if len(value):
             value = unwrapped(value, int(value[0]) if self._sent is None else self._sent)
-            first = _rises(value, self._sent)
+            first = _rises(value, self._sent) & answered
             self._sent = int(max(value.max(), value[0] if self._sent is None else self._sent))
             self._values = np.concatenate((self._values, value[first]))[-MAX_WAITING:]
             self._times = np.concatenate((self._times, time[first]))[-MAX_WAITING:]
@@ -185,10 +198,13 @@ class PathMeasures:
         """Take a batch of both directions."""
         arrival, back_arrival = (rows["timestamp"] - rows["queue_delay"] for rows in (data, back))
         carries = data["payload_length"] > 0
-        self.receiver.add(arrival[carries], data["tcp_tsval"][carries], back_arrival, back["tcp_tsecr"])
+        self.receiver.add(arrival, data["tcp_tsval"], back_arrival, back["tcp_tsecr"], carries)
         self.sender.add(back_arrival, back["tcp_tsval"], arrival[carries], data["tcp_tsecr"][carries])
         end = (data["tcp_seq"] + data["payload_length"]) & 0xFFFFFFFF
-        self.outstanding.add(arrival[carries], end[carries], back_arrival, back["tcp_ack"], self._sender_rtt())
+        acks = back["tcp_flags"] & ACK_FLAG != 0
+        self.outstanding.add(
+            arrival[carries], end[carries], back_arrival[acks], back["tcp_ack"][acks], self._sender_rtt()
+        )
         self.acks.add(back)
 
     def finish(self) -> None:
