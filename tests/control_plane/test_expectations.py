@@ -28,6 +28,13 @@ DATA: dict[str, Any] = {
     "flows": [
         {"cca": "bbr", "duration": "1s", "path": ["near"]},
         {"name": "web.2", "cca": "cubic", "count": 3, "duration": "1s", "path": ["near", "far"]},
+        {"name": "pages", "cca": "reno", "size": "9kB", "count": 2, "repeat": 2, "path": ["near"]},
+        {
+            "name": "drawn",
+            "cca": "reno",
+            "workload": {"flows": 3, "every": 2, "sizes": {"cdf": [[9, 1]]}, "gaps": {"cdf": [[1, 1]]}},
+            "path": ["near"],
+        },
     ],
 }
 
@@ -42,6 +49,8 @@ def read(text: str) -> Expectation:
     [
         ("flows.bbr.share >= 0.4", "flows", "bbr-1", ("share",), 0.4),
         ("flows.bbr-1.share>=40%", "flows", "bbr-1", ("share",), 0.4),
+        ("flows.pages-2.2.fct_s < 1s", "flows", "pages-2.2", ("fct_s",), 1),
+        ("flows.drawn-1.2.fct_s < 1s", "flows", "drawn-1.2", ("fct_s",), 1),
         ("flows.web.2-3.drops == 0", "flows", "web.2-3", ("drops",), 0),
         ("flows.web.2-3.rtt_s.min < 50ms", "flows", "web.2-3", ("rtt_s", "min"), 0.05),
         ("groups.web.2.goodput_bps > 2Mbit", "groups", "web.2", ("goodput_bps",), 2e6),
@@ -68,7 +77,10 @@ def test_a_field_a_comparison_and_a_bound(
         ("__import__('os').system('x') < 1", "is not a comparison"),
         ("flow.bbr.share > 0", "the unknown part 'flow'; allowed: flows, groups, links"),
         ("flows.bbr2.share > 0", "has no flow 'bbr2'; allowed: bbr-1"),
-        ("flows.web.2.share > 0", "has no flow 'web'"),
+        ("flows.web.2.share > 0", "has no flow 'web.2'; allowed: 3 flows, such as web.2-1: groups.web.2 is all"),
+        ("flows.pages.fct_s < 1", "has no flow 'pages'; allowed: 4 flows, such as pages-1.1: groups.pages is all"),
+        ("flows.pages-1.fct_s < 1", "has no flow 'pages-1'; allowed: bbr-1, web.2-1, web.2-2, web.2-3, pages-1.1, "),
+        ("flows.drawn.fct_s < 1", "has no flow 'drawn'; allowed: 2 flows, such as drawn-1.1: groups.drawn is all"),
         ("flows.bbr.shares > 0", "the unknown field 'shares'; allowed: name, "),
         ("flows.bbr.rtt_s > 0", "is not a number; allowed: one of its fields: min, mean"),
         ("flows.bbr.cca == 1", "is not a number"),

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrows_formats.flow_names import flow_name
 from narrows_formats.suggestion import suggestion
 from narrows_formats.summary import (
     BottleneckSummary,
@@ -88,12 +87,12 @@ class Expectation:
         return None if found is None else float(found)
 
 
-def parse(text: str, groups: Mapping[str, int], links: Sequence[str]) -> Expectation:
+def parse(text: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) -> Expectation:
     """An expectation as it is written.
 
     Args:
         text: the expectation.
-        groups: how many flows each group has, by its name.
+        groups: what results call the flows of each group, each connection of a repeated one; by the group's name.
         links: names of the links and of their opposite directions.
 
     Raises:
@@ -116,23 +115,24 @@ def parse(text: str, groups: Mapping[str, int], links: Sequence[str]) -> Expecta
     return Expectation(text.strip(), section, name, fields, comparison, _bound(number, unit, fields, counts=counts))
 
 
-def _name(section: str, rest: str, groups: Mapping[str, int], links: Sequence[str]) -> tuple[str, str]:
+def _name(section: str, rest: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) -> tuple[str, str]:
     """Whose number it is, and the fields after the name. Names may have dots: the longest one that fits is meant."""
-    flows = {flow_name(group, number + 1): None for group, count in groups.items() for number in range(count)}
+    flows = dict.fromkeys(name for names in groups.values() for name in names)
     # A flow that is alone in its group has the group's name, too.
-    alone = {group: flow_name(group, 1) for group, count in groups.items() if count == 1}
+    alone = {group: names[0] for group, names in groups.items() if len(names) == 1}
     known: Mapping[str, str | None] = {
         "flows": {**flows, **alone}, "groups": dict.fromkeys(groups), "links": dict.fromkeys(links),
     }[section]  # fmt: skip
     fitting = [name for name in known if rest == name or rest.startswith(f"{name}.")]
     if not fitting:
-        first = rest.partition(".")[0]
-        several = (
-            f"{groups[first]} flows: groups.{first} is all of them" if section == "flows" and first in groups else ""
-        )
+        group = next((one for one in groups if section == "flows" and rest.startswith(f"{one}.")), None)
+        first, names = (rest.partition(".")[0], ()) if group is None else (group, groups[group])
+        several = f"{len(names)} flows, such as {names[0]}: groups.{first} is all of them" if names else ""
+        # Of a workload there may be thousands.
+        shown = [name for names in groups.values() for name in names[:3]]
         raise BadExpectation(
             f"has no {section.removesuffix('s')} '{first}'",
-            several or suggestion(first, known).partition("allowed: ")[2],
+            several or suggestion(first, shown if section == "flows" else known).partition("allowed: ")[2],
         )
     name = max(fitting, key=len)
     return known[name] or name, rest[len(name) + 1 :]

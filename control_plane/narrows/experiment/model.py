@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 
+from narrows_formats.flow_names import connection_name, flow_name
 from narrows_formats.link_names import ONLY_LINK, REVERSE
 from narrows_formats.units import MIN_IPV6_MTU, NANOSECONDS, format_time
 from narrows_formats.validation import refuse
@@ -232,6 +233,13 @@ class FlowGroup(ApplicationFields, TcpFields):
         if self.requests is not None or self.video is not None:
             return "requests" if self.video is None else "video"
         return "bulk" if self.size is None else "finite"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What results call its flows, of repeated ones each connection."""
+        flows = [flow_name(self.name, number + 1) for number in range(self.count)]
+        of = self.repeat if self.workload is None else self.workload.played
+        return tuple(connection_name(flow, number, of) for flow in flows for number in range(of))
 
     @property
     def sends_datagrams(self) -> bool:
@@ -582,7 +590,7 @@ class Experiment(Model):
         Raises:
             BadExpectation: it cannot be.
         """
-        return parse(text, {group.name: group.count for group in self.flows}, tuple(self.directions))
+        return parse(text, {group.name: group.names for group in self.flows}, tuple(self.directions))
 
     @property
     def all_links(self) -> dict[str, LinkSettings]:

@@ -156,6 +156,11 @@ class Workload(Model):
             raise refuse("plays no flow", "offset below every, and below flows")
         return self
 
+    @property
+    def played(self) -> int:
+        """How many flows of it this group plays."""
+        return len(range(self.offset, self.flows, self.every))
+
     def arrivals(self, seed: int) -> tuple[Arrival, ...]:
         """The flows that this group plays; ``seed`` is used if the workload has none of its own."""
         random_numbers = random.Random(seed if self.seed is None else self.seed)
