@@ -31,9 +31,9 @@ FLOW = Flow(
 )  # fmt: skip
 
 
-def message(**info: int) -> bytes:
+def message(length: int = 232, **info: int) -> bytes:
     """An inet_diag_msg with TCP_INFO and, for a bandwidth, BBR's state."""
-    tcp_info = bytearray(200)
+    tcp_info = bytearray(232)
     for at, name in (
         (16, "mss"),
         (24, "unacked"),
@@ -51,8 +51,11 @@ def message(**info: int) -> bytes:
         (168, "busy"),
         (176, "by_receiver"),
         (184, "by_sender"),
+        (200, "sent_bytes"),
+        (208, "sent_again"),
     ):
         struct.pack_into("=Q", tcp_info, at, info.get(name, 0))
+    tcp_info = tcp_info[:length]
     head = bytearray(72)
     head[0] = socket.AF_INET
     struct.pack_into("!HH", head, 4, 10000, 5201)
@@ -67,6 +70,7 @@ def message(**info: int) -> bytes:
 def test_a_netlink_message_is_read_field_by_field() -> None:
     values = {"cwnd": 10, "mss": 1448, "rtt": 25_000, "min_rtt": 24_000, "pacing_rate": 5 << 32, "unacked": 7}
     values |= {"retransmits": 2, "delivery_rate": 9, "acked": 7 << 32, "sent": 11}
+    values |= {"sent_bytes": (7 << 32) + 900, "sent_again": 100}
     values |= {"busy": 8_000, "by_receiver": 2_000, "by_sender": 3_000}
     reading = socket_sampler.parse(message(**values, bandwidth=3 << 32 | 5))
     first = (
@@ -79,7 +83,7 @@ def test_a_netlink_message_is_read_field_by_field() -> None:
         24_000,
         5 << 32,
         9,
-        7,
+        (7 << 32) + 800,
         2,
         7 << 32,
         11,
@@ -95,6 +99,9 @@ def test_a_netlink_message_is_read_field_by_field() -> None:
     assert plain is not None
     assert plain[-6:-2] == (0, 0, 0, 0)
     assert socket_sampler.parse(bytes(72)) is None
+    # A kernel before 4.19 counts segments only.
+    old = socket_sampler.parse(message(length=200, **values))
+    assert old is not None and old[socket_sampler.FIELDS.index("sent_bytes") - 1] == (7 << 32) + 7 * 1448
 
 
 def test_the_other_end_is_an_address_of_its_family() -> None:
@@ -157,6 +164,22 @@ def test_what_programs_have_closed_is_read_until_it_has_arrived() -> None:
 
                 assert seen(programs=True)
                 assert not seen(programs=False)
+
+
+def test_what_is_under_way_behind_the_end_of_a_flow_is_read() -> None:
+    """All of a flow of a set size is written at once: it may be closed before any of it has arrived."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sender:
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+        sender.connect(server.getsockname())
+        with server.accept()[0], socket.socket(*socket_sampler.DIAG) as diag:
+            sender.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sender.send(bytes(1 << 16))
+            sender.shutdown(socket.SHUT_WR)
+            key = (*server.getsockname()[:1], sender.getsockname()[1], server.getsockname()[1])
+            dumps = socket_sampler.dumps(4, programs=False)
+            assert key in {one[:3] for dump in dumps for one in socket_sampler.readings(diag, *dump)}
 
 
 class SlowHost:
@@ -243,6 +266,7 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     row |= {"monotonic_s": "101.5", "src_port": "10000", "dst_port": "5201", "cwnd_packets": "10", "mss": "1448"}
     row |= {
         "acked_bytes": "2897",
+        "sent_bytes": "3000",
         "data_packets": "3",
         "rtt_us": "25000",
         "busy_us": "1500000",
@@ -263,7 +287,8 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     assert (table["src_port"][0], table["dst_port"][0], table["cwnd_bytes"][0]) == (10000, 5201, 14_480)
     assert table["rtt_s"][0] == 0.025
     assert (table["busy_s"][0], table["buffer_limited_s"][0]) == (1.5, 0.25)
-    assert (table["acked_bytes"][0], table["data_packets"][0]) == (2897, 3)
+    # A SYN is acknowledged like a byte; the segments behind it need not be full ones.
+    assert (table["acked_bytes"][0], table["inflight_bytes"][0], table["data_packets"][0]) == (2896, 104, 3)
     assert pd.isna(table["pacing_rate_bps"][0])
     assert pd.isna(table["bbr_bandwidth_bps"][0])
     assert table["pacing_rate_bps"][1] == 8_000_000
@@ -299,6 +324,10 @@ def test_sockets_that_programs_open_are_their_flows_by_both_addresses() -> None:
     connections = [Connection(dataclasses.replace(FLOW, src="198.18.0.7"), 0, 0.0), Connection(program, 0, 0.0)]
     table = tabulate(pd.DataFrame([*opened, *elsewhere]), connections, 0.0)
     assert list(table["flow"]) == [1] * 4
+    # Its server has sent no SYN.
+    answered = [{**one, "sent_bytes": "500", "acked_bytes": "400"} for one in opened]
+    served = tabulate(pd.DataFrame(answered), connections, 0.0)
+    assert set(served["acked_bytes"]) == {400} and set(served["inflight_bytes"]) == {100}
     assert list(zip(table["src_port"], table["dst_port"], table["time_s"], strict=True)) == [
         (80, 4000, 1.0), (80, 4000, 2.0), (80, 4001, 1.0), (80, 4001, 2.0),
     ]  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FIELDS = (
     "monotonic_s", "dst", "src_port", "dst_port", "cwnd_packets", "mss", "rtt_us", "min_rtt_us", "pacing_rate",
-    "delivery_rate", "unacked", "retransmits", "acked_bytes", "data_packets", "bbr_bandwidth", "bbr_min_rtt_us",
+    "delivery_rate", "sent_bytes", "retransmits", "acked_bytes", "data_packets", "bbr_bandwidth", "bbr_min_rtt_us",
     "bbr_pacing_gain", "bbr_cwnd_gain", "busy_us", "buffer_limited_us",
 )  # fmt: skip
 NETLINK_SOCK_DIAG = 4
@@ -31,7 +31,7 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 REQUEST_DUMP = 0x301
 ESTABLISHED = 1 << 1
 # Closed on this side, or on the other: what was written before may be under way for long (FIN_WAIT1, CLOSE_WAIT,
-# LAST_ACK, CLOSING).
+# LAST_ACK, CLOSING). All of a flow of a set size may be written before anything has arrived.
 CLOSING = 1 << 4 | 1 << 8 | 1 << 9 | 1 << 11
 INFO, VEGAS_INFO, BBR_INFO = 2, 3, 16  # INET_DIAG_*; asking for Vegas's state gives that of any algorithm
 HEADER = struct.Struct("=IHHII")
@@ -43,17 +43,18 @@ MAPPED = bytes(10) + b"\xff\xff"  # an IPv4 address in one of IPv6 (RFC 4291)
 WORDS = {
     "mss": 16, "unacked": 24, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148, "data_packets": 156,
 }  # fmt: skip
+# Two 64-bit words that kernels before 4.19 do not have: payload sent, and payload sent again.
+SENT_BYTES = 200
 
 
 def dumps(version: int, programs: bool) -> tuple[tuple[int, int], ...]:
     """Families and states of the sockets that matter on a host, by the version of IP.
 
-    Those of ``programs`` may be of IPv6 and carry IPv4, and are closed as soon as all has been written.
+    Those of ``programs`` may be of IPv6 and carry IPv4.
     """
     own = socket.AF_INET6 if version == 6 else socket.AF_INET
-    if not programs:
-        return ((own, ESTABLISHED),)
-    return tuple((family, ESTABLISHED | CLOSING) for family in dict.fromkeys((own, socket.AF_INET6)))
+    families = dict.fromkeys((own, socket.AF_INET6)) if programs else (own,)
+    return tuple((family, ESTABLISHED | CLOSING) for family in families)
 
 
 def readings(diag: socket.socket, family: int, states: int) -> Iterator[tuple[str | int, ...]]:
@@ -100,12 +101,17 @@ def parse(message: bytes) -> tuple[str | int, ...] | None:
         struct.unpack_from("=I", info, at)[0] for at in WORDS.values()
     )
     pacing_rate, acked, delivery_rate = (struct.unpack_from("=Q", info, at)[0] for at in (104, 120, 160))
+    # By segments, as if each were a full one, only where bytes are not counted.
+    sent = acked + unacked * mss
+    if len(info) >= SENT_BYTES + 16:
+        with_repeats, again = struct.unpack_from("=2Q", info, SENT_BYTES)
+        sent = with_repeats - again
     low, high, bbr_min_rtt, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
     bandwidth = high << 32 | low
     # Time with data to send, and what of it the receiver's window or the own buffer was in the way.
     busy, by_receiver, by_sender = struct.unpack_from("=3Q", info, 168)
     return (
-        dst, src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, unacked, retransmits, acked,
+        dst, src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, sent, retransmits, acked,
         data_packets, bandwidth, bbr_min_rtt, pacing_gain, cwnd_gain, busy, by_receiver + by_sender,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, with_metadata
 from narrows_formats.flow_names import possible_ends
 
+from narrows.experiment.plan import Flow
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
@@ -56,6 +57,9 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
     raw = raw.assign(flow=_owners(raw, connections))
     raw = raw[raw["flow"] >= 0].sort_values(["flow", *PORTS, "monotonic_s"], kind="stable")
     bbr = raw["bbr_bandwidth"] > 0
+    # The kernel counts a SYN that was acknowledged like a byte, at the end that sent it.
+    opened = np.array([_opens(connections[flow].flow) for flow in raw["flow"]], dtype=np.int64)
+    acked = np.maximum(raw["acked_bytes"].astype(np.int64) - opened, 0)
     table = pd.DataFrame(
         {
             "time_s": raw["monotonic_s"] - origin_s,
@@ -66,9 +70,9 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
             "rtt_s": raw["rtt_us"].where(raw["rtt_us"] > 0) / 1e6,
             "min_rtt_s": raw["min_rtt_us"].where(raw["min_rtt_us"] < NO_MIN_RTT) / 1e6,
             "delivery_rate_bps": raw["delivery_rate"] * 8,
-            "inflight_bytes": raw["unacked"] * raw["mss"],
+            "inflight_bytes": np.maximum(raw["sent_bytes"] - acked, 0),
             "retransmits": raw["retransmits"].astype(np.int64),
-            "acked_bytes": raw["acked_bytes"].astype(np.int64),
+            "acked_bytes": acked,
             "data_packets": raw["data_packets"].astype(np.int64),
             "bbr_bandwidth_bps": (raw["bbr_bandwidth"] * 8).where(bbr),
             "bbr_min_rtt_s": (raw["bbr_min_rtt_us"] / 1e6).where(bbr),
@@ -79,6 +83,11 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
         }
     )
     return table.reset_index(drop=True)
+
+
+def _opens(flow: Flow) -> bool:
+    """Whether a flow's sender opens its connections; of programs, as those do that serve or send as a client."""
+    return flow.exchange is None and (flow.application is None or flow.application.sends == "client")
 
 
 def _owners(raw: pd.DataFrame, connections: Sequence[Connection]) -> list[int]:
