@@ -329,8 +329,8 @@ class RunData:
         """RTT between switch and receiver of a flow, queue included, measured at the switch: time_s, rtt_s, method.
         Of several links it is measured at the first that its data cross.
 
-        Needs reports of the reverse path as well (a second bottleneck there); without them the frame is empty. TCP
-        timestamps are used where the flow carries them, else sequence and acknowledgement numbers.
+        Needs a report of each packet, and of the reverse path as well (a second bottleneck there); without them the
+        frame is empty. TCP timestamps are used where the flow carries them, else sequence and acknowledgement numbers.
         """
         forward, backward = self._both_directions(flow)
         data = forward[forward["payload_bytes"] > 0]
@@ -378,7 +378,8 @@ class RunData:
         if self._link is None and first and first[0] != self.run.bottleneck.name:
             there = self.at(first[0])
             return there._both_directions(there.labels.index(self.labels[flow]))
-        back = reverse_keys(self.run, self._flow_table).get(flow, set())
+        # Of a sample, the first packet with a number or its first echo is another one than it was.
+        back = set() if self._sampled else reverse_keys(self.run, self._flow_table).get(flow, set())
         forward_parts, backward_parts = [], []
         for batch in self.report_batches():
             forward_parts.append(batch[(batch["flow"] == flow) & (batch["bottleneck"] == self.run.bottleneck.index)])
@@ -386,6 +387,12 @@ class RunData:
             backward_parts.append(batch[[key in back for key in keys]] if back else batch.iloc[:0])
         forward, backward = pd.concat(forward_parts), pd.concat(backward_parts)
         return forward.sort_values("time_s", kind="stable"), backward.sort_values("time_s", kind="stable")
+
+    @property
+    def _sampled(self) -> bool:
+        """Not each packet is in a report."""
+        shifts = (pq.read_table(path, columns=["sample_shift"])["sample_shift"] for path in self._files)
+        return any(shift.to_numpy().any() for shift in shifts)
 
 
 class _PartitionLoader:

@@ -284,6 +284,22 @@ def test_rtt_and_inflight_are_in_the_summary(
     assert small["inflight_bytes"] == pytest.approx(flows[0]["inflight_bytes"], rel=0.02)
 
 
+def test_a_sample_does_not_tell_the_rtt(both_directions: tuple[Path, synthetic.Truth]) -> None:
+    """The first of the packets with a timestamp may be in no report: the one after it has a shorter way."""
+    run_dir, truth = both_directions
+    for path in sorted((run_dir / "telemetry").glob("reports-*.parquet")):
+        columns = {name: pq.read_table(path)[name].to_numpy() for name in truth.rows}
+        kept = columns["sequence"] % 2 == 0
+        columns = {name: values[kept] for name, values in columns.items()}
+        synthetic.write_reports(path, columns | {"sample_shift": np.ones(int(kept.sum()), np.uint8)})
+    summary: Any = analyze_run(run_dir)
+    flow = summary["flows"][0]
+    assert summary["telemetry"]["sample"] == 2
+    assert "flow records" in flow["rtt_source"] and flow["inflight_bytes"] == {"mean": None, "max": None}
+    assert load(run_dir).switch_rtt(0).empty and load(run_dir).switch_inflight(0).empty
+    assert "sampled reports" in summary["bottleneck"]["saturated_rate_reason"]
+
+
 def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
     readings = {"flow": [1, 1], "rtt_s": [0.03, 0.05], "min_rtt_s": [0.03, 0.02], "inflight_bytes": [3000, 1000]}

@@ -361,7 +361,9 @@ def flow_sections(
                 # Read ten times a second, with the smallest RTT of a packet; a record has one smoothed value a second.
                 section["rtt_s"] = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
                 section["rtt_source"] = SOCKET_SOURCE
-        if aggregation is not None and (measures := paths.get(position)) is not None:
+        measures = paths.get(position)
+        # Of a sample, the first packet with a timestamp or its first echo is another one than it was.
+        if aggregation is not None and not aggregation.order.sample_shift and measures is not None:
             inflight = measures.inflight_bytes()
             if inflight["mean"] is not None:
                 section["inflight_bytes"] = inflight
