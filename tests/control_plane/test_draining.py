@@ -90,6 +90,18 @@ def test_what_a_sender_takes_its_time_for_is_waited_for_without_an_rtt() -> None
     assert time.monotonic() - started >= 2 * 0.121
 
 
+def test_what_cards_hold_is_waited_for() -> None:
+    """Both ends' cards deliver packets 60 ms late: the answer to one leaves a queue up to 120 ms after it."""
+    link = {"rate": "10Mbit", "rtt": "10ms", "buffer": "1bdp"}
+    flow = {"probe": {"interval": "1s"}, "duration": "1s"}
+    plan = make_plan(
+        validate({"name": "x", "bottleneck": link, "flows": [flow], "hosts": {"rx_usecs": 60_000}}, "x.yaml")
+    )
+    started = time.monotonic()
+    asyncio.run(draining.wait_for_datagrams(queue(lambda: int(time.monotonic() > started + 0.12), []), plan))
+    assert time.monotonic() - started >= 2 * 0.13
+
+
 def test_what_comes_late_and_has_to_wait_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue of half a second that what was on its way fills again: no packets without an end."""
     monkeypatch.setattr(draining, "GRACE_S", 0.1)
