@@ -148,7 +148,7 @@ def test_every_packet_takes_its_way_whatever_the_paths(routes: list[tuple[list[s
         ({"a": LINK}, [{"direction": "reverse"}], "flows.0.direction: no link of the path has a `reverse`"),
         ({"a": LINK}, [{"from": "x", "to": "x"}], "flows.0: is from 'x' to itself; allowed"),
         ({"a": LINK}, [{"to": "collector"}], "flows.0: 'collector' is the collector's; allowed"),
-        ({"a": {**LINK, "delay": "5ms"}}, [{"rtt": "4ms"}], "flows.0.rtt: is 4000000 ns, and the delays of the links"),
+        ({"a": {**LINK, "delay": "5ms"}}, [{"rtt": "4ms"}], "flows.0.rtt: is 4ms, and the delays of the links"),
         (
             {"a": LINK, "b": LINK},
             [{"path": ["a"], "from": "x", "to": "y"}, {"path": ["b"], "from": "x", "to": "y"}],

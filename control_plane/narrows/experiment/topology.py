@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
 from narrows_formats.suggestion import suggestion
-from narrows_formats.units import QueueDepth
+from narrows_formats.units import QueueDepth, format_time
 
 from narrows.errors import InputError
 from narrows.experiment.delays import NoDelays, host_delays
@@ -296,7 +296,8 @@ def _route(experiment: Experiment, group: FlowGroup, number: int, links: Mapping
     rtt = fixed + sum(settings[name].rtt for name in names) if group.rtt is None else group.rtt
     if rtt < fixed:
         raise InputError(
-            f"{field}.rtt: is {rtt} ns, and the delays of the links on its path are {fixed} ns; allowed: that or more"
+            f"{field}.rtt: is {format_time(rtt)}, and the delays of the links on its path are {format_time(fixed)}; "
+            "allowed: that or more"
         )
     return Route(number, sender, receiver, data, acks, rtt)
 
