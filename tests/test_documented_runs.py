@@ -16,7 +16,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from documented import NARROWS, QUICK, ROOT, arguments
+from documented import NARROWS, PAGES, QUICK, ROOT, arguments
 from narrows.cli import app
 from narrows.run.schedule import Ended, Schedule, ScheduledRun
 from narrows.virtual import kernels
@@ -38,6 +38,12 @@ ELSEWHERE = [
 ]
 VIRTUAL = [words for words in WORDS if "--virtual" in words and words not in ELSEWHERE]
 OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL, *ELSEWHERE]]
+EXPECTING = [
+    text
+    for page in PAGES
+    for text in re.findall(r"^```yaml\n(name: .*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    if "\nexpect:" in text
+]
 README_RUN = ["run", "experiments/demo.yaml", "--virtual", "--out", "results/demo"]
 root = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
@@ -111,6 +117,15 @@ def test_a_run_in_virtual_time(words: list[str], project: Path) -> None:
     assert list((project / "results").glob("*/report.html"))
     if words == README_RUN:
         assert shape(done.stderr + done.stdout) == shape(shown_transcript())
+
+
+@pytest.mark.long
+@pytest.mark.needs("guest-kernel", SOFTSWITCH, COLLECTOR)
+@pytest.mark.parametrize("text", EXPECTING, ids=[text.split()[1] for text in EXPECTING])
+def test_an_example_shows_what_it_expects(text: str, tmp_path: Path) -> None:
+    (tmp_path / "example.yaml").write_text(text)
+    done = run(["test", str(tmp_path / "example.yaml"), "--virtual", "--out", str(tmp_path / "out"), "--quiet"])
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @root
