@@ -375,7 +375,7 @@ def test_data_packets_are_estimated_from_a_sample(tmp_path: Path) -> None:
     assert sums["retransmitted_packets"].sum() == pytest.approx(sum(truth.retransmitted), rel=0.3)
     assert (series["data_packets"] <= series["departures"]).all()
     assert summary["dynamics"]["rate_synchronization"] is None
-    assert summary["bottleneck"]["saturated_rate_reason"] == "not every packet is in a report"
+    assert summary["bottleneck"]["saturated_rate_reason"] == "sampled reports do not tell which packets left in a row"
 
 
 def test_a_flow_with_few_reports_has_no_estimates(tmp_path: Path) -> None:

@@ -205,7 +205,11 @@ def _why_no_saturated_rate(section: BottleneckSummary, link: LinkRecord, aggrega
         return None
     if link.schedule is not None:
         return "the rate varies"
-    return "not every packet is in a report" if aggregation.order.sample_shift else "no packet waited for another"
+    return (
+        "sampled reports do not tell which packets left in a row"
+        if aggregation.order.sample_shift
+        else "no packet waited for another"
+    )
 
 
 def _of_schedule(
