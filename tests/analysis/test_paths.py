@@ -160,6 +160,9 @@ def test_flows_that_never_ran_together_are_compared_over_the_whole_run(tmp_path:
     for one, group, size in zip(alone, groups, truth.unique_bytes, strict=True):
         assert group["share"] == pytest.approx(size / sum(truth.unique_bytes))
         assert group["goodput_bps"] == pytest.approx(one["goodput_bps"], rel=0.01)
+    page = write_report(tmp_path / "run").read_text()
+    assert page.count("hile all flows were running (over the whole run if they never all were)") == 2
+    assert "hile all flows were running." not in page and "of all goodput of the flows" in page
 
 
 def share_counters(run_dir: Path, index: int) -> None:

@@ -213,6 +213,8 @@ _TEXTS: dict[str, Callable[[float | None], str]] = {
     "rate": units.rate, "ratio": units.percent, "count": units.count, "duration": units.duration, "size": units.size,
 }  # fmt: skip
 ACTIVE = "Active\n(s)"
+# When goodputs are compared.
+WHEN = "while all flows were running (over the whole run if they never all were)"
 
 
 def _flow_table(data: RunData) -> dict[str, Any]:
@@ -226,8 +228,9 @@ def _flow_table(data: RunData) -> dict[str, Any]:
     headings = [_HEADINGS.get(one.name, "\n".join(one.name.rsplit(" ", 1))) for one in columns]
     names = ["Flow", "CCA", *(name[:1].upper() + name[1:] for name in headings), ACTIVE]
     sources = {section["rtt_source"] for section in summary["flows"]} - {None}
-    note = "Goodput is over each flow's own life, share over the time in which all flows were running, of all goodput "
-    note += "through the link. Drops and loss are those of the queue."
+    whole, queue = ("through the link", "queue") if len(summary["links"]) == 1 else ("of the flows", "queues")
+    note = f"Goodput is over each flow's own life, share {WHEN}, of all goodput {whole}. "
+    note += f"Drops and loss are those of the {queue}."
     for source in sorted(RECORD_SOURCES & sources):
         note += f" RTT as {source} report it: smoothed, sampled once a second."
     if SOCKET_SOURCE in sources:
@@ -262,7 +265,7 @@ def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
         share = number(units.percent(other), other)
         rows.append([text(OTHER_GROUP, OTHER_STYLE), text(None), unknown, unknown, share, unknown])
     headings = ("Group", "CCA", "Flows", "Goodput", "Share", "Loss")
-    note = "Goodput and share over the time in which all flows were running."
+    note = f"Goodput and share {WHEN}."
     return table("groups", "Groups", headings, rows, note, ("Group", "CCA"))
 
 
