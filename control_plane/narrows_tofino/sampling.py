@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from narrows.errors import InputError
+from narrows.experiment.datagrams import UDP_HEADER_BYTES
 from narrows.experiment.plan import (
     ETHERNET_HEADER_BYTES,
     L1_OVERHEAD_BYTES,
@@ -14,8 +15,9 @@ from narrows.experiment.plan import (
     Link,
     Plan,
     ReportedLink,
+    Sending,
 )
-from narrows_formats.units import format_rate
+from narrows_formats.units import NANOSECONDS, format_rate
 
 from narrows_tofino.testbed.inventory import Inventory
 
@@ -45,39 +47,81 @@ class Load:
         return self.reports_s * self.report_bytes * 8
 
 
+@dataclass(frozen=True)
+class _Frames:
+    """So many frames a second, and their bytes."""
+
+    frames_s: float
+    bytes_s: float
+
+
 def report_load(plan: Plan) -> Load:
     """The most that a plan's links make the collector receive."""
     packet = mean_packet_bytes(plan)
     packets = sum(_packets_s(plan, link, packet) for link in plan.links)
     back = sum(_acks_s(plan, link, packet) for link in plan.unlimited)
-    report = min(plan.collector.report_length, packet + REPORT_ENCAPSULATION_BYTES) + L1_OVERHEAD_BYTES
-    return Load(packet, packets, packets / (1 << plan.links[0].sample_shift) + back, report)
+    # Those to the receivers, whose acknowledgements are left out.
+    sent = [frames for link in plan.links for frames in (_datagrams(plan, link), _segments(plan, link, packet))]
+    frames_s = sum(one.frames_s for one in sent)
+    mean = sum(one.bytes_s for one in sent) / frames_s if frames_s else packet
+    report = min(plan.collector.report_length, mean + REPORT_ENCAPSULATION_BYTES) + L1_OVERHEAD_BYTES
+    return Load(mean, packets, packets / (1 << plan.links[0].sample_shift) + back, report)
 
 
 def _packets_s(plan: Plan, link: Link, packet_bytes: float) -> float:
     """Packets a second across a link at its rate: data fill it, acknowledgements as far as there are any."""
     ack_bytes = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + TCP_HEADER_BYTES
-    filled = any(link.name in flow.links for flow in plan.flows)
-    data = link.rates_bps.most / 8 / packet_bytes if filled else 0.0
-    return min(data + _acks_s(plan, link, packet_bytes), link.rates_bps.most / 8 / min(ack_bytes, packet_bytes))
+    datagrams = _datagrams(plan, link)
+    sizes = [ack_bytes, packet_bytes, *(_datagram_bytes(plan, one) for one in _datagram_flows(plan, link))]
+    found = datagrams.frames_s + _segments(plan, link, packet_bytes).frames_s + _acks_s(plan, link, packet_bytes)
+    return min(found, link.rates_bps.most / 8 / min(sizes))
+
+
+def _datagram_flows(plan: Plan, link: Link) -> list[Sending]:
+    return [flow.sending for flow in plan.flows if flow.sending is not None and link.name in flow.links]
+
+
+def _datagram_bytes(plan: Plan, sending: Sending) -> int:
+    return sending.payload + UDP_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + ETHERNET_HEADER_BYTES
+
+
+def _datagrams(plan: Plan, link: Link) -> _Frames:
+    """Datagrams that come to a link, of which their flows say how many, as far as it carries them."""
+    flows = [(NANOSECONDS / one.gap_ns, _datagram_bytes(plan, one)) for one in _datagram_flows(plan, link)]
+    bytes_s = sum(frames_s * size for frames_s, size in flows)
+    carried = min(1.0, link.rates_bps.most / 8 / bytes_s) if bytes_s else 0.0
+    return _Frames(sum(frames_s for frames_s, _ in flows) * carried, bytes_s * carried)
+
+
+def _segments(plan: Plan, link: Link, packet_bytes: float) -> _Frames:
+    """Data of connections, which fill what datagrams leave of a link."""
+    filled = any(flow.sending is None and link.name in flow.links for flow in plan.flows)
+    bytes_s = link.rates_bps.most / 8 - _datagrams(plan, link).bytes_s if filled else 0.0
+    return _Frames(bytes_s / packet_bytes, bytes_s)
 
 
 def _acks_s(plan: Plan, link: ReportedLink, packet_bytes: float) -> float:
     """Acknowledgements a second across a link: at most one for each packet that data's slowest link lets through."""
     rates: dict[str, int] = {}
+    echoes = 0.0
     for flow in plan.flows:
-        if link.name in flow.ack_links:
-            slowest = min((one for one in plan.links if one.name in flow.links), key=lambda one: one.rates_bps.most)
-            rates[slowest.name] = slowest.rates_bps.most
-    return sum(rate / 8 / packet_bytes for rate in rates.values())
+        if link.name not in flow.ack_links:
+            continue
+        if flow.sending is not None:
+            echoes += NANOSECONDS / flow.sending.gap_ns
+            continue
+        slowest = min((one for one in plan.links if one.name in flow.links), key=lambda one: one.rates_bps.most)
+        rates[slowest.name] = slowest.rates_bps.most
+    return echoes + sum(rate / 8 / packet_bytes for rate in rates.values())
 
 
 def mean_packet_bytes(plan: Plan) -> float:
-    """Mean frame on the way to the receiver, of the flow of which it is least: that flow may have the link for itself.
+    """Mean frame on the way to the receiver, of the connection of which it is least: it may have a link for itself.
 
     Bulk flows send full-size frames; short connections end with a frame that is not full, and have a handshake.
     """
-    return min((_mean_packet_bytes(plan, flow) for flow in plan.flows), default=float(plan.frame_bytes))
+    flows = [flow for flow in plan.flows if flow.sending is None]
+    return min((_mean_packet_bytes(plan, flow) for flow in flows), default=float(plan.frame_bytes))
 
 
 def _mean_packet_bytes(plan: Plan, flow: Flow) -> float:

@@ -33,6 +33,7 @@ from narrows_tofino.binding import bind
 from narrows_tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
 from narrows_tofino.programming.programmer import Programmer
 from narrows_tofino.readings.checks import watermark, watermark_writes
+from narrows_tofino.sampling import report_load
 from narrows_tofino.testbed.inventory import FEC, Inventory
 from narrows_tofino.writes.ports import port_writes
 from narrows_tofino.writes.reader import LiveReader
@@ -354,6 +355,31 @@ def test_more_packets_than_full_size_ones_are_expected_of_short_connections() ->
     words = "telemetry.sample: 3,955,696 packets/s of 316 B make 3,955,696 reports/s, and dave holds 1,000,000 .*4 or"
     with pytest.raises(InputError, match=words):
         plan(experiment, Inventory.model_validate(data))
+
+
+@pytest.mark.parametrize(
+    ("rate", "flows", "packets_s", "sample"),
+    [
+        # 4 Gbit/s in payloads of 100 B.
+        ("10Gbit", [{"udp": {"rate": "4Gbit", "payload": "100B"}}], 5_000_000, 8),
+        # A payload has 42 B of headers, and what 5.68 Gbit/s leave of the link is full-size frames.
+        ("10Gbit", [{"udp": {"rate": "4Gbit", "payload": "100B"}}, {"cca": "cubic"}], 5_000_000 + 4.32e9 / 8 / 1514, 8),
+        # No more leaves than the link carries.
+        ("10Gbit", [{"udp": {"rate": "40Gbit", "payload": "100B"}}], 10e9 / 8 / 142, 16),
+        # A link that hardly anything crosses.
+        ("50Gbit", [{"udp": {"rate": "96Mbit", "payload": "1200B"}}], 10_000, 1),
+        ("10Gbit", [{"probe": {"interval": "10ms"}}, {"cca": "cubic"}], 100 + (10e9 - 100 * 106 * 8) / 8 / 1514, 1),
+    ],
+)
+def test_datagrams_are_as_many_as_are_sent(rate: str, flows: list[Any], packets_s: float, sample: int) -> None:
+    data = make_inventory().model_dump()
+    data["collector"] |= {"reports_s": 1_000_000}
+    groups = tuple(FlowGroup.model_validate({"name": f"f{n}", "duration": "1s", **one}) for n, one in enumerate(flows))
+    auto = make_experiment(rate=rate).model_copy(update={"telemetry": Telemetry(sample="auto"), "flows": groups})
+    bound = bind(make_plan(auto), Inventory.model_validate(data))
+    # Acknowledgements cross no link here.
+    assert report_load(bound).packets_s == pytest.approx(packets_s)
+    assert 1 << bound.bottleneck.sample_shift == sample
 
 
 def test_a_port_at_another_speed_is_refused_not_changed(
