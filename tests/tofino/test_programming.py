@@ -36,7 +36,7 @@ from narrows_tofino.readings.checks import watermark, watermark_writes
 from narrows_tofino.sampling import report_load
 from narrows_tofino.testbed.inventory import FEC, Inventory
 from narrows_tofino.writes.ports import port_writes
-from narrows_tofino.writes.reader import LiveReader
+from narrows_tofino.writes.reader import AssumedReader, LiveReader
 
 __all__ = ["audit", "client", "inventory", "kind", "programmer", "switch"]
 
@@ -271,6 +271,16 @@ def test_run_json_has_the_realised_rate_and_depth(
     assert stated["depth"]["cells"] == found.depth.cells and stated["depth"]["hysteresis_cells"] == 32
     assert stated["ecn_threshold_cells"] == {"tofino": 1321, "tofino2": 594}[switch.chip]
     assert stated["queue"]["pipe"] == PIPE
+
+
+@pytest.mark.parametrize(("chip", "threshold"), [("tofino", "75B"), ("tofino2", "168B")])
+def test_a_threshold_of_less_than_a_cell_does_not_mark_what_finds_an_empty_queue(chip: str, threshold: str) -> None:
+    """Frames of 1514 B take 20 cells of 80 B, 9 of 176 B; a packet is marked that finds the threshold, or more."""
+    bound = bound_plan(make_inventory(chip), ecn_threshold=threshold)
+    planned = plan_switch(make_inventory(chip), bound, AssumedReader(make_inventory(chip).switch.generation))
+    (write,) = [write for write in planned.writes if write.table == "bottleneck"]
+    assert write.data["threshold"] == 1
+    assert realised(planned.manager.bottlenecks[0])["ecn_threshold_cells"] == 1
 
 
 @pytest.mark.parametrize(

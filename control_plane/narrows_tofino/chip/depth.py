@@ -134,6 +134,11 @@ def depth_units(bytes_of_frames: int, frame_bytes: int, cell_bytes: int) -> int:
     return bytes_of_frames * cells_per_frame(cell_bytes, frame_bytes) // frame_bytes
 
 
+def marking_depth(threshold_bytes: int, frame_bytes: int, cell_bytes: int) -> int:
+    """Cells that a packet finds from which on it is marked: one at least, as each finds 0 or more."""
+    return max(1, depth_units(threshold_bytes, frame_bytes, cell_bytes))
+
+
 def about_size(size: int) -> str:
     """A size in bytes to three significant digits, for people."""
     return format_size(_round(size))
