@@ -248,6 +248,34 @@ def test_an_interrupted_run_is_partial_and_leaves_everything_as_it_was(lab: Lab)
     lab.assert_restored()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["alice", "switch (left)"])
+def test_a_machine_that_is_given_up_during_a_run_fails_it(lab: Lab, where: str) -> None:
+    """The connection of its guard ends, and no other: settings are back while traffic flows on."""
+    process = lab.start("--out", str(lab.out), *SHORT)
+    while "python3" not in lab.machines.inside("alice", "ss", "-Htnp"):
+        assert process.poll() is None
+        time.sleep(0.1)
+    # The last words of ssh's command, or of the guard itself at this machine.
+    interface, ssh = ("left", lab.desk != BOX) if where != "alice" else ("ens1f0", True)
+    at = lab.machines.ssh(BOX if where != "alice" else "alice")["host"]
+    commands = {
+        int(pid): Path(f"/proc/{pid}/cmdline").read_text()
+        for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    }
+    (guard,) = (
+        pid
+        for pid, words in commands.items()
+        if f"guard{' ' if ssh else chr(0)}{interface}{' ' if ssh else chr(0)}" in words and (at in words) == ssh
+    )
+    os.kill(guard, signal.SIGKILL)
+    printed, _ = process.communicate(timeout=300)
+    assert process.returncode == EXIT_FAILED, printed
+    # On a busy machine there may be other reasons as well.
+    assert f"{where}: what the run had set was put back before its end, as the" in " ".join(printed.split()), printed
+    lab.assert_restored(20.0)
+
+
 LONGEST_S = 12.0
 
 

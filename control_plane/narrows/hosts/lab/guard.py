@@ -50,6 +50,16 @@ class Guard:
         self.close()
         raise RunError(f"{self._nic.name}: it cannot be reserved for the run: {words_there}")
 
+    @property
+    def machine(self) -> str:
+        """Its name, for people."""
+        return self._nic.name
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the machine is not held any more, and is what it was before the run."""
+        return self._process is not None and self._process.poll() is not None
+
     def close(self) -> None:
         """Release the machine and restore what is not restored yet. Safe to call twice.
 

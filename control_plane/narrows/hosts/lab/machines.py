@@ -124,10 +124,11 @@ class SshTestbed:
         """Put all machines back; safe to call twice.
 
         Raises:
-            RunError: a machine could not be restored; the others are.
+            RunError: a machine could not be restored, the others are; or one has not been as it was set up to the end.
         """
         hosts, self._changed = self._changed, []
         guards, self._guards = self._guards, []
+        given_up = [guard.machine for guard in guards if guard.has_ended]
         bridges, self._bridges = self._bridges, []
         try:
             for bridge in bridges:
@@ -137,6 +138,11 @@ class SshTestbed:
             for guard in guards:
                 guard.close()
             self._locks.give_back()
+        if given_up:
+            raise RunError(
+                f"{', '.join(given_up)}: what the run had set was put back before its end, as the connection that held "
+                "it ended"
+            )
 
     async def spawn(
         self,
