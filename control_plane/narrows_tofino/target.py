@@ -373,7 +373,7 @@ class TofinoTarget(LabTarget):
         self._ready().rewrite(write)
         achieved_ns = time.monotonic_ns()
         manager.stepped(queue)
-        return begun_ns, achieved_ns, round(queue.shaping.realised_bps)
+        return begun_ns, achieved_ns, queue.rate_bps
 
     def _open(self) -> None:
         client = self._session.open()
@@ -634,5 +634,5 @@ class TofinoTarget(LabTarget):
 def _applied_link(one: BottleneckQueue) -> AppliedLink:
     packets = one.depth.packets if one.link.limit_packets is not None else None
     # Of a rate that varies, what its BDP is of.
-    rate_bps = round(one.shaping.realised_bps) if one.link.schedule is None else one.link.rate_bps
+    rate_bps = one.rate_bps if one.link.schedule is None else one.link.rate_bps
     return AppliedLink(rate_bps, one.depth.bytes, packets)

@@ -156,6 +156,20 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o077 == 0
 
 
+def test_a_rate_written_as_l1_is_l2_in_results(target: TofinoTarget) -> None:
+    """IEEE 802.3: a frame of 1514 B and its FCS take 8 B of preamble and 12 B of gap besides."""
+
+    async def run() -> None:
+        plan = target.bind_to_target(make_plan(make_experiment(rate_layer="l1")))
+        await target.start()
+        made = (await target.configure(plan)).links["bottleneck"].rate_bps
+        (queue,) = await target.queues()
+        assert made == queue.rate_bps == pytest.approx(10**10 * 1514 / 1538, rel=0.001)
+        await target.stop()
+
+    do(run())
+
+
 def test_a_collector_that_was_not_measured_is_reported(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     data = make_inventory(switch.chip, switch.address, client=kind).model_dump()
 

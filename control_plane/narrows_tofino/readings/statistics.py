@@ -51,7 +51,7 @@ def queue_stats(
     return QueueStats(
         port=settings.port,
         queue=settings.queue,
-        rate_bps=round(bottleneck.shaping.realised_bps),
+        rate_bps=bottleneck.rate_bps,
         limit_bytes=depth.bytes,
         limit_packets=depth.packets,
         delay_ns=0,

@@ -90,6 +90,12 @@ class BottleneckQueue:
         return (self.queue,) if self.low is None else (self.queue, self.low)
 
     @property
+    def rate_bps(self) -> int:
+        """What its shaper makes, in the layer of results: bit/s of frames (L2), whatever its link's is written in."""
+        made_bps, written_bps = self.shaping.realised_bps, self.link.l1_rate_bps
+        return round(made_bps if written_bps is None else made_bps * self.link.rate_bps / written_bps)
+
+    @property
     def shaper(self) -> Place:
         """Where its rate is set."""
         return self._place("queue.sched_shaping", "port.sched_shaping")
