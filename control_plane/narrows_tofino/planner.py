@@ -12,7 +12,7 @@ from narrows.experiment.planning import make_plan
 from narrows.experiment.queues import Red
 
 from narrows_tofino.binding import bind
-from narrows_tofino.chip.depth import marking_depth
+from narrows_tofino.chip.depth import depth_units
 from narrows_tofino.chip.red import wred
 from narrows_tofino.readings.checks import watermark_writes
 from narrows_tofino.readings.counters import clear_writes
@@ -113,7 +113,7 @@ def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
         },
         "ecn_threshold_cells": None
         if threshold is None
-        else marking_depth(threshold, depth.frame_bytes, depth.cell_bytes),
+        else depth_units(threshold, depth.frame_bytes, depth.cell_bytes),
         "queue": asdict(bottleneck.queue),
         **_red(bottleneck),
         **_two_queues(bottleneck),

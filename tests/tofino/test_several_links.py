@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def test_thresholds_are_those_of_each_link() -> None:
     found = {write.key["bottleneck"]: write.data["threshold"] for write in made.writes
              if write.key is not None and write.action == "observe"}  # fmt: skip
     by_name = {link.name: found[link.index] for link in plan.links}
-    assert by_name == {"left": 500_000 * 20 // FRAME, "mid": 0xFFFFFFFF, "right": 100_000 * 20 // FRAME}
+    assert by_name == {"left": ceil(500_000 * 20 / FRAME), "mid": 0xFFFFFFFF, "right": ceil(100_000 * 20 / FRAME)}
 
 
 def test_the_collector_is_to_hold_the_reports_of_all_links() -> None:

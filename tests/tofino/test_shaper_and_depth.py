@@ -8,7 +8,7 @@ from fakeswitch.traffic_manager import KINDS, TrafficManager
 from hypothesis import example, given
 from hypothesis import strategies as st
 from narrows.errors import InputError
-from narrows_tofino.chip.depth import capacity_cells, depth_for
+from narrows_tofino.chip.depth import capacity_cells, cells_per_frame, depth_for, depth_units
 from narrows_tofino.chip.model import CHIPS, TOFINO1, TOFINO2, Chip
 from narrows_tofino.chip.shaper import (
     RATE_TOLERANCE,
@@ -118,6 +118,14 @@ def test_a_depth_holds_what_was_asked_for_in_full_frames() -> None:
     assert (depth.cells, depth.packets, depth.bytes) == (2000, 100, 151_400)
     assert (depth.guaranteed_cells, depth.pool_cells, depth.hysteresis_cells) == (20, 1980, 32)
     assert depth.warnings == ()
+
+
+@pytest.mark.parametrize("chip", CHIPS.values())
+@pytest.mark.parametrize("size", [1, 75, 76, 1514, 1515, 3028, 3029, 30_000, 30_280, 30_281, 100_000])
+def test_a_threshold_in_cells_is_reached_by_as_many_frames_as_one_in_bytes(chip: Chip, size: int) -> None:
+    """One of a byte is not reached by an empty queue, nor one of a frame and a byte by a single frame."""
+    cells, each = depth_units(size, 1514, chip.cell_bytes), cells_per_frame(chip.cell_bytes, 1514)
+    assert -(-cells // each) == -(-size // 1514)
 
 
 def test_10_kb_fit_both_generations_with_a_warning_on_tofino2() -> None:

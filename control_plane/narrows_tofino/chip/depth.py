@@ -130,13 +130,11 @@ def depth_for(
 
 
 def depth_units(bytes_of_frames: int, frame_bytes: int, cell_bytes: int) -> int:
-    """A depth in bytes of full-size frames in the unit of the program's depths: cells."""
-    return bytes_of_frames * cells_per_frame(cell_bytes, frame_bytes) // frame_bytes
+    """The least depth in cells, the unit of the program's depths, that is not below one in bytes of full-size frames.
 
-
-def marking_depth(threshold_bytes: int, frame_bytes: int, cell_bytes: int) -> int:
-    """Cells that a packet finds from which on it is marked: one at least, as each finds 0 or more."""
-    return max(1, depth_units(threshold_bytes, frame_bytes, cell_bytes))
+    Rounded down, a threshold of a few bytes would be 0, which an empty queue reaches.
+    """
+    return -(-bytes_of_frames * cells_per_frame(cell_bytes, frame_bytes) // frame_bytes)
 
 
 def about_size(size: int) -> str:

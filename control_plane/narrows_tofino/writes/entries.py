@@ -10,7 +10,7 @@ from narrows_formats.units import format_size
 
 from narrows_tofino.bfrt.client import Operation
 from narrows_tofino.bfrt.values import KeyValue, Lpm, Ternary
-from narrows_tofino.chip.depth import marking_depth
+from narrows_tofino.chip.depth import depth_units
 from narrows_tofino.chip.model import pipe_of
 from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.writes.planned import PlannedWrite, Reader
@@ -47,7 +47,7 @@ def program_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Pla
     def threshold(link: ReportedLink) -> tuple[int, str]:
         if (asked := link.ecn_threshold_bytes) is None:
             return ECN_OFF, ""
-        cells = marking_depth(asked, plan.frame_bytes, inventory.switch.generation.cell_bytes)
+        cells = depth_units(asked, plan.frame_bytes, inventory.switch.generation.cell_bytes)
         return min(cells, ECN_OFF - 1), f"cells, {format_size(asked)} of frames"
 
     shares = index_shares(plan)
