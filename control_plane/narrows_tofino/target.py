@@ -478,6 +478,11 @@ class TofinoTarget(LabTarget):
                 f"{uncertainty:.2%} less than stated, and reports count the empty switch's delay as queue "
                 "delay; fix: narrows calibrate"
             )
+        if self._inventory.delay.at == "none" and any(port.delay_ns for port in plan.ports):
+            notes.append(
+                "warning: nothing makes the experiment's rtt (delay.at: none in the inventory): flows have the RTT of "
+                "the cables, while depths in bdp are of the one that was written"
+            )
         notes += [
             f"{link.field}.rate: its steps are timed by software; run.json has when each was made (rate_steps_applied)"
             for link in plan.links

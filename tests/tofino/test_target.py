@@ -188,6 +188,25 @@ def test_a_collector_that_was_not_measured_is_reported(switch: FakeSwitch, kind:
     assert "reports a second dave holds was never measured, and this run makes up to 825,627; fix: bench" in note
 
 
+@pytest.mark.parametrize(
+    ("at", "rtt", "warned"), [("none", "10ms", True), ("none", "0s", False), ("receiver", "10ms", False)]
+)
+def test_an_rtt_that_nothing_makes_is_reported(
+    switch: FakeSwitch, tmp_path: Path, at: str, rtt: str, warned: bool
+) -> None:
+    data = make_inventory(switch.chip, switch.address).model_dump()
+    data["delay"] = {"at": at}
+
+    async def notes() -> tuple[str, ...]:
+        target = TofinoTarget(Inventory.model_validate(data), tmp_path / "audit.jsonl")
+        await target.start()
+        made = await target.configure(target.bind_to_target(make_plan(make_experiment(rtt=rtt))))
+        await target.stop()
+        return made.notes
+
+    assert any("nothing makes the experiment's rtt" in note for note in do(notes())) == warned
+
+
 def test_drops_in_the_wrong_place_are_reported(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> list[str]:
         plan = target.bind_to_target(make_plan(make_experiment()))
