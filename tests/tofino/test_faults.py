@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import resource
+import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +21,9 @@ from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import NarrowsError, RunError
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows_tofino.bfrt.client import Client, Endpoint
+from narrows_tofino.bfrt.client import Client, Endpoint, Operation
 from narrows_tofino.bfrt.connect import connect
+from narrows_tofino.programming.audit import AuditError, AuditLog, Change, read_audit
 from narrows_tofino.restore import restore_from
 from narrows_tofino.target import TofinoTarget
 from narrows_tofino.testbed.inventory import Inventory
@@ -353,13 +356,11 @@ def test_switch_gone_at_teardown(switch: FakeSwitch, inventory: Inventory, tmp_p
     assert switch.state() == before
 
 
-def test_killed(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
-    """Killed between a write and its record: the intent is on disk."""
+@pytest.mark.parametrize("kept", [0, 1, 40, -1])
+def test_killed(switch: FakeSwitch, inventory: Inventory, tmp_path: Path, kept: int) -> None:
+    """Killed between a write and its record, or within it: the intent is on disk. ``kept``: so much of the record."""
     before = switch.state()
     log = tmp_path / "audit.jsonl"
-
-    class Killed(BaseException):
-        pass
 
     async def life() -> None:
         target = TofinoTarget(inventory, log, connect_to=quickly)
@@ -368,9 +369,30 @@ def test_killed(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> Non
         switch.end_sessions()
         lines = log.read_text().splitlines()
         assert '"phase": "done"' in lines[-1]
-        log.write_text("\n".join(lines[:-1]) + "\n")
+        log.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:kept])
 
     asyncio.run(life())
     count, problems = restore_from(inventory, log)
     assert count > 130 and problems == []
     assert switch.state() == before
+    assert restore_from(inventory, log) == (0, []), "what was added to the log can be read"
+
+
+def test_a_record_that_the_disk_has_no_room_for_leaves_no_part_of_itself(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    change = Change(Operation.MODIFY, "table", {"key": 1}, 0, None, {"value": 2}, None, None)
+    log.record(change)
+    room = (tmp_path / "audit.jsonl").stat().st_size + 10
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Without a handler the signal would end this process.
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+        with pytest.raises(AuditError, match="cannot be written"):
+            log.record(change)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    log.record(change)
+    log.close()
+    assert len(read_audit(tmp_path / "audit.jsonl")) == 2

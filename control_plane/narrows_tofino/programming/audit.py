@@ -7,6 +7,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,7 +95,10 @@ class AuditLog:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            if size := os.fstat(self._descriptor).st_size:
+                # What comes next is a line of its own.
+                os.ftruncate(self._descriptor, len(_whole_lines(os.pread(self._descriptor, size, 0))))
         except OSError as error:
             raise InputError(f"{path}: the audit log cannot be written: {error.strerror}") from None
 
@@ -105,11 +109,14 @@ class AuditLog:
             AuditError: not all of them are on disk.
         """
         lines = "".join(json.dumps(change.as_json()) + "\n" for change in changes).encode()
+        before = os.fstat(self._descriptor).st_size
         try:
             while lines:
                 lines = lines[os.write(self._descriptor, lines) :]
             os.fsync(self._descriptor)
         except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, before)
             raise AuditError(f"{self.path}: the audit log cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
@@ -122,20 +129,30 @@ class AuditLog:
 def read_audit(path: Path) -> list[Change]:
     """All changes in a log, in order.
 
+    A last line that does not end was being written when the machine stopped. It says nothing that is needed: a change
+    is made once its intent is on disk, and is outstanding until its undoing is.
+
     Raises:
         InputError: no such file, or a line that is not of an audit log.
     """
     changes: list[Change] = []
     try:
-        lines = path.read_text().splitlines()
+        log = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+    lines, rest = _whole_lines(log).splitlines(), log[len(_whole_lines(log)) :]
+    if not rest.startswith(b"{"):
+        lines += rest.splitlines()
     for number, line in enumerate(lines, start=1):
         try:
             changes.append(Change.from_json(json.loads(line)))
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}:{number}: not a line of an audit log: {error!r}") from None
     return changes
+
+
+def _whole_lines(log: bytes) -> bytes:
+    return log[: log.rfind(b"\n") + 1]
 
 
 def outstanding(changes: Iterable[Change]) -> list[Change]:
