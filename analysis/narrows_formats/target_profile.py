@@ -18,6 +18,7 @@ class TargetProfile:
 
     ``time_unit_s`` and ``timestamp_bits`` describe the report's times, ``depth_unit`` its depths, and
     ``depth_unit_bytes`` the bytes of one such unit (None where a unit has no fixed size, such as packets).
+    With ``depth_overhead_bytes`` it is memory, of which each packet takes whole units, for its frame and so many bytes.
     ``empty_queue_delay`` is what reports give as queue delay while nothing waits, in time units; readers take it off.
     What follows them is None for reports without a target, of a capture.
     """
@@ -27,6 +28,7 @@ class TargetProfile:
     timestamp_bits: int = 48
     depth_unit: Annotated[str, MinLen(1)]
     depth_unit_bytes: Annotated[int, Gt(0)] | None = None
+    depth_overhead_bytes: Annotated[int, Ge(0)] | None = None
     empty_queue_delay: Annotated[int, Ge(0)] = 0
     rate_unit: Literal["bit/s", "packets/s"] | None = None
     rate_layer: Literal["l2", "l1"] | None = None

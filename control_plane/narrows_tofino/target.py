@@ -34,6 +34,7 @@ from narrows_tofino.bfrt.connect import connect
 from narrows_tofino.bfrt.errors import BfrtError
 from narrows_tofino.bfrt.values import DigestMessage
 from narrows_tofino.binding import bind
+from narrows_tofino.chip.depth import IN_MEMORY_OVERHEAD_BYTES
 from narrows_tofino.delay_line import TofinoDelayLine
 from narrows_tofino.link_tasks import updated_links
 from narrows_tofino.planner import SwitchPlan, cabled_ports, plan_switch, realised, used_ports
@@ -168,6 +169,7 @@ class TofinoTarget(LabTarget):
             timestamp_bits=48,
             depth_unit="cells",
             depth_unit_bytes=self._chip.cell_bytes,
+            depth_overhead_bytes=IN_MEMORY_OVERHEAD_BYTES,
             empty_queue_delay=self._inventory.latency_ns,
             rate_unit="bit/s",
             rate_layer="l2",

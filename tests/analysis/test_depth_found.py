@@ -51,6 +51,28 @@ def test_summary_and_series_show_the_depth_found(run: tuple[Path, synthetic.Trut
     assert depths["value"].max() >= found.max()
 
 
+def test_cells_are_bytes_of_the_frames_that_fill_them(tmp_path: Path) -> None:
+    """A frame of 1514 B and 18 B beside it take 20 cells of 80 B, which are 1600 B of memory and 1514 B of a buffer."""
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0), files=1)
+    path = tmp_path / "run" / "telemetry" / "reports-00000.parquet"
+    columns = {name: pq.read_table(path)[name].to_numpy() for name in synthetic.REPORT_TYPES}
+    frames = columns["enqueue_depth"].astype(np.int64) // 1514
+    columns["enqueue_depth"] = frames * 20
+    columns["dequeue_depth"] = np.zeros(len(frames), np.int64)
+    synthetic.write_reports(path, columns)
+    described = tmp_path / "run" / "run.json"
+    document: dict[str, Any] = json.loads(described.read_text())
+    profile = {"name": "tofino", "time_unit_s": 1e-9, "depth_unit": "cells", "depth_unit_bytes": CELL_BYTES}
+    profile["depth_overhead_bytes"] = 18
+    described.write_text(json.dumps(document | {"target_profile": profile}))
+    summary = analyze_run(tmp_path / "run")
+    queue: Any = summary["bottleneck"]["queue_bytes"]
+    assert queue["mean"] == pytest.approx(frames.mean() * 1514)
+    assert truth.peak_bytes - 3 * 1514 < queue["max"] <= truth.peak_bytes
+    assert "queue_above_buffer" not in {one["code"] for one in summary["warnings"]}
+    np.testing.assert_allclose(load(tmp_path / "run").reports()["enqueue_depth_bytes"], frames * 1514)
+
+
 def test_frames_show_the_depth_found(run: tuple[Path, synthetic.Truth, np.ndarray]) -> None:
     directory, _, found = run
     reports = load(directory).reports()

@@ -99,7 +99,7 @@ def engine_options(run: Run, intervals: Intervals) -> list[str]:
     options = ["--interval", duration_argument(intervals.flows_s)]
     options += ["--queue-interval", duration_argument(intervals.queue_s)]
     options += ["--time-unit-s", repr(profile.time_unit_s)]
-    options += ["--depth-unit-bytes", str(run.depth_unit_bytes)]
+    options += ["--depth-unit-bytes", str(profile.depth_unit_bytes or run.bottleneck.mtu_frame_bytes)]
     options += ["--empty-queue-delay", str(profile.empty_queue_delay)]
     if not profile.depth_left_reported:
         options.append(DEPTH_FOUND)

@@ -42,7 +42,7 @@ class Sent:
     drops: int = 0
 
 
-def postcard(report: Report, key: FlowKey | None, node: int, since_ns: int, depth_unit_bytes: int) -> bytes:
+def postcard(report: Report, key: FlowKey | None, node: int, since_ns: int, depth_unit_bytes: float) -> bytes:
     """The UDP payload: a group of one report. ``since_ns`` is the experiment's start in ns since 1970.
 
     A latency or an occupancy that its field cannot hold is the reserved value. The group's sequence number counts
@@ -62,7 +62,7 @@ def postcard(report: Report, key: FlowKey | None, node: int, since_ns: int, dept
     present = sum(bit for bit, _ in ours)
     head = struct.pack("!BBBBHHHH", INT << 4 | kind, words, metadata, bits, BASELINE, DOMAIN, present, 0)
     latency = report.left_ns - report.arrived_ns
-    found = fields["enqueue_depth"] * depth_unit_bytes
+    found = round(fields["enqueue_depth"] * depth_unit_bytes)
     baseline = struct.pack(
         "!IIQQ",
         latency if latency < ABSENT else ABSENT,

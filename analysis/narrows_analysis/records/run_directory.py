@@ -101,9 +101,13 @@ class Run:
         return sorted((self.path / TELEMETRY).glob(REPORT_FILES))
 
     @property
-    def depth_unit_bytes(self) -> int:
-        """Bytes of a unit of depth; a packet, which has no fixed size, is taken for a full-size frame."""
-        return self.profile.depth_unit_bytes or self.bottleneck.mtu_frame_bytes
+    def depth_unit_bytes(self) -> float:
+        """Bytes of frames in a unit of depth; packets, which have no fixed size, are taken for full-size frames."""
+        unit, overhead = self.profile.depth_unit_bytes, self.profile.depth_overhead_bytes
+        frame = self.bottleneck.mtu_frame_bytes
+        if unit is None:
+            return frame
+        return unit if overhead is None else frame / -(-(frame + overhead) // unit)
 
     @property
     def base_rtts_s(self) -> dict[float, list[str]]:
