@@ -339,8 +339,8 @@ class RunFigures:
         )
 
     def pacing(self) -> Chart | None:
-        """Pacing rate of each flow that is paced."""
-        caption = "At which each sender's socket spaces its packets"
+        """Pacing rate of each sender's socket; the kernel has one of CUBIC too, which does not pace."""
+        caption = "Packets are spaced at it where congestion control paces (BBR) or a rate is set"
         references = self._of_the_link(self._rate_bps, "rate of the link")
         return self._of_sockets(
             "pacing_rate_bps", "pacing", "Pacing rate", "Pacing rate", caption, _rate_unit, references
