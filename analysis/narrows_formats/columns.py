@@ -88,7 +88,7 @@ SOCKETS = (
     Column("src_port", "", "port of the sender's socket: with `dst_port`, which of `flows[].connections` it is"),
     Column("dst_port", "", "port at the other end"),
     Column("cwnd_bytes", "bytes", "congestion window"),
-    Column("pacing_rate_bps", "bit/s", "the kernel's; packets are spaced at it only where congestion control paces (BBR) or `rate` is set"),
+    Column("pacing_rate_bps", "bit/s", "the kernel's; in use where congestion control paces (BBR) or `rate` is set"),
     Column("rtt_s", "s", "smoothed RTT (TCP_INFO tcpi_rtt); null before the first sample"),
     Column("min_rtt_s", "s", "smallest RTT lately (TCP_INFO tcpi_min_rtt); null before the first sample"),
     Column("delivery_rate_bps", "bit/s", "payload acknowledged lately, over the time it took"),
