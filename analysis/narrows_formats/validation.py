@@ -83,6 +83,8 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
         least, found = context["min_length"], len(error["input"])
         has = f"has only {found}" if found else "is empty"
         return f"{has}; allowed: a list with at least {'one entry' if least == 1 else f'{least} entries'}"
+    if kind == "string_type" and isinstance(error["input"], int | float) and not isinstance(error["input"], bool):
+        return f"{value} is a number; allowed: text, in quotes"
     return f"{value} is of the wrong kind; allowed: {_ALLOWED.get(kind, error['msg'])}"
 
 

@@ -49,6 +49,7 @@ def test_a_group_is_called_after_its_client_and_lasts_until_that_ends() -> None:
         ({**WEB, "count": 2}, "has client and count"),
         ({**WEB, "size": "1MB"}, "has client and size"),
         ({**WEB, "until": "exit", "duration": "3s"}, "has client and until"),
+        ({"client": ["iperf3", "-s", -1]}, "flows.0.client.2: '-1' is a number; allowed: text, in quotes"),
         ({"client": "curl"}, "flows.0.client"),
         ({"client": []}, "flows.0.client"),
     ],

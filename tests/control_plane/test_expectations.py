@@ -53,6 +53,8 @@ def read(text: str) -> Expectation:
         ("flows.drawn-1.2.fct_s < 1s", "flows", "drawn-1.2", ("fct_s",), 1),
         ("flows.web.2-3.drops == 0", "flows", "web.2-3", ("drops",), 0),
         ("flows.web.2-3.rtt_s.min < 50ms", "flows", "web.2-3", ("rtt_s", "min"), 0.05),
+        ("flows.bbr.bytes > 0.6MB", "flows", "bbr-1", ("bytes",), 600_000),
+        ("flows.bbr.datagrams.ce_marked == 0", "flows", "bbr-1", ("datagrams", "ce_marked"), 0),
         ("groups.web.2.goodput_bps > 2Mbit", "groups", "web.2", ("goodput_bps",), 2e6),
         ("links.far.queue_delay_s.p99 < 1.5e1ms", "links", "far", ("queue_delay_s", "p99"), 0.015),
         ("links.far.reverse.utilization <= 1", "links", "far.reverse", ("utilization",), 1),
@@ -91,6 +93,8 @@ def test_a_field_a_comparison_and_a_bound(
         ("links.near.drops < 1%", "the unit '%', but counts; allowed: a number without a unit"),
         ("telemetry.lost < 5%", "the unit '%', but counts"),
         ("flows.bbr.departures > 50%", "the unit '%', but counts"),
+        ("flows.bbr.datagrams.lost < 1%", "the unit '%', but counts"),
+        ("flows.bbr.bytes > 1ms", "the unit 'ms'; allowed: none, or B, "),
         ("flows.bbr.share > 1.2.3", "which is not a number"),
     ],
 )

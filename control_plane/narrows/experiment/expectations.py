@@ -171,7 +171,7 @@ def _bound(number: str, unit: str, fields: Sequence[str], *, counts: bool) -> fl
     if not unit:
         return value
     # Of `queue_delay_s.p99` the unit is in the name before the last.
-    ending = next((one for one in _UNITS if one and any(field.endswith(one) for field in fields)), "")
+    ending = next((one for one in _UNITS if one and any(f"_{field}".endswith(one) for field in fields)), "")
     if counts and not ending:
         raise BadExpectation(f"has the unit '{unit}', but counts", "a number without a unit")
     if unit not in _UNITS[ending]:
