@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
+from narrows.hosts import base
 from narrows.traffic.datagram_host import STAMP, Arrivals, Datagrams, distribution
+from narrows.traffic.datagrams import ProcessDatagrams
+from narrows.traffic.flows import ProcessFlows
 
 BOTTLENECK = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
 
@@ -89,6 +94,39 @@ def test_what_arrives_is_counted_as_rfc_4737_does() -> None:
     assert found == {"packets": 6, "bytes": 500, "duplicates": 1, "reordered": 2, "ce_marked": 1}
 
 
+@pytest.mark.parametrize(("ahead_s", "one_clock"), [({"sender0": 0.0, "receiver": 0.0}, True),
+                                                   ({"sender0": 0.0, "receiver": 86_400.0}, False)])  # fmt: skip
+def test_clocks_of_two_machines_make_no_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: dict[str, float], one_clock: bool
+) -> None:
+    """A machine's monotonic clock begins when it does: the difference of two is that of their starts."""
+
+    class Machines:
+        async def clock_offset_s(self, host: str) -> float:
+            return ahead_s[host]
+
+    async def prepared(_: object) -> None:
+        pass
+
+    monkeypatch.setattr(ProcessFlows, "_prepare", prepared)
+    plan = plan_of({"udp": {"rate": "1Mbit"}, "duration": "1s"})
+    made = ProcessDatagrams(plan, cast("base.Testbed", Machines()), tmp_path, plan.flows)
+    asyncio.run(made._prepare())
+    flow = made._specifications["udp-1"]
+    assert (flow["host"], flow["one_clock"]) == ("sender0", one_clock)
+    datagrams = Datagrams(lambda _, *kind: socket.socket(*kind), lambda _: None, driven=False)
+    datagrams.listen("receiver", [{**flow, "dst": "127.0.0.1", "dst_port": 45_402}])
+    (receiver,) = datagrams._receivers.values()
+    assert receiver._arrivals is not None
+    datagram = bytearray(100)
+    STAMP.pack_into(datagram, 0, 0, 1.0)
+    receiver._arrivals.take(memoryview(datagram), 1.5, marked=False)
+    found = receiver._arrivals.summary()
+    assert (found["packets"], found["delay_s"] is not None) == (1, one_clock)
+    datagrams.receive()
+    datagrams.close()
+
+
 def test_percentiles_are_values_that_occurred() -> None:
     """Nearest rank: of 1 to 200 the p-th percentile is 2 p."""
     found = distribution([float(value) for value in range(1, 201)])
@@ -104,7 +142,7 @@ def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
             tos = (level, option) in ((socket.IPPROTO_IP, socket.IP_TOS), (socket.IPPROTO_IPV6, socket.IPV6_TCLASS))
             super().setsockopt(level, option, 0 if tos else value)
 
-    flow = {"name": "x", "dst": address, "dst_port": 45_401, "ecn": "ect1", "echo": False}
+    flow = {"name": "x", "dst": address, "dst_port": 45_401, "ecn": "ect1", "echo": False, "one_clock": True}
     for kind in (socket.socket, Ignoring):
 
         def opened(_: str, family: int, type_: int, kind: type[socket.socket] = kind) -> socket.socket:

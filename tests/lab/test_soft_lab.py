@@ -232,6 +232,9 @@ def test_what_is_measured_is_what_a_local_run_measures(machines: Machines, tmp_p
         assert bottleneck["loss_ratio"] == pytest.approx(datagrams["lost"] / datagrams["sent"])
         assert bottleneck["loss_ratio"] >= 1 - carried / datagrams["sent"]
         assert bottleneck["queue_delay_s"]["p50"] == pytest.approx(QUEUE_S, abs=2 * frame_s)
+    # The machines' clocks are hours apart.
+    assert lab.summary()["flows"][0]["datagrams"]["delay_s"] is None
+    assert flow["datagrams"]["delay_s"]["p50"] == pytest.approx(QUEUE_S, rel=0.5)
 
 
 @pytest.mark.long

@@ -56,8 +56,9 @@ ECN_FIELDS = {"not-ect": 0, "ect1": 1, "ect0": 2}
 class Arrivals:
     """What has arrived of one flow: numbers in the order of arrival, and how long each took."""
 
-    def __init__(self) -> None:
-        """Nothing yet."""
+    def __init__(self, timed: bool = True) -> None:
+        """Nothing yet. Unless ``timed``, the sender's clock is another one, and how long they took is not known."""
+        self._timed = timed
         self._seen: set[int] = set()
         self._highest = -1
         self._delays = array("d")
@@ -91,7 +92,7 @@ class Arrivals:
             "duplicates": self._packets - len(self._seen),
             "reordered": self._reordered,
             "ce_marked": self._marked,
-            "delay_s": None if not delays else distribution(delays),
+            "delay_s": distribution(delays) if delays and self._timed else None,
         }
 
 
@@ -225,7 +226,7 @@ class Datagrams:
         """
         for flow in flows:
             opened = self._open(host, flow["dst"], flow["dst_port"], flow["ecn"])
-            self._add(Receiver(flow["name"], opened, None if flow["echo"] else Arrivals()))
+            self._add(Receiver(flow["name"], opened, None if flow["echo"] else Arrivals(flow["one_clock"])))
 
     def prepare(self, flows: Sequence[Flow]) -> None:
         """Make the sending sides ready.

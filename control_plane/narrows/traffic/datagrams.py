@@ -21,7 +21,8 @@ from narrows.traffic.generator import Generator
 
 
 def specify(flow: Flow) -> dict[str, Any]:
-    """A flow as `narrows.traffic.datagram_host` makes it; times are seconds since the experiment's start."""
+    """A flow as `narrows.traffic.datagram_host` makes it; times are seconds since the experiment's start. With
+    ``one_clock`` its two hosts have the same one."""
     sending = flow.sending
     assert sending is not None
     return {
@@ -37,6 +38,7 @@ def specify(flow: Flow) -> dict[str, Any]:
         "bursts": [[begin / NANOSECONDS, end / NANOSECONDS] for begin, end in sending.bursts],
         "ecn": sending.ecn,
         "echo": sending.echo,
+        "one_clock": True,
     }
 
 
@@ -117,6 +119,13 @@ class ProcessDatagrams(ProcessFlows):
 
     def _specify(self, flow: Flow) -> dict[str, Any]:
         return specify(flow)
+
+    async def _prepare(self) -> None:
+        for name, flow in self._flows.items():
+            # Clocks of two machines are compared over the network, with an error as large as a delay.
+            ours = [await self._testbed.clock_offset_s(host) for host in (flow.sender, flow.receiver)]
+            self._specifications[name]["one_clock"] = ours[0] == ours[1]
+        await super()._prepare()
 
     async def _stop(self) -> None:
         """A sender that has sent everything stays: what comes back to a probe is still to be counted."""
