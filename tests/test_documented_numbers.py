@@ -81,3 +81,17 @@ def test_how_far_a_mean_is_known() -> None:
     """t s / sqrt(n) of `repeatability.md`, in s."""
     wide = [round(float(t.ppf(0.975, n - 1)) / math.sqrt(n), 1) for n in (3, 5, 10, 25)]
     assert wide == [2.5, 1.2, 0.7, 0.4]
+
+
+def test_how_long_fields_of_a_report_last() -> None:
+    """2^32 packets at 100 Gbit/s of frames, as rates are counted, and the widest time in ns and us."""
+    packets_s = [2**32 * 8 * size / 100e9 for size in (1514, 64)]
+    said = [
+        f"{packets_s[0]:.0f} s of 100 Gbit/s in frames of 1,514 bytes, {packets_s[1]:.0f} s in frames of 64",
+        f"48, ns | {2**48 / 3600e9:.0f} hours",
+        f"32, us | {int(2**32 / 60e6)} minutes",
+        f"| {2**32 / 1e9:.2f} s",
+        f"{int(2**48 / 3600e9)} hours of ns, {2**48 / 1e6 / 86400 / 365.25:.1f} years of us",
+    ]
+    page = (ROOT / "docs" / "report-format.md").read_text()
+    assert [part for part in said if part not in page] == []
