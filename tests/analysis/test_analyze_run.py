@@ -716,3 +716,16 @@ def test_a_starved_flow_counts_as_running(tmp_path: Path) -> None:
 def test_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match=r"run\.json: no such file"):
         analyze_run(tmp_path)
+
+
+@pytest.mark.parametrize("start_s", [1.02, 3.5])
+def test_a_time_together_that_is_shorter_than_an_interval_is_not_called_none(tmp_path: Path, start_s: float) -> None:
+    """150 ms of a flow beside another, or after it; no interval of 0.1 s that begins at a multiple of it is within."""
+    senders = [
+        synthetic.Sender("a", "a", 0.0, 3.0),
+        synthetic.Sender("b", "b", start_s, 0.15, window=4, aimd=False),
+    ]
+    synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=senders))
+    fairness = analyze_run(tmp_path / "run")["fairness"]
+    assert (fairness["jain_index"], fairness["interval_s"]) == (None, 0.1)
+    assert fairness["reason"] == "the flows were never all running for a whole interval of 0.1 s"

@@ -43,7 +43,7 @@ MAX_PAIRED_FLOWS = 2000
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
 FEW_REPORTS = f"fewer than {MIN_REPORTS} of the sampled reports are of one of the flows"
 FEW_REPORTS_OF_LINK = f"fewer than {MIN_REPORTS} sampled reports"
-NEVER_TOGETHER = "the flows were never all running at the same time"
+NEVER_TOGETHER = "the flows were never all running for a whole interval of {:g} s"
 SEVERAL_LINKS = "the experiment has several links, see `links`"
 NO_SIZE = "the flow has no set size"
 NO_TELEMETRY = "no telemetry"
@@ -337,7 +337,9 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
 
 def _no_common_window(run: Run, aggregation: Aggregation) -> str:
     """Why there is no time in which all flows were running."""
-    return NEVER_TOGETHER if aggregation.assessable[: run.data_flows].all() else FEW_REPORTS
+    if not aggregation.assessable[: run.data_flows].all():
+        return FEW_REPORTS
+    return NEVER_TOGETHER.format(aggregation.intervals.flows_s)
 
 
 def _without_index(section: FairnessSummary, why: str) -> FairnessSummary:
