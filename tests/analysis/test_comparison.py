@@ -329,6 +329,16 @@ def test_runs_of_a_single_flow(tmp_path: Path) -> None:
     assert {one.place.quantity.column for one in differences}.isdisjoint({"share", "jain_index"})
 
 
+def test_why_a_run_cannot_be_compared_is_said(run_directory: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_directory, tmp_path / "run")
+    summary = analyze_run(tmp_path / "run")
+    # The flows ran together all the same.
+    summary["fairness"] |= {"window_s": None, "reason": "more than 1% of the telemetry reports are missing"}
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(AnalysisError, match="run: more than 1% of the telemetry reports are missing; nothing can be"):
+        read_side(tmp_path / "run")
+
+
 def test_a_run_that_was_cut_short_is_refused(run_directory: Path, tmp_path: Path) -> None:
     shutil.copytree(run_directory, tmp_path / "cut")
     data = json.loads((tmp_path / "cut" / "run.json").read_text())

@@ -149,7 +149,8 @@ def _common_time(run: RunData) -> tuple[float, float]:
     begin, end = lives[0] if len(lives) == 1 else (None, None)
     width = run.summary["fairness"]["interval_s"]
     if begin is None or end is None or width is None:
-        raise AnalysisError(f"{run.path}: its flows never all ran for a whole interval; nothing can be compared")
+        why = "too little of its flow was seen" if len(lives) == 1 else run.summary["fairness"]["reason"]
+        raise AnalysisError(f"{run.path}: {why}; nothing can be compared")
     return -interval_at(-begin, width) * width, interval_at(end, width) * width
 
 
