@@ -488,6 +488,10 @@ def test_packets_lost_outside_the_queue_are_reported(tmp_path: Path) -> None:
     edit_run_json(tmp_path / "run", balances=[{**rows[0], "left": 4997, "lost": 3}])
     (warning,) = [item for item in analyze_run(tmp_path / "run")["warnings"] if item["code"] == "lost_elsewhere"]
     assert warning["message"].startswith("3 packets of 5,000 lost in front of the program")
+    # What else sends there may come out as well.
+    edit_run_json(tmp_path / "run", balances=[{**rows[0], "left": 5008, "lost": -8}])
+    (warning,) = [item for item in analyze_run(tmp_path / "run")["warnings"] if item["code"] == "lost_elsewhere"]
+    assert warning["message"].startswith("8 packets too many came out in front of the program, where 5,000 went in")
 
 
 def test_a_link_that_carries_more_than_its_rate_has_another(tmp_path: Path) -> None:

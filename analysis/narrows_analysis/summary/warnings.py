@@ -296,9 +296,13 @@ def _balance_warnings(run: Run) -> list[WarningSummary]:
     found = []
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and row.get("lost"):
+            lost, entered = int(row["lost"]), int(row["entered"])
             message = (
-                f"{plural(int(row['lost']), 'packet')} of {int(row['entered']):,} lost {row['place']}: "
-                "neither the bottleneck's queue nor loss emulation took them."
+                f"{plural(lost, 'packet')} of {entered:,} lost {row['place']}: neither the bottleneck's queue nor loss "
+                "emulation took them."
+                if lost > 0
+                else f"{plural(-lost, 'packet')} too many came out {row['place']}, where {entered:,} went in: "
+                "something else sends there, and losses would not show."
             )
             found.append(_caution("lost_elsewhere", "warning", message))
     return found

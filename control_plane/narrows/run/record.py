@@ -80,6 +80,8 @@ def write(
             notes += [f"drop cross-check{of}: {problem}" for problem in checks[link.name].problems]
         notes += [
             f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"
+            if balance.lost > 0
+            else f"warning: {-balance.lost} packets too many came out {balance.place}, where {balance.entered} went in"
             for balance in measured.counters.packet_conservation
             if balance.lost
         ]
