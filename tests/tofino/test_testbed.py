@@ -24,6 +24,8 @@ from narrows.experiment.planning import make_plan
 from narrows.hosts.lab import remote_clock
 from narrows.hosts.lab.inventory import Ssh
 from narrows.hosts.lab.machines import SshTestbed
+from narrows.hosts.lab.ssh import run as run_there
+from narrows.hosts.lab.ssh import ssh_command
 from narrows.hosts.process import Process
 from narrows_tofino.binding import bind
 from narrows_tofino.doctor import examine
@@ -98,6 +100,24 @@ def facts(machines: Machines, name: str) -> str:
         "net.ipv4.ip_local_port_range"
     )
     return machines.inside(name, "sh", "-c", commands)
+
+
+def test_what_an_inventory_does_not_say_of_ssh_is_by_its_configuration(tmp_path: Path) -> None:
+    """As 'ssh box' works, which a message about a machine that is not reached asks for."""
+    (tmp_path / "config").write_text("Host box\n    Port 2222\n    User narrows\n")
+    for given, port in ((Ssh(host="box"), "2222"), (Ssh(host="box", port=22), "22")):
+        words = ssh_command(given, ["-F", str(tmp_path / "config"), "-G"])
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert {f"port {port}", "user narrows"} <= set(said)
+
+
+def test_host_keys_may_be_in_a_place_with_a_space(inventory: Inventory, machines: Machines, tmp_path: Path) -> None:
+    place = tmp_path / "the lab's"
+    place.mkdir()
+    reached = machines.ssh("alice")
+    (place / "known hosts").write_text(Path(reached["known_hosts"]).read_text())
+    ssh = Ssh.model_validate({**reached, "known_hosts": place / "known hosts"})
+    assert run_there(inventory.senders[0].model_copy(update={"ssh": ssh}), ["echo", "there"]) == "there\n"
 
 
 def test_machines_are_set_up_read_back_and_put_back(testbed: SshTestbed, machines: Machines) -> None:

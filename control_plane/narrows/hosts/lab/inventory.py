@@ -33,11 +33,14 @@ Mac = Annotated[str, BeforeValidator(_mac)]
 
 
 class Ssh(Model):
-    """How to reach a machine: what ``ssh`` takes. Keys come from the agent or ``identity``; passwords are not asked."""
+    """How to reach a machine: what ``ssh`` takes, and what is left out by its own configuration.
+
+    Keys come from the agent or ``identity``; passwords are not asked.
+    """
 
     host: str
     user: str | None = None
-    port: Annotated[StrictInt, Field(ge=1, le=65535)] = 22
+    port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = None
     identity: Path | None = None
     known_hosts: Path | None = None
     jump: str | None = None

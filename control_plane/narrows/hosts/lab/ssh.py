@@ -36,12 +36,14 @@ class CommandFailed(RunError):
 
 def ssh_command(ssh: Ssh, options: Sequence[str] = (), command: str | None = None) -> list[str]:
     """The ssh call. It never asks: a missing key or an unknown host key is an error."""
-    words = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}", "-p", str(ssh.port)]
+    words = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
     words += ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+    if ssh.port is not None:
+        words += ["-p", str(ssh.port)]
     if ssh.identity is not None:
         words += ["-i", str(ssh.identity), "-o", "IdentitiesOnly=yes"]
     if ssh.known_hosts is not None:
-        words += ["-o", f"UserKnownHostsFile={ssh.known_hosts}"]
+        words += ["-o", f'UserKnownHostsFile="{ssh.known_hosts}"']
     if ssh.jump is not None:
         words += ["-J", ssh.jump]
     if ssh.user is not None:
