@@ -142,6 +142,21 @@ def test_an_option_that_cannot_be_is_named(capture: Path, tmp_path: Path, option
     assert not (tmp_path / "out").exists()
 
 
+def test_the_page_has_the_columns_of_every_table_of_sums(capture: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "telemetry-schema.md").read_text()
+    rows = re.findall(r"^\| (`[\w`, .]+) \|[^|]*\|(.*)$", page, re.MULTILINE)
+    named = {name: set(re.findall(r"`(\w+)`", text)) for names, text in rows for name in re.findall(r"`(\S+)`", names)}
+    shared = {name for name, text in named.items() if "." not in name}
+    collector("aggregate", capture, "--out", tmp_path / "sums", "--interval", "10ms", "--queue-interval", "1ms")
+    tables = {path.name: set(pq.read_schema(path).names) for path in (tmp_path / "sums").glob("*.parquet")}
+    del tables["flow_keys.parquet"]  # Made by the program: reference.md.
+    assert tables.keys() < named.keys()
+    # What a row calls "the shared ones", or delay and depth.
+    short = {"flow_series.parquet", "flow_totals.parquet", "bottleneck_series.parquet"}
+    for table, columns in tables.items():
+        assert columns == named[table] if table not in short else columns <= named[table] | shared, table
+
+
 def test_what_cannot_be_analysed_is_named(capture: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")
