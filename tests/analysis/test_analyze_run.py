@@ -717,6 +717,22 @@ def test_a_starved_flow_counts_as_running(tmp_path: Path) -> None:
     assert flow["goodput_bps"] == pytest.approx(frame["goodput_bps"].mean(), rel=0.02)
 
 
+@pytest.mark.parametrize(("until_s", "said"), [(7.5, False), (4.0, True)])
+def test_a_link_that_nothing_leaves_any_more_is_reported(tmp_path: Path, until_s: float, said: bool) -> None:
+    """As with loss emulation that takes every packet from then on: there is no report of it."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(8.0))
+
+    def change(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return rows(columns, columns["timestamp"] < columns["timestamp"].min() + np.uint64(until_s * 1e9))
+
+    edit_reports(tmp_path / "run", change)
+    messages = {one["code"]: one["message"] for one in analyze_run(tmp_path / "run")["warnings"]}
+    assert ("silent_end" in messages) is said
+    assert not said or "left after 4 s, though they were to send until 8 s" in messages["silent_end"]
+    edit_run_json(tmp_path / "run", status="partial")
+    assert "silent_end" not in codes(analyze_run(tmp_path / "run"))
+
+
 def test_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match=r"run\.json: no such file"):
         analyze_run(tmp_path)

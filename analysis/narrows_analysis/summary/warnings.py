@@ -28,6 +28,8 @@ MAX_NAMED = 3
 MAX_BUFFER_LIMITED = 0.01
 # Drops after the last report of their flow: a few are usual.
 MAX_LATE_DROPS, MIN_LATE_DROPS = 0.05, 10
+# Of the time until which flows were to send: when none of their packets leaves any more.
+MAX_SILENT_END = 0.1
 # From a flow's planned start to the moment at which its sender begins to connect.
 LATE_START_S = 0.01
 # Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
@@ -271,6 +273,23 @@ def _late_drops(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
     return [_caution("late_drops", "warning", message)]
 
 
+def _silent_end(run: Run, aggregation: Aggregation) -> list[WarningSummary]:
+    """A link that nothing leaves any more long before its flows end. What programs and users send may be over early."""
+    ends = [
+        flow.start_s + flow.duration_s
+        for flow, said in zip(run.flows[: run.data_flows], run.host_records, strict=False)
+        if flow.duration_s is not None and not flow.by_addresses and said.responses is None and said.viewed is None
+    ]
+    last = float(aggregation.last_departure[: run.data_flows].max(initial=0)) * aggregation.clock.unit_s
+    if run.status != "complete" or not ends or max(ends) - last <= MAX_SILENT_END * max(ends):
+        return []
+    message = (
+        f"No packet of the flows left after {last:.3g} s, though they were to send until {max(ends):.3g} s: rates, "
+        "shares and utilization are of the time before, and losses since then are in no figure."
+    )
+    return [_caution("silent_end", "warning", message)]
+
+
 def _late_service_warnings(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
     link, delay_s = run.bottleneck, section["queue_delay_s"]["p99"]
@@ -405,6 +424,7 @@ def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedRep
     found += _flow_warnings(run, aggregation, link.table)
     found += _traffic_manager_warnings(run, aggregation, link.table)
     found += _late_drops(run, section)
+    found += _silent_end(run, aggregation)
     found += _late_service_warnings(run, section)
     utilization = section["utilization"]
     # Which of several links is to be the bottleneck is for the experiment to show.
