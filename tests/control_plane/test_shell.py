@@ -120,6 +120,7 @@ def test_what_is_kept_of_a_shell_is_an_experiment() -> None:
     [
         (["--rate", "fast", "true"], "shell: bottleneck.rate: 'fast'"),
         (["--rate", "1Mbit", "x.yaml", "--", "true"], "--rate: beside x.yaml; allowed: --set FIELD=VALUE"),
+        (["--trace", "/none", "true"], "shell: trace: /none cannot be read: No such file or directory"),
         (["--queue", "{", "true"], "--queue {: is not YAML"),
         (["--queue", "nonsense", "true"], "shell: bottleneck"),
         (["x.yaml", "--virtual", "--", "true"], "--virtual: after x.yaml; allowed: before it"),

@@ -80,7 +80,7 @@ def by_options(options: Mapping[str, str | None], settings: Sequence[str]) -> di
     """
     data: dict[str, Any] = {"bottleneck": one_link(options)}
     override(data, settings, NAME)
-    inline_traces(data, Path.cwd() / NAME)
+    inline_traces(data, Path(NAME))
     return data
 
 
