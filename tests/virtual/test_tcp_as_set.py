@@ -56,6 +56,27 @@ def test_pacing_and_options_and_kernel_settings(tmp_path: Path) -> None:
     assert sum(found.get("net.ipv4.tcp_dsack") == "0" for found in read_back.values()) == 3
 
 
+def test_a_window_clamp_bounds_what_is_in_flight(tmp_path: Path) -> None:
+    """A window W that holds whole segments only carries their bytes each RTT; Linux forgets what it was set to when it
+    has seen a segment. At most one segment more was let in until the first was read."""
+    clamps = {"small": 20_000, "large": 140_000, "responses": 30_000}
+    groups = "".join(
+        f"- {{name: {name}, cca: cubic, start: {2 * number}s, duration: 2s, "
+        f"tcp: {{receiver_options: {{TCP_WINDOW_CLAMP: {clamp}}}}}"
+        + (", requests: {size: 1MB, think: 0s}}\n" if name == "responses" else "}\n")
+        for number, (name, clamp) in enumerate(clamps.items())
+    )
+    run, data = complete(
+        tmp_path, f"name: clamp\nbottleneck: {{rate: 100Mbit, buffer: 1bdp, rtt: 40ms}}\nflows:\n{groups}"
+    )
+    assert len(run["flows"]) == len(clamps)
+    for name, clamp in clamps.items():
+        times = data[f"{name}-1"]["time_s"]
+        within = times[(times > times.iloc[0] + 0.5) & (times <= times.iloc[0] + 1.5)]
+        carried = len(within) * SEGMENT * 0.040 / 1.0
+        assert (clamp // SEGMENT - 2) * SEGMENT < carried < clamp + SEGMENT
+
+
 @pytest.mark.long
 def test_initial_windows_and_timeouts_of_routes(tmp_path: Path) -> None:
     """What leaves within a round trip of the first data packet is the initial window; RFC 6928: ten without one."""

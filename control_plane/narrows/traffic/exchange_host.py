@@ -96,6 +96,7 @@ class Channel:
         self.flow = flow
         self.socket = opened
         self.pending: deque[Row] = deque()
+        self._lasting = flow_host.lasting(flow["receiver_options"])
         self._left: deque[int] = deque()
         self._unsent = b""
         self.is_established = False
@@ -130,7 +131,7 @@ class Channel:
             if self.pending:
                 raise flow_host.Failed("the server has closed the connection")
         except BlockingIOError:
-            pass
+            flow_host.set_options(self.socket, self._lasting)
         return done
 
     def _take(self, count: int, now_s: float, done: list[Row]) -> None:

@@ -138,6 +138,12 @@ def set_options(opened: socket.socket, options: Sequence[Sequence[Any]]) -> None
             raise Failed(f"{name} is {found}, not {value}")
 
 
+def lasting(options: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Those that are to be set again whenever data were read: the kernel has another window clamp once it knows how
+    much memory a segment takes, and when it makes the receive buffer larger."""
+    return [option for option in options if option[0] == "TCP_WINDOW_CLAMP"]
+
+
 def tcp_info(connection: socket.socket) -> dict[str, int]:
     """What the kernel knows of a connection, by the names of `WORDS`."""
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
@@ -414,7 +420,7 @@ class FlowSockets(Loop):
                 set_options(listener, flow["receiver_options"])
             except Failed as error:
                 self._tell({"flow": flow["name"], "failed": f"the receiver's {error}"})
-            if self._batch_bytes:
+            if self._batch_bytes and not lasting(flow["receiver_options"]):
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._batch_bytes)
             listener.setblocking(False)
             listener.bind((flow["dst"], flow["dst_port"]))
@@ -578,13 +584,21 @@ class FlowSockets(Loop):
             return
         connection.setblocking(False)
         self._received[connection.fileno()] = connection
-        self._watch(connection.fileno(), select.EPOLLIN, partial(self._discard, connection))
+        self._watch(
+            connection.fileno(),
+            select.EPOLLIN,
+            partial(self._discard, connection, flow, lasting(flow["receiver_options"])),
+        )
 
-    def _discard(self, connection: socket.socket) -> None:
+    def _discard(self, connection: socket.socket, flow: Flow, options: Sequence[Sequence[Any]]) -> None:
         """Throw away what has arrived, without copying it, and close what has ended."""
         # Python's own call would have memory made for it.
         count = int(LIBRARY.recv(connection.fileno(), None, MAX_BYTES, socket.MSG_TRUNC))
         if count > 0 or (count < 0 and ctypes.get_errno() in (errno.EAGAIN, errno.EINTR)):
+            try:
+                set_options(connection, options)
+            except Failed as error:
+                self._tell({"flow": flow["name"], "failed": f"the receiver's {error}"})
             return
         self._handlers.pop(connection.fileno(), None)
         self._received.pop(connection.fileno()).close()
