@@ -75,10 +75,12 @@ class RateSteps:
         return Span(min(rates), max(rates))
 
     def finish_ns(self, start_ns: int, frame_bytes: int) -> int:
-        """When the transmission of a frame that starts at a time is complete, rounded up to a nanosecond."""
+        """When the transmission of a frame that starts at a time is complete, rounded up to a nanosecond; of one that
+        never is, when the rate becomes 0 for good."""
         wanted = self._carried(start_ns) + 8 * frame_bytes * NANOSECONDS
-        times = range(start_ns, start_ns + self.longest_ns(frame_bytes) + 1)
-        return times[bisect.bisect_left(times, wanted, key=self._carried)]
+        last_ns = max(start_ns, self.steps[-1][0]) if self.stops else start_ns + self.longest_ns(frame_bytes)
+        times = range(start_ns, last_ns)
+        return start_ns + bisect.bisect_left(times, wanted, key=self._carried)
 
     def frame_bytes(self, size_bytes: float, frames: float) -> float:
         """What of a number of frames counts: all of it."""

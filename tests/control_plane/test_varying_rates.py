@@ -284,3 +284,10 @@ def test_two_rates_in_steps_have_labels_of_their_own(tmp_path: Path) -> None:
         "steps-0s-1Mbit-1s-5Mbit",
         "steps-0s-2Mbit-1s-5Mbit",
     ]
+
+
+@pytest.mark.parametrize(("start_us", "end_us"), [(2_000, 3_000), (9_500, 10_500), (10_000, 10_500), (11_000, 11_000)])
+def test_frames_end_where_the_rate_becomes_0_for_good(start_us: int, end_us: int) -> None:
+    """A full-size frame takes a millisecond until 10.5 ms; one that starts later never ends."""
+    schedule = RateSteps(((0, 1514 * 8 * 1000), (10_500_000, 0)))
+    assert schedule.finish_ns(start_us * 1000, 1514) == end_us * 1000

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from narrows import api
-from narrows.errors import InputError
+from narrows.errors import InputError, RunError
 from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR
 
@@ -84,3 +84,17 @@ def test_a_driver_cannot_change_what_events_change(tmp_path: Path) -> None:
     driven = api.testbed(EXPERIMENT | {"events": events}, virtual=True, out=tmp_path / "out")
     with pytest.raises(InputError, match="link bottleneck: rate: events of the experiment change it; allowed: one"):
         driven.change(rate="10Mbit")
+
+
+def test_a_driver_that_leaves_a_link_down_has_what_was_measured(tmp_path: Path) -> None:
+    """20 Mbit/s were offered for 100 ms, and from the first arrival on, at once, all was used."""
+    experiment = {**EXPERIMENT, "flows": EXPERIMENT["flows"][:1], "events": []}
+    with (
+        pytest.raises(RunError, match="the queue of bottleneck does not drain; its results are in"),
+        api.testbed(experiment, virtual=True, kernel=kernels.installed()[0].name, out=tmp_path / "out") as driven,
+    ):
+        driven.step("100ms")
+        driven.change(rate=0)
+        driven.step("100ms")
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["bottleneck"]["utilization"] == pytest.approx(1, abs=0.01)
