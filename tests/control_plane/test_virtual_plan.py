@@ -59,6 +59,14 @@ def test_no_window_is_longer_than_the_switch_takes() -> None:
     assert settings(adapted(plan(bottleneck=slow, flows=flows))).window_ns == 1_000 * MS
 
 
+@pytest.mark.parametrize("connections", ["kept", "new"])
+def test_a_ring_holds_the_first_windows_of_all_users(connections: str) -> None:
+    """They begin in one instant, with ten segments each (RFC 6928), of frames that are kept whole: 2 KiB of a ring."""
+    requests = {"size": "20kB", "think": "1s", "users": 300, "connections": connections}
+    flows = [{"cca": "cubic", "duration": "2s", "requests": requests}]
+    assert settings(adapted(plan("50Mbit", flows=flows))).ring_bytes >= 300 * 10 * 2048
+
+
 def test_ring_and_pool_hold_what_can_be_in_flight() -> None:
     found = settings(adapted(plan("100Gbit", "10ms")))
     # The longest of the two RTTs is 100 ms; the queue holds what 10 ms carry.

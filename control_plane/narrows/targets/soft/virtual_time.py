@@ -105,11 +105,12 @@ def settings(plan: Plan) -> VirtualTimeSettings:
     longest = max(flow.rtt_ns for flow in plan.flows) + plan.extra_delay_ns
     flight = rate * longest // (8 * NANOSECONDS) + sum(link.most_limit_bytes for link in plan.links)
     # A host may send much of what it may have in flight in one instant, and twice what was acknowledged in a window
-    # while it starts; flows that begin together send their first windows in one instant, and twice as much when those
-    # are acknowledged; a host that awaits no answer (UDP) sends what its link carries. What does not fit is counted.
-    # Not much more than that, but where a small ring holds twice of all that is in flight: a page of a ring costs two
-    # faults in a guest, and those of four rings of 12 MiB almost half a second.
-    start = 2 * INITIAL_WINDOW * plan.frame_bytes * len(plan.flows)
+    # while it starts; flows that begin together, and the users of one, send their first windows in one instant, and
+    # twice as much when those are acknowledged; a host that awaits no answer (UDP) sends what its link carries. What
+    # does not fit is counted. Not much more than that, but where a small ring holds twice of all that is in flight: a
+    # page of a ring costs two faults in a guest, and those of four rings of 12 MiB almost half a second.
+    beginning = sum(len(flow.exchange.users) if flow.exchange else 1 for flow in plan.flows)
+    start = 2 * INITIAL_WINDOW * plan.frame_bytes * beginning
     access = plan.access_rate_bps or access_rate_bps(rate)
     carried = access * window // (8 * NANOSECONDS)
     burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS), start, carried)
