@@ -28,8 +28,11 @@ def test_a_machine_that_reorders_is_named(jitter: dict[str, Any] | None) -> None
     assert note.startswith("warning: TCP at sender0 has seen packets reordered (201 times)") and "--virtual" in note
 
 
-def test_a_link_that_reorders_is_not() -> None:
+def test_what_links_do_is_not_the_machines() -> None:
+    """A segment that came twice is answered as one that was sent again in vain (RFC 2883)."""
     assert reordered(plan({"delay": "5ms", "jitter": {"uniform": "1ms", "reorder": True}}), COUNTERS) == []
+    assert reordered(plan({"duplication": "1%"}), COUNTERS) == []
+    assert reordered(replace(plan({}), in_guest=True), COUNTERS) == []
 
 
 def test_packets_that_left_late_are_named_but_for_reports() -> None:

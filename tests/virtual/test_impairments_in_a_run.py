@@ -53,6 +53,15 @@ def test_in_order_nothing_overtakes(tmp_path: Path) -> None:
     assert (counted["reordered"], counted["lost"]) == (0, 0)
 
 
+def test_a_machine_is_not_said_to_reorder_where_a_link_duplicates(tmp_path: Path) -> None:
+    """TCP takes some of what it has sent again for late, since what came twice is answered twice."""
+    flows = "flows: [{cca: cubic, duration: 2s, count: 3}]\n"
+    link = "bottleneck: {rate: 20Mbit, buffer: 20packets, rtt: 20ms, duplication: 5%}\n"
+    assert start(tmp_path, f"name: x\n{link}{flows}").wait(PATIENCE_S) == 0
+    said = (tmp_path / "said").read_text()
+    assert "Jain's fairness index" in said and "reordered" not in said
+
+
 @pytest.mark.long
 def test_a_delay_steps_at_its_time_and_copies_arrive_too(tmp_path: Path) -> None:
     """2 s at 5 ms, 1 s at 25 ms: two thirds and a third; one in ten arrives twice, and the switch has seen it once."""

@@ -14,19 +14,20 @@ FIX = "; fix: --virtual, or a lower rate"
 
 
 def reordered(plan: Plan, counters: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for each host whose TCP has seen reordering; none if a link reorders, or a peer is beyond the experiment.
+    """A line for each host whose TCP has seen reordering; none if a link reorders or duplicates, which TCP counts as
+    well, if a peer is beyond the experiment, and in a guest, where nothing but links can.
 
     Args:
-        plan: what was to be.
+        plan: what was to be, as it was adapted.
         counters: of TCP, by host, as `narrows.hosts.base.Testbed.tcp_counters` has them.
     """
     links = (*plan.links, *plan.unlimited)
-    if plan.gateway is not None or any(link.jitter is not None and link.jitter.reorder for link in links):
+    disordering = any(link.duplication or (link.jitter is not None and link.jitter.reorder) for link in links)
+    if disordering or plan.in_guest or plan.gateway is not None:
         return []
     what = "no link of the experiment reorders: this machine did, and what was not lost may have been retransmitted"
     return [
-        f"warning: TCP at {host} has seen packets reordered ({of_host[REORDERED]} times), but {what}"
-        f"{'' if plan.in_guest else FIX}"
+        f"warning: TCP at {host} has seen packets reordered ({of_host[REORDERED]} times), but {what}{FIX}"
         for host, of_host in counters.items()
         if REORDERED in of_host
     ]

@@ -26,7 +26,7 @@ from narrows.errors import RunError
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Link, Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
-from narrows.run import draining
+from narrows.run import disturbances, draining
 from narrows.run.changes import Changes, Made
 from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
@@ -372,7 +372,7 @@ class Measurement:
         return Measured(
             status=self._status,
             reasons=tuple(self._reasons),
-            notes=self._applied.notes,
+            notes=(*self._applied.notes, *self._disturbances()),
             started=started,
             ended=datetime.now(UTC),
             profile=self._target.profile,
@@ -392,6 +392,13 @@ class Measurement:
             changes=tuple(self._changes.made),
             by_driver=tuple(self._conductor.done) if self._conductor else (),
         )
+
+    def _disturbances(self) -> list[str]:
+        found = disturbances.reordered(self._plan, self._tcp_counters)
+        # Where there are too many late ones, the run has failed for that.
+        if self._counters is not None and not self._losses:
+            found += disturbances.late(self._plan, self._counters.ports)
+        return found
 
     def _degrade(self, status: Status, reason: str) -> None:
         """A run that has failed stays failed; every reason is kept."""

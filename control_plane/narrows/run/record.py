@@ -17,7 +17,7 @@ from narrows import __version__
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Link, Plan, ReportedLink
 from narrows.paths import commit
-from narrows.run import clock, disturbances, drop_accounting
+from narrows.run import clock, drop_accounting
 from narrows.run.changes import Made, varied
 from narrows.run.event_record import events
 from narrows.run.measurement import Counters, Measured, Status
@@ -52,7 +52,6 @@ def write(
     """
     status, reasons, notes = measured.status, list(measured.reasons), list(measured.notes)
     notes += [f"{connection.flow.name}: {note}" for connection in measured.connections for note in connection.notes]
-    notes += disturbances.reordered(plan, measured.testbed["tcp_counters"])
     if measured.sockets:
         from narrows.traffic import socket_table  # and with it pandas, once traffic has flowed
 
@@ -85,8 +84,6 @@ def write(
             for balance in measured.counters.packet_conservation
             if balance.lost
         ]
-        # Where there are too many of them, the run has failed for that.
-        notes += [] if measured.unexpected_losses else disturbances.late(plan, measured.counters.ports)
         readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
         readings["drop_cross_check"] = {name: check.as_json() for name, check in checks.items()}
     ending = Ending(status, "\n".join(reasons), tuple(notes))
