@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 import time
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -146,7 +147,10 @@ def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) ->
         assert second.flows["cubic-1"].departed_bytes > first.flows["cubic-1"].departed_bytes
         states = list(driven.steps("400ms"))
         assert [state.time_ns for state in states] == [1400 * MS, 1800 * MS]
-        assert driven.over
+        assert driven.over and driven.state == replace(states[-1], over=True)
+        # When it ended is not known.
+        with pytest.raises(InputError, match=r"time 2000000000 ns: the run is over; allowed: while not bed\.over"):
+            driven.run_until(2 * SECOND)
         with pytest.raises(InputError, match="the run is over"):
             driven.change("core", rate="1Mbit")
     assert driven.result.run.status == "complete"

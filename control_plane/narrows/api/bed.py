@@ -127,14 +127,15 @@ class Bed:
         """Let the run continue until a time since the experiment's start, in nanoseconds.
 
         In virtual time the run halts there, at that exact nanosecond, until the next call. In real time it never
-        halts, and the state is that of the moment when it was read.
+        halts, and the state is that of the moment when it was read. If the traffic ends before that time, it is the
+        state before, with its time, and ``over`` is true.
 
         Raises:
             InputError: that time is past, or the run is over.
             RunError: the run has failed.
         """
         if self.over:
-            raise InputError(f"time {time_ns} ns: the run ended at {self.time_ns} ns; allowed: while not bed.over")
+            raise InputError(f"time {time_ns} ns: the run is over; allowed: while not bed.over")
         if time_ns < self.time_ns:
             raise InputError(f"time {time_ns} ns: is past; allowed: {self.time_ns} ns (now) or later")
         answer = self._ask({"until_ns": time_ns})
