@@ -87,7 +87,7 @@ def test_each_machine_is_asked_once_for_what_it_is_to_do(monkeypatch: pytest.Mon
     plan, check = plan_of(), Preflight(Cables.model_validate(lab_data()))
     assert check.problems(plan) == check.problems(plan) == ["carol: no netem"]
     assert sorted(asked) == [
-        ("alice", ("python=3.8", "cca=reno")),
-        ("carol", ("python=3.8", "netem=yes", "cca=reno")),
-        ("dave", ("cca=",)),
+        ("alice", ("python=3.8", "mac=02:00:00:00:00:01", "cca=reno")),
+        ("carol", ("python=3.8", "netem=yes", "mac=02:00:00:00:00:03", "cca=reno")),
+        ("dave", ("mac=02:00:00:00:00:04", "cca=")),
     ]

@@ -214,6 +214,8 @@ def test_a_killed_run_s_machines_put_themselves_back(testbed: SshTestbed, machin
     with pytest.raises(RunError, match="ens1f0: the run that asked for this has ended"):
         testbed._apply("sender0")
     assert facts(machines, "alice") == before["alice"]
+    with pytest.raises(RunError, match="alice, bob, carol: what the run had set was put back before its end"):
+        testbed.remove()
 
 
 @pytest.mark.long
