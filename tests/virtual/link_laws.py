@@ -177,9 +177,9 @@ def figures(link: LinkRecord, section: dict[str, Any], packets: Packets) -> Coun
     assert section["other_share"] not in (0, None) or None in shares or sum(shares) == count, link.name
     if section["utilization"] is None or "opportunities_ns" in (link.rate_schedule or {}):
         return Counter(figures=5)
-    # From the first arrival until a full-size frame that starts with the last packet has left.
+    # From the first arrival until the last packet has left.
     offered = Offered(link)
-    until = offered.until(packets.left[-1]) + 8 * link.mtu_frame_bytes * NS
+    until = offered.until(packets.left[-1]) + 8 * packets.lengths[-1] * NS
     carried = 8 * NS * sum(packets.lengths)
     assert section["utilization"] == pytest.approx(carried / (until - offered.until(min(packets.came))), rel=1e-6)
     return Counter(figures=6)
