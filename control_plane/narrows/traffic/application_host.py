@@ -93,6 +93,8 @@ class Supervisor:
 
     first_signal = signal.SIGTERM
     """What asks a program to end."""
+    asks_again = False
+    """Whether it is asked until it has ended; to some programs a second signal says not to tidy up."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         """Take what is to be run."""
@@ -254,7 +256,7 @@ class Supervisor:
         number = self.first_signal
         if now - self._asked_to_stop_s > self._spec["grace_s"]:
             number, self._killed = signal.SIGKILL, True
-        elif self._asked_to_end:
+        elif self._asked_to_end and not self.asks_again:
             return
         self._asked_to_end = True
         for pid in descendants():

@@ -37,6 +37,8 @@ class OnTerminal(Supervisor):
 
     # A shell does not heed SIGTERM; this is what it hears when its terminal is closed.
     first_signal = signal.SIGHUP
+    # It heeds what comes while it waits for a line: a signal just before that is noted, and the line waited for.
+    asks_again = True
 
     def __init__(self, spec: dict[str, Any]) -> None:
         """Take what is to be run; ``terminal`` is a descriptor, or null where we are not in its foreground."""

@@ -232,6 +232,15 @@ def test_nothing_is_left_when_it_is_killed(terminal: Terminal, place: Path, numb
     terminal.expect("still here\r\n")
 
 
+@pytest.mark.long
+def test_a_command_is_asked_to_end_until_it_does(terminal: Terminal) -> None:
+    """As bash, to which a signal may come just before it waits for a line, so that it does not heed this one."""
+    terminal.begin("""sh -c 'trap "trap - HUP" HUP; echo so far; while :; do sleep 0.1; done'""")
+    terminal.expect("so far\r\n")
+    os.kill(terminal.owner, signal.SIGTERM)
+    assert terminal.expect(r"code (\d+)")[1] == "129"
+
+
 def test_nothing_is_left_when_the_terminal_is_closed(terminal: Terminal, place: Path) -> None:
     terminal.begin()
     terminal.close()
