@@ -425,8 +425,9 @@ class Measurement:
                 progress.note(already_ending(number))
                 return
             self._signal = number
-            progress.note(f"{number.name}: stopping, and removing what was made ...")
+            # Before it is said: a terminal that was closed takes no words.
             task.cancel()
+            progress.note(f"{number.name}: stopping, and removing what was made ...")
 
         with stop_signals_call(stop):
             yield

@@ -247,6 +247,16 @@ def test_nothing_is_left_when_the_terminal_is_closed(terminal: Terminal, place: 
 
 
 @pytest.mark.long
+def test_a_run_whose_terminal_was_closed_can_be_stopped(terminal: Terminal) -> None:
+    """It cannot say so there; its command goes on without a terminal, as with nohup."""
+    terminal.begin("""sh -c 'trap "" HUP; echo so far; sleep 4242'""")
+    terminal.expect("so far\r\n")
+    terminal.close()
+    time.sleep(1)
+    os.kill(terminal.owner, signal.SIGTERM)
+
+
+@pytest.mark.long
 def test_nothing_is_left_when_the_shell_around_it_is_killed(terminal: Terminal, place: Path) -> None:
     terminal.begin()
     os.kill(terminal.pid, signal.SIGKILL)
