@@ -86,7 +86,7 @@ need_interface() {
     [ -d "/sys/class/net/$interface" ] || fail "no interface $interface; there are: $(cd /sys/class/net && echo *)"
 }
 
-# The others are told this address: frames for another one never come.
+# The other machines' static ARP entries have this MAC address: a NIC with another one would receive nothing.
 need_mac() {
     found=$(cat "/sys/class/net/$interface/address")
     [ "$found" = "$1" ] || fail "$interface has the MAC address $found, not $1; fix: mac in the inventory"

@@ -39,7 +39,7 @@ MANIFEST, TABLE, INTERVALS = files.SWEEP, files.SWEEP_TABLE, files.INTERVALS
 HOT = 71
 # Begins the columns of a link where there are several.
 LINKS = "links."
-# The status of a run that went as written: only these are in means, as in comparisons.
+# The status of a run that went as written.
 COMPLETE = "complete"
 
 
@@ -97,6 +97,11 @@ class Sweep:
     fields: dict[str, list[str]]
     frame: pd.DataFrame
     points: int
+
+    @property
+    def complete(self) -> pd.DataFrame:
+        """The rows of complete runs, which alone are in means and comparisons."""
+        return self.frame[self.frame["status"] == COMPLETE]
 
     def _repr_html_(self) -> str:
         return str(self.frame.to_html(index=False))
@@ -166,7 +171,7 @@ def pivot(sweep: Sweep, column: str, rows: str, columns: str | None, fixed: dict
     """
     if column not in sweep.frame.columns:
         raise AnalysisError(f"{sweep.path / TABLE}: no column {column}")
-    frame = sweep.frame[sweep.frame["status"] == COMPLETE]
+    frame = sweep.complete
     for name, value in fixed.items():
         frame = frame[frame[name] == value]
     across = frame[columns] if columns else pd.Series("", index=frame.index)

@@ -96,7 +96,7 @@ def read_side(directory: Path) -> Side:
 def _of_sweep(directory: Path) -> Side:
     sweep = load_sweep(directory)
     values: dict[Place, list[float]] = {}
-    complete = sweep.frame[sweep.frame["status"] == "complete"]
+    complete = sweep.complete
     for quantity in (*measured(complete), GROUP_DROPPED):
         frame = complete if quantity.per_group else complete.drop_duplicates("directory")
         for _, row in frame.iterrows():
