@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from narrows.errors import InputError
-from narrows.experiment.datagrams import UDP_HEADER_BYTES
+from narrows.experiment.datagrams import frame_bytes
 from narrows.experiment.plan import (
     ETHERNET_HEADER_BYTES,
     L1_OVERHEAD_BYTES,
@@ -17,13 +17,11 @@ from narrows.experiment.plan import (
     ReportedLink,
     Sending,
 )
+from narrows.experiment.tcp_settings import IP_HEADER_BYTES, TCP_HEADER_BYTES
 from narrows_formats.units import NANOSECONDS, format_rate
 
 from narrows_tofino.testbed.inventory import Inventory
 
-IP_HEADER_BYTES = {4: 20, 6: 40}
-# With timestamps, as Linux sends them.
-TCP_HEADER_BYTES = 32
 # A connection's packets to the receiver beside its data: SYN, the handshake's ACK, FIN.
 CONTROL_PACKETS = 3
 
@@ -72,7 +70,11 @@ def _packets_s(plan: Plan, link: Link, packet_bytes: float) -> float:
     """Packets a second across a link at its rate: data fill it, acknowledgements as far as there are any."""
     ack_bytes = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + TCP_HEADER_BYTES
     datagrams = _datagrams(plan, link)
-    sizes = [ack_bytes, packet_bytes, *(_datagram_bytes(plan, one) for one in _datagram_flows(plan, link))]
+    sizes = [
+        ack_bytes,
+        packet_bytes,
+        *(frame_bytes(one.payload, plan.ip_version) for one in _datagram_flows(plan, link)),
+    ]
     found = datagrams.frames_s + _segments(plan, link, packet_bytes).frames_s + _acks_s(plan, link, packet_bytes)
     return min(found, link.rates_bps.most / 8 / min(sizes))
 
@@ -81,13 +83,11 @@ def _datagram_flows(plan: Plan, link: Link) -> list[Sending]:
     return [flow.sending for flow in plan.flows if flow.sending is not None and link.name in flow.links]
 
 
-def _datagram_bytes(plan: Plan, sending: Sending) -> int:
-    return sending.payload + UDP_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + ETHERNET_HEADER_BYTES
-
-
 def _datagrams(plan: Plan, link: Link) -> _Frames:
     """Datagrams that come to a link, of which their flows say how many, as far as it carries them."""
-    flows = [(NANOSECONDS / one.gap_ns, _datagram_bytes(plan, one)) for one in _datagram_flows(plan, link)]
+    flows = [
+        (NANOSECONDS / one.gap_ns, frame_bytes(one.payload, plan.ip_version)) for one in _datagram_flows(plan, link)
+    ]
     bytes_s = sum(frames_s * size for frames_s, size in flows)
     carried = min(1.0, link.rates_bps.most / 8 / bytes_s) if bytes_s else 0.0
     return _Frames(sum(frames_s for frames_s, _ in flows) * carried, bytes_s * carried)

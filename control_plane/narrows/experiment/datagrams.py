@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from narrows_formats.units import NANOSECONDS, format_size
 from pydantic import Field
 
-from narrows.experiment.plan import Sending
+from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Sending
 from narrows.experiment.quantities import Model, Rate, Size, Time
 
 # Number and time of sending, which each datagram carries.
@@ -91,3 +91,8 @@ class Probe(Model):
 def largest_payload(mtu: int, ip_version: int) -> int:
     """Bytes of the largest UDP payload that is not fragmented."""
     return mtu - IP_HEADER_BYTES[ip_version] - UDP_HEADER_BYTES
+
+
+def frame_bytes(payload: int, ip_version: int) -> int:
+    """Bytes of the Ethernet frame, without its FCS, of a datagram with this UDP payload."""
+    return payload + UDP_HEADER_BYTES + IP_HEADER_BYTES[ip_version] + ETHERNET_HEADER_BYTES

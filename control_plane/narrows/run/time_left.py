@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from narrows_formats.units import NANOSECONDS
 
-from narrows.experiment.datagrams import IP_HEADER_BYTES, UDP_HEADER_BYTES
-from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
+from narrows.experiment.datagrams import frame_bytes
+from narrows.experiment.plan import Plan
 from narrows.traffic.base import is_finite, size_of
 
 SHARED_LINK = 1.5  # by how much a finite flow takes longer than alone on the link, roughly
@@ -32,7 +32,6 @@ def traffic_time_s(plan: Plan) -> float:
 def packets(plan: Plan) -> float:
     """Packets through all links of a run, roughly: datagrams as they are sent, and full-size frames in the rest."""
     time_s = traffic_time_s(plan)
-    overhead = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + UDP_HEADER_BYTES
     total = 0.0
     for link in plan.links:
         crossing = [flow for flow in plan.flows if link.name in (*flow.links, *flow.ack_links)]
@@ -40,7 +39,7 @@ def packets(plan: Plan) -> float:
         for sending in (flow.sending for flow in crossing if flow.sending is not None):
             count = sum(end - begin for begin, end in sending.bursts) / sending.gap_ns
             total += count
-            rest -= count * (sending.payload + overhead)
+            rest -= count * frame_bytes(sending.payload, plan.ip_version)
         total += max(0.0, rest) / plan.frame_bytes
     return total
 
