@@ -108,8 +108,8 @@ def reference() -> str:
     text += (
         "Times are seconds from the experiment's start. The time of an interval is its start. Unit and meaning of a "
         "column are also in the Parquet file, as metadata of the column (`unit`, `meaning`); in "
-        "`reports-NNNNN.parquet` and `flow_keys.parquet` as JSON in the file's metadata (`columns`). "
-        "[telemetry-schema.md](telemetry-schema.md) says how these two are made. "
+        "`reports-NNNNN.parquet`, `flow_keys.parquet` and `drops.parquet` as JSON in the file's metadata (`columns`). "
+        "[telemetry-schema.md](telemetry-schema.md) says how these three are made. "
         "`summary.json`: [metrics.md](metrics.md), `experiment.yaml`: "
         "[experiments.md](experiments.md).\n"
     )
@@ -117,6 +117,7 @@ def reference() -> str:
         **TABLES,
         "telemetry/reports-NNNNN.parquet": telemetry_columns("reports"),
         "telemetry/flow_keys.parquet": telemetry_columns("flow_keys"),
+        "telemetry/drops.parquet": telemetry_columns("drops"),
     }
     for name, columns in tables.items():
         rows = ((f"`{column.name}`", column.unit, column.meaning) for column in columns)

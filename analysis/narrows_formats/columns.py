@@ -142,7 +142,7 @@ TABLES = {
 
 
 def telemetry_columns(table: str) -> tuple[Column, ...]:
-    """Columns of telemetry/reports-NNNNN.parquet ("reports") or telemetry/flow_keys.parquet ("flow_keys")."""
+    """Columns of a Parquet file in telemetry/: "reports" (reports-NNNNN.parquet), "flow_keys" or "drops"."""
     described = json.loads(Path(__file__).with_name(f"{table}.columns.json").read_text(encoding="utf-8"))
     return tuple(Column(name, column["unit"], column["meaning"]) for name, column in described.items())
 

@@ -14,6 +14,7 @@ TELEMETRY = "telemetry"
 REPORT_FILES = "reports-*.parquet"
 FLOW_KEYS = "flow_keys.parquet"
 LEARNED_FLOWS = "learned_flows.parquet"
+DROPS = "drops.parquet"
 COLLECTOR = "collector.json"
 
 # One file for each captured direction of a link, by its name.

@@ -123,6 +123,9 @@ class LinkRecord(_Record):
     """Part of the packets that leave the link twice."""
     ecn_threshold_bytes: Number | None = None
     """Depth from which packets are marked with CE; null: no marking."""
+    drops_recorded: bool = False
+    """telemetry/drops.parquet has each packet that was dropped here, as many as the switch has counted. Otherwise a
+    drop shows in the flow's next report only."""
 
     @cached_property
     def schedule(self) -> RateSchedule | None:

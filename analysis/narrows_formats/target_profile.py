@@ -20,7 +20,8 @@ class TargetProfile:
     ``depth_unit_bytes`` the bytes of one such unit (None where a unit has no fixed size, such as packets).
     With ``depth_overhead_bytes`` it is memory, of which each packet takes whole units, for its frame and so many bytes.
     ``empty_queue_delay`` is what reports give as queue delay while nothing waits, in time units; readers take it off.
-    What follows them is None for reports without a target, of a capture.
+    ``drop_records`` is whether each dropped packet has a record with its own time.
+    What follows ``empty_queue_delay`` is None for reports without a target, of a capture.
     """
 
     name: Annotated[str, MinLen(1)]
@@ -34,6 +35,7 @@ class TargetProfile:
     rate_layer: Literal["l2", "l1"] | None = None
     delay_line: bool | None = None
     flow_drop_counters: bool | None = None
+    drop_records: bool | None = None
 
     @property
     def depth_left_reported(self) -> bool:

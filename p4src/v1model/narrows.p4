@@ -32,7 +32,16 @@ header traffic_manager_t {
     @alias("narrows.epoch") bit<16>           epoch;
     // Read by the traffic manager when it drops a packet: its own drops by flow are the check of ours.
     @alias("narrows.flow") bit<32>            flow;
+    // And whose packet a drop record is of.
+    @alias("narrows.signature") bit<32>       signature;
+    @alias("narrows.bottleneck") bit<8>       bottleneck;
+    @alias("narrows.drop_cause") bit<8>       drop_cause;
 }
+
+// Why the program itself drops a packet before its queue; the traffic manager has causes of its own.
+const bit<8> NOT_DROPPED = 0;
+const bit<8> DROPPED_BY_LOSS_EMULATION = 1;
+const bit<8> DROPPED_BY_MANAGEMENT = 2;
 
 #define TARGET_HEADERS traffic_manager_t traffic_manager;
 
@@ -82,6 +91,7 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     CrossConnect() cross_connect;
     BottleneckIngress() bottleneck;
     bit<1> lost = 0;
+    bit<8> drop_cause = NOT_DROPPED;
     FlowIdentity() flow_identity;
     flow_identity_t identity;
 #ifdef MANAGED_QUEUES
@@ -106,14 +116,21 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             bottleneck.apply(hdr, identity, meta.forwarding.share, meta.flow, lost);
             // Read before a header is added, which v1model would include in packet_length.
             meta.seen.packet_length = (bit<16>)standard.packet_length;
+            if (lost == 1) {
+                drop_cause = DROPPED_BY_LOSS_EMULATION;
+            }
 #ifdef MANAGED_QUEUES
             if (lost == 0) {
                 manage.apply(meta.flow, standard, low_queue, lost);
                 standard.priority = meta.forwarding.queue + (bit<3>)low_queue;
+                if (lost == 1) {
+                    drop_cause = DROPPED_BY_MANAGEMENT;
+                }
             }
 #endif
             hdr.traffic_manager.setValid();
-            hdr.traffic_manager = {0, 0, 0, 0, (bit<32>)meta.flow.index};
+            hdr.traffic_manager = {0, 0, 0, 0, (bit<32>)meta.flow.index, meta.flow.signature,
+                                   (bit<8>)meta.flow.bottleneck, drop_cause};
             if (meta.flow.is_new == 1) {
                 digest<new_flow_t>(1, {meta.flow.bottleneck, meta.flow.index, meta.flow.signature, identity.is_ipv6,
                                        identity.src, identity.dst, identity.protocol, identity.src_port,

@@ -125,10 +125,14 @@ class TestQueue:
 
     def test_a_standing_queue_is_the_least_of_each_window(self) -> None:
         """A queue that drains to zero in each window does not stand, however deep it gets."""
-        assert queue.standing_queue([0, 500, 900, 0, 700, 800], 0.05, 0.15) == 0
-        assert queue.standing_queue([300, 500, 900, 500, 700, 800], 0.05, 0.15) == 400
-        assert queue.standing_queue([300, np.nan, np.nan, np.nan, 100], 0.1, 0.2) == 200
-        assert queue.standing_queue([np.nan], 0.1) is None
+        assert queue.standing_queue([0, 500, 900, 0, 700, 800], [0, 0, 500, 900, 0, 700], 0.05, 0.15) == 0
+        begins = [400, 300, 500, 900, 500, 700]
+        assert queue.standing_queue([300, 500, 900, 500, 700, 800], begins, 0.05, 0.15) == 400
+        # An outage, in the second window of which nothing happens; the third one is short.
+        standing = queue.standing_queue([300, np.nan, np.nan, np.nan, 100], [350, 300, 300, 300, 300], 0.1, 0.2)
+        assert standing == pytest.approx((2 * 300 + 2 * 300 + 100) / 5)
+        assert queue.standing_queue([np.nan, 200], [0, 0], 0.1, 0.1) == 0
+        assert queue.standing_queue([], [], 0.1) is None
         assert queue.in_bdp(100_000, 80e6, 0.025) == pytest.approx(0.4)
 
     @pytest.mark.parametrize(("period", "amplitude"), [(0.5, 10.0), (1.37, 3.0), (4.0, 100.0)])

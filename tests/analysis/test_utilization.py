@@ -26,6 +26,8 @@ def aggregation(
         clock=SimpleNamespace(unit_s=1e-9),
         intervals=SimpleNamespace(queue_s=20.0),
         first_arrival=np.array([first for first, _ in ticks]),
+        rows=2,
+        life_ticks=lambda row: tuple(ticks[row]),
         last_departure=np.array([last for _, last in ticks]),
         last_frame_bytes=np.array([frame_bytes, frame_bytes]),
         queue=SimpleNamespace(cells={"bytes": np.array([[frames * frame_bytes]])}),

@@ -15,6 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Each crate's folder, and the crates of this repository that it may use (not those for its tests).
 CRATES = {
     "captures": set(),
+    "drop-records": set(),
     "metrics": set(),
     "packet-sockets": set(),
     "privileges": set(),
@@ -29,7 +30,7 @@ CRATES = {
         "softswitch/interpreter",
         "softswitch/native",
     },
-    "softswitch/switch": {"softswitch/pipeline", "captures", "packet-sockets"},
+    "softswitch/switch": {"softswitch/pipeline", "captures", "drop-records", "packet-sockets"},
     "softswitch/replay-config": {"softswitch/switch", "softswitch/pipeline"},
     "softswitch/replay": {
         "softswitch/replay-config",
@@ -52,6 +53,7 @@ CRATES = {
         "analysis/arrow-stream",
         "analysis/tables",
         "captures",
+        "drop-records",
         "packet-sockets",
         "privileges",
         "metrics",

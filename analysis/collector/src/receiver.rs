@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use narrows_drop_records::DropRecord;
+
 use crate::error::{Error, Result};
 use crate::flow_keys::{ConfirmedFlows, FlowId, FlowKey, FlowKeys};
 use crate::intake::{FrameCounts, Sequencers};
 use crate::live::{Live, Postcards, Shared};
 use crate::telemetry::account::Account;
+use crate::telemetry::drops_file::DropsFile;
 use crate::telemetry::keys_file;
 use crate::telemetry::observer::Observer;
 use crate::telemetry::sink::TelemetrySink;
@@ -83,6 +86,9 @@ pub struct Store {
     sequencers: Sequencers,
     confirmed: ConfirmedFlows,
     sink: TelemetrySink,
+    drops: DropsFile,
+    /// The first of the table of drops.
+    drops_error: Option<Error>,
     account: Account,
     metrics: Option<Shared>,
 }
@@ -104,7 +110,8 @@ impl Store {
             ..Account::default()
         };
         let (sequencers, confirmed) = (Sequencers::default(), ConfirmedFlows::default());
-        Ok(Store { settings, sequencers, confirmed, sink, account, metrics })
+        let drops = DropsFile::new(&settings.directory);
+        Ok(Store { settings, sequencers, confirmed, sink, drops, drops_error: None, account, metrics })
     }
 
     /// Stores a report; false when nothing can be stored any more.
@@ -117,6 +124,21 @@ impl Store {
             stored &= sink.push(record);
         });
         stored
+    }
+
+    /// Stores the record of a drop; false as in [`Self::push`].
+    pub fn push_drop(&mut self, record: &DropRecord) -> bool {
+        if let Some(metrics) = &self.metrics {
+            metrics.add_drop(record);
+        }
+        self.account.drop_records += 1;
+        match self.drops.push(record) {
+            Ok(()) => true,
+            Err(error) => {
+                self.drops_error.get_or_insert(error);
+                false
+            }
+        }
     }
 
     /// Passes on what has been collected, so that it reaches the disk soon; false as in [`Self::push`].
@@ -162,7 +184,8 @@ impl Store {
         let overflow = keys.overflow;
         let keys = keys.of_flows(self.confirmed.flows());
         let keys_error = keys_file::write(&self.settings.directory, &keys).err();
-        let error = stored.error.or(error).or(keys_error);
+        let drops_error = self.drops_error.or(self.drops.finish().err());
+        let error = stored.error.or(error).or(keys_error).or(drops_error);
 
         account.ended_unix_s = unix_seconds();
         account.stop_reason = reason_of(error.as_ref(), stop_reason).to_string();
@@ -199,9 +222,12 @@ impl Receiver {
         Ok(Receiver { intake, store: Store::start(settings, live.observers, live.metrics)? })
     }
 
-    /// Stores a frame's report; false when nothing can be stored any more.
+    /// Stores a frame's report, or the record of a drop; false when nothing can be stored any more.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) -> bool {
+        if let Some(record) = DropRecord::decode(frame) {
+            return self.store.push_drop(&record);
+        }
         match self.intake.take(frame) {
             Some(record) => self.store.push(&record),
             None => true,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from socket import IPPROTO_TCP
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,9 @@ from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid
 from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.interval_lengths import queue_interval
+from narrows_analysis.records.drops import LOSS_EMULATION, MANAGEMENT, drop_batches
 from narrows_analysis.records.flow_table import FlowTable, Key
+from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.reports import ReportClock, SkippedReports
 from narrows_analysis.records.run_directory import Run
 
@@ -139,34 +142,43 @@ class Aggregation:
         deepest = run.bottleneck.deepest_bytes if run.bottleneck.pushes_out else None
         self._most_units = _NEVER if deepest is None else int(deepest / run.depth_unit_bytes)
         self.peak_depth_units = min(int(mine.get("depth_peak", 0)), self._most_units)
+        # Each packet that was dropped has a record.
+        self.drops_recorded = run.bottleneck.drops_recorded
         # Every packet that left is in a report.
         self.complete = not self.order.lost and not self.order.sample_shift
         self.rows = len(run.flows) + 1
         self._most_rows = most_rows or self.rows
         self._collisions()
         self._totals()
+        self._offered()
         flow_bins, queue_bins = self._grid_sizes(mine)
+        # Bytes that came into the queue by interval of arrival, and those that left it, sent on or dropped.
+        self._admitted_bytes, self._gone_bytes = np.zeros(queue_bins), np.zeros(queue_bins)
         self.flows, self.flow_delay = Grid(FLOW_SUMS, self.rows, flow_bins), Extremes(self.rows, flow_bins)
         self.queue = Grid(QUEUE_SUMS, 1, queue_bins)
         self.depth, self.delay = Extremes(1, queue_bins), Extremes(1, queue_bins)
         self._flow_series()
         self._queue_series()
+        if self.drops_recorded:
+            self._recorded_drops()
+        self._leave_copies_out()
         self.delay_histogram = self._histogram(_DELAY, mine.get("delay_sum", 0), mine.get("delay", {}).get("max", 0))
         self.depth_histogram = self._histogram(_DEPTH, mine.get("depth_sum", 0), mine.get("depth", {}).get("max", 0))
 
     def active_ticks(self, row: int) -> tuple[int, int] | None:
         """First and last moment at which the flow of `row` was running, in time units; None if it was never seen.
 
-        A flow with a planned duration runs until that is over even if no packet of it gets through any more: a starved
-        flow is not one that has ended. A run that was cut short ends with its last packet.
+        A flow with a planned duration runs until that is over even if it sends nothing or no packet of it gets through
+        any more: a starved flow is not one that has ended. A run that was cut short ends with its last packet.
         """
         first, last = int(self.first_arrival[row]), int(self.last_data_departure[row])
-        if int(self.last_departure[row]) < first:
+        if max(int(self.last_departure[row]), int(self.last_drop[row])) < first:
             return None
         spec = self.run.flows[row] if row < len(self.run.flows) else None
         if spec is not None and spec.duration_s is not None:
             planned = round((spec.start_s + spec.duration_s) / self.clock.unit_s)
-            last = max(last, min(planned, int(self.last_departure.max())))
+            end = _NEVER if self.run.status == "complete" else int(self.last_departure.max())
+            last = max(last, min(planned, end))
         return first, max(first, last)
 
     def life_ticks(self, row: int) -> tuple[int, int] | None:
@@ -219,6 +231,20 @@ class Aggregation:
         assessable = self.flows.totals["departures"][self.assessable].sum()
         return self.complete or bool(assessable >= (1 - MAX_ERROR) * self.queue.totals["departures"][0])
 
+    @cached_property
+    def begin_depth_bytes(self) -> npt.NDArray[np.float64]:
+        """Bytes of reported packets that waited in the queue as each of its intervals began, shape (bins,)."""
+        waiting = np.cumsum(self._admitted_bytes - self._gone_bytes)
+        return np.concatenate(([0.0], waiting[:-1]))
+
+    def waiting_packets(self, row: int) -> npt.NDArray[np.float64]:
+        """Packets of the flow of `row` in the queue as each interval of the flows' series ended, shape (bins,)."""
+        cells = self.flows.cells
+        waiting: npt.NDArray[np.float64] = np.cumsum(
+            cells["arrivals"][row] - cells["drops"][row] - cells["departures"][row]
+        )
+        return waiting
+
     def ticks_from_origin(self, timestamp: int) -> int:
         """A time of the engine's tables in time units from the experiment's start."""
         return timestamp - self._origin
@@ -257,9 +283,13 @@ class Aggregation:
         self.first_arrival = np.full(self.rows, _NEVER)
         self.last_departure = np.full(self.rows, -_NEVER)
         self.last_data_departure = np.full(self.rows, -_NEVER)
+        # The same of data that had not left before: the rest is what a sender repeats.
+        self.last_new_departure = np.full(self.rows, -_NEVER)
         # Length of the frame that left last.
         self.last_frame_bytes = np.zeros(self.rows, np.int64)
         self.finished = np.zeros(self.rows, np.bool_)
+        # Packets of which no time is known were lost before the first one that left.
+        self.begins_unseen = np.zeros(self.rows, np.bool_)
         # Rows whose arrivals and drops are not known.
         self.uncounted = np.zeros(self.rows, np.bool_)
         # Rows of what programs make, connection by connection.
@@ -271,6 +301,8 @@ class Aggregation:
                 if key in self.table.connections:
                     self.connections[key] = {name: int(values[at]) for name, values in batch.items()}
             np.minimum.at(self.first_arrival, row, batch["first_arrival"] - self._origin)
+            new = batch["last_new_timestamp"] > 0
+            np.maximum.at(self.last_new_departure, row[new], batch["last_new_timestamp"][new] - self._origin)
             left = batch["last_timestamp"] - self._origin
             np.maximum.at(self.last_departure, row, left)
             last = left == self.last_departure[row]
@@ -278,13 +310,15 @@ class Aggregation:
             data = batch["last_data_timestamp"] > 0
             np.maximum.at(self.last_data_departure, row[data], batch["last_data_timestamp"][data] - self._origin)
             self.finished[row[batch["finished"] > 0]] = True
+            if not self.drops_recorded:
+                self.begins_unseen[row[batch["lost_first"] > 0]] = True
             self.uncounted[row[self._shared[batch["flow"]]]] = True
 
     def _grid_sizes(self, mine: dict[str, Any]) -> tuple[int, int]:
         """Numbers of intervals; longer ones than the tables' where the grid would pass MAX_CELLS cells or QUEUE_BINS
         rows, so that memory does not grow with the length of the source."""
-        duration_s = max((int(mine.get("last_timestamp", 0)) - self._origin) * self.clock.unit_s, self.clock.unit_s)
-        planned = self.run.planned_end_s
+        last = max(int(mine.get("last_timestamp", 0)) - self._origin, int(self.last_drop.max()), 1)
+        duration_s, planned = last * self.clock.unit_s, self.run.planned_end_s
         if planned is not None:
             # A stray packet long after the end must not stretch every series.
             duration_s = min(duration_s, planned * 1.5 + 30)
@@ -293,10 +327,12 @@ class Aggregation:
         slow = queue_interval(_packet_s(self.run.bottleneck)) if len(self.run.links) > 1 else 0.0
         self._queue_factor = _factor(max(duration_s / QUEUE_BINS, slow), base.queue_s)
         self.intervals = Intervals(base.flows_s * self._flow_factor, base.queue_s * self._queue_factor)
-        return (
-            interval_at(duration_s, self.intervals.flows_s) + 1,
-            interval_at(duration_s, self.intervals.queue_s) + 1,
+        # A flow that pauses at its end has series until then.
+        planned_s = planned if planned is not None and self.run.status == "complete" else 0.0
+        flow_bins, queue_bins = (
+            max(interval_at(duration_s, width) + 1, -interval_at(-planned_s, width)) for width in self.intervals
         )
+        return flow_bins, queue_bins
 
     def scaled(self, batch: Mapping[str, Any], name: str) -> Any:
         """What reports show, of intervals or of a connection, for all packets that left with them."""
@@ -322,6 +358,9 @@ class Aggregation:
             self.flow_delay.add(row, column, batch["delay_max"])
         for batch in self._batches("flow_arrivals.parquet"):
             counts = {name: batch[name] for name in ("arrivals", "drops", "aqm_drops", "loss_drops")}
+            if self.drops_recorded:
+                # By reports a drop is known when the flow's next packet gets through; records have its own time.
+                counts = {"arrivals": counts["arrivals"] - counts["drops"]}
             self.flows.add(self._row(batch), batch["interval"] // self._flow_factor, **counts)
 
     def _queue_series(self) -> None:
@@ -334,6 +373,7 @@ class Aggregation:
                 ce_marks=self.scaled(batch, "ce_marks"), samples=batch["reports"], depth_units=batch["depth_sum"],
                 delay_ticks=batch["delay_sum"], missing=np.maximum(due - batch["reports"], 0),
             )  # fmt: skip
+            self._add_bytes(self._gone_bytes, column, batch["bytes"])
             for extremes, name in ((self.depth, "depth"), (self.delay, "delay")):
                 extremes.add(zero, column, batch[f"{name}_min"])
                 extremes.add(zero, column, batch[f"{name}_max"])
@@ -341,10 +381,66 @@ class Aggregation:
             column = batch["interval"] // self._queue_factor
             zero = np.zeros(len(column), np.int64)
             counts = {name: batch[name] for name in ("drops", "aqm_drops", "loss_drops")}
-            self.queue.add(zero, column, **counts)
+            if not self.drops_recorded:
+                self.queue.add(zero, column, **counts)
+            self._add_bytes(self._admitted_bytes, column, batch["bytes"])
             seen = batch["depth_min"] < _NO_DEPTH
             for name in ("depth_min", "depth_max"):
                 self.depth.add(zero[seen], column[seen], np.minimum(batch[name][seen], self._most_units))
+
+    def _leave_copies_out(self) -> None:
+        """Of a flow that has no sequence numbers for the switch to see, copies made by links in front of this one are
+        not goodput. How many of its packets are copies, their receiver says, if it is behind this link."""
+        self.copies_unknown = np.zeros(self.rows, np.bool_)
+        copying = {link.name for link in self.run.links if link.duplication}
+        for row, flow in enumerate(self.run.flows):
+            at = flow.links.index(self.run.bottleneck.name) if self.run.bottleneck.name in flow.links else 0
+            tcp = all(self.table.protocols.get(key) == IPPROTO_TCP for key in self.table.keys_of[row])
+            if tcp or not copying.intersection(flow.links[:at]):
+                continue
+            received = _distinct_datagrams(self.run.host_records[row])
+            if received is None or at + 1 < len(flow.links):
+                self.copies_unknown[row] = True
+                continue
+            distinct = min(1.0, received / max(1, self.flows.totals["departures"][row]))
+            for name in ("new_bytes", "advanced_bytes"):
+                self.flows.cells[name][row] *= distinct
+                self.flows.totals[name][row] *= distinct
+
+    @staticmethod
+    def _add_bytes(grid: npt.NDArray[np.float64], column: Int64Array, size: Int64Array) -> None:
+        inside = (column >= 0) & (column < len(grid))
+        grid += np.bincount(column[inside], weights=size[inside], minlength=len(grid))
+
+    def _drops(self) -> Iterator[dict[str, Int64Array]]:
+        """Recorded drops, with time units from the experiment's start in place of timestamps."""
+        half = 1 << (self.run.profile.timestamp_bits - 1)
+        for batch in drop_batches(self.run):
+            batch["ticks"] = (batch["timestamp"] - self._origin + half) % (2 * half) - half
+            yield batch
+
+    def _offered(self) -> None:
+        """When packets of each row were first and last offered, those that never left the queue included."""
+        self.last_drop = np.full(self.rows, -_NEVER)
+        for batch in self._drops() if self.drops_recorded else ():
+            row = self._row(batch)
+            np.minimum.at(self.first_arrival, row, batch["ticks"] - batch["waited"])
+            np.maximum.at(self.last_drop, row, batch["ticks"])
+
+    def _recorded_drops(self) -> None:
+        flow_ticks, queue_ticks = (round(width / self.clock.unit_s) for width in self.intervals)
+        for batch in self._drops():
+            row, ticks, one = self._row(batch), batch["ticks"], np.ones(len(batch["ticks"]), np.int64)
+            emulated, managed = batch["cause"] == LOSS_EMULATION, batch["cause"] == MANAGEMENT
+            counts = {"drops": one - emulated, "aqm_drops": managed, "loss_drops": emulated}
+            self.flows.add(row, ticks // flow_ticks, **counts)
+            self.flows.add(row, (ticks - batch["waited"]) // flow_ticks, arrivals=one - emulated)
+            column = ticks // queue_ticks
+            self.queue.add(np.zeros_like(row), column, **counts)
+            inside, size = batch["waited"] > 0, batch["packet_length"]
+            arrived = (ticks - batch["waited"]) // queue_ticks
+            self._add_bytes(self._admitted_bytes, arrived[inside], size[inside])
+            self._add_bytes(self._gone_bytes, column[inside], size[inside])
 
     def _histogram(self, quantity: int, total: int, maximum: int) -> LogLinearHistogram:
         histogram = LogLinearHistogram()
@@ -353,6 +449,14 @@ class Aggregation:
             histogram.add_bins(batch["lower"][mine], batch["count"][mine])
         histogram.set_totals(total, maximum)
         return histogram
+
+
+def _distinct_datagrams(host: HostRecord) -> int | None:
+    """Datagrams that a receiver has got, each counted once; None if it does not say."""
+    found = host.datagrams
+    if found is None or found["received"] is None or found["duplicates"] is None:
+        return None
+    return found["received"] - found["duplicates"]
 
 
 def interval_at(time_s: float, length_s: float) -> int:

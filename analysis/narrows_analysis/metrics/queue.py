@@ -33,21 +33,29 @@ def cdf(values: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     return distinct, np.cumsum(counts) / max(1, counts.sum())
 
 
-def standing_queue(depth_min: npt.ArrayLike, interval_s: float, window_s: float = STANDING_WINDOW_S) -> float | None:
-    """Queue that does not go away: mean over windows of the smallest depth in each, in the unit of `depth_min`.
+def standing_queue(
+    depth_min: npt.ArrayLike, depth_begin: npt.ArrayLike, interval_s: float, window_s: float = STANDING_WINDOW_S
+) -> float | None:
+    """Queue that does not go away: mean over all windows of the smallest depth in each, in the unit of the depths.
 
-    `depth_min` has the smallest depth of each interval of `interval_s` seconds, NaN where nothing left; windows without
-    any sample do not count. Divide by the BDP to have it in BDP. Choose `window_s` of at least an RTT.
+    A window in which the queue was empty for a moment counts as 0, one in which nothing arrived or left as the depth
+    with which it began. None without intervals. Divide by the BDP to have it in BDP.
+
+    Args:
+        depth_min: smallest depth seen in each interval, shape (n,); NaN where nothing arrived or left.
+        depth_begin: depth at the beginning of each interval, shape (n,).
+        interval_s: length of the intervals in seconds.
+        window_s: length of the windows in seconds; choose at least an RTT. The last one may be shorter, and has less weight.
+
     Source: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: a standing queue is what remains
     in the minimum over an interval; their interval is 100 ms.
     """
-    depth = np.asarray(depth_min, dtype=np.float64)
-    width = max(1, round(window_s / interval_s))
-    padded = np.full(-(-len(depth) // width) * width, np.nan)
-    padded[: len(depth)] = depth
-    least = np.where(np.isnan(padded), np.inf, padded).reshape(-1, width).min(axis=1) if len(depth) else np.zeros(0)
-    least = least[np.isfinite(least)]
-    return float(least.mean()) if len(least) else None
+    # Between two events the depth is what it was at the earlier one, so an interval is never below both.
+    least = np.fmin(np.asarray(depth_min, dtype=np.float64), np.asarray(depth_begin, dtype=np.float64))
+    if not len(least):
+        return None
+    begins = np.arange(0, len(least), max(1, round(window_s / interval_s)))
+    return float(np.average(np.minimum.reduceat(least, begins), weights=np.diff(begins, append=len(least))))
 
 
 def in_bdp(size_bytes: float, rate_bps: float, rtt_s: float) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 from collections import defaultdict
+from collections.abc import Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,6 +118,8 @@ def read_flow_table(run: Run) -> FlowTable:
         raise AnalysisError(f"{path}: not readable as Parquet: {error}") from None
     rows = [row for row in rows if row["bottleneck"] == run.bottleneck.index]
     rows.sort(key=lambda row: int(row["first_timestamp"]))
+    # In front of the others: of two connections between the same addresses the one with reports is the flow.
+    rows = _never_reported(run, {(row["flow"], row["signature"]) for row in rows}) + rows
     keys_of: list[list[Key]] = [[] for _ in run.flows]
     unmatched, guessed = [], []
     connections: dict[Key, FiveTuple] = {}
@@ -159,6 +162,22 @@ def read_flow_table(run: Run) -> FlowTable:
         keys_of[position] = [key]
     protocols = {(row["flow"], row["signature"]): int(row["protocol"]) for row in rows}
     return FlowTable(keys_of, unmatched, guessed, connections, protocols)
+
+
+def _never_reported(run: Run, reported: Set[Key]) -> list[dict[str, Any]]:
+    """Flows that the switch announced at the link though no packet of theirs is in a report, as rows of flow keys."""
+    path = run.path / files.TELEMETRY / files.LEARNED_FLOWS
+    if not path.exists():
+        return []
+    try:
+        learned = pq.read_table(path).to_pylist()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise AnalysisError(f"{path}: not readable as Parquet: {error}") from None
+    return [
+        row
+        for row in learned
+        if row["bottleneck"] == run.bottleneck.index and (row["flow"], row["signature"]) not in reported
+    ]
 
 
 def _is_between(ends: tuple[str, str], flow: FlowSpec) -> bool:

@@ -16,6 +16,7 @@ from narrows_formats.summary import (
     shown_other_share,
 )
 
+from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.metrics.limiting import limiting_link
 from narrows_analysis.metrics.loss import loss_ratio
 from narrows_analysis.metrics.throughput import group_rates, rate
@@ -136,8 +137,7 @@ def _limited_by(crossed: list[tuple[LinkAnalysis, int]]) -> dict[str, float]:
     for link, position in crossed:
         if link.aggregation is None:
             return {}
-        cells = link.aggregation.flows.cells
-        rows.append(ratio(cells["delay_ticks"][position], cells["samples"][position]) * link.aggregation.clock.unit_s)
+        rows.append(_waits(link.aggregation, position))
         record = link.run.bottleneck
         frames.append(record.mtu_frame_bytes * 8 / record.rate_bps if record.rate_bps else 0.0)
     width = max(len(row) for row in rows)
@@ -147,6 +147,19 @@ def _limited_by(crossed: list[tuple[LinkAnalysis, int]]) -> dict[str, float]:
     if not len(positions):
         return {}
     return {link.name: float((positions == n).mean()) for n, (link, _) in enumerate(crossed)}
+
+
+def _waits(aggregation: Aggregation, position: int) -> FloatArray:
+    """How long packets of a flow waited at a link, in seconds, shape (intervals,): the mean of those that left; where
+    none left though some waited, how long that has been so; NaN where there were none."""
+    cells, width = aggregation.flows.cells, aggregation.intervals.flows_s
+    waits = ratio(cells["delay_ticks"][position], cells["samples"][position]) * aggregation.clock.unit_s
+    if not aggregation.complete or aggregation.uncounted[position]:
+        return waits
+    stuck = np.isnan(waits) & (aggregation.waiting_packets(position) > 0)
+    intervals = np.arange(len(waits))
+    since = np.maximum.accumulate(np.where(stuck, 0, intervals + 1))
+    return np.where(stuck, (intervals + 1 - since) * width, waits)
 
 
 def path_goodput(run: Run, links: Sequence[LinkAnalysis]) -> FloatArray:

@@ -76,16 +76,19 @@ def _empty_distribution() -> Distribution:
 
 
 def measured_window(aggregation: Aggregation) -> tuple[float, float] | None:
-    """From the first arrival of the experiment's flows to the end of their last departing frame, in seconds; None if
-    there is none. A departure's timestamp is the start of its transmission, hence one frame time more at the end."""
-    first, last = aggregation.first_arrival[:-1], aggregation.last_departure[:-1]
-    seen = last >= first
-    if not seen.any():
+    """From the first arrival of the experiment's flows to the end of their last departing frame, in seconds, and to the
+    planned end of the last flow at least; None if there is none. A departure's timestamp is the start of its
+    transmission, hence one frame time more at the end."""
+    lives = [life for row in range(aggregation.rows - 1) if (life := aggregation.life_ticks(row)) is not None]
+    if not lives:
         return None
-    unit = aggregation.clock.unit_s
-    begun_s = float(last.max()) * unit
-    frame_s = _frame_s(aggregation.run.bottleneck, begun_s, int(aggregation.last_frame_bytes[last.argmax()]))
-    return float(max(0, first[seen].min())) * unit, begun_s + frame_s
+    unit, last = aggregation.clock.unit_s, aggregation.last_departure[:-1]
+    begin_s, end_s = (min(first for first, _ in lives) * unit, max(end for _, end in lives) * unit)
+    if last.max() >= 0:
+        begun_s = float(last.max()) * unit
+        frame_s = _frame_s(aggregation.run.bottleneck, begun_s, int(aggregation.last_frame_bytes[last.argmax()]))
+        end_s = max(end_s, begun_s + frame_s)
+    return max(0.0, begin_s), end_s
 
 
 def _frame_s(link: LinkRecord, begun_s: float, frame_bytes: int) -> float:
@@ -179,9 +182,12 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
         # Of a rate that varies it would be that of the times at which there was a queue.
         section["saturated_rate_bps"] = quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)
     section["saturated_rate_reason"] = _why_no_saturated_rate(section, link, aggregation)
-    if window is not None:
-        least = aggregation.depth.minimum[0, _queue_bins(aggregation, window)] * run.depth_unit_bytes
-        standing = standing_queue(least, aggregation.intervals.queue_s, reaction_time(run))
+    # The smallest depth of a sample is not that of all packets.
+    if window is not None and not aggregation.order.sample_shift:
+        bins = _queue_bins(aggregation, window)
+        least = aggregation.depth.minimum[0, bins] * run.depth_unit_bytes
+        begin = aggregation.begin_depth_bytes[bins]
+        standing = standing_queue(least, begin, aggregation.intervals.queue_s, reaction_time(run))
         section["standing_queue_bytes"] = standing
         if link.rate_bps and link.rtt_s and standing is not None:
             section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
@@ -406,7 +412,7 @@ def _flow_section(
     totals = {name: values[number] for name, values in aggregation.flows.totals.items()}
     unit_s = aggregation.clock.unit_s
     start_s, end_s = life[0] * unit_s, life[1] * unit_s
-    delivered = float(goodput_bytes(aggregation)[1][number])
+    delivered, copied = float(goodput_bytes(aggregation)[1][number]), aggregation.copies_unknown[number]
     section["departures"] = int(totals["departures"])
     if not aggregation.uncounted[number]:
         section["loss_emulation_drops"] = int(totals["loss_drops"])
@@ -414,8 +420,8 @@ def _flow_section(
         section |= {
             "start_s": start_s,
             "end_s": end_s,
-            "bytes": int(delivered),
-            "goodput_bps": rate(delivered, end_s - start_s) if end_s > start_s else None,
+            "bytes": None if copied else round(delivered),
+            "goodput_bps": rate(delivered, end_s - start_s) if end_s > start_s and not copied else None,
             "throughput_bps": rate(float(totals["bytes"]), end_s - start_s) if end_s > start_s else None,
             "ce_marks": round(totals["ce_marks"]),
             "retransmit_ratio": _retransmit_ratio(aggregation, table, number),
@@ -427,7 +433,7 @@ def _flow_section(
         section["loss_ratio"] = loss_ratio(float(totals["drops"]), float(totals["arrivals"]))
     section["fct_reason"] = _no_completion(flow, aggregation, number)
     if section["fct_reason"] is None:
-        section["fct_s"] = completion_time(start_s, float(aggregation.last_data_departure[number]) * unit_s)
+        section["fct_s"] = completion_time(start_s, float(aggregation.last_new_departure[number]) * unit_s)
     return section
 
 
@@ -451,6 +457,8 @@ def _no_completion(flow: FlowSpec, aggregation: Aggregation, number: int) -> str
     totals = aggregation.flows.totals
     if not aggregation.complete and totals["samples"][number] < totals["departures"][number]:
         return "not every packet of the flow is in a report"
+    if aggregation.begins_unseen[number]:
+        return "its first packets were dropped, and when is not recorded"
     # A FIN may pass what is lost in front of it, and a run end before that is sent again.
     ended = aggregation.finished[number] and totals["new_bytes"][number] >= flow.size_bytes
     return None if ended else "the flow did not end during the run"

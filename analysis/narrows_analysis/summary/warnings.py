@@ -328,7 +328,10 @@ def _balance_warnings(run: Run) -> list[WarningSummary]:
 
 
 def _drops_after_last_report(run: Run) -> dict[int, int]:
-    """Drops of each flow index that the control plane found by the arrival counters, after the last report."""
+    """Drops of each flow index that the control plane found by the arrival counters, after the last report; none where
+    drops are recorded, so that they are in all figures."""
+    if run.bottleneck.drops_recorded:
+        return {}
     checks = run.raw.get("drop_cross_check")
     check = checks.get(run.bottleneck.name) if isinstance(checks, dict) else None
     rows = check.get("flows_with_drops") if isinstance(check, dict) else None

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from narrows_formats.files import REPORT_FILES
+from narrows_formats.files import DROPS, REPORT_FILES
 
 from narrows.switch.readings import FlowDrops, FlowTotals
 
 MODULUS = 1 << 32
+# Value of the column `cause` of recorded drops.
+LOSS_EMULATION = 1
 HALF = MODULUS // 2
 
 
@@ -91,6 +93,31 @@ def last_reports(telemetry: Path) -> dict[int, dict[int, LastReport]]:
             for row in frame.drop_duplicates(["bottleneck", "flow"], keep="last").itertuples(index=False):
                 last = LastReport(int(row.flow), int(row.arrivals), int(row.departures))
                 found[int(row.bottleneck)][last.flow] = last
+    return found
+
+
+@dataclass
+class RecordedDrops:
+    """Packets of a link that have a record of their drop: at its queue by flow index, and by loss emulation before it."""
+
+    at_queue: Counter[int] = field(default_factory=Counter)
+    emulated: int = 0
+
+
+def recorded_drops(telemetry: Path) -> dict[int, RecordedDrops]:
+    """Recorded drops by bottleneck."""
+    import pyarrow.parquet as pq
+
+    found: dict[int, RecordedDrops] = defaultdict(RecordedDrops)
+    path = telemetry / DROPS
+    if path.exists():
+        table = pq.read_table(path, columns=["bottleneck", "flow", "cause"])
+        for row in table.group_by(["bottleneck", "flow", "cause"]).aggregate([([], "count_all")]).to_pylist():
+            link, count = found[row["bottleneck"]], int(row["count_all"])
+            if row["cause"] == LOSS_EMULATION:
+                link.emulated += count
+            else:
+                link.at_queue[row["flow"]] += count
     return found
 
 

@@ -6,6 +6,8 @@ The measurement may have been made elsewhere; only its findings and the files in
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Set
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +62,7 @@ def write(
         for one in measured.sockets:
             one.path.unlink()
     readings: dict[str, Any] = {}
+    drops_recorded: set[str] = set()
     if measured.unexpected_losses is not None:
         readings["losses_elsewhere"] = measured.unexpected_losses
     if measured.counters is not None:
@@ -69,13 +72,24 @@ def write(
         checks = {}
         last_reports = drop_accounting.last_reports(results.telemetry)
         reports = {link.name: last_reports.get(link.index, {}) for link in plan.reported}
+        recorded = drop_accounting.recorded_drops(results.telemetry)
         for link in plan.links:
             # A link that is alone needs no name.
             of = f" of {link.name}" if len(plan.links) > 1 else ""
-            if not reports[link.name] and status == "complete" and _is_due(plan, measured.counters, link):
+            dropped = recorded[link.index]
+            silent = not (reports[link.name] or dropped.at_queue or dropped.emulated)
+            if silent and status == "complete" and _is_due(plan, measured.counters, link):
                 status = "failed"
                 reasons.append(f"no telemetry report{of} arrived")
             checks[link.name] = _cross_check(measured, measured.counters, reports, link)
+            counted = Counter({drop.flow: drop.packets for drop in measured.counters.links[link.name].drops})
+            if measured.profile.drop_records and dropped.at_queue == counted:
+                drops_recorded.add(link.name)
+            elif measured.profile.drop_records:
+                notes.append(
+                    f"warning: drops{of} are dated by the flows' next reports: {dropped.at_queue.total()} of "
+                    f"{counted.total()} have a record of their own"
+                )
             notes += [f"drop cross-check{of}: {problem}" for problem in checks[link.name].problems]
         notes += [
             f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"
@@ -87,7 +101,7 @@ def write(
         readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
         readings["drop_cross_check"] = {name: check.as_json() for name, check in checks.items()}
     ending = Ending(status, "\n".join(reasons), tuple(notes))
-    record = _record(experiment, plan, measured, results, ending, {**host_metadata, **readings})
+    record = _record(experiment, plan, measured, results, ending, {**host_metadata, **readings}, drops_recorded)
     results.write_run(record.as_json())
     return ending
 
@@ -133,6 +147,7 @@ def _record(
     results: RunDirectory,
     ending: Ending,
     others: dict[str, Any],
+    drops_recorded: Set[str],
 ) -> RunRecord:
     # Models with descriptions take a while, and a run says something first.
     from narrows_formats.run_record import RunRecord
@@ -158,6 +173,7 @@ def _record(
             "links": [
                 _link(plan, varied(link, changes), experiment, applied.links.get(link.name))
                 | ({"rate_steps_applied": steps} if (steps := measured.rate_steps.get(link.name)) else {})
+                | {"drops_recorded": link.name in drops_recorded}
                 | ({"queue_updates_applied": made} if (made := measured.queue_updates.get(link.name)) else {})
                 for link in plan.reported
             ],

@@ -41,6 +41,6 @@ pub use narrows_program::control::{
 };
 pub use narrows_program::field::MAX_HEADERS;
 pub use packet::Packet;
-pub use pipeline::{EgressVerdict, Forward, IngressVerdict, Pipeline};
+pub use pipeline::{EgressVerdict, Forward, IngressVerdict, PacketIdentity, Pipeline};
 pub use pool::PacketPool;
 pub use program::Program;

@@ -10,6 +10,7 @@ use narrows_interpreter::prefetch::prefetch;
 use narrows_interpreter::stages::{Decisions, EgressMeta};
 use narrows_native::{Deparsed, Native, NativeMachine};
 use narrows_program::control::DigestRecord;
+use narrows_program::intrinsics::Intrinsic;
 use narrows_program::DROP_PORT;
 
 use crate::packet::Packet;
@@ -41,6 +42,19 @@ pub struct IngressVerdict {
     pub forward: Forward,
     /// Clone session (0..32767) of an ingress-to-egress clone.
     pub clone: Option<u16>,
+}
+
+/// Whose a packet is, by what the program writes into the fields with these aliases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketIdentity {
+    /// `narrows.flow`.
+    pub flow: u32,
+    /// `narrows.signature`.
+    pub signature: u32,
+    /// `narrows.bottleneck`.
+    pub bottleneck: u8,
+    /// `narrows.drop_cause`: why ingress drops it, 0 if it does not.
+    pub drop_cause: u8,
 }
 
 /// What egress decided.
@@ -177,6 +191,23 @@ impl Pipeline {
         let values = fields.iter().map(|f| self.machine.value(*f, packet));
         self.digests
             .push(DigestRecord { list: self.program.digests[usize::from(index)].list, values: values.collect() });
+    }
+
+    /// Whose a packet is that ingress has seen and egress has not; `None` if the program says so of no packet, or not of this.
+    pub fn identity(&self, packet: &Packet) -> Option<PacketIdentity> {
+        let fields = &self.program.intrinsics;
+        let value = |field: Intrinsic| match field {
+            Intrinsic::Header { header, byte, count } if packet.0.is_valid(header) => {
+                Some(packet.0.read_bytes(header, byte, usize::from(count)) as u64)
+            }
+            _ => None,
+        };
+        Some(PacketIdentity {
+            flow: value(fields.flow)? as u32,
+            signature: value(fields.signature)? as u32,
+            bottleneck: value(fields.bottleneck)? as u8,
+            drop_cause: value(fields.drop_cause)? as u8,
+        })
     }
 
     /// Says that [`Pipeline::egress`] will soon be called for a packet that has waited: what it needs is fetched from memory

@@ -63,13 +63,25 @@ pub struct Intrinsics {
     pub queue_delay: Intrinsic,
     pub epoch: Intrinsic,
     pub flow: Intrinsic,
+    pub signature: Intrinsic,
+    pub bottleneck: Intrinsic,
+    pub drop_cause: Intrinsic,
 }
 
 impl Intrinsics {
     /// Headers that hold fields of the traffic manager's: they are metadata that never leaves as bytes, so lengths that
     /// queues account leave them out.
     pub fn manager_headers(&self) -> u64 {
-        let fields = [self.enq_depth_bytes, self.deq_depth_bytes, self.queue_delay, self.epoch, self.flow];
+        let fields = [
+            self.enq_depth_bytes,
+            self.deq_depth_bytes,
+            self.queue_delay,
+            self.epoch,
+            self.flow,
+            self.signature,
+            self.bottleneck,
+            self.drop_cause,
+        ];
         fields.iter().fold(0, |set, f| match f {
             Intrinsic::Header { header, .. } => set | 1 << header,
             _ => set,

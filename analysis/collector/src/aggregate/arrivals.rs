@@ -14,11 +14,13 @@ const OPEN: usize = 64;
 struct Slot {
     interval: i64,
     increments: Increments,
+    bytes: u64,
     depth_min: u32,
     depth_max: u32,
 }
 
-const EMPTY: Slot = Slot { interval: i64::MIN, increments: Increments::NONE, depth_min: u32::MAX, depth_max: 0 };
+const EMPTY: Slot =
+    Slot { interval: i64::MIN, increments: Increments::NONE, bytes: 0, depth_min: u32::MAX, depth_max: 0 };
 
 /// The intervals that are open.
 pub struct OpenArrivals {
@@ -37,10 +39,12 @@ impl OpenArrivals {
         self.change(interval, rows, |slot| slot.increments.merge(increments));
     }
 
-    /// Records the depth just after an arrival, including the packet itself if it waits.
+    /// Records the arrival of a packet of `length` bytes that the queue admitted, and the depth just after it, including the
+    /// packet itself if it waits.
     #[inline]
-    pub fn depth(&mut self, interval: i64, depth: u32, rows: &mut BottleneckArrivals) {
+    pub fn admit(&mut self, interval: i64, length: u16, depth: u32, rows: &mut BottleneckArrivals) {
         self.change(interval, rows, |slot| {
+            slot.bytes += u64::from(length);
             slot.depth_min = slot.depth_min.min(depth);
             slot.depth_max = slot.depth_max.max(depth);
         });
@@ -90,6 +94,7 @@ impl OpenArrivals {
             drops: slot.increments.drops,
             loss_drops: slot.increments.loss_drops,
             aqm_drops: slot.increments.aqm_drops,
+            bytes: slot.bytes,
             depth_min: slot.depth_min,
             depth_max: slot.depth_max,
         });

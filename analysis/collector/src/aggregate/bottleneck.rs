@@ -248,7 +248,7 @@ impl BottleneckState {
         let (depth, after_arrival) = self.settings.depths(report);
         self.depth_peak = self.depth_peak.max(after_arrival);
         let arrived = self.arrival_interval.find(arrival);
-        self.open_arrivals.depth(arrived, after_arrival, &mut rows.arrivals);
+        self.open_arrivals.admit(arrived, report.packet_length, after_arrival, &mut rows.arrivals);
         self.delay.add(report.queue_delay);
         self.depth.add(depth.into());
         self.envelope.add(time, report.queue_delay, depth, after_arrival);

@@ -119,8 +119,11 @@ pub struct FlowState {
     pub collision: Collision,
     pub doubts: CounterDoubts,
     finished: bool,
+    /// Packets lost before the first one that was reported; `None` until that is certain.
+    lost_first: Option<u64>,
     first_arrival: u64,
     last_data_timestamp: u64,
+    last_new_timestamp: u64,
     last_length: u16,
     total: Sums,
     total_data: DataSums,
@@ -147,8 +150,10 @@ impl FlowState {
             collision: Collision::None,
             doubts: CounterDoubts::default(),
             finished: false,
+            lost_first: None,
             first_arrival: u64::MAX,
             last_data_timestamp: 0,
+            last_new_timestamp: 0,
             last_length: 0,
             total: Sums::default(),
             total_data: DataSums::default(),
@@ -184,6 +189,9 @@ impl FlowState {
         self.data.add(&segment);
         if segment.data {
             self.last_data_timestamp = time;
+            if segment.new_bytes > 0 {
+                self.last_new_timestamp = time;
+            }
         }
         self.last_length = record.report.packet_length;
         self.finished |= original.tcp_flags & TCP_FIN != 0;
@@ -200,6 +208,7 @@ impl FlowState {
     #[inline]
     pub fn credit(&mut self, increment: &Increment, arrival_interval: i64, rows: &mut FlowArrivals) {
         self.departures += u64::from(increment.departures);
+        self.lost_first.get_or_insert(u64::from(increment.drops()) + u64::from(increment.loss_drops));
         if arrival_interval != self.arrival_interval {
             self.close_arrivals(rows);
             self.arrival_interval = arrival_interval;
@@ -271,10 +280,12 @@ impl FlowState {
             signature: self.id.signature,
             collision: self.collision as u8,
             finished: u8::from(self.finished),
+            lost_first: self.lost_first.unwrap_or(0),
             first_arrival: self.first_arrival,
             first_timestamp: self.total.first_timestamp,
             last_timestamp: self.total.last_timestamp,
             last_data_timestamp: self.last_data_timestamp,
+            last_new_timestamp: self.last_new_timestamp,
             last_length: self.last_length,
             reports: self.total.reports,
             bytes: self.total.bytes,

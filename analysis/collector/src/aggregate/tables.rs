@@ -126,6 +126,7 @@ table! {
         drops: u64;
         loss_drops: u64;
         aqm_drops: u64;
+        bytes: u64;
         depth_min: u32;
         depth_max: u32;
     }
@@ -139,10 +140,12 @@ table! {
         signature: u32;
         collision: u8;
         finished: u8;
+        lost_first: u64;
         first_arrival: u64;
         first_timestamp: u64;
         last_timestamp: u64;
         last_data_timestamp: u64;
+        last_new_timestamp: u64;
         last_length: u16;
         reports: u64;
         bytes: u64;

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use narrows_drop_records::{Cause, DropRecord};
+
 use crate::aggregate::{Counters, Credit, Histogram, Reading};
 use crate::flow_keys::FlowId;
 use crate::telemetry::columns::Columns;
@@ -70,6 +72,24 @@ struct Flow {
     id: FlowId,
     counters: Counters,
     confirmed: FlowTotals,
+    recorded: RecordedDrops,
+}
+
+/// Drops of a flow, from records.
+#[derive(Clone, Copy, Default)]
+struct RecordedDrops {
+    loss: u64,
+    management: u64,
+    full: u64,
+}
+
+impl RecordedDrops {
+    /// Replaces what reports tell of drops: they only tell of those before the latest one.
+    fn correct(&self, totals: &mut FlowTotals) {
+        totals.arrivals = totals.departures + self.management + self.full;
+        totals.loss_drops = self.loss;
+        totals.aqm_drops = self.management;
+    }
 }
 
 /// One bottleneck. Flows are in the order of their first report, which never changes.
@@ -84,6 +104,8 @@ pub struct Bottleneck {
     last_sequence: u32,
     /// Departures whose report's counters are trusted.
     read: u64,
+    /// The switch records drops.
+    drops_recorded: bool,
 }
 
 impl Bottleneck {
@@ -97,7 +119,19 @@ impl Bottleneck {
             position: u64::from(sequence),
             last_sequence: sequence,
             read: 0,
+            drops_recorded: false,
         }
+    }
+
+    /// The flow with an index, which is `id` if it is new.
+    fn flow(&mut self, id: FlowId, counters: impl FnOnce() -> Counters) -> &mut Flow {
+        let number = &mut self.numbers[usize::from(id.flow)];
+        if *number == 0 {
+            let (confirmed, recorded) = (FlowTotals::default(), RecordedDrops::default());
+            self.flows.push(Flow { id, counters: counters(), confirmed, recorded });
+            *number = self.flows.len() as u32;
+        }
+        &mut self.flows[*number as usize - 1]
     }
 
     /// The flow indices in the order of their first reports, with the flow that sent that report.
@@ -105,6 +139,9 @@ impl Bottleneck {
         self.flows.iter().map(|flow| {
             let (mut totals, mut counters) = (flow.confirmed, flow.counters);
             totals.credit(counters.finish());
+            if self.drops_recorded {
+                flow.recorded.correct(&mut totals);
+            }
             (flow.id, totals)
         })
     }
@@ -144,6 +181,21 @@ impl Figures {
         }
     }
 
+    /// Counts a packet that was dropped.
+    pub fn take_drop(&mut self, record: &DropRecord) {
+        let &DropRecord { bottleneck, flow, signature, cause, .. } = record;
+        let of = self.bottlenecks.entry(bottleneck).or_insert_with(|| Bottleneck::new(0));
+        of.drops_recorded = true;
+        // Its counters are zero before its first report.
+        let from_zero = || Counters::from_zero(Reading::default());
+        let recorded = &mut of.flow(FlowId { bottleneck, flow, signature }, from_zero).recorded;
+        match cause {
+            Cause::LossEmulation => recorded.loss += 1,
+            Cause::Management => recorded.management += 1,
+            Cause::Full => recorded.full += 1,
+        }
+    }
+
     fn take_row(&mut self, columns: &Columns, row: usize) {
         let (index, sequence) = (columns.bottleneck[row], columns.sequence[row]);
         let bottleneck = self.bottlenecks.entry(index).or_insert_with(|| Bottleneck::new(sequence));
@@ -166,15 +218,15 @@ impl Figures {
             arrival: 0,
         };
         let id = FlowId { bottleneck: index, flow: columns.flow[row], signature: columns.signature[row] };
-        let number = &mut bottleneck.numbers[usize::from(id.flow)];
-        if *number == 0 {
+        let flow = bottleneck.flow(id, || {
             // As in `CountersStart::Run`: more departures than the bottleneck's include some before this run.
             let from_zero = u64::from(reading.departures) <= 1 + reading.unread;
-            let counters = if from_zero { Counters::from_zero(Reading::default()) } else { Counters::default() };
-            bottleneck.flows.push(Flow { id, counters, confirmed: FlowTotals::default() });
-            *number = bottleneck.flows.len() as u32;
-        }
-        let flow = &mut bottleneck.flows[*number as usize - 1];
+            if from_zero {
+                Counters::from_zero(Reading::default())
+            } else {
+                Counters::default()
+            }
+        });
         let outcome = flow.counters.read(reading);
         flow.confirmed.credit(outcome.increment);
         flow.confirmed.marks += u64::from(columns.flags[row] & FLAG_CE_MARKED);

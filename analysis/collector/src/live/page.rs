@@ -6,6 +6,7 @@ use std::io;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use narrows_drop_records::DropRecord;
 use narrows_metrics::{Endpoint, Labels, Page};
 
 use super::figures::{Bottleneck, Figures, FlowTotals};
@@ -42,6 +43,11 @@ impl Shared {
     /// What is known about the sequence of each bottleneck.
     pub fn set_counts(&self, counts: Vec<(u8, SequenceCounts)>) {
         self.lock().counts = counts;
+    }
+
+    /// Counts a packet that was dropped.
+    pub fn add_drop(&self, record: &DropRecord) {
+        self.lock().figures.take_drop(record);
     }
 
     /// The page as it is now.
@@ -153,7 +159,7 @@ fn add_flows(page: &mut Page, figures: &Figures, keys: &HashMap<FlowId, FlowKey>
     );
     page.counters(
         "narrows_flow_drops_packets",
-        "Packets dropped, up to the arrival of the latest reported one",
+        "Packets dropped; without records of drops, up to the arrival of the latest reported one",
         flows.iter().flat_map(|(labels, totals)| {
             let tail = totals.drops().saturating_sub(totals.aqm_drops);
             let causes = [("tail", tail), ("aqm", totals.aqm_drops), ("loss", totals.loss_drops)];

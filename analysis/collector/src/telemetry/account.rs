@@ -45,6 +45,9 @@ pub struct Account {
     pub files: u32,
     pub flows: u64,
     pub flow_keys_overflow: u64,
+    /// Rows of the table of drops.
+    #[serde(default)]
+    pub drop_records: u64,
     pub bottlenecks: BTreeMap<String, SequenceCounts>,
 }
 

@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod columns;
+pub mod drops_file;
 pub mod keys_file;
 pub mod observer;
 pub mod reader;

@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 /// Version of the tables' schema; it is in every file's metadata.
 pub const SCHEMA_VERSION: &str = "2";
 
+/// What is in a telemetry directory beside reports.
+const OTHER_FILES: [&str; 3] = ["flow_keys.parquet", "drops.parquet", "collector.json"];
+
 /// When a new file is begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
@@ -43,7 +46,7 @@ impl TelemetryWriter {
             let entry = entry.map_err(|e| Error::io(directory, "read", e))?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if name.starts_with("reports-") || name == "flow_keys.parquet" || name == "collector.json" {
+            if name.starts_with("reports-") || OTHER_FILES.contains(&&*name) {
                 return Err(Error::Input(format!(
                     "{} already holds telemetry ({name}): give an empty or new directory",
                     directory.display()

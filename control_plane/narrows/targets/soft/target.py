@@ -79,8 +79,8 @@ class SoftTarget(P4RuntimeTarget):
 
     @property
     def profile(self) -> TargetProfile:
-        """Nanoseconds and bytes; bit/s rates, a delay line on every port."""
-        return PROFILE
+        """Nanoseconds and bytes; bit/s rates, a delay line on every port; drops are recorded where there is a pipe."""
+        return replace(PROFILE, drop_records=self._reports is not None)
 
     @property
     def session(self) -> P4RuntimeSession:

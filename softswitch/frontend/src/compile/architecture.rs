@@ -40,6 +40,9 @@ pub(super) fn intrinsics(layout: &Layout) -> Result<Intrinsics> {
         queue_delay: find("narrows.queue_delay")?,
         epoch: find("narrows.epoch")?,
         flow: taken("narrows.flow", 32)?,
+        signature: taken("narrows.signature", 32)?,
+        bottleneck: taken("narrows.bottleneck", 8)?,
+        drop_cause: taken("narrows.drop_cause", 8)?,
     })
 }
 

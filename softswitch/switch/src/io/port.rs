@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 
+use narrows_drop_records::DropRecord;
 use narrows_packet_sockets::interface_index;
 use narrows_pipeline::{Packet, PacketPool};
 
@@ -285,6 +286,18 @@ impl Port {
     pub fn record(&mut self) {
         if let Outlet::Piped(recorder) = &mut self.outlet {
             recorder.flush();
+        }
+    }
+
+    /// Whether this port sends into a pipe.
+    pub fn records(&self) -> bool {
+        matches!(self.outlet, Outlet::Piped(_))
+    }
+
+    /// Writes a drop record into the pipe, if this port sends into one.
+    pub fn record_drop(&mut self, record: &DropRecord) {
+        if let Outlet::Piped(recorder) = &mut self.outlet {
+            recorder.push_drop(record);
         }
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
 
+use narrows_drop_records::DropRecord;
 use narrows_pipeline::{Packet, PacketPool};
 
 use super::background::Background;
@@ -25,6 +26,8 @@ pub struct Ports {
     background: Background,
     /// When the helper was given work of other ports last.
     by_helper_at: Option<u64>,
+    /// Position of the port that sends into a pipe, where drop records go as well.
+    recording: Option<usize>,
     /// The time, in real time: when the loop looked at the clock last.
     now_ns: u64,
 }
@@ -39,7 +42,8 @@ impl Ports {
         }
         let (helper, background) =
             if helped { (Helper::start()?, Background::start()?) } else { (Helper::default(), Background::default()) };
-        Ok(Ports { list, index, helper, background, by_helper_at: None, now_ns: 0 })
+        let recording = list.iter().position(Port::records);
+        Ok(Ports { list, index, helper, background, by_helper_at: None, recording, now_ns: 0 })
     }
 
     /// From now on what is sent is compared with this time.
@@ -110,6 +114,13 @@ impl Output for Ports {
         match self.list.get_mut(usize::from(self.index[usize::from(port)])) {
             Some(port) => port.push(exit_ns, self.now_ns, packet, pool, &self.helper),
             None => pool.give(packet),
+        }
+    }
+
+    #[cold]
+    fn dropped(&mut self, record: &DropRecord) {
+        if let Some(port) = self.recording.and_then(|position| self.list.get_mut(position)) {
+            port.record_drop(record);
         }
     }
 }

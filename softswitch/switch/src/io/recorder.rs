@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use narrows_captures::Writer;
+use narrows_drop_records::{DropRecord, FRAME_BYTES};
 use narrows_pipeline::Packet;
 
 use super::transmit_counters::TransmitCounters;
@@ -113,17 +114,27 @@ impl Recorder {
     /// Adds a frame that leaves at `exit_ns`.
     #[inline]
     pub fn push(&mut self, exit_ns: u64, frame: &Packet) {
+        if self.add(exit_ns, frame.bytes(), frame.frame_length()) {
+            self.counters.packets += 1;
+            self.counters.bytes += u64::from(frame.frame_length());
+        }
+    }
+
+    /// Adds the record of a packet that was dropped, which does not count as one that is sent.
+    pub fn push_drop(&mut self, record: &DropRecord) {
+        self.add(record.timestamp, &record.encode(), FRAME_BYTES as u32);
+    }
+
+    /// Adds a frame if there is room; what does not get in is counted.
+    #[inline]
+    fn add(&mut self, time_ns: u64, bytes: &[u8], length: u32) -> bool {
         if self.writer.output().waiting() >= BACKLOG_BYTES {
             self.counters.drops += 1;
-            return;
+            return false;
         }
-        match self.writer.write(exit_ns, frame.bytes(), frame.frame_length()) {
-            Ok(()) => {
-                self.counters.packets += 1;
-                self.counters.bytes += u64::from(frame.frame_length());
-            }
-            Err(_) => self.counters.errors += 1,
-        }
+        let written = self.writer.write(time_ns, bytes, length);
+        self.counters.errors += u64::from(written.is_err());
+        written.is_ok()
     }
 
     fn waiting(&self) -> usize {

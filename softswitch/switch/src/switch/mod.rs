@@ -1,9 +1,11 @@
 //! The switch without its interfaces: pipeline, traffic manager, clones and loopback ports, driven by the caller's clock.
 // SPDX-License-Identifier: Apache-2.0
+mod drops;
 mod path;
 
 use std::collections::VecDeque;
 
+use narrows_drop_records::DropRecord;
 use narrows_pipeline::{DigestRecord, Packet, PacketPool};
 
 use path::Copied;
@@ -22,6 +24,9 @@ const MAX_INSTANT_LOOPS: u8 = 64;
 pub trait Output {
     /// `packet` is due on `port` at `exit_ns`. The packet goes back to `pool` once it was sent.
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool);
+
+    /// A packet of a bottleneck was dropped. Who does not say otherwise does not record that.
+    fn dropped(&mut self, _record: &DropRecord) {}
 }
 
 /// Role of a port number.

@@ -1,10 +1,12 @@
 //! The path of a packet: ingress, queue, egress, and on; and that of its copies.
 // SPDX-License-Identifier: Apache-2.0
+use narrows_drop_records::Cause;
 use narrows_pipeline::{EgressMeta, Forward, Packet};
 
+use super::drops::Dropped;
 use super::{Looped, Output, PortKind, Switch, MAX_INSTANT_LOOPS};
 use crate::forwarding::CloneSession;
-use crate::tm::{Admission, Dequeued, QueueNumber};
+use crate::tm::{Admission, Dequeued, PushedOut, QueueNumber};
 
 /// The timer's frames come in by this port of the program: the last one but the one that v1model drops by.
 const TIMER_PORT: u16 = 510;
@@ -110,6 +112,7 @@ impl Switch {
             // A program with multicast groups is refused when it is loaded.
             Forward::Drop | Forward::Multicast { .. } => {
                 self.discards.ingress += 1;
+                self.record_drop_at_ingress(&packet, now_ns, output);
                 self.pool.give(packet);
                 self.pass_copies(now_ns, output);
             }
@@ -201,8 +204,13 @@ impl Switch {
         }
         let (length, flow) = (packet.length(), flow_of(&packet));
         match self.tm.enqueue(now_ns, (port, priority), route.rid(), length, flow, packet) {
-            Admission::Queued => self.count_pushed_out(),
-            Admission::Dropped(packet) => self.pool.give(packet),
+            Admission::Queued => self.count_pushed_out(now_ns, (port, priority), output),
+            Admission::Dropped(packet) => {
+                let place =
+                    Dropped { cause: Cause::Full, at_ns: now_ns, enqueued_ns: now_ns, queue: Some((port, priority)) };
+                self.record_drop(&packet, place, output);
+                self.pool.give(packet);
+            }
             Admission::NoQueue(packet) => self.discard_lost(packet),
             Admission::Started(dequeued) => return self.depart_at_once::<false>(dequeued, output),
         }
@@ -233,9 +241,11 @@ impl Switch {
     }
 
     #[inline]
-    fn count_pushed_out(&mut self) {
-        while let Some((queue, packet)) = self.tm.next_pushed_out() {
-            self.tm.count_pushed_out(queue, packet.length(), flow_of(&packet));
+    fn count_pushed_out(&mut self, at_ns: u64, queue: (u16, u8), output: &mut impl Output) {
+        while let Some(PushedOut { queue: number, enqueue_ns, packet }) = self.tm.next_pushed_out() {
+            self.tm.count_pushed_out(number, packet.length(), flow_of(&packet));
+            let place = Dropped { cause: Cause::Full, at_ns, enqueued_ns: enqueue_ns, queue: Some(queue) };
+            self.record_drop(&packet, place, output);
             self.pool.give(packet);
         }
     }
@@ -265,7 +275,7 @@ impl Switch {
     #[inline(always)]
     fn depart<const PLAIN: bool>(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
         let Dequeued { mut packet, queue, mut exit_ns, managed } = dequeued;
-        let EgressMeta { port, timestamp: start_ns, .. } = *self.tm.meta();
+        let EgressMeta { port, priority, timestamp: start_ns, queue_delay, .. } = *self.tm.meta();
         let Some(forwarding) = &mut self.forwarding else {
             self.discards.no_pipeline += 1;
             self.pool.give(packet);
@@ -289,6 +299,9 @@ impl Switch {
         } else {
             if managed {
                 self.tm.count_managed_drop(queue, packet.length(), flow_of(&packet));
+                let (cause, enqueued_ns) = (Cause::Management, start_ns - queue_delay);
+                let place = Dropped { cause, at_ns: start_ns, enqueued_ns, queue: Some((port, priority)) };
+                self.record_drop(&packet, place, output);
                 if PLAIN {
                     self.tell_idle(self.tm.managed_idle(queue));
                 }

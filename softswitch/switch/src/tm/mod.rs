@@ -31,6 +31,7 @@ use exits::Exits;
 pub use management::{Management, QueueState};
 use queue::{Arrival, Queue, Refusal};
 pub use queue::{Counters, Drops, FlowCause};
+use queued::Queued;
 pub use scheduler::Scheduling;
 pub use shaper::Shaper;
 
@@ -62,6 +63,17 @@ pub struct Dequeued<P> {
     pub exit_ns: u64,
     /// The program manages the queue: if egress lets it pass, [`TrafficManager::spend`] says when it leaves.
     pub managed: bool,
+}
+
+/// A packet that was dropped to make room for another.
+#[derive(Debug)]
+pub struct PushedOut<P> {
+    /// Where it waited.
+    pub queue: QueueNumber,
+    /// Since when.
+    pub enqueue_ns: u64,
+    /// The packet.
+    pub packet: P,
 }
 
 /// What became of an arriving packet.
@@ -107,7 +119,7 @@ pub struct TrafficManager<P> {
     /// The program manages some queue.
     manages: bool,
     /// Packets that were dropped to make room, and are to be counted.
-    pushed_out: Vec<(QueueNumber, P)>,
+    pushed_out: Vec<PushedOut<P>>,
     meta: EgressMeta,
     /// What follows from the heads of the lines of queues whose packets leave the switch.
     exits: Exits,
@@ -324,9 +336,10 @@ impl<P> TrafficManager<P> {
         }
         queue.count_enqueue(arrival.length);
         let (held, pushed_out) = (&mut self.held, &mut self.pushed_out);
-        let mut drop = |packet| {
+        let mut drop = |waited: Queued<P>| {
             *held -= 1;
-            pushed_out.push((QueueNumber(number as u16), packet));
+            let (queue, enqueue_ns) = (QueueNumber(number as u16), waited.enqueue_ns);
+            pushed_out.push(PushedOut { queue, enqueue_ns, packet: waited.packet });
         };
         if queue.is_fair() {
             // The arriving packet counts when the longest queue is looked for.
@@ -343,13 +356,19 @@ impl<P> TrafficManager<P> {
 
     /// A packet that was dropped to make room for another and is not yet counted, which [`TrafficManager::count_pushed_out`] does.
     #[inline]
-    pub fn next_pushed_out(&mut self) -> Option<(QueueNumber, P)> {
+    pub fn next_pushed_out(&mut self) -> Option<PushedOut<P>> {
         self.pushed_out.pop()
     }
 
     /// Counts a packet that was dropped to make room for another.
     pub fn count_pushed_out(&mut self, queue: QueueNumber, length: u32, flow: Option<u32>) {
         self.queues[usize::from(queue.0)].count_pushed_out(length, flow);
+    }
+
+    /// Bytes and packets that wait in a queue; none if there is no such queue.
+    pub fn depth(&self, port: u16, priority: u8) -> (u64, u64) {
+        let number = Self::slot(port, priority).map_or(NO_QUEUE, |slot| self.index[slot]);
+        self.queues.get(usize::from(number)).map_or((0, 0), |queue| (queue.depth_bytes, queue.depth_packets()))
     }
 
     /// Puts a dequeued packet, processed by egress, on its way. It need not be put there if it is due already and nothing that

@@ -556,7 +556,7 @@ impl<P> Queue<P> {
 
     /// Drops what waits until there is room for that much more: the oldest packets, of fair queues those of the longest one (RFC
     /// 8290, section 4.1).
-    pub fn push_out(&mut self, bytes: u32, packets: u64, mut dropped: impl FnMut(P)) {
+    pub fn push_out(&mut self, bytes: u32, packets: u64, mut dropped: impl FnMut(Queued<P>)) {
         let scheduling = scheduling_of(self.management);
         while !self.has_room(bytes, packets) && !self.is_empty() {
             let (from, count) = match (&self.scheduler, scheduling) {
@@ -573,7 +573,7 @@ impl<P> Queue<P> {
                 };
                 if let Some(queued) = queued {
                     self.depth_bytes -= u64::from(queued.length);
-                    dropped(queued.packet);
+                    dropped(queued);
                 }
             }
         }
