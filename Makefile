@@ -38,7 +38,8 @@ lint: ## formatters and linters only
 	@scripts/lint.sh
 
 .PHONY: kernel
-kernel: setup ## a kernel for virtual time, from the distribution's newest source (no root)
+kernel: ## a kernel for virtual time, from the distribution's newest source
+	@scripts/setup.sh kernel
 	@$(VENV)/narrows kernel build
 
 .PHONY: ptf

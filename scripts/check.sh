@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Bytecode of tests, too: pytest would make it anew in each of its processes.
+unset PYTHONDONTWRITEBYTECODE
 
 scripts/lint.sh
 echo "check: tests of analysis, files, plans and documents, side by side"

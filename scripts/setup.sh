@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes a checkout ready to use: Debian packages, a Python environment in .venv, the Rust programs in target/release.
-# Says what it installs; does nothing where nothing is missing. Usage: scripts/setup.sh [run|ptf|docs|test]
-#   run   what `narrows` needs
-#   ptf   and what the PTF suite needs
-#   docs  what `narrows` and its documentation need
-#   test  what all tests need
+# Says what it installs; does nothing where nothing is missing. Usage: scripts/setup.sh [run|kernel|ptf|docs|test]
+#   run     what `narrows` needs
+#   kernel  and what a kernel for virtual time is built with
+#   ptf     what `narrows` and the PTF suite need
+#   docs    what `narrows` and its documentation need
+#   test    what all tests need
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd -P "$(dirname "$0")/.."
@@ -18,10 +19,11 @@ fail() {
 
 case $purpose in
 run) includes=(run) extras=build ;;
+kernel) includes=(run kernel) extras=build ;;
 ptf) includes=(run ptf) extras=build,ptf ;;
 docs) includes=(run docs) extras=build,docs ;;
-test) includes=(run ptf docs test) extras=dev ;;
-*) fail "no purpose '$purpose'; allowed: run, ptf, docs, test" ;;
+test) includes=(run kernel ptf docs test) extras=build,ptf,docs,dev ;;
+*) fail "no purpose '$purpose'; allowed: run, kernel, ptf, docs, test" ;;
 esac
 
 # The programs in an environment name it by its path: those of a checkout that was moved do not start, and those of a
@@ -133,10 +135,20 @@ fi
 
 # The version, which the environment remembers, is Cargo.toml's.
 wanted=$({ cat pyproject.toml && grep '^version' Cargo.toml; } | sha256sum | cut -d' ' -f1)
-have=$(cat ".venv/.installed-$purpose" 2>/dev/null || true)
-# Installs packages into an environment, which is made if it is not there. The processor is the Rust compiler's: nothing is
-# compiled of thousands of modules that are never imported, and uv takes a third of the time that pip does. Of pip's
-# settings uv knows none: where one says where packages come from, and where uv fails, pip does it.
+is_current=yes
+for extra in ${extras//,/ }; do
+    [ "$(cat ".venv/.installed-$extra" 2>/dev/null)" = "$wanted" ] || is_current=
+done
+
+# Python compiles a module whenever it is imported where PYTHONDONTWRITEBYTECODE is set, or its place is another user's. It
+# is done once, by this user, who can remove it again: of packages without their tests, which nothing here imports.
+compile_modules() {
+    .venv/bin/python -W ignore -m compileall -q -j 0 -x '/tests?/' "$@" ||
+        say "these modules have no bytecode: Python compiles them whenever they are imported"
+}
+
+# Installs packages into an environment, which is made if it is not there. uv takes a third of the time that pip does. Of
+# pip's settings uv knows none: where one says where packages come from, and where uv fails, pip does it.
 install_into() {
     local bin=$1/bin
     shift
@@ -153,22 +165,22 @@ install_into() {
 }
 
 install_python_packages() {
-    if [ "$have" != "$wanted" ]; then
+    local extra
+    if [ -z "$is_current" ]; then
         install_into .venv --editable ".[$extras]"
-        # Those of a run are compiled now: by this user, who can remove them again, and not while a run waits for it.
-        .venv/bin/python -c "import finsy, narrows.cli, narrows.run.runner, narrows.switch.p4runtime_entries, narrows.targets.soft.target, \
-            narrows_analysis.report, narrows_analysis.summary.analyze"
-        local each
-        for each in "${includes[@]}"; do
-            echo "$wanted" >".venv/.installed-$each"
+        compile_modules .venv/lib
+        for extra in ${extras//,/ }; do
+            echo "$wanted" >".venv/.installed-$extra"
         done
     fi
+    compile_modules control_plane analysis studies
 
     # p4runtime-shell drives the softswitch in a test; its dependencies exclude ours.
     local shell_requirements=tests/softswitch/clients/p4runtime-shell.txt
     if [ "$purpose" = test ] && ! cmp -s "$shell_requirements" .venv/p4runtime-shell/.installed; then
         say "installing p4runtime-shell, used by a test, into .venv/p4runtime-shell"
         install_into .venv/p4runtime-shell --requirement "$shell_requirements"
+        compile_modules .venv/p4runtime-shell/lib
         cp "$shell_requirements" .venv/p4runtime-shell/.installed
     fi
 }
@@ -177,7 +189,7 @@ install_python_packages() {
 # compiler in grpcio-tools the switch is built from the P4Runtime definitions in finsy. Its build waits for this file.
 ready=$PWD/.venv/.ready
 rm -f "$ready"
-[ "$have" = "$wanted" ] || say "installing Python packages of pyproject.toml[$extras] into .venv"
+[ -n "$is_current" ] || say "installing Python packages of pyproject.toml[$extras] into .venv"
 {
     trap 'mkdir -p .venv && touch "$ready"' EXIT
     install_python_packages
