@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's side of a run: its first process, which prepares the machine, measures, and turns it off.
 
-Used as ``python -m narrows.virtual.inside``. What happens goes to the second console, a JSON object a line. Little is
-imported: opening a file costs ten times as much in a guest as outside.
+`narrows.virtual.start` begins it. What happens goes to the second console, a JSON object a line. Little is imported:
+opening a file costs ten times as much in a guest as outside.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Channel(init.Channel):
 
 def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None) -> None:
     """Make the run, and tell how it ended."""
-    with init.memory_at_once():
+    with init.imports_at_once():
         # Imported later by the target: then without memory at once.
         import narrows.switch.p4runtime_entries  # noqa: F401
         from narrows.errors import NarrowsError
@@ -110,7 +110,7 @@ def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None) -> No
 
 
 def main() -> None:
-    """The life of a guest."""
+    """Does not return."""
     try:
         task: GuestTask = pickle.loads(TASK.read_bytes())
         init.seed_random_numbers(task.seed)
@@ -132,7 +132,3 @@ def main() -> None:
         traceback.print_exc()
     finally:
         init.power_off()
-
-
-if __name__ == "__main__":
-    main()

@@ -37,7 +37,7 @@ from narrows.run.sampler import FlowRate, LinkState, Snapshot
 from narrows.run.stop_signals import stop_signals_call
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
-from narrows.virtual import guest_memory, guest_supervisor, inside
+from narrows.virtual import guest_memory, guest_supervisor, start
 from narrows.virtual.cores import core
 from narrows.virtual.guest import START_S, Guest, python
 from narrows.virtual.kernels import About, Kernel
@@ -112,7 +112,7 @@ class VirtualMeasurement:
         progress.phase("booting the guest")
         task = self._task()
         (self._state.directory / TASK_FILE).write_bytes(pickle.dumps(task))
-        init = python("-m", inside.__name__)
+        init = python("-m", start.__name__)
         started = datetime.now(UTC)
         guest = await Guest.start(self._kernel, self._memory_bytes, init, cpu, self._state.directory)
         began = time.monotonic()
