@@ -200,5 +200,78 @@ def test_files_are_kept_and_links_are_not(tmp_path: Path) -> None:
     assert notes[0].startswith("2 of its files were not kept")
 
 
+@pytest.mark.needs("root")
+def test_files_of_another_user_are_not_kept(tmp_path: Path) -> None:
+    """A program can have a hard link to a file that it cannot read."""
+    source = tmp_path / "dir"
+    source.mkdir()
+    os.chown(source, APPLICATION_ID, APPLICATION_ID)
+    (tmp_path / "secret").write_text("root's")
+    os.link(tmp_path / "secret", source / "hard")
+    assert keep(source, tmp_path / "kept")[0].startswith("1 of its files were not kept")
+    assert not (tmp_path / "kept").exists()
+
+
+# Exchanges a directory with a link, without a moment in which either is missing, until it is killed.
+SWAP = """
+import ctypes, os, sys
+os.setgid({user}); os.setuid({user})
+renameat2 = ctypes.CDLL(None).renameat2
+print("ready", flush=True)
+while True:
+    renameat2(-100, {directory!r}, -100, {link!r}, 2)
+"""
+
+
+@pytest.mark.needs("root")
+def test_a_directory_that_its_user_swaps_for_a_link_gives_away_nothing(tmp_path: Path) -> None:
+    """As the programs' user, who has a process running while root copies."""
+    for place in (tmp_path, *tmp_path.parents):
+        place.chmod(place.stat().st_mode | 0o011)
+    secret, source = tmp_path / "secret", tmp_path / "dir"
+    secret.mkdir(mode=0o700)
+    (source / "deep").mkdir(parents=True)
+    (source / "link").symlink_to(secret)
+    for number in range(900):
+        (secret / str(number)).write_text("root's")
+        (source / "deep" / str(number)).write_text("mine")
+        os.chown(source / "deep" / str(number), APPLICATION_ID, APPLICATION_ID)
+    for place in (source, source / "deep"):
+        os.chown(place, APPLICATION_ID, APPLICATION_ID)
+    swap = SWAP.format(user=APPLICATION_ID, directory=bytes(source / "deep"), link=bytes(source / "link"))
+    with subprocess.Popen([sys.executable, "-c", swap], stdout=subprocess.PIPE) as attacker:
+        assert attacker.stdout is not None and attacker.stdout.readline() == b"ready\n"
+        for attempt in range(5):
+            keep(source, tmp_path / f"kept-{attempt}")
+        attacker.kill()
+    kept = {path.read_text() for path in tmp_path.glob("kept-*/**/*") if path.is_file()}
+    assert kept <= {"mine"}
+
+
+def test_what_is_copied_of_files_that_grow_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "dir"
+    source.mkdir()
+    (source / "log").write_text("before")
+    status_of, sizes = os.fstat, []
+
+    def then_grow(number: int) -> os.stat_result:
+        status = status_of(number)
+        sizes.append(status.st_size)
+        with (source / "log").open("a") as file:
+            file.write("x" * 1000)
+        return status
+
+    monkeypatch.setattr(os, "fstat", then_grow)
+    keep(source, tmp_path / "kept")
+    assert (tmp_path / "kept" / "log").stat().st_size == sizes[-1]
+
+
+def test_directories_without_end_are_walked_to_a_depth(tmp_path: Path) -> None:
+    """A program can make more levels than there are descriptors."""
+    source = tmp_path / "dir"
+    source.joinpath(*["d"] * 60).mkdir(parents=True)
+    assert keep(source, tmp_path / "kept")[0].startswith("1 of its files were not kept")
+
+
 def _commands() -> str:
     return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout

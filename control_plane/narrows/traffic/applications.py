@@ -8,13 +8,13 @@ import contextlib
 import json
 import os
 import shutil
-import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from narrows_formats import beneath
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import RunError
@@ -313,26 +313,24 @@ def _remarks(role: str, event: dict[str, Any]) -> list[str]:
 
 
 def keep(source: Path, target: Path) -> list[str]:
-    """Copy the files that programs have made; links and devices are left out. Returns what was not kept, and why."""
+    """Copy the files that programs have made, and nothing else: no links, devices or files of another user.
+
+    The programs' user may change ``source`` meanwhile. Returns what was not kept, and why.
+    """
+    owner = source.stat().st_uid
     files, size, left = 0, 0, 0
-    for place, directories, names in os.walk(source):
-        directories.sort()
-        for name in sorted(names):
-            path = Path(place, name)
-            with contextlib.suppress(OSError):
-                number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                with os.fdopen(number, "rb") as file:
-                    status = os.fstat(number)
-                    whole = stat.S_ISREG(status.st_mode)
-                    # A sparse file takes no space here, and all of it there.
-                    if whole and files < MOST_FILES and size + status.st_size <= MOST_FILES_BYTES:
-                        copy = target / path.relative_to(source)
-                        copy.parent.mkdir(parents=True, exist_ok=True)
-                        with copy.open("wb") as made:
-                            shutil.copyfileobj(file, made)
-                        files, size = files + 1, size + status.st_size
-                        continue
-            left += 1
+    for path, file in beneath.walk(source):
+        if file is not None:
+            status = os.fstat(file.fileno())
+            # A sparse file takes no space here, and all of it there.
+            if status.st_uid == owner and files < MOST_FILES and size + status.st_size <= MOST_FILES_BYTES:
+                copy = target / path
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                # It may grow meanwhile.
+                copy.write_bytes(file.read(status.st_size))
+                files, size = files + 1, size + status.st_size
+                continue
+        left += 1
     if not left:
         return []
     return [
