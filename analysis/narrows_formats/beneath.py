@@ -81,7 +81,7 @@ def walk(directory: Path) -> Iterator[tuple[PurePath, BinaryIO | None]]:
 
 
 def _walk(place: int, above: PurePath) -> Iterator[tuple[PurePath, BinaryIO | None]]:
-    for name in sorted(os.listdir(place)):  # noqa: PTH208
+    for name in sorted(os.listdir(place)):
         path = above / name
         try:
             with _entry(name, place) as number:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives a switch back after a run that could not do it itself: ``python -m narrows_tofino.restore``.
+"""Gives a switch back after a run that could not do it itself: ``python -I -m narrows_tofino.restore``.
 
 Reads the run's audit log and takes back every change that no later line undoes. Entries that were changed
 since are skipped and named. Exit code 0 when everything is back, 1 otherwise, 2 for bad input.

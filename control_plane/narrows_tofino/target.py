@@ -606,7 +606,7 @@ class TofinoTarget(LabTarget):
             lines = "\n".join(f"  {problem}" for problem in problems)
             raise RunError(
                 f"the switch could not be given back as it was found:\n{lines}\n"
-                f"restore the rest with: python -m narrows_tofino.restore INVENTORY {self._audit_path}"
+                f"restore the rest with: python -I -m narrows_tofino.restore INVENTORY {self._audit_path}"
             )
 
     def _give_back(self, programmer: Programmer) -> list[str]:

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from narrows import python
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
@@ -160,7 +161,7 @@ def test_no_guest_is_the_first_to_compile_our_modules(tmp_path: Path, monkeypatc
     module, broken = tmp_path / "package" / "module.py", tmp_path / "package" / "broken.py"
     module.write_text("WHICH = 1\n")
     broken.write_text("def\n")
-    monkeypatch.setattr(guest, "OWN", [tmp_path])
+    monkeypatch.setattr(python, "OWN", [tmp_path])
     guest.compile_modules()
     bytecode = Path(importlib.util.cache_from_source(str(module)))
     first = bytecode.read_bytes()

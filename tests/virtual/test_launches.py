@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from narrows import python
 from narrows.virtual import kernels
-from narrows.virtual.guest import Guest, python
+from narrows.virtual.guest import Guest
 
 MEMORY_BYTES = 256 << 20
 # No timer of a guest is set for less (docs/virtual-time.md), and reading both clocks takes some nanoseconds.
@@ -21,7 +22,7 @@ SHORTEST_TIMER_NS, READINGS_NS = 500, 10
 async def told(directory: Path) -> dict[str, Any]:
     """What `launches` tells of a guest."""
     found: dict[str, Any] = {}
-    init = python(str(Path(__file__).with_name("launches.py")))
+    init = python.in_guest(str(Path(__file__).with_name("launches.py")))
     cpu = min(os.sched_getaffinity(0))
     async with await Guest.start(kernels.installed()[0], MEMORY_BYTES, init, cpu, directory) as guest:
         async with asyncio.timeout(60):

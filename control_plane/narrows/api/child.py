@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows import python
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
 from narrows.experiment.model import Experiment
 
@@ -40,7 +40,7 @@ class Child:
         # Open for as long as the process: where it says what a terminal would show.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "narrows.api.process"],
+            python.module("narrows.api.process"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,

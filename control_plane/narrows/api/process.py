@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that makes a run for `narrows.api.child`: ``python -m narrows.api.process``."""
+"""The process that makes a run for `narrows.api.child`: started by `narrows.python.module`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes a run down when its owner is killed: ``guardian.py RECORD``, whose standard input ends with the owner."""
+"""Takes a run down when its owner is killed: its argument is the record, and its standard input ends with the owner."""
 
 from __future__ import annotations
 

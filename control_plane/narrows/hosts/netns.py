@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Collection, Sequence
 from ipaddress import ip_interface
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from narrows_formats.units import MIN_IPV6_MTU
 
+from narrows import python
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts import routes, tcp_counters, unprivileged, uplink
 from narrows.hosts.base import SWITCH, SharedFiles, SwitchAttachment
@@ -182,9 +182,9 @@ class NetnsTestbed(SharedFiles):
     async def python(self, host: str, script: Path) -> list[str]:
         """See `narrows.hosts.base.Testbed.python`. What the user has in the environment must not change the script."""
         # A guest has no users, and its root may write where the results are.
-        first = [] if self._plan.in_guest or in_user_namespace() else [unprivileged.__file__]
-        # Without a look at the installed packages (-S), which takes longer than all the rest of the start.
-        return [sys.executable, "-IS", *first, str(script)]
+        if self._plan.in_guest or in_user_namespace():
+            return python.script(script)
+        return python.script(unprivileged.__file__, str(script))
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """See `narrows.hosts.base.Testbed.open_socket`."""

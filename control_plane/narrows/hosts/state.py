@@ -14,7 +14,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from typing import Any
 
 from narrows_formats import storage
 
+from narrows import python
 from narrows.errors import RunError
 from narrows.hosts.process import Launch, ProcessNamespace, start_time
 from narrows.hosts.read_back import require
@@ -189,7 +189,7 @@ class RunState:
             RunError: the guard cannot be started.
         """
         quiet = subprocess.DEVNULL
-        command = [sys.executable, "-m", "narrows.hosts.guardian", str(self.file)]
+        command = python.module("narrows.hosts.guardian", str(self.file))
         try:
             self.guardian = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True

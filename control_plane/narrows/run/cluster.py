@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import subprocess
-import sys
 import tempfile
 import time
 import zipfile
@@ -21,23 +20,22 @@ from typing import Any
 import yaml
 from narrows_formats import files
 
-from narrows import __version__
+from narrows import __version__, python
 from narrows.errors import EXIT_OK, InputError
 from narrows.experiment.model import Experiment
 from narrows.run.results import replace_directory
 
 CONNECT_S = 20.0
-NARROWS = (sys.executable, "-c", "from narrows.cli import main; main()")
 ERROR_LINES = 3
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: the experiment, and the options of ``narrows run``."""
+    """One run: the experiment, and the options of ``narrows run``, or of another command in its place."""
 
     experiment: str
     options: tuple[str, ...]
-    command: tuple[str, ...] = NARROWS
+    command: tuple[str, ...] = ()
     version: str = __version__
 
 
@@ -68,7 +66,8 @@ def run_job(one: Job) -> Done:
     with tempfile.TemporaryDirectory(prefix="narrows-") as place:
         file, results = Path(place) / files.EXPERIMENT, Path(place) / "results"
         file.write_text(one.experiment, encoding="utf-8")
-        command = [*one.command, "run", str(file), "--out", str(results), *one.options]
+        narrows = one.command or python.module("narrows.cli")
+        command = [*narrows, "run", str(file), "--out", str(results), *one.options]
         ended = subprocess.run(command, capture_output=True, text=True, cwd=place)
         took_s = time.monotonic() - began
         if ended.returncode != EXIT_OK or not results.is_dir():

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
+from narrows import python
 from narrows.errors import Interrupted
 from narrows.run.stop_signals import stop_signals_wait
 
@@ -33,6 +34,8 @@ def _end_with(parent: int) -> None:
 
 def _begin(parent: int, ending: Any, prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
     _end_with(parent)
+    # Nothing that it starts is ours to isolate.
+    os.environ.pop(python.SAFE_PATH, None)
     # A signal of the terminal goes to the parent only, which tells us: two of them would end a run without results.
     os.setsid()
     _ending.append(ending)
@@ -67,11 +70,13 @@ class WorkerPool:
         # Without a lock, which a worker that is killed might hold.
         self._ending = CONTEXT.RawValue(ctypes.c_bool, False)
         first = (os.getpid(), self._ending, prepare, arguments)
-        self._pool = ProcessPoolExecutor(at_once, mp_context=CONTEXT, initializer=_begin, initargs=first)
+        with python.by_libraries():
+            self._pool = ProcessPoolExecutor(at_once, mp_context=CONTEXT, initializer=_begin, initargs=first)
 
     def submit(self, work: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Have a process do this when one is free."""
-        return self._pool.submit(_unless_ending, work, arguments)
+        with python.by_libraries():
+            return self._pool.submit(_unless_ending, work, arguments)
 
     def interrupt(self) -> None:
         """End what is under way as a signal ends it, and begin nothing more; returns when all have ended.

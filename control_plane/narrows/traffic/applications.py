@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from narrows_formats import beneath
 from narrows_formats.units import NANOSECONDS
 
+from narrows import python
 from narrows.errors import RunError
 from narrows.experiment.application import fill
 from narrows.experiment.plan import Application, Flow, Plan
@@ -136,7 +136,7 @@ class Applications(Generator):
 
     async def _launch(self, flow: Flow, role: str, specification: str, errors: Path) -> Process:
         """Start a program's supervisor on its host."""
-        script = [sys.executable, "-IS", application_host.__file__, specification]
+        script = python.script(application_host.__file__, specification)
         return await self._testbed.spawn(self._host(flow, role), script, stderr=errors)
 
     def _host(self, flow: Flow, role: str) -> str:

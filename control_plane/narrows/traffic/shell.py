@@ -8,12 +8,12 @@ import contextlib
 import os
 import pwd
 import signal
-import sys
 import termios
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from narrows import python
 from narrows.experiment.application import fill
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
@@ -86,7 +86,7 @@ class Shell(Applications):
     async def _launch(self, flow: Flow, role: str, specification: str, errors: Path) -> Process:
         if role == "server" or not _on_terminal(flow):
             return await super()._launch(flow, role, specification, errors)
-        script = [sys.executable, "-IS", shell_host.__file__, specification]
+        script = python.script(shell_host.__file__, specification)
         self._terminal.lend()
         assert isinstance(self._testbed, NetnsTestbed)  # targets of other machines have no shell
         return await self._testbed.spawn(self._host(flow, role), script, stderr=errors, inherited=self._lent)

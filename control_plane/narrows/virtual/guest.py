@@ -7,16 +7,11 @@ import asyncio
 import compileall
 import contextlib
 import os
-import site
-import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
-import narrows_formats
-from narrows_formats import plugins
-
-import narrows
+from narrows import python
 from narrows.virtual import guest_memory, guest_supervisor
 from narrows.virtual.kernels import Kernel
 
@@ -25,25 +20,6 @@ PANIC = "Kernel panic"
 START_S = 1_767_225_600  # 2026-01-01T00:00:00Z
 START_NS = START_S * 1_000_000_000
 EVENT_BYTES = 1 << 20
-# The packages that a guest runs.
-OWN = [Path(package.__path__[0]) for package in (narrows, narrows_formats)]
-
-
-def python(*words: str) -> list[str]:
-    """The words of a first process that is Python, without its look at what is installed (see `modules`)."""
-    return [sys.executable, "-S", *words]
-
-
-def modules() -> str:
-    """Where Python finds modules: in a guest finding that out takes longer than the start of Python itself.
-
-    Only what is installed, and not all that this process finds: where it was started must not change a guest.
-    Targets of other distributions may be installed elsewhere.
-    """
-    places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-    places += map(str, plugins.places(plugins.TARGETS))
-    found = [each for place in map(Path, places) if place.is_dir() for each in (place, *_named_in(place))]
-    return ":".join(dict.fromkeys(str(each) for each in (*(package.parent for package in OWN), *found)))
 
 
 def compile_modules() -> None:
@@ -52,14 +28,8 @@ def compile_modules() -> None:
     A guest that had to would allocate other memory than the next one, and what pages a kernel finds has a say in what
     TCP does: two runs with one seed would differ.
     """
-    for package in OWN:
+    for package in python.OWN:
         compileall.compile_dir(package, quiet=2)
-
-
-def _named_in(place: Path) -> list[Path]:
-    """The directories that path files of a directory of packages name (https://docs.python.org/3/library/site.html)."""
-    lines = [line for file in sorted(place.glob("*.pth")) for line in file.read_text().splitlines()]
-    return [place / line for line in lines if line and not line.startswith("#") and (place / line).is_dir()]
 
 
 def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list[str]:
@@ -78,7 +48,7 @@ def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list
         "time-travel=inf-cpu", f"time-travel-start={START_NS}",
         # Two runs with one seed differ in as little as can be.
         "norandmaps", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "random.trust_cpu=off",
-        f"PYTHONPATH={modules()}",
+        f"PYTHONPATH={python.places()}",
         "seccomp=auto",
         "con=null", "con0=fd:0,fd:1", "con1=fd:{},fd:{}".format(*guest_supervisor.CONTROL),
         "uml_dir=uml",
@@ -112,7 +82,7 @@ class Guest:
         command = command_line(kernel, memory_bytes, init)
         with log.open("wb") as console:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", guest_supervisor.__file__,
+                *python.script(guest_supervisor.__file__),
                 str(cpu), str(control_in), str(events_out), str(guest_memory.in_large_pages(memory_bytes)), *command,
                 stdin=asyncio.subprocess.PIPE, stdout=console, stderr=console,
                 pass_fds=(control_in, events_out), start_new_session=True, env=environment, cwd=directory,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's side of a run: its first process, which prepares the machine, measures, and turns it off.
 
-`narrows.virtual.start` begins it. What happens goes to the second console, a JSON object a line. Little is imported:
-opening a file costs ten times as much in a guest as outside.
+Started by `narrows.python.in_guest`, through `narrows.virtual.start`. What happens goes to the second console, a JSON
+object a line. Little is imported: opening a file costs ten times as much in a guest as outside.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from typing import Any
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 from narrows_formats.units import NANOSECONDS
 
+from narrows import python
 from narrows.errors import Interrupted, RunError
 from narrows.experiment.model import SYSCALL_NS, Experiment
 from narrows.experiment.plan import Plan
@@ -39,7 +40,7 @@ from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual import guest_memory, guest_supervisor, start
 from narrows.virtual.cores import core
-from narrows.virtual.guest import START_S, Guest, python
+from narrows.virtual.guest import START_S, Guest
 from narrows.virtual.kernels import About, Kernel
 from narrows.virtual.task import TASK_FILE, GuestTask
 from narrows.virtual.watch import Still, Watch, cpu_s
@@ -112,7 +113,7 @@ class VirtualMeasurement:
         progress.phase("booting the guest")
         task = self._task()
         (self._state.directory / TASK_FILE).write_bytes(pickle.dumps(task))
-        init = python("-m", start.__name__)
+        init = python.in_guest("-m", start.__name__)
         started = datetime.now(UTC)
         guest = await Guest.start(self._kernel, self._memory_bytes, init, cpu, self._state.directory)
         began = time.monotonic()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first process of a guest that is only to say what its kernel is and whether its clock jumps.
 
-Used as ``python -m narrows.virtual.probe``; tells ``about`` when it is up and ``slept_s`` after a sleep. What is about
+Started by `narrows.python.in_guest`; tells ``about`` when it is up and ``slept_s`` after a sleep. What is about
 it too are ``random`` numbers, which are the same at every boot if the seed is all that they come from, and how far time
 goes on when a process reads the clock, and when a system call fails.
 """

@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from narrows import python
 from narrows.errors import RunError
 from narrows.virtual import probe
-from narrows.virtual.guest import Guest, python
+from narrows.virtual.guest import Guest
 from narrows.virtual.kernels import About, Kernel, config_digest, remember, remembered
 
 MEMORY_BYTES = 256 << 20
@@ -53,7 +54,7 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
     reported: dict[str, Any] = {}
     at: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
-        init = python("-m", probe.__name__)
+        init = python.in_guest("-m", probe.__name__)
         cpu = min(os.sched_getaffinity(0))
         async with await Guest.start(kernel, MEMORY_BYTES, init, cpu, Path(scratch)) as guest:
             try:

@@ -200,7 +200,7 @@ class Programmer:
         lines = "\n".join(f"  {problem}" for problem in problems)
         return (
             f"not restored:\n{lines}\nteardown tries once more; what it cannot do, this does: "
-            f"python -m narrows_tofino.restore INVENTORY {self._audit.path}"
+            f"python -I -m narrows_tofino.restore INVENTORY {self._audit.path}"
         )
 
 

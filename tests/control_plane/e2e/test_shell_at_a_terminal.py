@@ -26,7 +26,7 @@ import pytest
 from narrows.hosts.links import namespace, run
 from narrows.hosts.state import STATE_ROOT, RunState, existing_namespaces
 from narrows.hosts.users import invoking_user
-from narrows.virtual.guest import modules
+from narrows.python import places
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from needs import python_for_all
 
@@ -356,7 +356,7 @@ def as_ordinary_user(place: Path, *words: str) -> subprocess.Popen[str]:
     """``narrows shell`` as a user without rights; all processes that come of it have the directory's name."""
     python = python_for_all()
     assert python is not None
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": modules(), "HOME": str(place), "MADE_IN": str(place)}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": places(), "HOME": str(place), "MADE_IN": str(place)}
     command = [python, "-c", "import narrows.cli; narrows.cli.main()", "shell", "-q", *words]
     return subprocess.Popen(
         command, cwd=place, env=env, user=ORDINARY.uid, group=ORDINARY.gid, extra_groups=[],

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from narrows import python
 from narrows.errors import NarrowsError
 from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab.inventory import Lab, Machine, Nic
 from narrows.hosts.lab.preflight import PYTHON
 from narrows.hosts.lab.ssh import HOST_SCRIPT, run
 
-TOOLS = ("ip", "ethtool", "ss", "tc", "sysctl", "python3")
+TOOLS = ("ip", "ethtool", "ss", "tc", "sysctl", python.ELSEWHERE)
 OFFLOADS = ("tso", "gso", "gro", "lro")
 CLOCK_GOOD = ("Normal", "yes")
 

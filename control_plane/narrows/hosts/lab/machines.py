@@ -7,12 +7,12 @@ import asyncio
 import contextlib
 import secrets
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from narrows import python
 from narrows.errors import InputError, RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import Listening, SwitchAttachment
@@ -41,11 +41,8 @@ SET_UP_S = 120.0
 
 
 def relayed(command: Sequence[str]) -> list[str]:
-    """What to start so that signals go to a program that ``command`` starts elsewhere.
-
-    Python without the working directory and the user's settings (-I): this may run as root on behalf of a user.
-    """
-    return [sys.executable, "-I", "-m", relay.__name__, *command]
+    """What to start so that signals go to a program that ``command`` starts elsewhere."""
+    return python.module(relay.__name__, *command)
 
 
 class SshTestbed:
@@ -169,8 +166,8 @@ class SshTestbed:
             RunError: the machine cannot be reached.
         """
         if self._machines[host].ssh is None:
-            return [sys.executable, "-I", str(script)]
-        return ["python3", "-I", await self.put(host, script.name, script.read_text(encoding="utf-8"))]
+            return python.script(script)
+        return python.elsewhere(await self.put(host, script.name, script.read_text(encoding="utf-8")))
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """See `narrows.hosts.base.Testbed.open_socket`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for a process on a machine: ``python -I -m narrows....relay ssh ... remote.sh PROGRAM``.
+"""Stands in for a process on a machine: arguments are ``ssh ... remote.sh PROGRAM``.
 
 SIGINT and SIGTERM go to the program by name over the connection's standard input; output and exit code come back. When
 this process dies, the connection's input ends, and with it the program.

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import IO
 
+from narrows import python
 from narrows.errors import RunError
 from narrows.hosts.lab.inventory import Nic
 from narrows.hosts.lab.ssh import machine_command
@@ -26,7 +27,7 @@ def offset_s(machine: Nic) -> float:
     if machine.ssh is None:
         return 0.0
     process = subprocess.Popen(
-        machine_command(machine, ["python3", "-I", "-c", _ANSWER]),
+        machine_command(machine, python.elsewhere("-c", _ANSWER)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -12,6 +12,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+from narrows import python
 from narrows.hosts.lab.inventory import Nic
 from narrows.hosts.lab.ssh import machine_command
 
@@ -36,7 +37,7 @@ class SocketBridge:
 
     def __init__(self, nic: Nic, there: str, here: Path) -> None:
         """Listen at ``here``, in a directory that is ours alone; a server listens ``there`` once a client connects."""
-        self._command = machine_command(nic, ["python3", "-I", "-c", _CONNECT, there])
+        self._command = machine_command(nic, python.elsewhere("-c", _CONNECT, there))
         self._processes: list[subprocess.Popen[bytes]] = []
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(here))

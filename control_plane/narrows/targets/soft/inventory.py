@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from narrows_formats.validation import refuse
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
+from narrows import python
 from narrows.experiment.plan import Plan
 from narrows.experiment.quantities import Model, Name
 from narrows.hosts.base import SWITCH
@@ -131,7 +132,7 @@ class Inventory(Lab):
         if not _is_of_the_switch(host):
             return (f"pair={REPORTS_OUT}",) if self.collector is None else ()
         tools = ["tar"] + (["taskset"] if self.switch.cores else [])
-        tools += [] if self.switch.ssh is None else ["python3", "sha256sum"]
+        tools += [] if self.switch.ssh is None else [python.ELSEWHERE, "sha256sum"]
         return ("dedicated=yes", f"tools={' '.join(tools)}")
 
     def speed_bps(self, machine: Nic) -> int:
