@@ -7,7 +7,9 @@ files are read: a FIFO would block, and a device has no end.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -78,6 +80,21 @@ def walk(directory: Path) -> Iterator[tuple[PurePath, BinaryIO | None]]:
     """
     with _entry(directory) as top:
         yield from _walk(top, PurePath())
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy the files below a directory into another one.
+
+    Raises:
+        OSError: one cannot be read or written, or is no ordinary file.
+    """
+    for path, file in walk(source):
+        if file is None:
+            raise OSError(errno.EINVAL, "is not an ordinary file", str(source / path))
+        made = target / path
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with made.open("wb") as whole:
+            shutil.copyfileobj(file, whole)
 
 
 def _walk(place: int, above: PurePath) -> Iterator[tuple[PurePath, BinaryIO | None]]:

@@ -13,7 +13,8 @@ from narrows.errors import InputError
 from narrows.experiment.loader import load, validate
 from narrows.hosts.lab import machines, relay
 from narrows.hosts.lab.inventory import Ssh
-from narrows.run.results import RunDirectory, give_to_user, make_directory
+from narrows.run.results import RunDirectory, give_to_user, make_directory, remove_run, replace_directory
+from narrows_formats import beneath
 
 USER = 65534  # nobody, on every Linux
 NARROWS = Path(sys.executable).parent / "narrows"
@@ -93,6 +94,105 @@ def test_results_in_the_making_cannot_be_swapped(tmp_path: Path, depth: int) -> 
     assert "PermissionError" in tried.stderr
     final = results.publish()
     assert (final, owner(final)) == (parent / "result", USER)
+
+
+def reachable(place: Path) -> None:
+    """Let other users come as far as here, as to a home."""
+    for directory in (place, *place.parents):
+        directory.chmod(directory.stat().st_mode | 0o011)
+
+
+def as_user(call: str) -> None:
+    """A call of `os`, made by the user."""
+    subprocess.run([sys.executable, "-c", f"import os; os.setuid({USER}); os.{call}"], check=True, timeout=60)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The user's."""
+    made = tmp_path / "home"
+    made.mkdir()
+    os.chown(made, USER, USER)
+    reachable(tmp_path)
+    return made
+
+
+def exchange(mine: Path, other: Path) -> None:
+    """By the user: another directory in the place of one of his."""
+    as_user(f"rename({str(mine)!r}, {str(mine) + '-before'!r})")
+    as_user(f"symlink({str(other)!r}, {str(mine)!r})")
+
+
+def test_a_file_of_roots_is_not_given_away_in_place_of_a_result(tmp_path: Path, home: Path) -> None:
+    """The user exchanges the directory between the writing of a file and its being given away."""
+    etc, out = tmp_path / "etc", home / "out"
+    etc.mkdir()
+    (etc / "shadow").write_text("root's")
+    as_user(f"mkdir({str(out)!r})")
+    (out / "shadow").write_text("a table")
+    exchange(out, etc)
+    give_to_user(out / "shadow")
+    assert owner(etc / "shadow") == 0
+    give_to_user(home / "out-before" / "shadow")
+    assert owner(home / "out-before" / "shadow") == USER
+
+
+def test_a_directory_is_not_made_elsewhere_and_given_away(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user exchanges a directory as soon as it is made."""
+    etc = tmp_path / "etc"
+    (etc / "shadow").mkdir(parents=True)
+    make, done = os.mkdir, []
+
+    def then_exchange(path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        make(path, mode, dir_fd=dir_fd)
+        if not done and (home / "new").exists():
+            done.append(True)
+            exchange(home / "new", etc)
+
+    monkeypatch.setattr(os, "mkdir", then_exchange)
+    with pytest.raises(OSError, match=r"new|shadow"):
+        make_directory(home / "new" / "shadow")
+    assert done and owner(etc / "shadow") == 0
+
+
+def test_results_are_not_published_into_another_directory(tmp_path: Path, home: Path) -> None:
+    etc, out = tmp_path / "etc", home / "out"
+    etc.mkdir()
+    results = RunDirectory(out / "ssh.service.d", "abc")
+    results.create(EXPERIMENT)
+    exchange(out, etc)
+    with pytest.raises(OSError, match="is another directory than it was"):
+        results.publish()
+    assert list(etc.iterdir()) == [] and (results.path / "experiment.yaml").exists()
+
+
+def test_a_copied_run_is_made_out_of_the_users_reach(tmp_path: Path, home: Path) -> None:
+    """Where the user could put a link in its place, root would write the user's files where the link leads."""
+    made = []
+
+    def fill(place: Path) -> None:
+        made.append(place)
+        assert (owner(place), owner(place.parent), place.stat().st_mode & 0o777) == (0, 0, 0o700)
+        (place / "run.json").write_text("{}")
+
+    replace_directory(home / "sweep" / "run", fill)
+    assert made[0].parent == tmp_path
+    assert owner(home / "sweep" / "run") == owner(home / "sweep" / "run" / "run.json") == USER
+    assert (home / "sweep" / "run").stat().st_mode & 0o777 == 0o755
+    made[0].mkdir()
+    remove_run(home / "sweep" / "run")
+    assert not made[0].exists() and not (home / "sweep" / "run").exists()
+
+
+def test_no_link_is_followed_in_a_run_that_is_copied(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "run" / "run.json").symlink_to("/etc/shadow")
+    with pytest.raises(OSError, match="is not an ordinary file"):
+        beneath.copy(tmp_path / "run", tmp_path / "copy")
+    assert not (tmp_path / "copy" / "run.json").exists()
 
 
 def test_directories_that_were_there_stay_whose_they_are(tmp_path: Path) -> None:

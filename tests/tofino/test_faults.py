@@ -18,7 +18,7 @@ from fakeswitch.faults import Fault, abort, refuse, stall
 from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, fresh_counters, inventory, kind, make_experiment
 from fakeswitch.server import PROGRAM, FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
-from narrows.errors import NarrowsError, RunError
+from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows_tofino.bfrt.client import Client, Endpoint, Operation
@@ -396,3 +396,12 @@ def test_a_record_that_the_disk_has_no_room_for_leaves_no_part_of_itself(tmp_pat
     log.record(change)
     log.close()
     assert len(read_audit(tmp_path / "audit.jsonl")) == 2
+
+
+def test_an_audit_log_is_no_link(tmp_path: Path) -> None:
+    """Root would append to what a link in a user's results leads to."""
+    (tmp_path / "passwd").write_text("root's\n")
+    (tmp_path / "audit.jsonl").symlink_to(tmp_path / "passwd")
+    with pytest.raises(InputError, match=r"audit\.jsonl: the audit log cannot be written"):
+        AuditLog(tmp_path / "audit.jsonl")
+    assert (tmp_path / "passwd").read_text() == "root's\n"

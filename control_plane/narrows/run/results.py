@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import os
 import re
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +58,7 @@ class RunDirectory:
         import yaml  # the measurement, perhaps elsewhere, does not need it
 
         make_directory(self.final.parent)
+        self._parent = _identity(self.final.parent)
         # No other user can plant anything where we write, as root perhaps: it becomes the user's when it is whole.
         self.path.mkdir(mode=0o700)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
@@ -80,31 +84,46 @@ class RunDirectory:
         storage.write_json(self.path / files.RUN, data)
 
     def publish(self) -> Path:
-        """Give the directory its name, and, under sudo, its files to the user who asked for them."""
+        """Give the directory its name, and, under sudo, its files to the user who asked for them.
+
+        Raises:
+            OSError: it cannot be renamed, or its name would lead into another directory than it did at the beginning.
+        """
         self.path.chmod(0o777 & ~_umask())
         give_to_user(self.path)
-        self.path.rename(self.final)
+        with _opened(self.final.parent) as place:
+            if _identity(place) != self._parent:
+                raise OSError(errno.ESTALE, f"{self.final.parent} is another directory than it was", self.final)
+            os.rename(self.path, self.final.name, dst_dir_fd=place)
         return self.final
 
 
 def make_directory(path: Path) -> None:
     """Make a directory and its parents where there are none; under sudo, new ones belong to the user who asked."""
-    missing = [parent for parent in (path, *path.parents) if not parent.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for parent in missing:
-        _hand_over(str(parent), None)
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
+    with contextlib.ExitStack() as above:
+        place = above.enter_context(_opened(there))
+        for name in path.relative_to(there).parts:
+            # What somebody else makes meanwhile is taken as it is; a link is refused.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=place)
+                _hand_over(name, place)
+            place = above.enter_context(_opened(name, place))
 
 
 def replace_directory(directory: Path, fill: Callable[[Path], object]) -> None:
-    """Make a directory by ``fill``, then give it its name, in place of an existing one.
+    """Make a directory, have ``fill`` put files into it, then give it its name, in place of an existing one.
 
     A process that is killed meanwhile leaves it under its temporary name, which `remove_run` removes.
     """
     remove_run(directory)
     make_directory(directory.parent)
     unfinished = _unfinished(directory)
+    unfinished.mkdir(mode=0o700)
     fill(unfinished)
-    unfinished.rename(directory)
+    unfinished.chmod(0o777 & ~_umask())
+    with _opened(directory.parent) as place:
+        os.rename(unfinished, directory.name, dst_dir_fd=place)
     give_to_user(directory)
 
 
@@ -116,37 +135,68 @@ def remove_run(directory: Path) -> None:
 
 
 def _unfinished(directory: Path) -> Path:
-    return directory.with_name(directory.name + ".partial")
+    """Where a directory is made: under sudo where the user cannot put another one in its place."""
+    parent = directory.absolute().parent
+    if _user() is None or (place := out_of_reach(parent)) == parent:
+        return directory.with_name(directory.name + ".partial")
+    told_apart = hashlib.sha256(bytes(parent)).hexdigest()[:12]
+    return place / f".{directory.name}.{told_apart}.partial"
 
 
 def give_to_user(path: Path) -> None:
     """Under sudo, make the user who asked for a result the owner of a file, or of a directory and all in it.
 
     Links are neither followed nor given away, symbolic or hard: who can write to the directory may have planted them.
+    Nothing is given away but in a directory of the user's, or in one that only root can put there: it may have been
+    exchanged for another one.
     """
-    if not _hand_over(str(path), None):
-        return
-    if path.is_dir() and not path.is_symlink():
-        for _, directories, names, descriptor in os.fwalk(path, follow_symlinks=False):
-            for name in (*directories, *names):
-                _hand_over(name, descriptor)
-
-
-def _hand_over(name: str, directory: int | None) -> bool:
-    """Give a file or directory away, by a descriptor of it; whether anything is to be given away at all."""
     if (user := _user()) is None:
-        return False
+        return
+    parent = path.absolute().parent
+    with _opened(parent) as place:
+        # The path as it is written, and as links of root's make it.
+        resolved = parent.resolve()
+        fixed = all(map(_is_roots, {parent, *parent.parents, resolved, *resolved.parents}))
+        if os.fstat(place).st_uid != user[0] and not fixed:
+            return
+        _hand_over(path.name, place)
+        with contextlib.suppress(NotADirectoryError):  # a file, or a link
+            for _, directories, names, descriptor in os.fwalk(path.name, follow_symlinks=False, dir_fd=place):
+                for name in (*directories, *names):
+                    _hand_over(name, descriptor)
+
+
+def _hand_over(name: str, directory: int) -> None:
+    """Give an entry of a directory away, by a descriptor of it, under sudo."""
+    if (user := _user()) is None:
+        return
     try:
         found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:  # a symbolic link, a socket, or gone
-        return True
+        return
     try:
         status = os.fstat(found)
         if stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
             os.fchown(found, *user)
     finally:
         os.close(found)
-    return True
+
+
+@contextlib.contextmanager
+def _opened(directory: Path | str, place: int | None = None) -> Iterator[int]:
+    """A descriptor of a directory; of an entry of ``place`` that is a link there is none."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if place is None else os.O_NOFOLLOW)
+    number = os.open(directory, flags, dir_fd=place)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _identity(directory: Path | int) -> tuple[int, int]:
+    """What tells a directory from any other one that is there at the same time."""
+    found = os.stat(directory)  # noqa: PTH116
+    return found.st_dev, found.st_ino
 
 
 def _user() -> tuple[int, int] | None:

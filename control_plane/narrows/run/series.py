@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from narrows_formats import files
+from narrows_formats import beneath, files
 from narrows_formats.sweep_record import SweepRecord, SweepRun
 from narrows_formats.units import duration_in_words
 from rich.console import Console
@@ -127,7 +126,7 @@ def run_series(
         _note(series, tasks, console)
         schedule.begin([way.environment.records])
         for name, run in joined.items():
-            replace_directory(directory / name, partial(shutil.copytree, run, symlinks=True))
+            replace_directory(directory / name, partial(beneath.copy, run))
         statuses = dict.fromkeys((*complete, *joined), "complete")
         sweep_results.write_manifest(directory, _manifest(series, statuses))
         at_once = schedule.at_once(way.environment.at_once([task.run.plan for task in tasks], jobs) if tasks else 1)

@@ -95,7 +95,8 @@ class AuditLog:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            # Where results are, a user may have put a link for root to write through.
+            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             if size := os.fstat(self._descriptor).st_size:
                 # What comes next is a line of its own.
                 os.ftruncate(self._descriptor, len(_whole_lines(os.pread(self._descriptor, size, 0))))
