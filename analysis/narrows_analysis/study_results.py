@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from narrows_formats import beneath
 from narrows_formats.storage import write_json
 
 from narrows_analysis.errors import AnalysisError
@@ -96,7 +97,7 @@ def write_results(results: Results, path: Path) -> None:
 def read_results(path: Path) -> Results:
     """Read what `write_results` wrote; raise AnalysisError naming the file if it is something else."""
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        data: dict[str, Any] = json.loads(beneath.read(path.parent, path.name))
         points = tuple(
             MeasuredPoint(
                 one["experiment"],

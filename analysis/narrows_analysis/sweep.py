@@ -14,8 +14,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-from narrows_formats import files, storage
+from narrows_formats import beneath, files, storage
 from narrows_formats.sweep_record import SweepRecord, check
 from narrows_formats.swept_values import labels
 from narrows_formats.validation import dotted
@@ -138,7 +137,7 @@ def read_record(directory: Path) -> SweepRecord:
     """
     path = directory / MANIFEST
     try:
-        return check(read_json(path))
+        return check(read_json(directory, MANIFEST))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         allowed = "allowed: what 'narrows run' wrote"
@@ -150,10 +149,11 @@ def load_sweep(directory: Path | str) -> Sweep:
     path = Path(directory)
     record = read_record(path)
     try:
-        frame = pd.read_parquet(path / TABLE)
+        with beneath.opened(path, TABLE) as file:
+            frame = pd.read_parquet(file)
     except FileNotFoundError:
         raise AnalysisError(f"{path / TABLE}: no such file; no run of the sweep has a summary yet") from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except (ValueError, OSError) as error:
         raise AnalysisError(f"{path / TABLE}: not readable as Parquet: {error}") from None
     fields = {str(field): in_order(list(map(str, labels(values)))) for field, values in record["sweep"].items()}
     missing = [name for name in (*fields, "group", "directory", "status") if name not in frame.columns]

@@ -31,6 +31,18 @@ def _entry(name: str | Path, place: int | None = None) -> Iterator[int]:
         os.close(number)
 
 
+def path(directory: Path, name: str) -> Path:
+    """What is called so below a directory, wherever links lead.
+
+    Raises:
+        ValueError: it is not below the directory, or the directory itself.
+    """
+    found = directory / name
+    if "\0" in name or directory.resolve() not in found.resolve().parents:
+        raise ValueError(f"{name!r} is not below {directory}")
+    return found
+
+
 @contextmanager
 def opened(directory: Path, name: str) -> Iterator[BinaryIO]:
     """An ordinary file below a directory, open for reading.
@@ -43,12 +55,12 @@ def opened(directory: Path, name: str) -> Iterator[BinaryIO]:
         OSError: it is not there, or cannot be read.
         ValueError: it is not below the directory, or no ordinary file.
     """
-    path = PurePath(name)
-    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name:
+    parts = PurePath(name).parts
+    if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
         raise ValueError("is not a file below its directory")
     with ExitStack() as above:
         place = above.enter_context(_entry(directory.resolve()))
-        for part in path.parts:
+        for part in parts:
             place = above.enter_context(_entry(part, place))
         if not _is_file(place):
             raise ValueError("is not an ordinary file")

@@ -17,6 +17,7 @@ from narrows_analysis.export import save_figure
 from narrows_analysis.metrics.confidence import Estimate
 from narrows_analysis.run_data import RunData
 from narrows_analysis.study_results import MeasuredPoint, Results
+from narrows_formats import beneath
 
 from narrows_studies.checks import Pick, meets, number
 from narrows_studies.evaluate import settings
@@ -89,11 +90,10 @@ def _panels(title: str, count: int, height: float = PANEL_HEIGHT) -> tuple[Figur
 
 def _open(point: MeasuredPoint, runs: Path) -> RunData | None:
     """The run of a point, if it is still there."""
-    directory = runs / point.directory
     try:
-        run = RunData(directory)
-        return run if point.directory and run.summary else None
-    except AnalysisError:
+        run = RunData(beneath.path(runs, point.directory))
+        return run if run.summary else None
+    except (AnalysisError, ValueError):
         return None
 
 

@@ -176,7 +176,7 @@ def test_waits_of_minutes_are_whole(tmp_path: Path) -> None:
         return columns | {"timestamp": timestamp, "queue_delay": 1000 * columns["queue_delay"]}
 
     edit_reports(tmp_path / "run", slower)
-    flows: Any = read_json(tmp_path / "run" / "run.json")["flows"]
+    flows: Any = read_json(tmp_path / "run", "run.json")["flows"]
     times = ("start_s", "duration_s")
     edit_run_json(tmp_path / "run", flows=[flow | {name: 1000 * flow[name] for name in times} for flow in flows])
     delay: Any = analyze_run(tmp_path / "run")["bottleneck"]["queue_delay_s"]
@@ -599,9 +599,9 @@ def test_what_senders_say_is_parsed_once_for_summary_and_report(
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
     parsed = []
 
-    def counted(path: Path) -> dict[str, Any]:
-        parsed.append(path.name)
-        return read_json(path)
+    def counted(directory: Path, name: str) -> dict[str, Any]:
+        parsed.append(Path(name).name)
+        return read_json(directory, name)
 
     monkeypatch.setattr("narrows_analysis.records.connection.read_json", counted)
     run = read_run(tmp_path / "run")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
-from narrows_formats import files
+from narrows_formats import beneath, files
 from narrows_formats.flat import flat, shown
 
 from narrows_analysis.records.run_directory import read_run
@@ -23,7 +23,7 @@ def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
     """
     run = read_run(directory)
     path = directory / files.EXPERIMENT
-    written = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    written = yaml.safe_load(beneath.read(directory, files.EXPERIMENT)) if path.is_file() else {}
     found = {name: shown(value) for name, value in flat(written).items() if name != "name" and name not in swept}
     guest = run.raw.get("virtual_time") or {}
     ran_on = {

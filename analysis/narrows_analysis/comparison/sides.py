@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from narrows_formats import files
+from narrows_formats import beneath, files
 from narrows_formats.run_record import LinkRecord
 from narrows_formats.units import NANOSECONDS
 
@@ -104,7 +104,10 @@ def _of_sweep(directory: Path) -> Side:
             place = Place(setting, str(row["group"]) if quantity.per_group else "", quantity)
             value = row[quantity.column]
             values.setdefault(place, []).append(np.nan if value is None else float(value))
-    places = [sweep.path / str(name) for name in complete["directory"]]
+    try:
+        places = [beneath.path(sweep.path, str(name)) for name in complete["directory"]]
+    except ValueError as error:
+        raise AnalysisError(f"{sweep.path / files.SWEEP_TABLE}: directory: {error}") from None
     here = next((place for place in places if (place / files.RUN).exists()), None)
     settings = {} if here is None else settings_of(here, (*sweep.fields, "seed"))
     return Side(sweep.name, "repetitions", values, settings)

@@ -33,7 +33,7 @@ def read_host_record(run_dir: Path, name: str | None, start_s: float) -> HostRec
         return HostRecord()
     path = run_dir / name
     try:
-        raw = read_json(path)
+        raw = read_json(run_dir, name)
         # Of runs before 0.3.0.
         if "end" in raw or "start" in raw or "error" in raw:
             return iperf3.parse(raw, name, start_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON files of a run directory."""
+"""Files of a directory that others have sent."""
 
 from __future__ import annotations
 
@@ -7,16 +7,34 @@ import json
 from pathlib import Path
 from typing import Any
 
+from narrows_formats import beneath
+
 from narrows_analysis.errors import AnalysisError
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from `path`; raise AnalysisError naming the file if it is missing or is not one."""
+def only_files(directory: Path) -> None:
+    """Refuse what results never hold: a link may lead to what only the reader may read, a device has no end.
+
+    Raises:
+        AnalysisError: there is such an entry; the message names it.
+    """
+    for path in directory.rglob("*"):
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            raise AnalysisError(f"{path}: is a link or a device; a run directory holds files only")
+
+
+def read_json(directory: Path, name: str) -> dict[str, Any]:
+    """Read a JSON object from a file below a directory, where others may have named the file.
+
+    Raises:
+        AnalysisError: it is missing, elsewhere, no ordinary file or no such object; the message names it.
+    """
+    path = directory / name
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(beneath.read(directory, name))
     except FileNotFoundError:
         raise AnalysisError(f"{path}: no such file; a run directory holds run.json and telemetry/") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise AnalysisError(f"{path}: not readable as JSON: {error}") from None
     if not isinstance(value, dict):
         raise AnalysisError(f"{path}: a JSON object is expected, not {type(value).__name__}")

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.connection import read_host_record
 from narrows_analysis.records.host_record import HostRecord
-from narrows_analysis.records.json_files import read_json
+from narrows_analysis.records.json_files import only_files, read_json
 
 
 class FlowSpec(FlowRecord):
@@ -129,13 +129,12 @@ class Run:
         return max(ends) if ends else None
 
 
-def _only_files(directory: Path) -> None:
-    """Refuse what a run never holds: a link may lead to what only the reader may read, a device has no end."""
+def _whole(directory: Path) -> None:
+    """Refuse what a run never holds."""
+    only_files(directory)
     for path in directory.rglob("*"):
         if path.suffix and path.is_dir():
             raise AnalysisError(f"{path}: is a directory, not a file")
-        if not path.is_dir() and (path.is_symlink() or not path.is_file()):
-            raise AnalysisError(f"{path}: is a link or a device; a run directory holds files only")
 
 
 def _turned(flow: FlowSpec) -> FlowSpec:
@@ -157,7 +156,7 @@ def read_run(run_dir: Run | Path | str) -> Run:
     if isinstance(run_dir, Run):
         return run_dir
     run_dir = Path(run_dir)
-    _only_files(run_dir)
+    _whole(run_dir)
     path = run_dir / RUN
     if not path.exists() and (run_dir / SWEEP).exists():
         runs = sorted(found.parent.name for found in run_dir.glob(f"*/{RUN}"))
@@ -166,7 +165,7 @@ def read_run(run_dir: Run | Path | str) -> Run:
             f"{run_dir}: holds a sweep, not one run; allowed: the directory of one{such}, "
             "or load() for the table of all"
         )
-    raw = read_json(path)
+    raw = read_json(run_dir, RUN)
     try:
         record = RunRecord.model_validate(raw)
     except ValidationError as error:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, s
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
+from narrows_analysis.records.json_files import read_json
 from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.summary.analyze import finish
@@ -113,8 +113,7 @@ def _collector_account(source: Path, account: dict[str, Any]) -> dict[str, Any]:
     """What a collector would have said of a capture; of a telemetry directory its collector has."""
     path = source / COLLECTOR
     if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        return read_json(source, COLLECTOR)
     return {name: account[name] for name in ("source", "frames", "other_traffic", "bad", "truncated_at", "bottlenecks")}
 
 

@@ -31,7 +31,7 @@ def read_summary(run_dir: Path) -> Summary:
     remedy = f"'narrows analyze {run_dir}' makes it from the telemetry"
     if not path.exists():
         raise AnalysisError(f"{path}: no such file; analyse the run first: {remedy}")
-    summary = read_json(path)
+    summary = read_json(run_dir, SUMMARY)
     found = summary.get("format")
     if found != FORMAT:
         older = "an older" if found is None or (isinstance(found, int) and found < FORMAT) else "another"

@@ -10,6 +10,7 @@ from narrows_formats.files import REPORT_FILES
 from narrows_formats.summary import Summary
 
 from narrows_analysis.aggregation.engine import aggregating
+from narrows_analysis.records.json_files import only_files
 from narrows_analysis.summary.source_settings import SourceSettings
 
 
@@ -26,6 +27,7 @@ def analyze_source(source: Path, out: Path, settings: SourceSettings | None = No
     Nothing is left in a new `out` then, or when it is interrupted.
     """
     settings = settings or SourceSettings()
+    only_files(source)
     made = not out.exists()
     unreadable = _unreadable(source)
     options = settings.engine_options() + [word for name in unreadable for word in ("--skip", name)]

@@ -72,7 +72,7 @@ def _collector_warnings(run: Run) -> list[WarningSummary]:
         message = "telemetry/collector.json is missing: losses in the collector unknown."
         return [_caution("collector", "warning", message)]
     try:
-        raw = read_json(path)
+        raw = read_json(run.path, f"{files.TELEMETRY}/{files.COLLECTOR}")
     except AnalysisError as error:
         return [_caution("collector", "warning", str(error))]
     losses = (

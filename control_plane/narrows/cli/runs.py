@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from narrows_formats import files
+from narrows_formats import beneath, files
 
 from narrows.errors import InputError
 
@@ -74,13 +74,13 @@ def _listed(directory: Path) -> Iterator[dict[str, Any]]:
             continue
         found = {"name": path.name, "directory": str(path)}
         if (path / files.SWEEP).exists():
-            sweep = _read(path / files.SWEEP)
+            sweep = _read(path, files.SWEEP)
             done = sweep.get("runs", [])
-            first = _read(path / done[0]["directory"] / files.RUN) if done else {}
+            first = _read(path, f"{done[0]['directory']}/{files.RUN}") if done else {}
             status = "complete" if len(done) == sweep.get("points") else f"{len(done)} of {sweep.get('points')} runs"
             yield {**found, "sweep": True, "started": first.get("started"), "status": status}
         elif (path / files.RUN).exists():
-            run, summary = _read(path / files.RUN), _read(path / files.SUMMARY)
+            run, summary = _read(path, files.RUN), _read(path, files.SUMMARY)
             links = [_of_link(link) for link in _links(summary)]
             yield {
                 **found,
@@ -132,13 +132,13 @@ def _figures(one: dict[str, Any]) -> Iterator[str]:
     yield from (figures[0], flows, *figures[1:])
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """A JSON file; empty where it is not there, or is not one."""
+def _read(directory: Path, name: str) -> dict[str, Any]:
+    """A JSON file below a directory; empty where it is not there, or is not one."""
     import json
 
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        data = json.loads(beneath.read(directory, name))
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 

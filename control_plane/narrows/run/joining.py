@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from narrows_formats import files
+from narrows_formats import beneath, files
 from narrows_formats.flat import flat, shown
 
 from narrows import __version__
@@ -66,7 +66,7 @@ def _short(value: str) -> str:
 def read_record(directory: Path) -> dict[str, Any]:
     """run.json as it is; empty if it cannot be read."""
     try:
-        found = json.loads((directory / files.RUN).read_text(encoding="utf-8"))
+        found = json.loads(beneath.read(directory, files.RUN))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -76,8 +76,8 @@ def experiment_of(directory: Path) -> dict[str, Any] | None:
     """The experiment of a run, with defaults for fields that are newer than it; None if it is no longer valid."""
     path = directory / files.EXPERIMENT
     try:
-        return validate(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)).as_yaml_data()
-    except (InputError, OSError, yaml.YAMLError):
+        return validate(yaml.safe_load(beneath.read(directory, files.EXPERIMENT)), str(path)).as_yaml_data()
+    except (InputError, OSError, ValueError, yaml.YAMLError):
         return None
 
 
