@@ -32,6 +32,16 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def reserve(path: Path, size: int) -> None:
+    """Make a new file for which the disk has room, up to ``size`` bytes, whatever else is written meanwhile.
+
+    Raises:
+        OSError: the disk has no room for it, or the file is there already.
+    """
+    with path.open("xb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file of UTF-8 text in one step; see `replacing`."""
     with replacing(path) as file:

@@ -118,7 +118,17 @@ def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkey
     assert list((tmp_path / "state").iterdir()) == []
 
 
-def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_analysis_that_does_not_fit_on_the_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    nothing: Any = None
+    monkeypatch.setattr(narrows_analysis, "read_run", lambda _: nothing)
+    monkeypatch.setattr(narrows_analysis, "analyze_run", full)
+    assert runner._analyse(tmp_path)[1].startswith("analysis: it cannot be written: No space left on device")
+
+
+def test_a_run_whose_record_does_not_fit_on_the_disk_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -127,10 +137,8 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(environment, "Measurement", Measured)
     monkeypatch.setattr(record, "write", full)
     nothing: Any = None
-    run = checked(nothing)
-    with pytest.raises(RunError, match=r"the results cannot be written to .*: No space left on device$"):
-        runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
+    run, out = checked(nothing), tmp_path / "out"
+    with pytest.raises(RunError, match=f"No space left on device; what was written is in {out}$"):
+        runner.execute(run, out, Console(file=io.StringIO()), "demo")
+    assert sorted(path.name for path in out.iterdir()) == ["experiment.yaml", "kept"]
     assert list((tmp_path / "state").iterdir()) == []
-    monkeypatch.setattr(narrows_analysis, "read_run", lambda _: nothing)
-    monkeypatch.setattr(narrows_analysis, "analyze_run", full)
-    assert runner._analyse(tmp_path)[1].startswith("analysis: it cannot be written: No space left on device")

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A Parquet file that appears under its name only when it is complete, and can always be completed.
+//! A Parquet file that can be read whenever it has its name, and can always be completed.
 //!
 //! Before each row group, the most space that it and the footer can need is allocated. So a full disk is noticed between row
 //! groups, when the footer can still be written and makes everything received so far readable.
+//!
+//! A file that grows for long is readable meanwhile, whatever becomes of its writer: [`ParquetFile::show`] puts a footer at the
+//! end of what is allocated, which the next row group does not reach.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::ColumnPath;
@@ -24,12 +28,14 @@ use crate::values::{stored_schema, Column, Lists, Values};
 
 /// Space for the footer, page headers and statistics of any file written here.
 const FOOTER_BYTES: u64 = 1 << 20;
+/// Where the disk has no room for a whole row group, smaller ones are written, down to this many rows.
+const LEAST_ROWS: usize = 1024;
 
 /// How a table is stored.
 pub struct Layout<'a> {
     /// Upper bound of a row's uncompressed bytes.
     pub row_bytes: usize,
-    /// Rows in a row group.
+    /// Most rows in a row group.
     pub group_rows: usize,
     /// Columns of which the differences from row to row are small.
     pub slowly_growing: &'a [&'a str],
@@ -64,10 +70,14 @@ pub struct ParquetFile {
     waiting: Vec<Vec<Values>>,
     waiting_rows: usize,
     path: PathBuf,
-    temporary: PathBuf,
+    /// Where it is as long as it has not its name.
+    temporary: Option<PathBuf>,
     group_rows: usize,
     row_bytes: usize,
     rows: u64,
+    shown_rows: u64,
+    /// Whether the file system allocates space; where it does not, only writing tells that the disk is full.
+    allocates: bool,
 }
 
 impl ParquetFile {
@@ -98,10 +108,12 @@ impl ParquetFile {
             waiting: Vec::new(),
             waiting_rows: 0,
             path: path.to_path_buf(),
-            temporary: temporary.to_path_buf(),
+            temporary: Some(temporary.to_path_buf()),
             group_rows,
             row_bytes,
             rows: 0,
+            shown_rows: 0,
+            allocates: true,
         };
         file.reserve()?;
         Ok(file)
@@ -136,7 +148,68 @@ impl ParquetFile {
 
     fn write_group(&mut self) -> Result<()> {
         self.waiting_rows = 0;
-        write_group(&mut self.writer, std::mem::take(&mut self.waiting)).map_err(|e| parquet_error(&self.temporary, e))
+        write_group(&mut self.writer, std::mem::take(&mut self.waiting)).map_err(|e| parquet_error(&self.path, e))
+    }
+
+    /// Makes all rows so far readable under the file's name. Rows follow all the same.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; what was readable before still is.
+    pub fn show(&mut self) -> Result<()> {
+        if self.waiting_rows == 0 {
+            return Ok(());
+        }
+        self.write_group()?;
+        self.writer.flush().map_err(|e| Error::io(&self.path, "write", e))?;
+        self.reserve()?;
+        self.settle()?;
+        let footer = self.footer().map_err(|e| parquet_error(&self.path, e))?;
+        // Page headers and statistics of the next row group need some of this space, too.
+        if footer.len() as u64 > FOOTER_BYTES / 2 {
+            return Ok(());
+        }
+        let file = self.writer.inner();
+        let start = file.written + self.group_bytes() + FOOTER_BYTES - footer.len() as u64;
+        file.file.write_all_at(&footer, start).map_err(|e| Error::io(&self.path, "write", e))?;
+        self.settle()?;
+        self.shown_rows = self.rows;
+        self.give_name()
+    }
+
+    /// Rows that can be read already.
+    pub fn shown_rows(&self) -> u64 {
+        self.shown_rows
+    }
+
+    /// Notices a full disk where that could not be noticed before.
+    fn settle(&self) -> Result<()> {
+        match self.allocates {
+            true => Ok(()),
+            false => self.writer.inner().file.sync_data().map_err(|e| Error::io(&self.path, "write", e)),
+        }
+    }
+
+    /// A footer for the row groups that are written. It is right anywhere behind them.
+    fn footer(&self) -> std::result::Result<Vec<u8>, ParquetError> {
+        let (properties, groups) = (self.writer.properties(), self.writer.flushed_row_groups());
+        let file = FileMetaData::new(
+            properties.writer_version().as_num(),
+            groups.iter().map(|group| group.num_rows()).sum(),
+            Some(properties.created_by().to_string()),
+            properties.key_value_metadata().cloned(),
+            Arc::new(self.writer.schema_descr().clone()),
+            None,
+        );
+        let mut footer = Vec::new();
+        ParquetMetaDataWriter::new(&mut footer, &ParquetMetaData::new(file, groups.to_vec())).finish()?;
+        Ok(footer)
+    }
+
+    fn give_name(&mut self) -> Result<()> {
+        match self.temporary.take() {
+            Some(temporary) => fs::rename(temporary, &self.path).map_err(|e| Error::io(&self.path, "rename to", e)),
+            None => Ok(()),
+        }
     }
 
     /// Name of the file once it is complete.
@@ -162,23 +235,39 @@ impl ParquetFile {
         if self.waiting_rows > 0 {
             self.write_group()?;
         }
-        self.writer.finish().map_err(|e| parquet_error(&self.temporary, e))?;
+        self.writer.finish().map_err(|e| parquet_error(&self.path, e))?;
+        self.settle()?;
         let file = self.writer.inner();
-        // Frees what was allocated beyond the end.
+        // Frees what was allocated beyond the end, and takes a footer there away.
         let cut = file.file.set_len(file.written).and_then(|()| file.file.sync_data());
-        cut.map_err(|e| Error::io(&self.temporary, "finish", e))?;
-        fs::rename(&self.temporary, &self.path).map_err(|e| Error::io(&self.path, "rename to", e))
+        cut.map_err(|e| Error::io(&self.path, "finish", e))?;
+        self.give_name()
     }
 
-    /// Removes the unfinished file.
+    /// Removes a file without rows.
     pub fn discard(self) {
-        remove_quietly(&self.temporary);
+        remove_quietly(self.temporary.as_deref().unwrap_or(&self.path));
+    }
+
+    /// The most space that the next row group can need.
+    fn group_bytes(&self) -> u64 {
+        (self.group_rows * (self.row_bytes + self.row_bytes / 4)) as u64
     }
 
     fn reserve(&mut self) -> Result<()> {
-        let group = (self.group_rows * (self.row_bytes + self.row_bytes / 4)) as u64;
-        let file = self.writer.inner();
-        allocate(&file.file, file.written, group + FOOTER_BYTES).map_err(|e| Error::io(&self.path, "allocate", e))
+        loop {
+            let file = self.writer.inner();
+            match allocate(&file.file, file.written, self.group_bytes() + FOOTER_BYTES) {
+                Err(error) => match Error::io(&self.path, "allocate", error) {
+                    Error::DiskFull { .. } if self.group_rows > LEAST_ROWS => self.group_rows /= 2,
+                    error => return Err(error),
+                },
+                Ok(allocates) => {
+                    self.allocates = allocates;
+                    return Ok(());
+                }
+            }
+        }
     }
 }
 
@@ -259,19 +348,18 @@ impl Levels {
     }
 }
 
-/// Allocates disk blocks beyond the end of the file without changing its length.
-fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
+/// Allocates disk blocks beyond the end of the file without changing its length; false where the file system cannot.
+fn allocate(file: &File, offset: u64, length: u64) -> io::Result<bool> {
     // SAFETY: a plain system call on a descriptor that `file` keeps open; no memory is passed.
     let result = unsafe {
         libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset as libc::off_t, length as libc::off_t)
     };
     if result == 0 {
-        return Ok(());
+        return Ok(true);
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        // A file system without allocation: a full disk then shows as an error of the write itself.
-        Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(()),
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(false),
         _ => Err(error),
     }
 }
@@ -302,5 +390,49 @@ impl Write for CountingFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a failed expectation is a failed test
+mod tests {
+    use super::*;
+    use crate::stored_table::StoredTable;
+    use crate::values::Kind;
+
+    const COLUMNS: [Column; 1] = [Column { name: "number", kind: Kind::Number { bits: 64, signed: false } }];
+
+    fn read(path: &Path) -> std::result::Result<Vec<u64>, String> {
+        let table = StoredTable::open(File::open(path).map_err(|e| e.to_string())?)?;
+        let groups = (0..table.groups()).map(|group| table.group(group)?.read("number", 1 << 20));
+        groups.collect::<std::result::Result<Vec<_>, String>>().map(|groups| groups.concat())
+    }
+
+    #[test]
+    fn what_was_shown_is_readable_at_any_moment_afterwards() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("numbers.parquet");
+        let layout = Layout { row_bytes: 8, group_rows: 1000, slowly_growing: &[], metadata: Vec::new() };
+        let mut file = ParquetFile::create(&path, &COLUMNS, layout).unwrap();
+        let mut written = Vec::new();
+        for round in 0..20 {
+            file.show().unwrap();
+            let shown = written.clone();
+            // Less than a row group, several of them, and none at all.
+            for _ in 0..round % 7 {
+                let numbers: Vec<u64> = (0..450).map(|number| (number + written.len() as u64) << 40).collect();
+                written.extend(&numbers);
+                file.write(vec![Values::U64(numbers)]).unwrap();
+                match shown.is_empty() {
+                    // Before that it has no name.
+                    true => assert!(!path.exists()),
+                    false => assert_eq!(read(&path).unwrap(), shown),
+                }
+            }
+        }
+        file.close().unwrap();
+        assert_eq!(read(&path).unwrap(), written);
+        assert!(fs::metadata(&path).unwrap().len() < FOOTER_BYTES);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

@@ -217,13 +217,13 @@ async def spawn(
     Raises:
         RunError: the program cannot be started.
     """
+    place: dict[str, Any] = {"start_new_session": True}
+    if inherited is not None:
+        place = {"process_group": 0, "pass_fds": tuple(inherited)}
     with contextlib.ExitStack() as files:
-        out = files.enter_context(stdout.open("wb")) if stdout else subprocess.PIPE
-        err = files.enter_context(stderr.open("wb")) if stderr else subprocess.DEVNULL
-        place: dict[str, Any] = {"start_new_session": True}
-        if inherited is not None:
-            place = {"process_group": 0, "pass_fds": tuple(inherited)}
         try:
+            out = files.enter_context(stdout.open("wb")) if stdout else subprocess.PIPE
+            err = files.enter_context(stderr.open("wb")) if stderr else subprocess.DEVNULL
             process = launch(
                 list(arguments),
                 stdin=subprocess.DEVNULL,
@@ -233,7 +233,7 @@ async def spawn(
                 env={**os.environ, "LC_ALL": "C.UTF-8"},
             )
         except OSError as error:
-            raise RunError(f"{name}: {arguments[0]} cannot be started: {error.strerror}") from error
+            raise RunError(f"{name} cannot be started: {error.filename or arguments[0]}: {error.strerror}") from error
     reader = None
     if process.stdout is not None:
         reader = asyncio.StreamReader(LONGEST_LINE)

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -200,7 +200,7 @@ class RunState:
     def remove_process(self, pid: int) -> None:
         """Forget a process that has ended."""
         if self.processes.pop(str(pid), None) is not None:
-            self.save()
+            self._save_less()
 
     def add_directory(self, path: Path) -> None:
         """Record a directory of half-written results."""
@@ -210,12 +210,17 @@ class RunState:
     def remove_directory(self, path: Path) -> None:
         """Forget a directory that has become a result."""
         self.directories.remove(str(path))
-        self.save()
+        self._save_less()
 
     def save(self) -> None:
         """Write the record in one step, so that it is never read half written."""
         data = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in NOT_STORED}
         storage.write_json(self.file, data, indent=None)
+
+    def _save_less(self) -> None:
+        """Write the record after something has gone; where the disk is full it names more than there is."""
+        with suppress(OSError):
+            self.save()
 
     def release(self) -> list[str]:
         """End the run's processes and remove its namespaces; returns what was removed, for the user.
@@ -252,7 +257,7 @@ class RunState:
             removed.append(f"namespace {name}")
         shutil.rmtree(self.directory, ignore_errors=True)
         self.namespaces, self.processes, self.interfaces, self.tables = [], {}, [], []
-        self.save()
+        self._save_less()
         return removed
 
     def destroy(self) -> list[str]:

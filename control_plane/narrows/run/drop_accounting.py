@@ -80,6 +80,21 @@ class CrossCheck:
         }
 
 
+def set_aside_unreadable(telemetry: Path) -> list[str]:
+    """Rename files of reports that were not written to their end, so that the others can be read; returns their names."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = []
+    for path in sorted(telemetry.glob(REPORT_FILES)):
+        try:
+            pq.read_metadata(path)
+        except pa.ArrowInvalid:
+            path.rename(path.with_name(f"{path.name}.incomplete"))
+            found.append(path.name)
+    return found
+
+
 def last_reports(telemetry: Path) -> dict[int, dict[int, LastReport]]:
     """The last report of every flow index, by bottleneck, from the Parquet files of a run."""
     import pyarrow.parquet as pq

@@ -413,6 +413,8 @@ class Measurement:
             yield
         except RunError as error:
             self._degrade("failed", str(error))
+        except OSError as error:  # a full disk, or too many open files
+            self._degrade("failed", f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
     @contextlib.contextmanager
     def _cancelled_by_signals(self, progress: Progress) -> Iterator[None]:

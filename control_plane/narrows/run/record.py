@@ -7,8 +7,10 @@ The measurement may have been made elsewhere; only its findings and the files in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows_formats import files
@@ -57,10 +59,10 @@ def write(
     if measured.sockets:
         from narrows.traffic import socket_table  # and with it pandas, once traffic has flowed
 
-        table = results.hosts / files.SOCKETS
-        socket_table.store(measured.sockets, measured.connections, measured.origin_s, table)
-        for one in measured.sockets:
-            one.path.unlink()
+        with _kept_without(table := results.hosts / files.SOCKETS, reasons):
+            socket_table.store(measured.sockets, measured.connections, measured.origin_s, table)
+            for one in measured.sockets:
+                one.path.unlink()
     readings: dict[str, Any] = {}
     drops_recorded: set[str] = set()
     if measured.unexpected_losses is not None:
@@ -68,8 +70,11 @@ def write(
     if measured.counters is not None:
         from narrows_formats import learned_flows
 
-        learned_flows.write(measured.learned, results.telemetry / files.LEARNED_FLOWS)
+        with _kept_without(table := results.telemetry / files.LEARNED_FLOWS, reasons):
+            learned_flows.write(measured.learned, table)
         checks = {}
+        unreadable = drop_accounting.set_aside_unreadable(results.telemetry)
+        reasons += [f"telemetry/{name} was not written to its end, and is left out" for name in unreadable]
         last_reports = drop_accounting.last_reports(results.telemetry)
         reports = {link.name: last_reports.get(link.index, {}) for link in plan.reported}
         recorded = drop_accounting.recorded_drops(results.telemetry)
@@ -79,7 +84,6 @@ def write(
             dropped = recorded[link.index]
             silent = not (reports[link.name] or dropped.at_queue or dropped.emulated)
             if silent and status == "complete" and _is_due(plan, measured.counters, link):
-                status = "failed"
                 reasons.append(f"no telemetry report{of} arrived")
             checks[link.name] = _cross_check(measured, measured.counters, reports, link)
             counted = Counter({drop.flow: drop.packets for drop in measured.counters.links[link.name].drops})
@@ -100,10 +104,21 @@ def write(
         ]
         readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
         readings["drop_cross_check"] = {name: check.as_json() for name, check in checks.items()}
+    if len(reasons) > len(measured.reasons):
+        status = "failed"
     ending = Ending(status, "\n".join(reasons), tuple(notes))
     record = _record(experiment, plan, measured, results, ending, {**host_metadata, **readings}, drops_recorded)
     results.write_run(record.as_json())
     return ending
+
+
+@contextmanager
+def _kept_without(path: Path, reasons: list[str]) -> Iterator[None]:
+    """A file that cannot be written is a reason why the run is not complete; the others are written."""
+    try:
+        yield
+    except OSError as error:
+        reasons.append(f"{path.parent.name}/{path.name} cannot be written: {error.strerror or error}")
 
 
 def _is_due(plan: Plan, counters: Counters, link: Link) -> bool:

@@ -22,6 +22,9 @@ from narrows.errors import InputError
 if TYPE_CHECKING:
     from narrows.experiment.model import Experiment
 
+# What ends a run is written even where the disk is full by then: run.json, and tables of a megabyte or so.
+RESERVED, RESERVED_BYTES = ".reserved", 1 << 20
+
 
 def default_directory(name: str) -> Path:
     """``results/<name>-<UTC time>`` in the working directory."""
@@ -54,7 +57,7 @@ class RunDirectory:
         self.path = place / f".{self.final.name}.{run_id}.unfinished"
 
     def create(self, experiment: Experiment) -> None:
-        """Make the directory and write down the resolved experiment."""
+        """Make the directory, with room for what is written last, and write down the resolved experiment."""
         import yaml  # the measurement, perhaps elsewhere, does not need it
 
         make_directory(self.final.parent)
@@ -63,6 +66,11 @@ class RunDirectory:
         self.path.mkdir(mode=0o700)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
         storage.write_text(self.path / files.EXPERIMENT, text)
+        storage.reserve(self.path / RESERVED, RESERVED_BYTES)
+
+    def use_reserved(self) -> None:
+        """Give up the room for what is written last: that comes now."""
+        (self.path / RESERVED).unlink(missing_ok=True)
 
     @property
     def telemetry(self) -> Path:

@@ -152,18 +152,20 @@ def execute(
         with shown(console, title, _setting(experiment, plan), page) as progress:
             progress.files_in(state.directory)
             progress.mark([(event.at / NANOSECONDS, event.what) for event in experiment.events])
-            state.add_directory(results.path)
             with stop_signals_afterwards(), _on_full_disk(results):
+                state.add_directory(results.path)
                 results.create(experiment)
             try:
                 measured = asyncio.run(measurement.run(progress))
             except asyncio.CancelledError:
                 raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
-            # What was measured is stored, even if a signal comes now.
-            with stop_signals_wait(lambda number: progress.note(already_ending(number))), _on_full_disk(results):
-                ending = record.write(experiment, plan, measured, results, measurement.host_metadata())
-            progress.phase("analysing")
+            # What was measured is kept from here on, whatever becomes of the rest, even if a signal comes now.
             try:
+                results.use_reserved()
+                kept = f"; what was written is in {results.final}"
+                with stop_signals_wait(lambda number: progress.note(already_ending(number))), _on_full_disk(results, kept):
+                    ending = record.write(experiment, plan, measured, results, measurement.host_metadata())
+                progress.phase("analysing")
                 summary, problem = _analyse(results.path)
                 missing = tuple(write_captures(experiment, results.path))
             finally:
@@ -188,12 +190,12 @@ def _on_record(environment: Environment) -> Iterator[RunState]:
 
 
 @contextmanager
-def _on_full_disk(results: RunDirectory) -> Iterator[None]:
-    """What the disk does not take is an error with a message."""
+def _on_full_disk(results: RunDirectory, kept: str = "") -> Iterator[None]:
+    """What the disk does not take is an error with a message, which ends with what was ``kept``."""
     try:
         yield
     except OSError as error:
-        raise RunError(f"the results cannot be written to {results.final.parent}: {error.strerror}") from error
+        raise RunError(f"the results cannot be written to {results.final.parent}: {error.strerror}{kept}") from error
 
 
 def _publish(results: RunDirectory, state: RunState) -> Path:

@@ -161,17 +161,20 @@ def imports_at_once() -> Iterator[None]:
         library.munlockall()
 
 
-def write_out(*directories: Path) -> None:
-    """Write everything to the host's files.
+def write_out(directory: Path) -> list[str]:
+    """Write everything in a directory to the host's files; returns what the host does not take, and why.
 
-    Raises:
-        OSError: the host cannot take it. Nothing else tells: a file is written to the guest's memory first.
+    Nothing else tells: a file is written to the guest's memory first.
     """
-    for directory in directories:
-        for path in directory.rglob("*"):
-            if path.is_file():
+    problems = []
+    for path in directory.rglob("*"):
+        if path.is_file():
+            try:
                 with path.open("rb+") as file:
                     os.fsync(file)
+            except OSError as error:
+                problems.append(f"{path.relative_to(directory)} cannot be written: {error.strerror}")
+    return problems
 
 
 def power_off() -> None:

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 import traceback
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,13 +100,15 @@ def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None) -> No
     except NarrowsError as error:
         channel.tell(failed=str(error))
     else:
-        task.found.write_bytes(pickle.dumps(measured))
-        try:
-            init.write_out(task.found.parent, task.results.path)
-        except OSError as error:
-            channel.tell(failed=f"the results cannot be written: {error.strerror}")
-        else:
-            channel.tell(measured=True, virtual_s=time.monotonic())
+        # What the host cannot take is one more reason why the run is not complete.
+        if problems := init.write_out(task.results.path):
+            measured = replace(measured, status="failed", reasons=(*measured.reasons, *problems))
+        # Into the room that the host has kept for it.
+        with task.found.open("rb+") as file:
+            file.write(pickle.dumps(measured))
+            file.flush()
+            os.fsync(file)
+        channel.tell(measured=True, virtual_s=time.monotonic())
 
 
 def main() -> None:

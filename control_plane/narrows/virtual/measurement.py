@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from narrows_formats import storage
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 from narrows_formats.units import NANOSECONDS
 
@@ -57,6 +58,8 @@ SPIN_SIGNAL, SPINS_AGAIN_CPU_S, MOST_SPINS = signal.SIGILL, 1.0, 60
 SPUN_END_S = 3.0
 # A program that takes more processor time than that for each second of virtual time is named at the end.
 NOTED_CPU_S = 10.0
+# What a measurement is written to when everything else is, so perhaps on a full disk.
+FOUND_BYTES = 4 << 20
 # What comes after a guest's end, and takes longer to import than short runs take to analyse.
 AFTERWARDS = ("narrows.traffic.socket_table", "narrows_analysis.summary.analyze", "narrows_analysis.report")
 # What is modelled about hosts, as run.json says it.
@@ -112,7 +115,11 @@ class VirtualMeasurement:
         """
         progress.phase("booting the guest")
         task = self._task()
-        (self._state.directory / TASK_FILE).write_bytes(pickle.dumps(task))
+        try:
+            (self._state.directory / TASK_FILE).write_bytes(pickle.dumps(task))
+            storage.reserve(task.found, FOUND_BYTES)
+        except OSError as error:
+            raise RunError(f"{self._state.directory}: cannot be written: {error.strerror}") from error
         init = python.in_guest("-m", start.__name__)
         started = datetime.now(UTC)
         guest = await Guest.start(self._kernel, self._memory_bytes, init, cpu, self._state.directory)

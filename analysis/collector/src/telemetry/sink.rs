@@ -16,7 +16,7 @@ use crate::wire::Record;
 const BATCH_ROWS: usize = 16 << 10;
 /// Batches that may wait for the disk; with the batch size this bounds the memory.
 const BATCHES_IN_FLIGHT: usize = 32;
-const CLOSE_CHECK: Duration = Duration::from_secs(1);
+const SHOW_CHECK: Duration = Duration::from_secs(1);
 
 /// Result of a finished sink.
 #[derive(Debug, Default)]
@@ -121,11 +121,9 @@ fn observed(
 
 fn write_all(mut writer: TelemetryWriter, receiver: &Receiver<Columns>) -> (u64, u32, Option<Error>) {
     let result = loop {
-        let step = match receiver.recv_timeout(CLOSE_CHECK) {
+        let step = match receiver.recv_timeout(SHOW_CHECK) {
             Ok(columns) => writer.write(columns),
-            // Even if nothing comes in, a file is closed when it is due.
-            Err(RecvTimeoutError::Timeout) if writer.is_overdue() => writer.close(),
-            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => writer.show_if_due(),
             Err(RecvTimeoutError::Disconnected) => break writer.close(),
         };
         if step.is_err() {

@@ -16,6 +16,9 @@ pub const SCHEMA_VERSION: &str = "2";
 /// What is in a telemetry directory beside reports.
 const OTHER_FILES: [&str; 3] = ["flow_keys.parquet", "drops.parquet", "collector.json"];
 
+/// Rows of a file that is still being written can be read after this time: a collector that is killed loses no more.
+const SHOW_EVERY: Duration = Duration::from_secs(1);
+
 /// When a new file is begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
@@ -30,6 +33,8 @@ pub struct TelemetryWriter {
     directory: PathBuf,
     rotation: Rotation,
     current: Option<(ParquetFile, Instant)>,
+    /// When the current file's rows were last made readable.
+    shown: Instant,
     files: u32,
     rows: u64,
 }
@@ -53,7 +58,8 @@ impl TelemetryWriter {
                 )));
             }
         }
-        Ok(TelemetryWriter { directory: directory.to_path_buf(), rotation, current: None, files: 0, rows: 0 })
+        let (directory, shown) = (directory.to_path_buf(), Instant::now());
+        Ok(TelemetryWriter { directory, rotation, current: None, shown, files: 0, rows: 0 })
     }
 
     /// Writes the rows, beginning a new file when one is due.
@@ -74,9 +80,10 @@ impl TelemetryWriter {
     /// Writes rows for which the current file has room.
     fn write_to_one(&mut self, columns: Columns) -> Result<()> {
         if self.current.is_none() {
-            self.current = Some((self.open()?, Instant::now()));
+            self.shown = Instant::now();
+            self.current = Some((self.open()?, self.shown));
         }
-        let Some((file, opened)) = self.current.as_mut() else {
+        let Some((file, _)) = self.current.as_mut() else {
             return Ok(());
         };
         if let Err(error) = file.write(columns.into_values()) {
@@ -84,19 +91,39 @@ impl TelemetryWriter {
             let _ = self.close();
             return Err(error.into());
         }
-        let due = file.rows() >= self.rotation.rows
-            || file.bytes_written() >= self.rotation.bytes
-            || opened.elapsed() >= self.rotation.age;
-        if due {
-            self.close()?;
+        if file.rows() >= self.rotation.rows || file.bytes_written() >= self.rotation.bytes {
+            return self.close();
         }
-        Ok(())
+        self.show_if_due()
+    }
+
+    /// Makes the current file's rows readable, or completes it, when it is time to.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn show_if_due(&mut self) -> Result<()> {
+        let Some((file, opened)) = self.current.as_mut() else {
+            return Ok(());
+        };
+        if opened.elapsed() >= self.rotation.age {
+            return self.close();
+        }
+        if self.shown.elapsed() < SHOW_EVERY {
+            return Ok(());
+        }
+        self.shown = Instant::now();
+        let shown = file.show();
+        if shown.is_err() {
+            // As above.
+            let _ = self.close();
+        }
+        Ok(shown?)
     }
 
     /// Completes the current file.
     ///
     /// # Errors
-    /// If the system refuses to write the footer or to rename.
+    /// If the system refuses to write the footer or to rename; rows that were shown are readable all the same.
     pub fn close(&mut self) -> Result<()> {
         if let Some((file, _)) = self.current.take() {
             let rows = file.rows();
@@ -104,24 +131,22 @@ impl TelemetryWriter {
                 file.discard();
                 return Ok(());
             }
-            file.close()?;
-            self.files += 1;
-            self.rows += rows;
+            let shown = file.shown_rows();
+            let closed = file.close();
+            let stored = if closed.is_ok() { rows } else { shown };
+            self.rows += stored;
+            self.files += u32::from(stored > 0);
+            closed?;
         }
         Ok(())
     }
 
-    /// Whether the current file is older than the rotation allows.
-    pub fn is_overdue(&self) -> bool {
-        self.current.as_ref().is_some_and(|(_, opened)| opened.elapsed() >= self.rotation.age)
-    }
-
-    /// Rows in completed files.
+    /// Rows in files that are completed, or were shown.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Completed files.
+    /// Files with these rows.
     pub fn files(&self) -> u32 {
         self.files
     }

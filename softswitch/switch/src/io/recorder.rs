@@ -27,11 +27,13 @@ const PATIENCE_NS: u64 = 10_000_000;
 const ENOUGH_BYTES: usize = 64 << 10;
 /// About what a write of so many takes.
 const WRITING_NS: u64 = 20_000;
+/// A reader for whom the data path waits, and who takes nothing for so long, has ended: nothing waits for it any more.
+const LOST_MS: libc::c_int = 5_000;
 
 /// What happens where the pipe is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The data path waits for the reader: in virtual time that takes no time.
+    /// The data path waits for the reader, if there is one that reads: in virtual time that takes no time.
     Wait,
     /// Frames wait, and the latest are dropped at last.
     Keep,
@@ -41,6 +43,7 @@ pub enum WhenFull {
 #[derive(Debug)]
 struct Outflow {
     pipe: File,
+    when_full: WhenFull,
     backlog: Vec<u8>,
     /// How much of it was written.
     written: usize,
@@ -51,14 +54,20 @@ impl Outflow {
         self.backlog.len() - self.written
     }
 
-    /// Writes what the pipe has room for; returns how much that is.
-    fn offer(mut pipe: &File, bytes: &[u8]) -> io::Result<usize> {
+    /// Writes what the pipe has room for, now or while it is waited for; returns how much that is.
+    fn offer(pipe: &mut File, when_full: &mut WhenFull, bytes: &[u8]) -> io::Result<usize> {
         let mut written = 0;
         while written < bytes.len() {
             match pipe.write(&bytes[written..]) {
                 Ok(more) => written += more,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match when_full {
+                    WhenFull::Wait if has_room_soon(pipe)? => {}
+                    _ => {
+                        *when_full = WhenFull::Keep;
+                        break;
+                    }
+                },
                 Err(error) => return Err(error),
             }
         }
@@ -70,18 +79,37 @@ impl Write for Outflow {
     /// Takes everything: what the pipe has no room for waits behind what waits already.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
-        let written = if self.waiting() == 0 { Self::offer(&self.pipe, bytes)? } else { 0 };
+        let written = match self.waiting() {
+            0 => Self::offer(&mut self.pipe, &mut self.when_full, bytes)?,
+            _ => 0,
+        };
         self.backlog.extend_from_slice(&bytes[written..]);
         Ok(bytes.len())
     }
 
     /// Writes of what waits as much as the pipe has room for.
     fn flush(&mut self) -> io::Result<()> {
-        self.written += Self::offer(&self.pipe, &self.backlog[self.written..])?;
+        self.written += Self::offer(&mut self.pipe, &mut self.when_full, &self.backlog[self.written..])?;
         if self.written >= self.waiting() {
             self.backlog.drain(..std::mem::take(&mut self.written));
         }
         Ok(())
+    }
+}
+
+/// Waits until a pipe has room; false if it has none for long.
+fn has_room_soon(pipe: &File) -> io::Result<bool> {
+    let mut waiting = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    loop {
+        // SAFETY: one structure, which lives as long as the call.
+        match unsafe { libc::poll(&mut waiting, 1, LOST_MS) } {
+            0 => return Ok(false),
+            1.. => return Ok(true),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
     }
 }
 
@@ -97,17 +125,13 @@ pub struct Recorder {
 impl Recorder {
     /// Opens a named pipe, whether it has a reader yet or not.
     pub fn open(pipe: &Path, when_full: WhenFull) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        if when_full == WhenFull::Keep {
-            options.custom_flags(libc::O_NONBLOCK);
-        }
-        let pipe = options.read(true).write(true).open(pipe)?;
+        let pipe = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(pipe)?;
         if !pipe.metadata()?.file_type().is_fifo() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a pipe"));
         }
         // SAFETY: passes no memory. A pipe of the usual size does as well.
         unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
-        let outflow = Outflow { pipe, backlog: Vec::new(), written: 0 };
+        let outflow = Outflow { pipe, when_full, backlog: Vec::new(), written: 0 };
         Ok(Recorder { writer: Writer::new(outflow, 0), waiting_since: None, counters: TransmitCounters::default() })
     }
 
@@ -263,6 +287,37 @@ mod tests {
             recorder.push(0, &pool.packet(&[0; 9_000]));
         }
         assert!(recorder.writer.output().waiting() < BACKLOG_BYTES + (1 << 20));
+    }
+
+    #[test]
+    fn a_reader_is_waited_for_and_one_that_reads_no_more_is_not() {
+        let (mut recorder, mut reader) = recording(WhenFull::Wait);
+        let mut pool = PacketPool::default();
+        let mut fill = |recorder: &mut Recorder| {
+            for _ in 0..3 * PIPE_BYTES as usize / 1_000 {
+                recorder.push(1, &pool.packet(&[7; 984]));
+            }
+            recorder.flush();
+        };
+        let reading = std::thread::spawn(move || {
+            // More than the pipe takes, which comes only while this reads.
+            let mut left = 2 * PIPE_BYTES as usize;
+            let mut part = [0; 1 << 16];
+            while left > 0 {
+                left = left.saturating_sub(reader.read(&mut part).unwrap_or(0));
+            }
+            reader
+        });
+        fill(&mut recorder);
+        assert_eq!(recorder.waiting(), 0);
+        let _reader = reading.join().expect("the reader");
+        let began = std::time::Instant::now();
+        fill(&mut recorder);
+        fill(&mut recorder);
+        let waited = began.elapsed().as_millis() as libc::c_int;
+        // Once, and not for every frame.
+        assert!((LOST_MS..2 * LOST_MS).contains(&waited), "{waited} ms");
+        assert!(recorder.waiting() > 3 * PIPE_BYTES as usize);
     }
 
     #[test]
