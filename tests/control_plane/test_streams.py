@@ -44,6 +44,17 @@ def test_a_reader_that_is_gone_changes_no_exit_code(tmp_path: Path, code: int) -
     assert (tmp_path / "done").exists(), "it went on to its end"
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_terminal_that_was_closed_changes_no_exit_code(tmp_path: Path, code: int) -> None:
+    terminal, shown = os.openpty()
+    os.close(terminal)
+    try:
+        assert ran(tmp_path, code, shown, shown) == code
+    finally:
+        os.close(shown)
+    assert (tmp_path / "done").exists(), "it went on to its end"
+
+
 def test_a_reader_that_stays_gets_everything_in_order(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, "rounds", "0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
