@@ -118,7 +118,9 @@ def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkey
     assert list((tmp_path / "state").iterdir()) == []
 
 
-def test_an_analysis_that_does_not_fit_on_the_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_analysis_that_does_not_fit_on_the_disk_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

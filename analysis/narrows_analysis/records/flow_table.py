@@ -103,21 +103,20 @@ def _address(text: str) -> str:
 
 
 def read_flow_table(run: Run) -> FlowTable:
-    """Match telemetry/flow_keys.parquet with the flows of run.json.
+    """Match telemetry/flow_keys.parquet, or without it learned_flows.parquet, with the flows of run.json.
 
     A flow without a source port is matched by the port that its sender's record has, else by the connection opened last
     between its addresses (iperf3 opens its control connection first); such flows are listed in `guessed`.
     """
     count = len(run.flows)
-    path = run.path / files.TELEMETRY / files.FLOW_KEYS
-    if not path.exists():
+    if (path := _keys_file(run)) is None:
         return FlowTable([[] for _ in run.flows], unmatched=list(range(count)))
     try:
         rows = pq.read_table(path).to_pylist()
     except (pa.ArrowInvalid, OSError) as error:
         raise AnalysisError(f"{path}: not readable as Parquet: {error}") from None
     rows = [row for row in rows if row["bottleneck"] == run.bottleneck.index]
-    rows.sort(key=lambda row: int(row["first_timestamp"]))
+    rows.sort(key=_first)
     # In front of the others: of two connections between the same addresses the one with reports is the flow.
     rows = _never_reported(run, {(row["flow"], row["signature"]) for row in rows}) + rows
     keys_of: list[list[Key]] = [[] for _ in run.flows]
@@ -180,6 +179,17 @@ def _never_reported(run: Run, reported: Set[Key]) -> list[dict[str, Any]]:
     ]
 
 
+def _keys_file(run: Run) -> Path | None:
+    """The addresses of flows by the collector, or by the switch if that was killed; None without either."""
+    paths = [run.path / files.TELEMETRY / name for name in (files.FLOW_KEYS, files.LEARNED_FLOWS)]
+    return next((path for path in paths if path.exists()), None)
+
+
+def _first(row: dict[str, Any]) -> int:
+    """When a flow began, for sorting; the switch's are in that order already."""
+    return int(row.get("first_timestamp", 0))
+
+
 def _is_between(ends: tuple[str, str], flow: FlowSpec) -> bool:
     """Whether packets between two addresses are those of programs' flow."""
     return all(own == ANYWHERE or _address(own) == end for own, end in zip((flow.src, flow.dst), ends, strict=True))
@@ -198,8 +208,7 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     Acknowledgements that cross several links are taken at the last of them, next to the sender. A program's several
     connections have no path of their own.
     """
-    path = run.path / files.TELEMETRY / files.FLOW_KEYS
-    if not path.exists():
+    if (path := _keys_file(run)) is None:
         return {}
     rows = pq.read_table(path).to_pylist()
     if all(row["bottleneck"] == run.bottleneck.index for row in rows):
@@ -207,7 +216,7 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     index_of = {link.name: link.index for link in run.links}
     numbers = {keys[0]: number for number, keys in enumerate(table.keys_of) if len(keys) == 1}
     by_tuple: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: int(row["first_timestamp"])):
+    for row in sorted(rows, key=_first):
         by_tuple[tuple(row[name] for name in FiveTuple._fields)].append(row)
     found: dict[int, set[tuple[int, int]]] = {}
     for row in rows:

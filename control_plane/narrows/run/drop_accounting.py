@@ -80,28 +80,17 @@ class CrossCheck:
         }
 
 
-def set_aside_unreadable(telemetry: Path) -> list[str]:
-    """Rename files of reports that were not written to their end, so that the others can be read; returns their names."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    found = []
-    for path in sorted(telemetry.glob(REPORT_FILES)):
-        try:
-            pq.read_metadata(path)
-        except pa.ArrowInvalid:
-            path.rename(path.with_name(f"{path.name}.incomplete"))
-            found.append(path.name)
-    return found
-
-
 def last_reports(telemetry: Path) -> dict[int, dict[int, LastReport]]:
     """The last report of every flow index, by bottleneck, from the Parquet files of a run."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     found: dict[int, dict[int, LastReport]] = defaultdict(dict)
     for path in sorted(telemetry.glob(REPORT_FILES)):
-        file = pq.ParquetFile(path)
+        try:
+            file = pq.ParquetFile(path)
+        except pa.ArrowInvalid:  # not written to its end; the analysis says so
+            continue
         for group in range(file.num_row_groups):
             frame = file.read_row_group(group, columns=["bottleneck", "flow", "arrivals", "departures"]).to_pandas()
             # Reports leave the switch, and are written, in the order of departures; both totals only grow.

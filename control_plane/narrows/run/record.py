@@ -73,8 +73,6 @@ def write(
         with _kept_without(table := results.telemetry / files.LEARNED_FLOWS, reasons):
             learned_flows.write(measured.learned, table)
         checks = {}
-        unreadable = drop_accounting.set_aside_unreadable(results.telemetry)
-        reasons += [f"telemetry/{name} was not written to its end, and is left out" for name in unreadable]
         last_reports = drop_accounting.last_reports(results.telemetry)
         reports = {link.name: last_reports.get(link.index, {}) for link in plan.reported}
         recorded = drop_accounting.recorded_drops(results.telemetry)

@@ -163,7 +163,10 @@ def execute(
             try:
                 results.use_reserved()
                 kept = f"; what was written is in {results.final}"
-                with stop_signals_wait(lambda number: progress.note(already_ending(number))), _on_full_disk(results, kept):
+                with (
+                    stop_signals_wait(lambda number: progress.note(already_ending(number))),
+                    _on_full_disk(results, kept),
+                ):
                     ending = record.write(experiment, plan, measured, results, measurement.host_metadata())
                 progress.phase("analysing")
                 summary, problem = _analyse(results.path)

@@ -8,6 +8,7 @@ used, so that it runs on any host.
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import sys
@@ -151,5 +152,11 @@ def sample(
 
 if __name__ == "__main__":
     with socket.socket(*DIAG) as own:
-        begin(own, sys.stdout)
-        sample(float(sys.argv[1]), [(own, sys.stdout, dumps(int(sys.argv[2]), len(sys.argv) > 3))], time.sleep)
+        try:
+            begin(own, sys.stdout)
+            sample(float(sys.argv[1]), [(own, sys.stdout, dumps(int(sys.argv[2]), len(sys.argv) > 3))], time.sleep)
+        except OSError as error:
+            sys.stderr.write(f"sockets cannot be read, or their state not be written: {error.strerror}\n")
+            sys.stderr.flush()
+            # Python would try once more to write what could not be written.
+            os._exit(1)

@@ -17,7 +17,7 @@ pub const SCHEMA_VERSION: &str = "2";
 const OTHER_FILES: [&str; 3] = ["flow_keys.parquet", "drops.parquet", "collector.json"];
 
 /// Rows of a file that is still being written can be read after this time: a collector that is killed loses no more.
-const SHOW_EVERY: Duration = Duration::from_secs(1);
+const SHOW_EVERY: Duration = Duration::from_millis(500);
 
 /// When a new file is begun.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,8 @@ pub struct TelemetryWriter {
     directory: PathBuf,
     rotation: Rotation,
     current: Option<(ParquetFile, Instant)>,
-    /// When the current file's rows were last made readable.
-    shown: Instant,
+    /// When the current file's rows were last made readable, if they were.
+    shown: Option<Instant>,
     files: u32,
     rows: u64,
 }
@@ -58,8 +58,8 @@ impl TelemetryWriter {
                 )));
             }
         }
-        let (directory, shown) = (directory.to_path_buf(), Instant::now());
-        Ok(TelemetryWriter { directory, rotation, current: None, shown, files: 0, rows: 0 })
+        let directory = directory.to_path_buf();
+        Ok(TelemetryWriter { directory, rotation, current: None, shown: None, files: 0, rows: 0 })
     }
 
     /// Writes the rows, beginning a new file when one is due.
@@ -80,8 +80,8 @@ impl TelemetryWriter {
     /// Writes rows for which the current file has room.
     fn write_to_one(&mut self, columns: Columns) -> Result<()> {
         if self.current.is_none() {
-            self.shown = Instant::now();
-            self.current = Some((self.open()?, self.shown));
+            self.shown = None;
+            self.current = Some((self.open()?, Instant::now()));
         }
         let Some((file, _)) = self.current.as_mut() else {
             return Ok(());
@@ -108,10 +108,10 @@ impl TelemetryWriter {
         if opened.elapsed() >= self.rotation.age {
             return self.close();
         }
-        if self.shown.elapsed() < SHOW_EVERY {
+        if self.shown.is_some_and(|shown| shown.elapsed() < SHOW_EVERY) {
             return Ok(());
         }
-        self.shown = Instant::now();
+        self.shown = Some(Instant::now());
         let shown = file.show();
         if shown.is_err() {
             // As above.
