@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from narrows.errors import RunError
 from narrows.hosts import state as state_module
 from narrows.hosts.process import start_time
-from narrows.hosts.state import RunState, all_runs, clean_dead_runs, dead_runs
+from narrows.hosts.state import RunState, all_runs, clean_dead_runs, dead_runs, kill
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +30,12 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def orphan(root: Path) -> RunState:
-    """A run whose owner's pid is in use, by a process that started later."""
+    """A run whose owner's pid is in use, by a process that started later; its lock went with it."""
     state = RunState.create(root)
     state.owner_start -= 1
     state.save()
+    assert state.lock is not None
+    state.lock.give_back()
     return state
 
 
@@ -40,7 +43,7 @@ def test_own_run_is_alive(tmp_path: Path) -> None:
     state = RunState.create(tmp_path)
     assert all_runs(tmp_path) == [state]
     assert dead_runs(tmp_path) == []
-    assert clean_dead_runs(tmp_path) == []
+    assert clean_dead_runs(tmp_path) == ([], [])
     assert state.file.exists()
 
 
@@ -50,11 +53,10 @@ def test_dead_run_is_removed(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -
     unfinished.mkdir()
     state.add_directory(unfinished)
     state.add_process(sleeper.pid)
-    assert clean_dead_runs(tmp_path) == [
-        f"process {sleeper.pid}",
-        f"unfinished results {unfinished}",
-        f"record of run {state.run_id}",
-    ]
+    assert clean_dead_runs(tmp_path) == (
+        [f"process {sleeper.pid}", f"unfinished results {unfinished}", f"record of run {state.run_id}"],
+        [],
+    )
     assert sleeper.wait(5) == -9
     assert list(tmp_path.iterdir()) == []
 
@@ -81,8 +83,101 @@ def test_results_that_were_published_stay(tmp_path: Path) -> None:
 def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "note.json").write_text('{"x": 1}')
     (tmp_path / "broken.json").write_text("{")
-    assert clean_dead_runs(tmp_path) == []
+    assert clean_dead_runs(tmp_path) == ([], [])
     assert len(list(tmp_path.iterdir())) == 2
+
+
+BEGIN_RUN = """
+import pathlib, sys, time
+from narrows.hosts.state import RunState
+print(RunState.create(pathlib.Path(sys.argv[1])).run_id, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.needs("root", "unshare")
+def test_a_run_in_another_pid_namespace_is_alive_until_it_is_killed(tmp_path: Path) -> None:
+    """Its pid means another process here, or none: so it is with two machines that share a home directory."""
+    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", BEGIN_RUN]
+    with subprocess.Popen([*command, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        run_id = process.stdout.readline().strip()
+        try:
+            assert [state.run_id for state in all_runs(tmp_path)] == [run_id]
+            assert dead_runs(tmp_path) == [] and clean_dead_runs(tmp_path) == ([], [])
+            assert (tmp_path / run_id).is_dir()
+        finally:
+            process.kill()
+    deadline = time.monotonic() + 10
+    while not dead_runs(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert clean_dead_runs(tmp_path) == ([f"record of run {run_id}"], [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pids: set[int]) -> None:
+        if pids:
+            raise RunError("process 831 does not end")
+
+    stuck, other = orphan(tmp_path), orphan(tmp_path)
+    for state in (stuck, other):
+        (tmp_path / f"unfinished-{state.run_id}").mkdir()
+        state.add_directory(tmp_path / f"unfinished-{state.run_id}")
+    stuck.add_process(os.getppid())
+    monkeypatch.setattr(state_module, "kill", refuse)
+    removed, left = clean_dead_runs(tmp_path)
+    assert left == ["process 831 does not end"]
+    assert sorted(removed) == sorted([f"unfinished results {other.directories[0]}", f"record of run {other.run_id}"])
+    # What is left is tried again.
+    assert [path.name for path in tmp_path.iterdir()] == [stuck.file.name]
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    alive = RunState.create(tmp_path)
+    for run_id in (alive.run_id, "abcdef"):
+        (tmp_path / f".{run_id}.json.0123456789abcdef.unfinished").write_text("{")
+    (tmp_path / ".0123456789abcdef.lock").write_text("4242")
+    kept = {alive.file, alive.directory, tmp_path / f".{alive.run_id}.json.0123456789abcdef.unfinished"}
+    removed, left = clean_dead_runs(tmp_path)
+    assert len(removed) == 1 and "abcdef" in removed[0] and left == []
+    assert kept < set(tmp_path.iterdir()) and len(list(tmp_path.iterdir())) == len(kept) + 1, "and the lock"
+    alive.destroy()
+
+
+# Its children are given to a process that does not wait for them, and nothing in their namespace is cleared away.
+NOT_CLEARED = """
+import ctypes, os, signal, sys, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+maker = os.fork()
+if maker == 0:
+    from narrows.hosts.process import ProcessNamespace
+    inside = ProcessNamespace()
+    inside.launch(["sleep", "600"])
+    print(inside.pid, flush=True)
+    time.sleep(600)
+sys.stdin.readline()
+os.kill(maker, signal.SIGKILL)
+print(flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.needs("root")
+def test_processes_that_nothing_clears_away_have_ended(tmp_path: Path) -> None:
+    """The first process of a namespace stays as long as there are zombies in it; it is not waited for."""
+    with subprocess.Popen(
+        [sys.executable, "-c", NOT_CLEARED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdin is not None
+        first = int(process.stdout.readline())
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(0.5)
+        assert start_time(first) is not None
+        kill({first})
+        process.stdin.close()
 
 
 def test_a_process_that_ended_has_no_start_time() -> None:

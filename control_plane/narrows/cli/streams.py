@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command whose output is no longer read (``| head``, a terminal that was closed) goes on, and ends as it would have."""
+"""A command whose output is no longer read (``| head``, a closed terminal) goes on, and ends as it would have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import stat
 import sys
 from typing import TextIO
-
 
 # Of a pipe without a reader, and of a terminal that was closed.
 GONE = (errno.EPIPE, errno.EIO)

@@ -20,6 +20,7 @@ TAIL_BYTES = 2000
 LONGEST_LINE = 64 << 20
 CLONE_NEWPID = 0x20000000  # linux/sched.h
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PF_EXITING = 0x4  # linux/sched.h
 
 # Makes a process as `subprocess.Popen` does.
 Launch = Callable[..., "subprocess.Popen[bytes]"]
@@ -33,6 +34,18 @@ def start_time(pid: int) -> int | None:
         return None
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def only_waits_for_children(pid: int) -> bool:
+    """Whether a process has ended but for being the first of a PID namespace, in which zombies wait for their parents.
+
+    It ends when others have cleared these away, if ever; it runs nothing and holds nothing any more.
+    """
+    try:
+        state, flags = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:7:6]
+    except (OSError, ValueError):
+        return False
+    return state == "S" and bool(int(flags) & PF_EXITING)
 
 
 def processor_s(pid: int) -> float:

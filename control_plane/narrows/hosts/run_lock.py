@@ -47,6 +47,15 @@ class RunLock:
             os.close(lock)
 
 
+def remove_abandoned(directory: Path) -> None:
+    """Remove the files of locks in a directory whose owners were killed."""
+    for path in directory.glob(".*.lock"):
+        with contextlib.suppress(RunError):
+            if (lock := _lock(path, path.name)) is not None:
+                path.unlink(missing_ok=True)
+                os.close(lock)
+
+
 def _lock(path: Path, name: str) -> int | None:
     """A descriptor of a locked file; None if its owner removed it at that moment."""
     try:

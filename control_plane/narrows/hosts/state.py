@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run has created, on disk while it lives: how `narrows clean` finds what a killed run left.
 
-One file a run in /run/narrows. A run lasts as long as the process that owns it: pid and start time together, because
-pids are used again.
+One file a run in /run/narrows. A run lasts as long as the process that owns it, which holds a lock: a pid means nothing in
+another PID namespace, or on another machine that has the same home directory.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from narrows_formats import storage
 
 from narrows import python
 from narrows.errors import RunError
-from narrows.hosts.process import Launch, ProcessNamespace, start_time
+from narrows.hosts.process import Launch, ProcessNamespace, only_waits_for_children, start_time
 from narrows.hosts.read_back import require
+from narrows.hosts.run_lock import RunLock, remove_abandoned
 
 STATE_ROOT = Path("/run/narrows")
 NAMESPACE_PREFIX = "narrows-"
 KILL_WAIT_S = 5.0
 LINKS, SETTINGS = Path("/sys/class/net"), Path("/proc/sys")
 # Of a record's fields.
-NOT_STORED = ("root", "inside", "guardian")
+NOT_STORED = ("root", "inside", "guardian", "lock")
 
 
 @dataclass
@@ -56,6 +57,7 @@ class RunState:
     root: Path = STATE_ROOT
     inside: ProcessNamespace | None = field(default=None, compare=False, repr=False)
     guardian: subprocess.Popen[bytes] | None = field(default=None, compare=False, repr=False)
+    lock: RunLock | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def create(cls, root: Path = STATE_ROOT) -> RunState:
@@ -69,6 +71,8 @@ class RunState:
         state = cls(secrets.token_hex(3), os.getpid(), own, root=root)
         try:
             root.mkdir(parents=True, exist_ok=True)
+            state.lock = RunLock(root)
+            state.lock.take([state._locked])
             state.save()
             state.directory.mkdir()
         except OSError as error:
@@ -102,9 +106,22 @@ class RunState:
         return self.root / self.run_id
 
     @property
+    def _locked(self) -> str:
+        """What the owner's lock is on."""
+        return f"run {self.run_id}"
+
+    @property
     def alive(self) -> bool:
-        """Whether the process that owns the run still exists."""
-        return start_time(self.owner_pid) == self.owner_start
+        """Whether the process that owns the run still exists, here or elsewhere; yes where that cannot be told."""
+        if start_time(self.owner_pid) == self.owner_start:
+            return True
+        probe = RunLock(self.root)
+        try:
+            probe.take([self._locked])
+        except RunError:
+            return True
+        probe.give_back()
+        return False
 
     def namespace(self, host: str) -> str:
         """Name of a host's network namespace."""
@@ -228,9 +245,10 @@ class RunState:
         Processes are those on record whose start time agrees, and those that are inside the run's namespaces.
 
         Raises:
-            RunError: something cannot be removed; the record stays, so that `narrows clean` can try again.
+            RunError: something cannot be removed, all else is; the record stays, so that `narrows clean` can try again.
         """
         removed: list[str] = []
+        left = Left()
         existing = existing_namespaces()
         namespaces = [name for name in self.namespaces if name in existing]
         victims = {int(pid) for pid, started in self.processes.items() if start_time(int(pid)) == started}
@@ -241,21 +259,27 @@ class RunState:
         if self.inside is not None:
             self.inside.close()
             self.inside = None
-        kill(victims)
-        removed += self._put_settings_back()
+        with left.what_fails():
+            kill(victims)
+        with left.what_fails():
+            removed += self._put_settings_back()
         existing_links = {path.name for path in LINKS.iterdir()}
         for name in [name for name in self.interfaces if name in existing_links]:
-            _remove(["ip", "link", "delete", name], f"link {name}")
-            removed.append(f"link {name}")
+            with left.what_fails():
+                _remove(["ip", "link", "delete", name], f"link {name}")
+                removed.append(f"link {name}")
         for name in self.tables:
             # Adding one that is there changes nothing: so it may be deleted whether it had been made or not.
-            _remove(["nft", f"add table ip {name}; delete table ip {name}"], f"table {name}")
-            removed.append(f"table {name} of the packet filter")
+            with left.what_fails():
+                _remove(["nft", f"add table ip {name}; delete table ip {name}"], f"table {name}")
+                removed.append(f"table {name} of the packet filter")
         for name in namespaces:
             # Deleting a namespace deletes its veth ends and with them their peers.
-            _remove(["ip", "netns", "delete", name], f"namespace {name}")
-            removed.append(f"namespace {name}")
+            with left.what_fails():
+                _remove(["ip", "netns", "delete", name], f"namespace {name}")
+                removed.append(f"namespace {name}")
         shutil.rmtree(self.directory, ignore_errors=True)
+        left.complain()
         self.namespaces, self.processes, self.interfaces, self.tables = [], {}, [], []
         self._save_less()
         return removed
@@ -264,17 +288,50 @@ class RunState:
         """Remove everything on record, unfinished results too, then the record; returns what was removed.
 
         Raises:
-            RunError: something cannot be removed; the record stays, so that `narrows clean` can try again.
+            RunError: something cannot be removed, all else is; the record stays, so that `narrows clean` can try again.
         """
-        removed = self.release()
+        removed: list[str] = []
+        left = Left()
+        with left.what_fails():
+            removed = self.release()
         for directory in self.directories:
             if Path(directory).exists():
-                shutil.rmtree(directory)
-                removed.append(f"unfinished results {directory}")
+                with left.what_fails():
+                    shutil.rmtree(directory)
+                    removed.append(f"unfinished results {directory}")
+        left.complain()
         self.file.unlink(missing_ok=True)
+        if self.lock is not None:
+            self.lock.give_back()
         if self.guardian is not None:
             self.guardian.communicate()
         return removed
+
+
+@dataclass
+class Left:
+    """What could not be removed, and why."""
+
+    problems: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def what_fails(self) -> Iterator[None]:
+        """Note what fails here: it keeps nothing else from being removed."""
+        try:
+            yield
+        except RunError as error:
+            self.problems.append(str(error))
+        except OSError as error:
+            self.problems.append(f"{error.filename} cannot be removed: {error.strerror}")
+
+    def complain(self) -> None:
+        """Say all of it, if there is any.
+
+        Raises:
+            RunError: there is.
+        """
+        if self.problems:
+            raise RunError("\n".join(self.problems))
 
 
 def _remove(command: Sequence[str], what: str) -> None:
@@ -304,20 +361,27 @@ def kill(pids: set[int]) -> None:
     """SIGKILL processes and wait until they are gone.
 
     Raises:
-        RunError: one of them is still there after five seconds.
+        RunError: some of them may not be ended, or are still there after five seconds; the message names them.
     """
+    refused = []
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-        except PermissionError as error:
-            raise RunError(f"process {pid} cannot be stopped: {error.strerror}") from error
+        except PermissionError:
+            refused.append(pid)
     deadline = time.monotonic() + KILL_WAIT_S
-    while left := [pid for pid in pids if start_time(pid) is not None]:
+    while left := [
+        pid for pid in pids.difference(refused) if start_time(pid) is not None and not only_waits_for_children(pid)
+    ]:
         if time.monotonic() > deadline:
-            raise RunError(f"process {left[0]} does not end")
+            break
         time.sleep(0.01)
+    problems = [f"process {pid} does not end" for pid in left]
+    problems += [f"process {pid} cannot be ended: it is another user's" for pid in refused]
+    if problems:
+        raise RunError("\n".join(problems))
 
 
 def dead_runs(root: Path = STATE_ROOT) -> list[RunState]:
@@ -336,14 +400,28 @@ def all_runs(root: Path = STATE_ROOT) -> list[RunState]:
     return runs
 
 
-def clean_dead_runs(root: Path = STATE_ROOT) -> list[str]:
-    """Remove what killed runs left; returns what was removed.
+def clean_dead_runs(root: Path = STATE_ROOT) -> tuple[list[str], list[str]]:
+    """Remove what killed runs left, of each as much as can be.
 
-    Raises:
-        RunError: something cannot be removed; its record stays.
+    Returns:
+        What was removed, and what could not be, whose record stays.
     """
     removed: list[str] = []
+    left = Left()
     for state in dead_runs(root):
-        removed += state.destroy()
-        removed.append(f"record of run {state.run_id}")
-    return removed
+        with left.what_fails():
+            removed += state.destroy()
+            removed.append(f"record of run {state.run_id}")
+    with left.what_fails():
+        removed += [f"record of a run that was not finished {path}" for path in _unfinished_records(root)]
+        remove_abandoned(root)
+    return removed, left.problems
+
+
+def _unfinished_records(root: Path) -> Iterator[Path]:
+    """Records that were being written when their owner was killed; they are removed."""
+    for path in sorted(root.glob(".*.json.*.unfinished")):
+        run_id = path.name.split(".")[1]
+        if not RunState(run_id, owner_pid=0, owner_start=0, root=root).alive:
+            path.unlink(missing_ok=True)
+            yield path
