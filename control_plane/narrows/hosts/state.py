@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run has created, on disk while it lives: how `narrows clean` finds what a killed run left.
 
-One file a run in /run/narrows. A run lasts as long as the process that owns it, which holds a lock: a pid means nothing in
-another PID namespace, or on another machine that has the same home directory.
+One file a run in /run/narrows. A run lasts as long as the process that owns it, which holds a lock: a pid means nothing
+in another PID namespace, or on another machine that has the same home directory.
 """
 
 from __future__ import annotations
