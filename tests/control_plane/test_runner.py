@@ -19,7 +19,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.hosts.state import RunState
 from narrows.run import environment, record, runner
-from narrows.run.results import RunDirectory
+from narrows.run.results import RunDirectory, default_directory
 from rich.console import Console
 
 DEMO = Path(__file__).parents[2] / "experiments" / "demo.yaml"
@@ -100,22 +100,47 @@ class Measured:
         return {}
 
 
-def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = RunState.create(tmp_path / "state")
-    monkeypatch.setattr(RunState, "create", lambda: state)
+def measured_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> runner.CheckedRun:
+    """A run whose measurement and analysis succeed."""
+    create = RunState.create
+    monkeypatch.setattr(RunState, "create", lambda: create(tmp_path / "state"))
     monkeypatch.setattr(environment, "Measurement", Measured)
     monkeypatch.setattr(record, "write", lambda *_: record.Ending("complete", "", ()))
     monkeypatch.setattr(runner, "_analyse", lambda _path: (None, ""))
-    # Something took the name meanwhile.
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "other").touch()
     nothing: Any = None
-    run = checked(nothing)
-    with pytest.raises(RunError, match="Directory not empty; the results are in ") as raised:
+    return checked(nothing)
+
+
+def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = measured_run(tmp_path, monkeypatch)
+
+    def refuse(_path: Path, _name: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(RunError, match="Permission denied; the results are in ") as raised:
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     kept = Path(str(raised.value).rpartition(" ")[2])
     assert (kept / "kept").exists()
     assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_runs_of_one_name_in_one_second_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name was free when each of them began."""
+    run = measured_run(tmp_path, monkeypatch)
+    out = tmp_path / "out"
+    made = [runner.execute(run, out, Console(file=io.StringIO()), "demo") for _ in range(3)]
+    assert [one.directory for one in made] == [out, tmp_path / "out-2", tmp_path / "out-3"]
+    assert all((one.directory / "kept").exists() for one in made)
+    assert [one.notes for one in made[:2]] == [(), (f"{out} was taken meanwhile: the results are in {out}-2",)]
+
+
+def test_a_default_directory_is_one_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(3):
+        directory = default_directory("demo")
+        assert not directory.exists()
+        directory.mkdir(parents=True)
 
 
 def test_an_analysis_that_does_not_fit_on_the_disk_is_one_message(

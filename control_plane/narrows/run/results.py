@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -22,13 +23,23 @@ from narrows.errors import InputError
 if TYPE_CHECKING:
     from narrows.experiment.model import Experiment
 
+# What a rename says of a name that is a directory with something in it, or a file.
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 # What ends a run is written even where the disk is full by then: run.json, and tables of a megabyte or so.
 RESERVED, RESERVED_BYTES = ".reserved", 1 << 20
 
 
 def default_directory(name: str) -> Path:
-    """``results/<name>-<UTC time>`` in the working directory."""
-    return Path("results") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    """``results/<name>-<UTC time>`` in the working directory, with a number if that is there already."""
+    wanted = Path("results") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    return next(path for path in _numbered(wanted) if not path.exists())
+
+
+def _numbered(path: Path) -> Iterator[Path]:
+    """A name, and then the same with numbers from 2 on."""
+    yield path
+    for number in itertools.count(2):
+        yield path.with_name(f"{path.name}-{number}")
 
 
 def check_free(path: Path) -> None:
@@ -94,6 +105,8 @@ class RunDirectory:
     def publish(self) -> Path:
         """Give the directory its name, and, under sudo, its files to the user who asked for them.
 
+        If another run, begun at the same moment, has taken the name, it gets that with a number.
+
         Raises:
             OSError: it cannot be renamed, or its name would lead into another directory than it did at the beginning.
         """
@@ -102,8 +115,15 @@ class RunDirectory:
         with _opened(self.final.parent) as place:
             if _identity(place) != self._parent:
                 raise OSError(errno.ESTALE, f"{self.final.parent} is another directory than it was", self.final)
-            os.rename(self.path, self.final.name, dst_dir_fd=place)
-        return self.final
+            for path in _numbered(self.final):
+                try:
+                    os.rename(self.path, path.name, dst_dir_fd=place)
+                except OSError as error:
+                    if error.errno not in TAKEN:
+                        raise
+                else:
+                    return path
+        raise AssertionError("numbers do not end")
 
 
 def make_directory(path: Path) -> None:

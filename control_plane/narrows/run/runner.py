@@ -173,7 +173,8 @@ def execute(
                 missing = tuple(write_captures(experiment, results.path))
             finally:
                 final = _publish(results, state)
-        notes = (*ending.notes, *([problem] if problem else []), *missing)
+        moved = [] if final == results.final else [f"{results.final} was taken meanwhile: the results are in {final}"]
+        notes = (*ending.notes, *([problem] if problem else []), *missing, *moved)
         return Outcome(ending.status, ending.reason, final, summary, notes)
 
 
