@@ -32,11 +32,12 @@ pub(crate) fn remove_quietly(path: &Path) {
 /// Writes a file, which appears in one step.
 ///
 /// # Errors
-/// If the system refuses.
+/// If the system refuses; nothing is left then.
 pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
     let temporary = temporary_name(path);
-    create(&temporary).and_then(|mut file| file.write_all(contents)).map_err(|e| Error::io(&temporary, "write", e))?;
-    fs::rename(&temporary, path).map_err(|e| Error::io(path, "rename to", e))
+    let written = create(&temporary).and_then(|mut file| file.write_all(contents));
+    let named = written.and_then(|()| fs::rename(&temporary, path));
+    named.inspect_err(|_| remove_quietly(&temporary)).map_err(|e| Error::io(path, "write", e))
 }
 
 #[cfg(test)]

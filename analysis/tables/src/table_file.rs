@@ -75,7 +75,9 @@ pub struct ParquetFile {
     group_rows: usize,
     row_bytes: usize,
     rows: u64,
+    /// Rows that were shown, and the end of the file then.
     shown_rows: u64,
+    shown_end: u64,
     /// Whether the file system allocates space; where it does not, only writing tells that the disk is full.
     allocates: bool,
 }
@@ -113,6 +115,7 @@ impl ParquetFile {
             row_bytes,
             rows: 0,
             shown_rows: 0,
+            shown_end: 0,
             allocates: true,
         };
         file.reserve()?;
@@ -169,10 +172,17 @@ impl ParquetFile {
             return Ok(());
         }
         let file = self.writer.inner();
-        let start = file.written + self.group_bytes() + FOOTER_BYTES - footer.len() as u64;
-        file.file.write_all_at(&footer, start).map_err(|e| Error::io(&self.path, "write", e))?;
-        self.settle()?;
-        self.shown_rows = self.rows;
+        // Not over the footer before, which is needed until this one is there.
+        let length = footer.len() as u64;
+        let start = self.shown_end.max(file.written + self.group_bytes() + FOOTER_BYTES - length);
+        let written = file.file.write_all_at(&footer, start);
+        let written = written.map_err(|e| Error::io(&self.path, "write", e)).and_then(|()| self.settle());
+        if written.is_err() && self.shown_rows > 0 {
+            // The footer before is the last thing in the file again.
+            let _ = self.writer.inner().file.set_len(self.shown_end);
+        }
+        written?;
+        (self.shown_rows, self.shown_end) = (self.rows, start + length);
         self.give_name()
     }
 
