@@ -58,6 +58,15 @@ def processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def waits_for_disk(pid: int) -> bool:
+    """Whether a thread of a process is in an uninterruptible wait, as for a disk."""
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            if path.read_text().rpartition(")")[2].split()[0] == "D":
+                return True
+    return False
+
+
 class ProcessNamespace:
     """A PID namespace: when its first process ends, the kernel kills everything that was ever started in it.
 

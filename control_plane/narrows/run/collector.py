@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
+import time
 from pathlib import Path
 
 from narrows_formats.programs import COLLECTOR
@@ -12,12 +14,14 @@ from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Collector
-from narrows.hosts.base import Testbed
-from narrows.hosts.process import Process
+from narrows.hosts.base import SharedFiles, Testbed
+from narrows.hosts.process import Process, processor_s, waits_for_disk
 from narrows.paths import binary
 
 READY_S = 20.0
 FLUSH_S = 120.0
+# One on this machine that has used no processor time for so long after it was asked to end stands still.
+STUCK_S, POLL_S = 10.0, 0.5
 HOST = "collector"
 SHOWN = re.compile(r"\d+ reports in (?P<bytes>\d+) bytes")
 
@@ -100,6 +104,20 @@ class TelemetryCollector:
                 f"the collector ended with exit code {self._process.returncode}{self._process.stderr_tail()}"
             )
 
+    async def _is_stuck(self, process: Process) -> bool:
+        """Ask it to end, and wait for that as long as it works; whether it does not."""
+        process.send_signal(signal.SIGTERM)
+        if not isinstance(self._testbed, SharedFiles):
+            return False
+        used_s, since = -1.0, time.monotonic()
+        while process.returncode is None:
+            if (now_s := processor_s(process.pid)) != used_s or waits_for_disk(process.pid):
+                used_s, since = now_s, time.monotonic()
+            if time.monotonic() - since >= STUCK_S:
+                return True
+            await asyncio.sleep(POLL_S)
+        return False
+
     async def stop(self) -> None:
         """Let it write out everything it has received; safe to call twice.
 
@@ -109,7 +127,13 @@ class TelemetryCollector:
         if self._process is None:
             return
         process, self._process = self._process, None
-        code = await process.stop(FLUSH_S)
+        stuck = await self._is_stuck(process)
+        code = await process.stop(0.0 if stuck else FLUSH_S)
         await self._testbed.fetch(HOST, self._directory)
+        if stuck:
+            raise RunError(
+                f"the collector stood still ({STUCK_S:g} s without processor time after it was asked to end) and was "
+                "ended: its last reports are lost"
+            )
         if code != 0:
             raise RunError(f"the collector ended with exit code {code}{process.stderr_tail()}")

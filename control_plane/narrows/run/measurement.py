@@ -46,6 +46,8 @@ from narrows.traffic.traffic import Traffic
 # The phase in which flows run.
 TRAFFIC = "traffic"
 POLL_S = 0.5
+# A switch in real time that does not answer for so long, while this process runs, stands still.
+STANDSTILL_S, TICK_S = 1.0, 0.1
 CLOCK_READINGS = 5
 # Not those of the system's services.
 FIRST_USER_PORT, LAST_PORT = 1024, 65535
@@ -173,6 +175,7 @@ class Measurement:
         self._tcp_counters: dict[str, dict[str, int]] = {}
         self._ending = False
         self._signal: signal.Signals | None = None
+        self._unanswered_s = 0.0
         self._reasons: list[str] = []
         self._status: Status = "complete"
 
@@ -230,6 +233,12 @@ class Measurement:
             asyncio.create_task(self._traffic.run(partial(self._begin, begun))),
             asyncio.create_task(self._monitor(progress)),
             *([asyncio.create_task(self._change(begun))] if self._plan.changes or self._conductor else []),
+            # In a guest no time passes while something is to be done; a switch elsewhere is reached by a network.
+            *(
+                []
+                if self._plan.in_guest or self._target.hosts_are_machines
+                else [asyncio.create_task(self._watch_switch())]
+            ),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -241,6 +250,7 @@ class Measurement:
             task.cancel()
             with self._remembering_failure(), contextlib.suppress(asyncio.CancelledError):
                 await task
+        self._note_standstill()
 
     async def _change(self, begun: asyncio.Future[float]) -> None:
         """Make the changes of links that no schedule has, counted from the experiment's start, or those of a driver."""
@@ -309,6 +319,28 @@ class Measurement:
             snapshot = await self._observer.sample(queues, elapsed_s, self._traffic.active)
             progress.show(snapshot.with_marks(await self._marks()))
             await asyncio.sleep(POLL_S)
+
+    async def _watch_switch(self) -> None:
+        """Ask the switch for its time, and note for how long it does not answer while this process runs."""
+        while True:
+            asked, waited_s = asyncio.ensure_future(self._target.now_ns()), 0.0
+            try:
+                while not (await asyncio.wait((asked,), timeout=TICK_S))[0]:
+                    waited_s += TICK_S
+                    self._unanswered_s = max(self._unanswered_s, waited_s)
+                asked.result()
+            finally:
+                asked.cancel()
+            await asyncio.sleep(POLL_S)
+
+    def _note_standstill(self) -> None:
+        """Fail a run whose switch stood still, in which links did what the experiment does not say."""
+        if self._unanswered_s >= STANDSTILL_S:
+            self._degrade(
+                "failed",
+                f"the switch did not answer for {self._unanswered_s:.1f} s of traffic: it was stopped, or had "
+                "no processor; fix: --virtual, or a machine without other work",
+            )
 
     async def _marks(self) -> dict[str, int]:
         """Packets that links have marked CE so far, by the link's name; none where that is not counted."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -56,6 +57,7 @@ FAULTS = {
     "client killed": signalled("sender0", signal.SIGKILL),
     "server killed": signalled("receiver", signal.SIGKILL),
     "client hangs": signalled("sender0", signal.SIGSTOP),
+    "collector hangs": signalled("collector", signal.SIGSTOP),
     "host lost": without_namespace,
 }
 
@@ -78,6 +80,23 @@ def test_a_part_that_is_lost_is_named_and_nothing_stays(tmp_path: Path, fault: s
     # Whatever died, what it had stored is readable: at 20 Mbit/s there are 1,650 full frames a second.
     assert len(load(out).reports()) > 800
     print(f"cases: 1 {fault}: {record['status']}: {record['reason']}")
+
+
+def test_a_switch_that_stands_still_for_a_while_fails_the_run(tmp_path: Path) -> None:
+    """For five of ten seconds; then it goes on, and everything else ends as it should."""
+    out = tmp_path / "result"
+    running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "10s"}]), out)
+    running.wait_for_traffic()
+    (switch,) = namespace_pids(running.state.namespace("switch"))
+    os.kill(switch, signal.SIGSTOP)
+    time.sleep(5)
+    os.kill(switch, signal.SIGCONT)
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_FAILED, printed
+    assert running.left_over() == [] and "Traceback" not in printed
+    reason = json.loads((out / "run.json").read_text())["reason"]
+    found = re.search(r"the switch did not answer for ([\d.]+) s of traffic", reason)
+    assert found is not None and 4 < float(found[1]) < 7, reason
 
 
 def test_a_server_that_refuses_is_reported(tmp_path: Path) -> None:
