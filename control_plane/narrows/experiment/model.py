@@ -36,6 +36,7 @@ from narrows.experiment.events import Event
 from narrows.experiment.exchanges import Requests
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
+from narrows.experiment.plan import DATA_PORTS
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.queue_settings import LinkQueue, Simple
 from narrows.experiment.tcp_settings import Sysctls, TcpFields
@@ -238,8 +239,19 @@ class FlowGroup(ApplicationFields, TcpFields):
     def names(self) -> tuple[str, ...]:
         """What results call its flows, of repeated ones each connection."""
         flows = [flow_name(self.name, number + 1) for number in range(self.count)]
-        of = self.repeat if self.workload is None else self.workload.played
+        of = self._connections_each
         return tuple(connection_name(flow, number, of) for flow in flows for number in range(of))
+
+    @property
+    def _connections_each(self) -> int:
+        return self.repeat if self.workload is None else self.workload.played
+
+    @model_validator(mode="after")
+    def _has_ports_enough(self) -> Self:
+        # Before anything is made for each connection, or drawn.
+        if (connections := self.count * self._connections_each) > len(DATA_PORTS):
+            raise refuse(f"makes {connections} connections", f"up to {len(DATA_PORTS)}, each with a port of its own")
+        return self
 
     @property
     def sends_datagrams(self) -> bool:

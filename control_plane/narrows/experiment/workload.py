@@ -134,10 +134,16 @@ class Gaps(_Drawn):
         return round(interpolate(self.cdf or (), fraction) * NANOSECONDS)
 
 
+# Flows that are drawn, though groups may play only some of them: a second's work.
+MAX_DRAWN = 1_000_000
+
+
 class Workload(Model):
     """Flows of drawn sizes, started at drawn gaps. Groups may share one workload, by `seed`, `every` and `offset`."""
 
-    flows: Count = Field(description="Flows of the workload.")
+    flows: Annotated[StrictInt, Field(ge=1, le=MAX_DRAWN)] = Field(
+        description="Flows of the workload; up to 1,000,000, and to 30,000 that a group plays."
+    )
     sizes: Sizes = Field(description="Distribution of their sizes.")
     gaps: Gaps = Field(description="Distribution of the times between two starts.")
     seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] | None = Field(

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from narrows_formats.units import NANOSECONDS
+
+# Written out, 1e999999999 is a gigabyte.
+MOST_DIGITS, HUGE = 100, re.compile(r"e[+-]?\d{3}", re.IGNORECASE)
 
 
 class TraceError(ValueError):
@@ -37,8 +41,11 @@ def number(word: object, where: str) -> Fraction:
     allowed = "a number of 0 or more"
     if isinstance(word, bool) or not isinstance(word, str | int | float):
         raise TraceError(f"{where} has no number", allowed)
+    written = str(word).strip()
+    if len(written) > MOST_DIGITS or HUGE.search(written):
+        raise TraceError(f"{where} has a number that is too large, or too fine", f"{allowed}, below 1e99")
     try:
-        found = Fraction(str(word).strip())
+        found = Fraction(written)
     except (ValueError, ZeroDivisionError):
         raise TraceError(f"{where} has no number", allowed) from None
     if found < 0:

@@ -22,6 +22,10 @@ _ANY_MAC = "02:4e:57:00:ff:fe"
 _REPORTS_BPS = 10_000_000_000
 
 
+# As many as Linux supports (NR_CPUS).
+MOST_PROCESSORS = 8192
+
+
 def _processors(value: str) -> str:
     """As the kernel writes a list of processors."""
     numbers: set[int] = set()
@@ -29,6 +33,8 @@ def _processors(value: str) -> str:
         first, _, last = part.strip().partition("-")
         if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
             raise refuse(f"'{value}' is not a list of processors", "numbers and ranges, such as 2,4-7")
+        if len(last or first) > 4 or int(last or first) >= MOST_PROCESSORS:
+            raise refuse(f"'{value}' has a processor that no machine has", f"numbers below {MOST_PROCESSORS}")
         numbers.update(range(int(first), int(last or first) + 1))
     runs: list[list[int]] = []
     for number in sorted(numbers):
