@@ -62,7 +62,7 @@ def _repeatable() -> bool:
 
 def _seeded() -> bool:
     """Whether the default kernel is one of today's adjustments."""
-    salt = f"CONFIG_BUILD_SALT={build.salt([])}"
+    salt = f'CONFIG_BUILD_SALT="{build.adjusted()}'
     return any(salt in kernels.configuration(kernel) for kernel in kernels.installed()[:1])
 
 

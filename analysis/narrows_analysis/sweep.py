@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.records.json_files import read_json
+from narrows_analysis.records.mixture import mixture
 from narrows_analysis.report import units
 from narrows_analysis.report.cells import Cell, table
 from narrows_analysis.report.charts import Chart, as_dicts
@@ -101,6 +102,11 @@ class Sweep:
     def complete(self) -> pd.DataFrame:
         """The rows of complete runs, which alone are in means and comparisons."""
         return self.frame[self.frame["status"] == COMPLETE]
+
+    @property
+    def mixture(self) -> str:
+        """Which of its complete runs was made otherwise than the first, and how; empty if none was."""
+        return mixture(self.path / str(name) for name in self.complete["directory"].unique())
 
     def _repr_html_(self) -> str:
         return str(self.frame.to_html(index=False))
@@ -335,6 +341,8 @@ def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:
     if sweep.points > len(runs):
         message = f"{sweep.points - len(runs)} of {sweep.points} runs have no results."
         found.append({"severity": "error", "message": message})
+    if sweep.mixture:
+        found.append({"severity": "warning", "message": f"{sweep.mixture}."})
     if "reports_lost" in runs.columns and (runs["reports_lost"] > 0).any():
         count = int((runs["reports_lost"] > 0).sum())
         found.append(

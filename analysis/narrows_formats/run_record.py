@@ -266,6 +266,10 @@ class RunRecord(_Record):
     """Units of the reports and abilities of the target; the numbers in reports are in these units."""
     host: dict[str, Any] | None = None
     """The machine: kernel, processor, tools; offloads, sysctls, RPS, TCP counters (`nstat`) of hosts (`testbed`)."""
+    programs: dict[str, str] | None = None
+    """SHA-256 of each program and file that shaped the run, when it began: the softswitch, the collector, the compiled
+    P4 program, in virtual time the kernel's image, users' programs and the files that their command lines name, but for
+    those that were written meanwhile."""
     switch: dict[str, Any] | None = None
     """SHA-256 of the P4 program that ran, and notes of the target."""
     links: Annotated[tuple[LinkRecord, ...], Field(min_length=1)]

@@ -15,6 +15,7 @@ import pytest
 import synthetic
 import yaml
 from narrows.cli import app
+from narrows.cli.sweep_table import closing_table
 from narrows.run import sweep_table
 from narrows_analysis import AnalysisError, analyze_run
 from narrows_analysis.comparison.differences import Difference, as_frame, compare, hedges_g, only_in_one
@@ -177,6 +178,32 @@ def test_settings_are_a_line_each(run_directory: Path, tmp_path: Path) -> None:
         found.append(settings_of(tmp_path / name))
     assert found[0]["bottleneck.rate.trace.text"] == "2 lines, SHA-256 a6e2b7a04068"
     assert [name for name, *_ in differing(*found)] == ["bottleneck.rate.trace.text"]
+
+
+def test_runs_that_something_else_made_are_told_apart(run_directory: Path, tmp_path: Path) -> None:
+    """Two runs by what made each; of a sweep's runs, which are taken together, the one that is unlike the first."""
+    made = {"narrows-softswitch": "a" * 64, "kernel image": "b" * 64}
+    sweep = write_sweep(tmp_path / "sweep", {"1bdp": runs(0.8, 0.9), "2bdp": runs(0.7)})
+    for name in ("1bdp-r1", "1bdp-r2", "2bdp-r1"):
+        shutil.copytree(run_directory, sweep / name)
+        record = json.loads((sweep / name / "run.json").read_text())
+        (sweep / name / "run.json").write_text(json.dumps(record | {"programs": made}))
+    assert read_side(sweep).mixture == load_sweep(sweep).mixture == ""
+    assert "made alike" not in write_sweep_report(sweep).read_text()
+    run = sweep / "1bdp-r2" / "run.json"
+    run.write_text(json.dumps(json.loads(run.read_text()) | {"programs": {**made, "kernel image": "c" * 64}}))
+    one, other = settings_of(sweep / "1bdp-r1"), settings_of(sweep / "1bdp-r2")
+    assert differing(one, other) == [("kernel image", "b" * 12, "c" * 12)]
+    said = "not all of these runs were made alike: 1bdp-r2 was made by kernel image cccccccccccc, not bbbbbbbbbbbb"
+    assert read_side(sweep).mixture == load_sweep(sweep).mixture == said
+    assert said in write_sweep_report(sweep).read_text()
+    # On the terminal, wrapped, and for programs.
+    answer = CliRunner().invoke(app, ["compare", str(sweep), str(sweep)])
+    assert f"sweep: {said}" in " ".join(answer.output.split())
+    answer = CliRunner().invoke(app, ["compare", str(sweep), str(sweep), "--json"])
+    assert json.loads(answer.stdout)["mixture"] == {"first": said, "second": said}
+    table = closing_table(sweep)
+    assert table is not None and table.caption == said
 
 
 def test_repetitions_without_a_quantity_are_counted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import types
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,15 @@ DEMO = Path(__file__).parents[2] / "experiments" / "demo.yaml"
 
 def checked(target: Any) -> runner.CheckedRun:
     experiment = load(DEMO)
-    return runner.CheckedRun(experiment, make_plan(experiment), target, environment.THIS_MACHINE)
+    return runner.CheckedRun(experiment, make_plan(experiment), target, environment.THIS_MACHINE, {})
+
+
+@pytest.fixture(autouse=True)
+def programs(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Those that are there now; runs are checked when there are none."""
+    there: dict[str, str] = {}
+    monkeypatch.setattr(runner, "programs", lambda *_: dict(there))
+    return there
 
 
 def interrupt(*_: Any, **__: Any) -> None:
@@ -169,3 +178,50 @@ def test_a_run_whose_record_does_not_fit_on_the_disk_is_kept(tmp_path: Path, mon
         runner.execute(run, out, Console(file=io.StringIO()), "demo")
     assert sorted(path.name for path in out.iterdir()) == ["experiment.yaml", "kept"]
     assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_what_was_replaced_since_a_run_was_checked_is_not_used(
+    tmp_path: Path, programs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a build of the kernel, or of the switch, while a sweep is under way."""
+    state = RunState.create(tmp_path / "state")
+    monkeypatch.setattr(RunState, "create", lambda: state)
+    programs["kernel image"] = "a"
+    with pytest.raises(RunError, match="kernel image was changed while runs were made; fix: the same command again"):
+        runner.execute(checked(None), tmp_path / "out", Console(file=io.StringIO()), "demo")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_during_which_something_was_replaced_has_failed(
+    tmp_path: Path, programs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(frozen=True)
+    class Found:
+        status: str = "complete"
+        reasons: tuple[str, ...] = ()
+
+    class Replacing(Measured):
+        async def run(self, _progress: Any) -> Any:
+            programs["narrows-softswitch"] = "b"
+            given["/log"] = "written"
+            return Found()
+
+    given = {"/config": "c", "/log": "empty"}
+    monkeypatch.setattr(runner, "inputs", lambda _plan: dict(given))
+    written: list[tuple[Any, Any]] = []
+
+    def write(_experiment: Any, _plan: Any, measured: Any, _results: Any, metadata: Any) -> record.Ending:
+        written.append((measured, metadata))
+        return record.Ending(measured.status, "\n".join(measured.reasons), ())
+
+    state = RunState.create(tmp_path / "state")
+    monkeypatch.setattr(RunState, "create", lambda: state)
+    monkeypatch.setattr(environment, "Measurement", Replacing)
+    monkeypatch.setattr(record, "write", write)
+    monkeypatch.setattr(runner, "_analyse", lambda _path: (None, ""))
+    programs["narrows-softswitch"] = "a"
+    run = replace(checked(None), programs={"narrows-softswitch": "a"})
+    outcome = runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
+    assert (outcome.status, outcome.reason) == ("failed", "narrows-softswitch was changed while runs were made")
+    # What is recorded is what it was begun with, but for what its own programs wrote.
+    assert written[0][1]["programs"] == {"narrows-softswitch": "a", "/config": "c"}

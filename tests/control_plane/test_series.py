@@ -17,7 +17,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.hosts.run_lock import RunLock
-from narrows.run import joining, side_by_side
+from narrows.run import ingredients, side_by_side
 from narrows.run import series as series_module
 from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import ThisMachine
@@ -47,7 +47,8 @@ FIRST, SECOND, THIRD, FOURTH = (
 )  # fmt: skip
 
 
-MADE = {"narrows_version": "1.2.3", "commit": "c" * 40, "host": {"kernel": "6.1.0"}}
+PROGRAMS = {"narrows-softswitch": "a" * 64, "narrows-collector": "b" * 64, "v1model/narrows.json": "f" * 64}
+MADE = {"narrows_version": "1.2.3", "commit": "c" * 40, "host": {"kernel": "6.1.0"}, "programs": PROGRAMS}
 
 
 class Virtual(ThisMachine):
@@ -102,12 +103,13 @@ class Sweeps:
 @pytest.fixture
 def sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
     def check(experiment: Experiment, target: Any, _origin: str, place: Any) -> CheckedRun:
-        return CheckedRun(experiment, make_plan(experiment), target, place)
+        return CheckedRun(experiment, make_plan(experiment), target, place, PROGRAMS)
 
     made = Sweeps(tmp_path, [])
     monkeypatch.setattr(series_module, "check", check)
-    monkeypatch.setattr(joining, "__version__", MADE["narrows_version"])
-    monkeypatch.setattr(joining, "commit", lambda: MADE["commit"])
+    monkeypatch.setattr(ingredients, "__version__", MADE["narrows_version"])
+    monkeypatch.setattr(ingredients, "commit", lambda: MADE["commit"])
+    monkeypatch.setattr(ingredients, "programs", lambda *_: PROGRAMS)
     monkeypatch.setattr(ThisMachine, "made_with", MADE["host"])
     monkeypatch.setattr(side_by_side, "execute", made.execute)
     return made
@@ -158,7 +160,7 @@ def test_a_sweep_that_was_killed_before_its_first_run_goes_on(sweeps: Sweeps) ->
         ({"name": "others"}, "holds a sweep with another 'name'"),
         ({"repeat": 3}, "holds a sweep with another 'repeat'"),
         ({"sweep": {"bottleneck.buffer": ["0.5bdp", "2bdp"]}}, "holds a sweep with another 'sweep'"),
-        ({"mtu": 9000}, f"{FIRST} holds a run of another experiment"),
+        ({"mtu": 9000}, f"{FIRST} holds a run of another experiment \\(mtu 1500, not 9000\\)"),
     ],
 )
 def test_another_experiment_is_refused(sweeps: Sweeps, changes: dict[str, Any], said: str) -> None:
@@ -249,9 +251,18 @@ def test_runs_of_something_else_are_not_joined(sweeps: Sweeps) -> None:
         ({"commit": None}, "commit that is not recorded, not cccccccccccc"),
         ({"narrows_version": "1.2.2"}, "Narrows 1.2.2, not 1.2.3"),
         ({"host": {"kernel": "6.12.9"}}, "kernel 6.12.9, not 6.1.0"),
+        (
+            {"programs": {**PROGRAMS, "narrows-softswitch": "9" * 64}},
+            "narrows-softswitch 999999999999, not aaaaaaaaaaaa",
+        ),
+        (
+            {"programs": {**PROGRAMS, "v1model/narrows.json": "9" * 64}},
+            "v1model/narrows.json 999999999999, not fffffff",
+        ),
+        ({"programs": None}, "narrows-softswitch that is not recorded, not aaaaaaaaaaaa"),
     ],
 )
-def test_runs_of_another_commit_or_kernel_are_joined_only_if_that_is_asked_for(
+def test_runs_of_another_commit_kernel_or_program_are_joined_only_if_that_is_asked_for(
     sweeps: Sweeps, changed: dict[str, Any], said: str
 ) -> None:
     """They are compared with what would run the rest here, and where nothing is left to run, with each other."""
@@ -268,9 +279,9 @@ def test_runs_of_another_commit_or_kernel_are_joined_only_if_that_is_asked_for(
     assert not (sweeps.path / "here").exists()
     sweeps.go("here", added=[sweeps.path / "there"], mixed=True)
     assert sweeps.ran == [SECOND, FOURTH] and len(sweeps.manifest("here")) == 4
-    # In a directory of one's own that is said, and of a kernel refused.
-    if "host" in changed:
-        with pytest.raises(InputError, match=r"here: .* was made by kernel 6\.12\.9, not 6\.1\.0"):
+    # In a directory of one's own that is said, and of a kernel or a program refused.
+    if changed.keys() & {"host", "programs"}:
+        with pytest.raises(InputError, match=f"here: .* was made by {said}.*; allowed: runs made as these are to be"):
             sweeps.go("here")
     else:
         (sweeps.path / "here" / FIRST / "run.json").unlink()

@@ -170,7 +170,7 @@ def test_a_run_names_them_before_it_begins(tmp_path: Path, monkeypatch: pytest.M
 
     def check(experiment: Any, target: Any, origin: str, environment: Any) -> CheckedRun:
         made = make_plan(experiment)
-        return CheckedRun(experiment, made, target, environment, tuple(environment.notes(made, target)))
+        return CheckedRun(experiment, made, target, environment, {}, tuple(environment.notes(made, target)))
 
     monkeypatch.setattr(running, "check", check)
     monkeypatch.setattr(side_by_side, "execute", execute)

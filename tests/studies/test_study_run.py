@@ -23,10 +23,10 @@ from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
-from narrows.run import side_by_side
+from narrows.run import ingredients, side_by_side
 from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import THIS_MACHINE
-from narrows.run.joining import made_here
+from narrows.run.ingredients import made_here
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import AnalysisError
@@ -50,6 +50,7 @@ ONE: dict[str, Any] = {
     "sweep": {"bottleneck.buffer": ["1bdp", "2bdp", "4bdp"]},
 }
 Execute = Callable[[Path], Outcome]
+PROGRAMS = {"narrows-softswitch": "a" * 64, "narrows-collector": "b" * 64}
 
 
 class _Run:
@@ -74,13 +75,18 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Study:
 
 
 def checked(experiment: Experiment, target: Any, _origin: str, _place: object = THIS_MACHINE) -> CheckedRun:
-    return CheckedRun(experiment, make_plan(experiment), target, THIS_MACHINE)
+    return CheckedRun(experiment, make_plan(experiment), target, THIS_MACHINE, PROGRAMS)
 
 
 class _Study:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path
         self.out = path / "out"
+        here = made_here(THIS_MACHINE, PROGRAMS)
+        self.made: dict[str, Any] = {
+            "host": {"kernel": here["kernel"]}, "narrows_version": here["version"], "commit": here.get("commit"),
+            "programs": PROGRAMS,
+        }  # fmt: skip
         self.ran: list[str] = []
         self.analysed: list[str] = []
         self.cpu_s: float | None = None
@@ -89,6 +95,7 @@ class _Study:
         (path / "mine").mkdir()
         self.write()
         monkeypatch.setattr(run, "check", checked)
+        monkeypatch.setattr(ingredients, "programs", lambda *_: PROGRAMS)
         monkeypatch.setattr(side_by_side, "execute", self._execute)
         monkeypatch.setattr(run, "LoadedRun", self._load)
         monkeypatch.setattr(narrows_analysis, "LoadedRun", self._load)
@@ -124,7 +131,7 @@ class _Study:
             raise outcome
         # A directory that is there already would be overwritten, or refused.
         directory.mkdir(parents=True)
-        (directory / "run.json").write_text(json.dumps({"status": outcome}))
+        (directory / "run.json").write_text(json.dumps({"status": outcome, **self.made}))
         (directory / "experiment.yaml").write_text(yaml.safe_dump(checked_run.experiment.as_yaml_data()))
         interrupted = outcome == "complete" and directory.name in self.analysis_interrupted
         if interrupted:
@@ -144,6 +151,32 @@ def test_complete_points_are_not_run_again(study: _Study) -> None:
     assert "0 of 3 points to run" in said
     assert "3 complete already" in said
     assert read_results(study.out / RESULTS) == study.results
+
+
+def test_points_that_another_kernel_or_program_made_are_not_mixed_in(study: _Study) -> None:
+    study.outcome = lambda directory: RunError("why") if directory.startswith("0002") else "complete"
+    study.go()
+    study.outcome = lambda _directory: "complete"
+    run = study.out / "one" / "0001-buffer=1bdp" / "run.json"
+    before = json.loads(run.read_text())
+    for changed, said in (
+        ({"host": {"kernel": "6.4.0"}}, "kernel 6.4.0, not "),
+        (
+            {"programs": {**PROGRAMS, "narrows-softswitch": "9" * 64}},
+            "narrows-softswitch 999999999999, not aaaaaaaaaaaa",
+        ),
+        ({"programs": {}}, "narrows-softswitch that is not recorded, not aaaaaaaaaaaa"),
+    ):
+        run.write_text(json.dumps({**before, **changed}))
+        with pytest.raises(
+            InputError, match=f"--out {study.out}: one/0001-buffer=1bdp was made by {said}.*; allowed: "
+        ):
+            study.go()
+    assert study.ran == []
+    # A later version of the code around it goes on.
+    run.write_text(json.dumps({**before, "commit": "other", "narrows_version": "0.1.0"}))
+    study.go()
+    assert [name[:4] for name in study.ran] == ["0002"]
 
 
 def test_an_interrupted_point_is_done_again(study: _Study) -> None:
@@ -198,7 +231,7 @@ def go_with(study: _Study, path: Path, made: dict[str, str] | None = None, mixed
     points, data = study.points(), json.loads(path.read_text())
     if isinstance(data["points"], list):
         for point in data["points"]:
-            point["provenance"] = made_here(THIS_MACHINE) if made is None else made
+            point["provenance"] = made_here(THIS_MACHINE, PROGRAMS) if made is None else made
         path.write_text(json.dumps(data))
     external = [read_external_results(path, STUDY, "quick", points)]
     study.ran.clear()
@@ -240,7 +273,7 @@ def test_what_was_measured_with_other_settings_is_refused(study: _Study) -> None
 
 def test_what_another_commit_or_kernel_measured_is_taken_in_only_if_that_is_asked_for(study: _Study) -> None:
     study.go()
-    path, here = study.out / RESULTS, made_here(THIS_MACHINE)
+    path, here = study.out / RESULTS, made_here(THIS_MACHINE, PROGRAMS)
     for name, title in (("commit", "commit"), ("kernel", "kernel")):
         with pytest.raises(InputError, match=f"--add: one/0001-buffer=1bdp was made by {title} other, not .* --mixed"):
             go_with(study, path, {**here, name: "other"})
@@ -459,9 +492,7 @@ def test_points_on_a_cluster(study: _Study) -> None:
                     continue
                 made = study.path / f"worker-{number}"
                 made.mkdir()
-                here = made_here(THIS_MACHINE)
-                run = {"status": "complete", "virtual_time": {"cpu_s": 3.0}, "host": {"kernel": here["kernel"]},
-                       "narrows_version": here["version"], "commit": here.get("commit")}  # fmt: skip
+                run = {"status": "complete", "virtual_time": {"cpu_s": 3.0}, **study.made}
                 (made / "run.json").write_text(json.dumps(run))
                 (made / "experiment.yaml").write_text(one.experiment)
                 (made / "summary.json").write_text("{}")

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 from narrows.errors import InputError, RunError
-from narrows.virtual import build, kernels
+from narrows.virtual import build, kernels, probing
+from narrows.virtual.environment import Guests
 from narrows.virtual.kernels import About
+from narrows_formats.file_digest import file_digest
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +36,10 @@ def test_without_a_kernel_the_error_says_how_to_build_one() -> None:
 
 def test_other_kernels_are_named(own_cache: Path) -> None:
     program(own_cache / "narrows" / "kernels" / "mine" / "linux", "CONFIG_UML=y")
-    with pytest.raises(InputError, match="built are: mine; fix: narrows kernel build --name other"):
+    with pytest.raises(
+        InputError,
+        match=r"built are: mine; fix: .* --name other, with its --source, --patch and --config$",
+    ):
         kernels.find("other")
 
 
@@ -73,22 +80,23 @@ def test_the_default_kernel_comes_first(own_cache: Path) -> None:
     ],
 )
 def test_bbr_is_named_by_its_version(versions: dict[str, str], names: list[str]) -> None:
-    assert About("6.12", "", ("reno", "bbr"), versions, 1, 1).cca_names() == names
+    assert About("6.12", "", "", ("reno", "bbr"), versions, 1, 1).cca_names() == names
 
 
 def test_both_versions_of_bbr_are_distinguished() -> None:
-    both = About("6.12", "", ("bbr", "bbr1"), {"bbr": "3"}, 1, 1)
+    both = About("6.12", "", "", ("bbr", "bbr1"), {"bbr": "3"}, 1, 1)
     assert both.cca_names() == ["bbr (BBRv3)", "bbr1 (BBRv1)"]
 
 
 def test_what_sets_a_kernel_apart_is_said() -> None:
-    assert About("7.3", "", (), {}, 1, 1, repeatable=True, launches=True).notes() == []
-    other = About("7.3", "", (), {}, 256, 1000).notes()
+    assert About("7.3", "", "", (), {}, 1, 1, repeatable=True, launches=True).notes("narrows kernel build") == []
+    other = About("7.3", "", "", (), {}, 256, 1000).notes("narrows kernel build --name mine --patch /a")
     assert len(other) == 4
     assert "runs with one seed differ" in other[0]
     assert "reading its clock takes 256 ns" in other[1]
     assert "a system call that fails takes 1000 ns" in other[2]
     assert "frames reach its hosts by its queues" in other[3]
+    assert [note.partition("; fix: ")[2] for note in other[1:]] == ["narrows kernel build --name mine --patch /a"] * 3
 
 
 def test_all_algorithms_of_a_source_are_built(tmp_path: Path) -> None:
@@ -277,15 +285,70 @@ def test_random_numbers_are_of_the_seed_alone(tmp_path: Path) -> None:
     )
 
 
-def test_a_configuration_stands_for_patches_and_adjustments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = tmp_path / "one.patch", tmp_path / "other.patch"
-    one.write_text("a")
-    other.write_text("b")
-    salts = [build.salt(patches) for patches in ([], [one], [other], [one, other], [other, one])]
-    monkeypatch.setattr(build, "ADJUSTMENTS", build.ADJUSTMENTS[1:])
-    salts.append(build.salt([]))
-    assert len(set(salts)) == 6
-    assert all(build.OPTION.fullmatch(f"CONFIG_BUILD_SALT={salt}") for salt in salts)
+def test_a_configuration_stands_for_the_source(tmp_path: Path) -> None:
+    """One line of one file is another kernel; where, when and by whom it was unpacked is not."""
+    tree = tmp_path / "tree"
+    (tree / "net" / "ipv4").mkdir(parents=True)
+    (tree / "drivers" / "gpu").mkdir(parents=True)
+    cubic, card = tree / "net" / "ipv4" / "tcp_cubic.c", tree / "drivers" / "gpu" / "card.c"
+    cubic.write_text("beta = 717;")
+    card.write_text("a")
+    salts = [build.salt(tree)]
+    assert build.OPTION.fullmatch(f"CONFIG_BUILD_SALT={salts[0]}")
+    copied = tmp_path / "elsewhere" / "copied"
+    shutil.copytree(tree, copied)
+    (copied / "net" / "ipv4" / "tcp_cubic.c").chmod(0o600)
+    os.utime(copied / "net" / "ipv4" / "tcp_cubic.c", (1, 1))
+    # Left out where a source is unpacked for its own sake.
+    (copied / "drivers" / "gpu" / "card.c").unlink()
+    assert build.salt(copied) == salts[0]
+    cubic.write_text("beta = 512;")
+    salts.append(build.salt(tree))
+    cubic.rename(cubic.with_name("tcp_cubic2.c"))
+    salts.append(build.salt(tree))
+    assert len(set(salts)) == 3
+
+
+def booted(kernel: kernels.Kernel, ccas: tuple[str, ...]) -> About:
+    return About("7.3", file_digest(kernel.path), "c", ccas, {}, 1, 1)
+
+
+def test_what_is_remembered_of_a_kernel_is_of_its_image(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its file is called, and whoever replaces it, also while runs are made."""
+    image = program(own_cache / "narrows" / "kernels" / "mine" / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
+    # Its algorithm is in its file's last line but one.
+    monkeypatch.setattr(probing, "boot", lambda kernel: booted(kernel, (kernel.path.read_text().splitlines()[-2],)))
+    guests = Guests(kernels.find("mine"))
+    assert guests.missing_cca("reno") != "" and guests.made_with["kernel_config_sha256"] == "c"
+    assert kernels.remembered(kernels.find("mine")) == booted(kernels.find("mine"), (kernels.TIME_TRAVEL,))
+    before = programs_of(guests)
+    program(image, f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}\nreno")
+    assert kernels.remembered(kernels.find("mine")) is None
+    assert guests.missing_cca("reno") == ""
+    assert programs_of(guests) != before
+
+
+def programs_of(guests: Guests) -> str:
+    return file_digest(guests.programs["kernel image"])
+
+
+def test_hints_repeat_how_a_kernel_was_built(tmp_path: Path, own_cache: Path) -> None:
+    image = own_cache / "narrows" / "kernels" / "cubic-beta" / "linux"
+    mine = kernels.Kernel("cubic-beta", image)
+    # Never a stock kernel under another one's name.
+    assert (
+        kernels.build_command(mine) == "narrows kernel build --name cubic-beta, with its --source, --patch and --config"
+    )
+    kernels.remember_build("cubic-beta", [("--patch", "/a b.patch"), ("--config", "CONFIG_HZ=250")])
+    command = "narrows kernel build --name cubic-beta --patch '/a b.patch' --config CONFIG_HZ=250"
+    with pytest.raises(InputError, match=f"no such kernel is built; fix: {command}$"):
+        kernels.find("cubic-beta")
+    program(image, f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
+    assert kernels.build_command(kernels.find("cubic-beta")) == command
+    kernels.remove("cubic-beta")
+    assert kernels.build_command(mine) == command
+    assert kernels.build_command(kernels.Kernel("default", image.parents[1] / "default" / "linux")) == kernels.BUILD
+    assert kernels.build_command(kernels.Kernel("linux", tmp_path / "linux")) == kernels.BUILD
 
 
 def test_compilers_are_not_in_a_digest() -> None:

@@ -77,6 +77,12 @@ def _judged_together(differences: Sequence[Difference]) -> list[Difference]:
     return [replace(one, p_value=adjusted.get(number)) for number, one in enumerate(differences)]
 
 
+def warnings(first: Side, second: Side) -> list[str]:
+    """What a reader of their differences must know of two sides."""
+    mixed = [f"{side.name}: {side.mixture}" for side in (first, second) if side.mixture]
+    return [*mixed, *only_in_one(first, second)]
+
+
 def only_in_one(first: Side, second: Side) -> list[str]:
     """Settings and groups that one side lacks, in words; a group that it lacks at all settings once."""
     lines = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from narrows_analysis.comparison.differences import Difference, as_frame, only_in_one
+from narrows_analysis.comparison.differences import Difference, as_frame, warnings
 from narrows_analysis.comparison.settings import differing
 from narrows_analysis.comparison.sides import Side
 from narrows_analysis.export import FIGURES, TABLES, save_figure, save_table
@@ -68,14 +68,13 @@ def draw(quantity: Quantity, differences: Sequence[Difference]) -> Figure:
 
 
 def _page(first: Side, second: Side, differences: Sequence[Difference]) -> str:
-    warnings = [{"severity": "warning", "message": text} for text in only_in_one(first, second)]
     clear = [one for one in differences if one.clear]
     return render(
         "comparison.html.j2",
         title=f"{second.name} against {first.name}",
         setting=f"{len(differences)} quantities, over {first.basis} ({counts(differences)})",
         verdict=clear_text(differences),
-        warnings=warnings,
+        warnings=[{"severity": "warning", "message": text} for text in warnings(first, second)],
         names=[first.name, second.name],
         settings=differing(first.settings, second.settings),
         settings_known=bool(first.settings and second.settings),

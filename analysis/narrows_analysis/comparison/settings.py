@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 from narrows_formats import beneath, files
 from narrows_formats.flat import flat, shown
+from narrows_formats.made_by import CODE, in_short, made_by
 
 from narrows_analysis.records.run_directory import read_run
 
@@ -26,6 +27,8 @@ def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
     written = yaml.safe_load(beneath.read(directory, files.EXPERIMENT)) if path.is_file() else {}
     found = {name: shown(value) for name, value in flat(written).items() if name != "name" and name not in swept}
     guest = run.raw.get("virtual_time") or {}
+    # Those below have names of their own.
+    programs = {name: value for name, value in made_by(run.raw).items() if name not in (*CODE, "kernel")}
     ran_on = {
         "target": run.profile.name,
         "time": "virtual" if guest else "real",
@@ -33,7 +36,7 @@ def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
         "narrows": run.raw.get("narrows_version"),
         "commit": (run.raw.get("commit") or "")[:12] or None,
     }
-    return found | {name: str(value) for name, value in ran_on.items() if value is not None}
+    return found | {name: str(value) for name, value in ran_on.items() if value is not None} | in_short(programs)
 
 
 def differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[tuple[str, str, str]]:

@@ -59,12 +59,14 @@ class Side:
     """One of two things that are compared: values at each place; NaN where a repetition does not have the quantity.
 
     ``settings`` are those of its only run, or, but for the swept ones, of its first; none where no run is there.
+    ``mixture`` says which of several runs was made by something else than the first.
     """
 
     name: str
     basis: Basis
     values: Mapping[Place, Sequence[float]]
     settings: Mapping[str, str] = field(default_factory=dict)
+    mixture: str = ""
 
 
 def read_sides(first: Path, second: Path) -> tuple[Side, Side]:
@@ -110,7 +112,7 @@ def _of_sweep(directory: Path) -> Side:
         raise AnalysisError(f"{sweep.path / files.SWEEP_TABLE}: directory: {error}") from None
     here = next((place for place in places if (place / files.RUN).exists()), None)
     settings = {} if here is None else settings_of(here, (*sweep.fields, "seed"))
-    return Side(sweep.name, "repetitions", values, settings)
+    return Side(sweep.name, "repetitions", values, settings, sweep.mixture)
 
 
 def _of_run(run: RunData) -> Side:

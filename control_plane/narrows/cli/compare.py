@@ -42,7 +42,7 @@ def compare(
     is clear is corrected for the number of quantities (Holm).
     """
     from narrows_analysis.comparison.differences import compare as differences_of
-    from narrows_analysis.comparison.differences import only_in_one
+    from narrows_analysis.comparison.differences import only_in_one, warnings
     from narrows_analysis.comparison.page import CLEAR, clear_text, counts, titled, write_comparison
     from narrows_analysis.comparison.settings import differing
     from narrows_analysis.comparison.sides import read_sides
@@ -67,7 +67,10 @@ def compare(
         rows = [_as_json(difference) for difference in differences]
         otherwise = [{"setting": name, "first": mine, "second": theirs} for name, mine, theirs in settings]
         only = list(only_in_one(one, other))
-        print_json({"over": one.basis, "settings": otherwise, "differences": rows, "only_in_one": only})
+        mixed = {side: of.mixture or None for side, of in (("first", one), ("second", other))}
+        print_json(
+            {"over": one.basis, "settings": otherwise, "differences": rows, "only_in_one": only, "mixture": mixed}
+        )
     for name, mine, theirs in settings:
         console.print(f"{name}: {mine} -> {theirs}", highlight=False, markup=False, soft_wrap=True)
     shown = [found for found in differences if every or found.clear]
@@ -87,7 +90,7 @@ def compare(
         console.print(table)
     rest = "" if len(shown) == len(differences) else " --all shows the others."
     console.print(clear_text(differences) + rest, highlight=False, soft_wrap=True)
-    for line in only_in_one(one, other):
+    for line in warnings(one, other):
         console.print(line, style="yellow", highlight=False)
     for path in written:
         give_to_user(path)

@@ -60,7 +60,7 @@ def _virtual_time() -> list[Diagnosis]:
     for kernel in kernels.installed():
         about = kernels.remembered(kernel)
         known = "never booted" if about is None else f"Linux {about.release}, CCAs {', '.join(about.cca_names())}"
-        notes = [] if about is None else about.notes()
+        notes = [] if about is None else about.notes(kernels.build_command(kernel))
         found.append(Diagnosis("virtual time", "; ".join([f"kernel {kernel.name}: {known}", *notes])))
     return found or [Diagnosis("virtual time", "no kernel is built (narrows kernel build)")]
 

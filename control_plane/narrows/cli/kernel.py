@@ -45,7 +45,7 @@ def build(
 
     kernel, about = build_kernel(called, source, patch or [], jobs or len(os.sched_getaffinity(0)), say, config or [])
     say(f"Linux {about.release}, its clock jumps; {', '.join(about.cca_names())}")
-    for note in about.notes():
+    for note in about.notes(kernels.build_command(kernel)):
         say(f"note: {note}")
     say(str(kernel.path))
 
@@ -64,7 +64,7 @@ def list_kernels() -> None:
     for kernel in found:
         about = kernels.remembered(kernel)
         what = "unknown" if about is None else f"Linux {about.release}; {', '.join(about.cca_names())}"
-        notes = [] if about is None else [f"note: {note}" for note in about.notes()]
+        notes = [] if about is None else [f"note: {note}" for note in about.notes(kernels.build_command(kernel))]
         console.print("\n  ".join([f"{kernel.name}: {what}", *notes]), highlight=False, markup=False, soft_wrap=True)
 
 

@@ -65,8 +65,8 @@ def closing_table(directory: Path) -> Table | None:
         mine = found[(found[list(sweep.fields)] == setting).all(axis=1)]
         cells = [_cell(mine[(mine["quantity"] == q.column) & (mine["group"] == group)], q.scale) for q, group in shown]
         table.add_row(*map(str, setting), *cells)
-    if len(settings) > MAX_ROWS:
-        table.caption = f"{len(settings) - MAX_ROWS} more settings in intervals.csv"
+    more = f"{len(settings) - MAX_ROWS} more settings in intervals.csv" if len(settings) > MAX_ROWS else ""
+    table.caption = "\n".join(filter(None, (more, sweep.mixture))) or None
     return table
 
 

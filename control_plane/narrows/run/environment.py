@@ -53,6 +53,11 @@ class Environment(Protocol):
         ...
 
     @property
+    def programs(self) -> dict[str, Path]:
+        """Programs that every run there is made by, by the names that messages have."""
+        ...
+
+    @property
     def records(self) -> Path:
         """Directory of the records of runs there."""
         ...
@@ -114,6 +119,11 @@ class ThisMachine:
     def made_with(self) -> dict[str, str]:
         """The running kernel."""
         return {"kernel": machine.describe()["kernel"]}
+
+    @property
+    def programs(self) -> dict[str, Path]:
+        """None: the running kernel's image need not be on this machine."""
+        return {}
 
     def unsupported(self, plan: Plan) -> list[str]:
         """Models of hosts, which real hosts do not have."""

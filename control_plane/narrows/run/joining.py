@@ -4,63 +4,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from narrows_formats import beneath, files
 from narrows_formats.flat import flat, shown
+from narrows_formats.made_by import difference
 
-from narrows import __version__
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.sweep import Point
-from narrows.paths import commit
-from narrows.run.environment import Environment
 
-# What made a run, by the names that provenance has, and as people call it.
-MADE_BY = {
-    "version": "Narrows", "commit": "commit", "kernel": "kernel", "kernel_config_sha256": "kernel configuration",
-}  # fmt: skip
-UNKNOWN = "that is not recorded"
-# Of a digest: enough to tell two apart.
-DIGITS = 12
 # Each repetition has its own.
 OF_A_REPETITION = frozenset({"seed"})
-
-
-def made_by(record: Mapping[str, Any]) -> dict[str, str]:
-    """What a run was made by, from its run.json; what is not recorded is left out."""
-    guest = record.get("virtual_time", {})
-    found = {
-        "version": record.get("narrows_version"),
-        "commit": record.get("commit"),
-        "kernel": guest.get("release") or record.get("host", {}).get("kernel"),
-        "kernel_config_sha256": guest.get("config_sha256"),
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def made_here(environment: Environment) -> dict[str, str]:
-    """What a run that is made now is made by."""
-    found = {"version": __version__, "commit": commit(), **environment.made_with}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """How the code or kernels of two runs differ, in words; empty if they do not."""
-    for name, title in MADE_BY.items():
-        if theirs.get(name) != ours.get(name):
-            this, that = (_short(str(one[name])) if one.get(name) else UNKNOWN for one in (theirs, ours))
-            return f"was made by {title} {this}, not {that}"
-    return ""
-
-
-def _short(value: str) -> str:
-    """A value with the beginning of its digest, and what follows that."""
-    digest, *rest = value.split("-", 1)
-    return "-".join((digest[:DIGITS], *rest))
 
 
 def read_record(directory: Path) -> dict[str, Any]:
@@ -95,9 +53,7 @@ def find_runs(place: Path, points: Mapping[str, Point]) -> dict[str, Path]:
     varied = OF_A_REPETITION | _varied(theirs.values()) | _varied(ours.values())
     wanted = next(iter(ours.values()), {})
     for run, settings in theirs.items():
-        if other := [name for name in dict.fromkeys([*settings, *wanted]) if name not in varied
-                     and settings.get(name) != wanted.get(name)]:  # fmt: skip
-            values = "; ".join(f"{name} {_said(settings, name)}, not {_said(wanted, name)}" for name in other)
+        if values := differing_settings(settings, wanted, varied):
             raise InputError(f"--add {place}: {run.name} was run with {values}; allowed: the settings of this series")
     by_settings = {json.dumps(settings, sort_keys=True): run for run, settings in theirs.items()}
     keys = {name: json.dumps(settings, sort_keys=True) for name, settings in ours.items()}
@@ -108,8 +64,14 @@ def find_runs(place: Path, points: Mapping[str, Point]) -> dict[str, Path]:
     return found
 
 
-def refuse_mixed(runs: Sequence[tuple[str, Mapping[str, Any]]], references: Iterable[Mapping[str, Any]]) -> None:
-    """Check that runs were made by the same code on the same kernel as each other and as the references.
+def differing_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any], varied: Collection[str] = ()) -> str:
+    """In which flat settings two runs differ, in words; those that are ``varied`` may."""
+    other = [name for name in dict.fromkeys([*theirs, *ours]) if theirs.get(name) != ours.get(name)]
+    return "; ".join(f"{name} {_said(theirs, name)}, not {_said(ours, name)}" for name in other if name not in varied)
+
+
+def refuse_mixed(runs: Sequence[tuple[str, Mapping[str, str]]], references: Iterable[Mapping[str, str]]) -> None:
+    """Check that runs were made by the same code, kernel and programs as each other and as the references.
 
     Args:
         runs: what begins a message about each, and what it was made by.
@@ -118,7 +80,8 @@ def refuse_mixed(runs: Sequence[tuple[str, Mapping[str, Any]]], references: Iter
     Raises:
         InputError: one was not.
     """
-    for reference in [*references, *(made for _, made in runs[:1])]:
+    distinct = {json.dumps(made, sort_keys=True): made for made in (*references, *(made for _, made in runs[:1]))}
+    for reference in distinct.values():
         for where, made in runs:
             if other := difference(made, reference):
                 raise InputError(f"{where} {other}; allowed: runs made by the same, or any with --mixed")

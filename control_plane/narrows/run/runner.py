@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import narrows_analysis
@@ -26,6 +26,7 @@ from narrows.hosts.state import RunState
 from narrows.run import record
 from narrows.run.captures import write_captures
 from narrows.run.environment import THIS_MACHINE, Environment
+from narrows.run.ingredients import inputs, made_here, programs
 from narrows.run.measurement import Status
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
@@ -51,14 +52,30 @@ class Outcome:
 class CheckedRun:
     """A run that can be made as written: `check` gives it, `execute` makes it, once.
 
-    ``notes`` are what a user should know before, each with the field that it is about.
+    ``programs`` are the digests of those that make it, as it was checked; ``notes`` are what a user should know before,
+    each with the field that it is about.
     """
 
     experiment: Experiment
     plan: Plan
     target: Target
     environment: Environment
+    programs: Mapping[str, str]
     notes: tuple[str, ...] = ()
+
+    @property
+    def made_by(self) -> dict[str, str]:
+        """What it is made by, by the names that provenance has."""
+        return made_here(self.environment, {**self.programs, **inputs(self.plan)})
+
+    def changed(self) -> str:
+        """Which of its programs was changed since it was checked, in words; empty if none was."""
+        try:
+            now = programs(self.plan, self.target, self.environment)
+        except NarrowsError as error:
+            return str(error)
+        changed = [name for name in (*self.programs, *now) if now.get(name) != self.programs.get(name)]
+        return f"{changed[0]} was changed while runs were made" if changed else ""
 
 
 def check(experiment: Experiment, target: Target, origin: str, environment: Environment = THIS_MACHINE) -> CheckedRun:
@@ -84,7 +101,7 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     if problems:
         raise InputError("\n".join(problems))
     notes = (*trace_notes(experiment), *environment.notes(plan, target))
-    return CheckedRun(experiment, plan, target, environment, notes)
+    return CheckedRun(experiment, plan, target, environment, programs(plan, target, environment), notes)
 
 
 def planned(
@@ -146,6 +163,9 @@ def execute(
         Interrupted: it was stopped before any traffic flowed.
     """
     experiment, plan = run.experiment, run.plan
+    if other := run.changed():
+        raise RunError(f"{other}; fix: the same command again, which says what of its runs can be kept")
+    before = inputs(plan)
     with _on_record(run.environment) as state:
         results = RunDirectory(directory, state.run_id)
         measurement = run.environment.measurement(experiment, plan, run.target, state, results)
@@ -167,7 +187,12 @@ def execute(
                     stop_signals_wait(lambda number: progress.note(already_ending(number))),
                     _on_full_disk(results, kept),
                 ):
-                    ending = record.write(experiment, plan, measured, results, measurement.host_metadata())
+                    if other := run.changed():
+                        measured = replace(measured, status="failed", reasons=(*measured.reasons, other))
+                    # What has changed meanwhile its programs have written.
+                    read = dict(before.items() & inputs(plan).items())
+                    metadata = {**measurement.host_metadata(), "programs": {**run.programs, **read}}
+                    ending = record.write(experiment, plan, measured, results, metadata)
                 progress.phase("analysing")
                 summary, problem = _analyse(results.path)
                 missing = tuple(write_captures(experiment, results.path))

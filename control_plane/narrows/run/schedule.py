@@ -16,6 +16,8 @@ from types import TracebackType
 from typing import Self
 
 from narrows_formats import files
+from narrows_formats.flat import flat
+from narrows_formats.made_by import difference, made_by
 from rich.console import Console
 
 from narrows.errors import InputError, RunError
@@ -23,7 +25,7 @@ from narrows.experiment.model import Experiment
 from narrows.hosts.run_lock import RunLock
 from narrows.hosts.state import RunState, dead_runs
 from narrows.run.cluster import Cluster, job, read_file, unpack
-from narrows.run.joining import difference, experiment_of, made_by, made_here
+from narrows.run.joining import differing_settings, experiment_of
 from narrows.run.progress import Page
 from narrows.run.results import make_directory
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
@@ -148,9 +150,11 @@ class Schedule:
                 analyze_run(directory)
         except AnalysisError:
             return False
-        if wanted and experiment_of(directory) not in [experiment.as_yaml_data() for experiment in wanted]:
+        found, ours = experiment_of(directory), [experiment.as_yaml_data() for experiment in wanted]
+        if ours and found not in ours:
+            values = differing_settings(flat(found), flat(ours[0]))
             raise InputError(
-                f"--out {self._directory}: {name} holds a run of another experiment; "
+                f"--out {self._directory}: {name} holds a run of another experiment ({values}); "
                 "allowed: a directory with runs of this one, or one that does not exist"
             )
         return bool(wanted)
@@ -239,4 +243,4 @@ def is_below(state: RunState, directory: Path) -> bool:
 
 def _other(archive: bytes, run: CheckedRun) -> str:
     """How a worker differs from this machine; empty if it does not."""
-    return difference(made_by(json.loads(read_file(archive, files.RUN))), made_here(run.environment))
+    return difference(made_by(json.loads(read_file(archive, files.RUN))), run.made_by)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows_formats import beneath, files
+from narrows_formats.made_by import difference, made_by
 from narrows_formats.sweep_record import SweepRecord, SweepRun
 from narrows_formats.units import duration_in_words
 from rich.console import Console
@@ -24,7 +25,8 @@ from narrows.experiment.sweep import Point, Series
 from narrows.experiment.without_effect import without_effect
 from narrows.run.cluster import Cluster, worker_options
 from narrows.run.environment import THIS_MACHINE, Environment
-from narrows.run.joining import difference, find_runs, made_by, made_here, read_record, refuse_mixed
+from narrows.run.ingredients import made_for, refuse_changed
+from narrows.run.joining import find_runs, read_record, refuse_mixed
 from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
 from narrows.run.runner import Outcome, check
@@ -51,17 +53,6 @@ class Way:
         if not target.startswith(self.target) or kernel != self.environment.kernel:
             virtual = f" --virtual --kernel {kernel}" if kernel else ""
             raise InputError(f"{where} was run with --target {target}{virtual}; allowed: runs made as these are to be")
-
-    def refuse_other_kernel(self, run: Mapping[str, Any], where: str) -> None:
-        """Check that a run was made on the kernel that would make it now, where it says on which it was.
-
-        Raises:
-            InputError: it was not; ``where`` begins the message.
-        """
-        ours = self.environment.made_with
-        theirs = {name: value for name, value in made_by(run).items() if name in ours}
-        if other := difference(theirs, {name: ours[name] for name in theirs}):
-            raise InputError(f"{where} {other}; allowed: runs made as these are to be")
 
 
 def run_series(
@@ -113,14 +104,16 @@ def run_series(
 
     points = {point.directory: point for point in sorted(series.points, key=lambda point: point.repetition)}
     with Schedule(directory, console, page, cluster) as schedule:
-        complete = {name for name, point in points.items() if _is_complete(schedule, directory, point, way)}
+        complete = {
+            name for name, point in points.items() if _is_complete(schedule, directory, point, way, make_target)
+        }
         joined = {name: run for name, run in _found(added, points, way).items() if name not in complete}
         tasks = [_task(points[name], make_target, way) for name in points if name not in complete | {*joined}]
         made = [made_by(read_record(directory / name)) for name in complete]
         if not mixed:
             runs = [(f"--add {run.parent}: {run.name}", made_by(read_record(run))) for run in joined.values()]
-            refuse_mixed(runs, [*made, *([made_here(way.environment)] if tasks else [])])
-        if tasks and (other := next(filter(None, (difference(one, made_here(way.environment)) for one in made)), "")):
+            refuse_mixed(runs, [*made, *(task.run.made_by for task in tasks)])
+        if tasks and (other := next(filter(None, (difference(one, tasks[0].run.made_by) for one in made)), "")):
             note = f"note: what is complete already {other}"
             console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
         _note(series, tasks, console)
@@ -246,14 +239,16 @@ def _refuse_others(series: Series, directory: Path) -> None:
             )
 
 
-def _is_complete(schedule: Schedule, directory: Path, point: Point, way: Way) -> bool:
+def _is_complete(
+    schedule: Schedule, directory: Path, point: Point, way: Way, make_target: Callable[[Experiment], Target]
+) -> bool:
     run = directory / point.directory
     # A new sweep does not import what reads runs.
     if not (run / files.RUN).exists() or not schedule.is_complete(point.directory, [point.experiment]):
         return False
     record, where = read_record(run), f"--out {directory}: {point.directory}"
     way.refuse_other(record, where)
-    way.refuse_other_kernel(record, where)
+    refuse_changed(record, made_for(point.experiment, make_target, way.environment), where)
     return True
 
 

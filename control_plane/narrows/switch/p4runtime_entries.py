@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator
 
 from finsy import (
@@ -15,6 +14,7 @@ from finsy import (
     P4TableEntry,
     P4TableMatch,
 )
+from narrows_formats.file_digest import file_digest
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
@@ -109,7 +109,7 @@ def _match(part: int | Prefix | Range) -> int | str:
 
 def program_digests(program: str = "v1model") -> dict[str, str]:
     """SHA-256 of a compiled program's files, so that a result can be traced to what ran."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in compiled_program(program)}
+    return {path.name: file_digest(path) for path in compiled_program(program)}
 
 
 def ecn_threshold(link: ReportedLink, unit_bytes: int) -> int:

@@ -113,6 +113,10 @@ class Target(ABC):
         """What of an adapted plan the target cannot do as written; empty when it can do all of it."""
         return []
 
+    def programs(self, plan: Plan) -> dict[str, Path]:
+        """Programs and files here of which the switch of a plan is made, by the name that messages have."""
+        return {}
+
     def real_time_notes(self, plan: Plan) -> list[str]:
         """What of an adapted plan it may be too slow for in real time; empty when nothing is known against it."""
         return []

@@ -69,6 +69,33 @@ def missing_programs(plan: Plan) -> list[str]:
     return found
 
 
+def user_programs(plan: Plan) -> dict[str, Path]:
+    """Programs of a plan by their paths, with the script where one is run: the first argument that is a file."""
+    found = [Path(path) for program, _, application in _commands(plan) if (path := _find(program, application))]
+    found += [path for _, arguments, application in _commands(plan) for path in _files(arguments, application)[:1]]
+    return {str(path): path for path in sorted(set(found))}
+
+
+def user_files(plan: Plan) -> dict[str, Path]:
+    """Other files that command lines of a plan name, by their paths: some are read, and some may be written."""
+    found = {path for _, arguments, application in _commands(plan) for path in _files(arguments, application)[1:]}
+    return {str(path): path for path in sorted(found)}
+
+
+def _commands(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], Application]]:
+    """Program and arguments of each command of a plan."""
+    for application in [flow.application for flow in plan.flows if flow.application is not None]:
+        for _, (program, *arguments) in _words(application):
+            yield program, tuple(arguments), application
+
+
+def _files(arguments: Sequence[str], application: Application) -> list[Path]:
+    """Files that arguments name, `--option=FILE` too; without a `cwd` a program begins in an empty directory."""
+    names = [name for word in arguments for name in (word, word.partition("=")[2]) if name]
+    paths = [Path(application.cwd or "/", name) for name in names if application.cwd or name.startswith("/")]
+    return [path for path in paths if path.is_file()]
+
+
 def _words(application: Application | None) -> Iterator[tuple[str, tuple[str, ...]]]:
     if application is not None:
         yield "client", application.client

@@ -19,7 +19,7 @@ from narrows_formats.units import duration_in_words
 from narrows.errors import InputError, RunError
 from narrows.hosts.users import APPLICATION_ID
 from narrows.virtual import sources
-from narrows.virtual.kernels import IMAGE, About, Kernel, cache, directory, remember
+from narrows.virtual.kernels import IMAGE, About, Kernel, cache, directory, remember, remember_build
 from narrows.virtual.probing import boot
 
 FRAGMENT = Path(__file__).with_name("kernel.config")
@@ -208,10 +208,19 @@ def build(
         found = boot(Kernel(name, made / IMAGE))
         final.parent.mkdir(parents=True, exist_ok=True)
         if final.exists():
-            shutil.rmtree(final)
+            final.rename(Path(scratch) / "before")
         made.rename(final)
     kernel = Kernel(name, final / IMAGE)
     remember(kernel, found)
+    # Files by paths that are right wherever the command is given the next time.
+    remember_build(
+        name,
+        [
+            *(("--source", str(one.absolute())) for one in [source] if one is not None),
+            *(("--patch", str(one.absolute())) for one in patches),
+            *(("--config", option) for option in options),
+        ],
+    )
     return kernel, found
 
 
@@ -260,7 +269,7 @@ def _make(
     output.mkdir()
     make = ["make", "-C", str(tree), f"O={output}", ARCHITECTURE, f"-j{jobs}"]
     log = scratch / "build.log"
-    _configure(tree, output, make, log, say, {"CONFIG_BUILD_SALT": salt(patches), **chosen})
+    _configure(tree, output, make, log, say, {"CONFIG_BUILD_SALT": salt(tree), **chosen})
     _run([*make, "prepare"], log, None, "preparing")
     _run([*make, IMAGE], log, say, "compiling", files_to_compile([*make, IMAGE]))
     made.mkdir()
@@ -327,19 +336,21 @@ def _configure(
             say(f"note: left out, its source does not allow {line}")
 
 
-def salt(patches: Sequence[Path]) -> str:
-    """A value for CONFIG_BUILD_SALT: with it a configuration's digest stands for what became of the source as well.
+def salt(tree: Path) -> str:
+    """A value for CONFIG_BUILD_SALT: with it a configuration's digest stands for the source as well.
 
     Args:
-        patches: that were applied to it, in order.
+        tree: what is compiled, patched and adjusted.
 
     Returns:
         A string in quotation marks.
     """
-    made_of = hashlib.sha256(repr(ADJUSTMENTS).encode())
-    for patch in patches:
-        made_of.update(hashlib.sha256(patch.read_bytes()).digest())
-    return f'"narrows-{made_of.hexdigest()[:16]}"'
+    return f'"{adjusted()}{sources.digest(tree)[:16]}"'
+
+
+def adjusted() -> str:
+    """How the salt of every kernel with today's adjustments begins."""
+    return f"narrows-{hashlib.sha256(repr(ADJUSTMENTS).encode()).hexdigest()[:8]}-"
 
 
 def files_to_compile(make: list[str]) -> int | None:

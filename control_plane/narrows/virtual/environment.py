@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from narrows_formats.made_by import KERNEL_IMAGE
 from narrows_formats.suggestion import suggestion
 
 from narrows.experiment.model import Experiment
@@ -18,7 +19,7 @@ from narrows.run.time_left import packets
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
 from narrows.virtual import guest_memory
-from narrows.virtual.kernels import Kernel, installed, remembered, runs
+from narrows.virtual.kernels import About, Kernel, installed, remembered, runs
 from narrows.virtual.measurement import VirtualMeasurement
 from narrows.virtual.probing import about
 
@@ -38,8 +39,13 @@ class Guests:
             RunError: it does not work here.
         """
         self._kernel = kernel
-        self._about = about(kernel)
         self._driver = driver
+        about(kernel)
+
+    @property
+    def _about(self) -> About:
+        """What the kernel is now: it may be built anew while runs are made."""
+        return about(self._kernel)
 
     @property
     def kernel(self) -> str:
@@ -49,7 +55,13 @@ class Guests:
     @property
     def made_with(self) -> dict[str, str]:
         """The guests' kernel and its configuration."""
-        return {"kernel": self._about.release, "kernel_config_sha256": self._about.config_sha256}
+        known = self._about
+        return {"kernel": known.release, "kernel_config_sha256": known.config_sha256}
+
+    @property
+    def programs(self) -> dict[str, Path]:
+        """The kernel's image."""
+        return {KERNEL_IMAGE: self._kernel.path}
 
     @property
     def records(self) -> Path:
@@ -72,11 +84,12 @@ class Guests:
 
     def missing_cca(self, name: str) -> str:
         """What to tell a user who wants an algorithm that the kernel does not have."""
-        if name in self._about.ccas:
+        ccas = self._about.ccas
+        if name in ccas:
             return ""
         others = [one.name for one in installed() if (known := remembered(one)) and name in known.ccas]
         having = f"; fix: --kernel {others[0]}" if others else ""
-        return f"'{name}' is not in kernel {self._kernel.name}{suggestion(name, self._about.ccas)}{having}"
+        return f"'{name}' is not in kernel {self._kernel.name}{suggestion(name, ccas)}{having}"
 
     def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
         """One guest a core, as many as their memory allows."""

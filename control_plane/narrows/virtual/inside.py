@@ -34,7 +34,7 @@ TASK = Path("/proc/self/cwd") / TASK_FILE
 
 UNCHARGED = (
     "warning: with this kernel system calls of programs take no time: those that poll a clock, or round their timers, "
-    "may keep time from passing; fix: narrows kernel build"
+    "may keep time from passing; fix: {}"
 )
 
 
@@ -123,7 +123,7 @@ def main() -> None:
         channel.listen(driver)
         channel.tell(up=True)
         if task.plan.has_applications and not init.charge_system_calls(task.syscall_ns):
-            channel.note(UNCHARGED)
+            channel.note(UNCHARGED.format(task.kernel_command))
         os.environ |= task.environment
         try:
             measure(task, channel, driver)

@@ -11,15 +11,22 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from narrows_formats.file_digest import file_digest
+from narrows_formats.storage import write_text
 
 from narrows.errors import InputError, RunError
 
 DEFAULT = "default"
+BUILD = "narrows kernel build"
 IMAGE, DESCRIPTION = "linux", "kernel.json"
 TIME_TRAVEL = "CONFIG_UML_TIME_TRAVEL_SUPPORT=y"
 VERSION = "Kernel Configuration"  # the end of the line that has it
@@ -27,15 +34,14 @@ VERSION = "Kernel Configuration"  # the end of the line that has it
 TOOLS = re.compile(r"CONFIG_(CC|GCC\d*|CLANG|AS|LD|LLD|RUSTC|PAHOLE|TOOLS)_")
 # A reading for each packet of a window is nothing beside its round-trip time.
 FINE_STEP_NS = 10
-# What a system call that fails takes in Linux as it is (arch/um/kernel/skas/syscall.c).
-UPSTREAM_FAILED_CALL_NS = 1000
 # Mainline's BBR states no version; later ones do, and a kernel that has both calls the first one bbr1.
 UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
 
 
 @dataclass(frozen=True)
 class About:
-    """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is its `config_digest`.
+    """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is its `config_digest`, and
+    ``image_sha256`` that of the program itself, of which all this is known.
 
     ``clock_step_ns``: how far time goes on when a process reads the clock, and ``failed_call_ns`` when a system call
     fails, as where there is nothing to read. ``repeatable``: its random numbers come from the seed of a run alone, not
@@ -43,6 +49,7 @@ class About:
     """
 
     release: str
+    image_sha256: str
     config_sha256: str
     ccas: tuple[str, ...]
     versions: dict[str, str]
@@ -55,23 +62,23 @@ class About:
         """All algorithms, those with versions as people call them: ``bbr (BBRv3)``."""
         return [f"{name} ({label})" if (label := self.label(name)) else name for name in self.ccas]
 
-    def notes(self) -> list[str]:
-        """How it differs from a kernel that `narrows kernel build` makes from today's source."""
+    def notes(self, command: str) -> list[str]:
+        """How it differs from what the ``command`` that built it makes today (`build_command`)."""
         found = []
         if not self.repeatable:
             found.append("its random numbers come from this machine too: runs with one seed differ")
         if self.clock_step_ns > FINE_STEP_NS:
             found.append(
                 f"reading its clock takes {self.clock_step_ns} ns: hosts that send at tens of Gbit/s delay "
-                "packets; fix: narrows kernel build"
+                f"packets; fix: {command}"
             )
         if self.failed_call_ns > FINE_STEP_NS:
             found.append(
                 f"a system call that fails takes {self.failed_call_ns} ns: flows that begin together delay packets; "
-                "fix: narrows kernel build"
+                f"fix: {command}"
             )
         if not self.launches:
-            found.append("frames reach its hosts by its queues: fast runs take longer; fix: narrows kernel build")
+            found.append(f"frames reach its hosts by its queues: fast runs take longer; fix: {command}")
         return found
 
     def label(self, cca: str) -> str:
@@ -132,12 +139,34 @@ def find(name: str) -> Kernel:
         if not kernel.path.exists():
             have = ", ".join(one.name for one in installed())
             others = f"built are: {have}; " if have else ""
-            command = "narrows kernel build" + ("" if name == DEFAULT else f" --name {name}")
-            raise InputError(f"--kernel {name}: no such kernel is built; {others}fix: {command}")
+            raise InputError(f"--kernel {name}: no such kernel is built; {others}fix: {build_command(kernel)}")
     if TIME_TRAVEL not in configuration(kernel).splitlines():
         option = TIME_TRAVEL.partition("=")[0]
         raise InputError(f"--kernel {name}: has no virtual time ({option} is not set); fix: narrows kernel build")
     return kernel
+
+
+def build_command(kernel: Kernel) -> str:
+    """The command that builds a kernel as it was built last, even if it was removed since then."""
+    if not _is_in_cache(kernel):
+        return BUILD
+    try:
+        return _recipe(kernel.name).read_text(encoding="utf-8")
+    except OSError:
+        # Without what they were, it would be a stock kernel under the name of another one.
+        unknown = f"{BUILD} --name {kernel.name}, with its --source, --patch and --config"
+        return BUILD if kernel.name == DEFAULT else unknown
+
+
+def remember_build(name: str, options: Iterable[tuple[str, str]]) -> None:
+    """Write down how a kernel is built: by which options, its name left out."""
+    words = [*BUILD.split(), *(() if name == DEFAULT else ("--name", name)), *chain.from_iterable(options)]
+    _recipe(name).parent.mkdir(parents=True, exist_ok=True)
+    write_text(_recipe(name), shlex.join(words))
+
+
+def _recipe(name: str) -> Path:
+    return cache() / "kernel-recipes" / name
 
 
 def remove(name: str) -> None:
@@ -180,18 +209,12 @@ def digest_of(options: str) -> str:
 
 
 def remembered(kernel: Kernel) -> About | None:
-    """What is known of a kernel from when it was booted first."""
+    """What is known of a kernel from when it was booted first; None if that was another image."""
     try:
         data: dict[str, Any] = json.loads(_memory(kernel).read_text())
-        versions, step_ns, repeatable = dict(data["versions"]), int(data["clock_step_ns"]), bool(data["repeatable"])
-        # Older versions wrote another digest; the kernel knows.
-        # Kernels of older versions have no device, and no word of it.
-        launches = bool(data.get("launches"))
-        # That of all kernels before it was measured.
-        failed_ns = int(data.get("failed_call_ns", UPSTREAM_FAILED_CALL_NS))
-        ccas = tuple(data["ccas"])
-        return About(data["release"], config_digest(kernel), ccas, versions, step_ns, failed_ns, repeatable, launches)
-    except (OSError, ValueError, KeyError, TypeError, InputError):
+        known = About(**{**data, "ccas": tuple(data["ccas"])})
+        return known if known.image_sha256 == file_digest(kernel.path) else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -204,15 +227,16 @@ def remember(kernel: Kernel, about: About) -> None:
     memory = _memory(kernel)
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_text(json.dumps(asdict(about), indent=2) + "\n")
+        write_text(memory, json.dumps(asdict(about), indent=2) + "\n")
     except OSError as error:
         raise RunError(f"{memory}: cannot be written: {error.strerror}") from error
 
 
+def _is_in_cache(kernel: Kernel) -> bool:
+    return kernel.path.parent.parent == cache() / "kernels"
+
+
 def _memory(kernel: Kernel) -> Path:
-    if kernel.path.parent.parent == cache() / "kernels":
+    if _is_in_cache(kernel):
         return kernel.path.parent / DESCRIPTION
-    # A program somewhere else is the same one as long as its file is.
-    status = kernel.path.stat()
-    identity = f"{kernel.path.resolve()} {status.st_size} {status.st_mtime_ns}"
-    return cache() / "known-kernels" / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
+    return cache() / "known-kernels" / f"{file_digest(kernel.path)}.json"

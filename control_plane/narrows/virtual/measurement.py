@@ -42,7 +42,7 @@ from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual import guest_memory, guest_supervisor, start
 from narrows.virtual.cores import core
 from narrows.virtual.guest import START_S, Guest
-from narrows.virtual.kernels import About, Kernel
+from narrows.virtual.kernels import About, Kernel, build_command
 from narrows.virtual.task import TASK_FILE, GuestTask
 from narrows.virtual.watch import Still, Watch, cpu_s
 
@@ -259,6 +259,7 @@ class VirtualMeasurement:
                 "kernel": self._kernel.name,
                 "release": self._about.release,
                 "config_sha256": self._about.config_sha256,
+                "built_by": build_command(self._kernel),
                 "cca_versions": {name: label for name in self._about.ccas if (label := self._about.label(name))},
                 "clock_step_ns": self._about.clock_step_ns,
                 "failed_call_ns": self._about.failed_call_ns,
@@ -298,6 +299,7 @@ class VirtualMeasurement:
             driven=self._driver is not None,
             date_s=self._date_s,
             syscall_ns=self._syscall_ns,
+            kernel_command=build_command(self._kernel),
         )
 
     def _tell(self, event: dict[str, Any], progress: RunProgress) -> dict[str, Any] | None:

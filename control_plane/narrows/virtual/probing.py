@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from narrows_formats.file_digest import file_digest
+
 from narrows import python
 from narrows.errors import RunError
 from narrows.virtual import probe
@@ -79,6 +81,7 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
     ccas = tuple(found["ccas"])
     known = About(
         found["release"],
+        file_digest(kernel.path),
         config_digest(kernel),
         ccas,
         found["versions"],

@@ -87,6 +87,23 @@ def unpack(source: Path, tree: Path, complete: bool, say: Callable[[str], None])
         raise InputError(f"--source {source}: holds no Linux tree; allowed: a tar archive with one directory, the tree")
 
 
+def digest(tree: Path) -> str:
+    """SHA-256 of what the files of a tree hold, and of their names, without drivers that a guest cannot have.
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    # Nothing of when, by whom and where it was unpacked.
+    alike = ["--sort=name", "--format=gnu", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=0644"]
+    without = ["--wildcards", *(f"--exclude={pattern}" for pattern in LEFT_OUT)]
+    give = ["tar", "--create", *alike, *without, "--directory", str(tree), "."]
+    with subprocess.Popen(give, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as giver:
+        taken = subprocess.run(["sha256sum"], stdin=giver.stdout, capture_output=True, text=True)
+    if giver.returncode != 0 or taken.returncode != 0:
+        raise RunError(f"{tree} cannot be read")
+    return taken.stdout.split()[0]
+
+
 def distribution(scratch: Path, say: Callable[[str], None]) -> Path:
     """An archive of the newest source that the distribution has: installed, of its own release, or of its backports.
 

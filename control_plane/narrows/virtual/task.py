@@ -21,7 +21,7 @@ class GuestTask:
     file that takes what was measured; ``environment`` are variables that the guest's processes have from outside,
     ``needed`` directories that they use. It is
     ``driven`` from outside or not. ``date_s`` is the guest's date (UTC, seconds since 1970), and a system call of
-    a user's program takes ``syscall_ns``.
+    a user's program takes ``syscall_ns``. ``kernel_command`` builds the kernel that it is booted with.
     """
 
     plan: Plan
@@ -35,3 +35,4 @@ class GuestTask:
     driven: bool
     date_s: int
     syscall_ns: int
+    kernel_command: str

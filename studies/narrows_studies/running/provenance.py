@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows.run.joining import made_by
 from narrows_analysis.run_data import RunData
+from narrows_formats.made_by import made_by
 
 
 def provenance(run: RunData) -> dict[str, Any]:
-    """Seed, version and commit of the code, kernel and digest of its configuration, and what was drawn for the run.
+    """Seed, code, kernel and digests of what made the run, and what was drawn for it.
 
     Without virtual time there is no digest: such a run cannot be reproduced bit for bit.
     """

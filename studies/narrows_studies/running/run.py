@@ -15,7 +15,8 @@ from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
 from narrows.run.cluster import Cluster, worker_options
-from narrows.run.joining import made_here, refuse_mixed
+from narrows.run.ingredients import made_for, refuse_changed
+from narrows.run.joining import read_record, refuse_mixed
 from narrows.run.results import give_to_user
 from narrows.run.runner import Outcome, check
 from narrows.run.schedule import Ended, Schedule, ScheduledRun
@@ -139,8 +140,9 @@ class StudyRun:
         known = self._known.get(study_point.directory)
         if known is not None:
             runnable = self._runnable(study_point)
-            environment = (runnable[0][1] if runnable else self._senders[0]).environment
-            refuse_mixed([(f"--add: {study_point.directory}", known.provenance)], [made_here(environment)])
+            experiment, senders = runnable[0] if runnable else (study_point.point.experiment, self._senders[0])
+            ours = made_for(experiment, self._make_target, senders.environment)
+            refuse_mixed([(f"--add: {study_point.directory}", known.provenance)], [ours])
 
     def _task(self, study_point: StudyPoint) -> ScheduledRun | None:
         """What to run for a point; None, with the reason noted, if it cannot run here as written."""
@@ -213,10 +215,18 @@ class StudyRun:
         """Whether a point was measured elsewhere, or its results are here.
 
         Raises:
-            InputError: they are those of another experiment.
+            InputError: they are those of another experiment, or made by other programs than they would be now.
         """
-        wanted = [experiment for experiment, _ in self._runnable(study_point)]
-        return study_point.directory in self._known or schedule.is_complete(str(study_point.directory), wanted)
+        if study_point.directory in self._known:
+            return True
+        name, runnable = str(study_point.directory), self._runnable(study_point)
+        if not schedule.is_complete(name, [experiment for experiment, _ in runnable]):
+            return False
+        record = read_record(self._directory / name)
+        experiment, senders = runnable[0]
+        ours = made_for(experiment, self._make_target, senders.environment)
+        refuse_changed(record, ours, f"--out {self._directory}: {name}")
+        return True
 
     def _measure(self, study_point: StudyPoint) -> None:
         self._written[study_point.experiment] = study_point.written

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import subprocess
 from pathlib import Path
+
+from narrows_formats.file_digest import file_digest
 
 from narrows.errors import RunError
 from narrows.hosts.lab.inventory import Nic
@@ -33,8 +34,7 @@ def install(nic: Nic, program: Path, directory: str) -> str:
     if nic.ssh is None:
         return str(program)
     place = f"{directory}/{program.name}"
-    digest = hashlib.sha256(program.read_bytes()).hexdigest()
-    find = ["sh", "-c", _FIND, "sh", program.name, digest, place]
+    find = ["sh", "-c", _FIND, "sh", program.name, file_digest(program), place]
     found = run(nic, find).strip()
     if not found:
         with program.open("rb") as content:

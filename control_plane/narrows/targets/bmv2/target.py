@@ -29,6 +29,7 @@ from narrows.targets.bmv2 import packets, simple_switch
 from narrows.targets.bmv2.delay_line import Bmv2DelayLine
 from narrows.targets.bmv2.simple_switch import Thrift
 from narrows.targets.p4runtime import P4RuntimeTarget
+from narrows.targets.soft.softswitch import PROGRAM, program_files
 from narrows.targets.soft.virtual_time import in_batches, settings
 
 PROFILE = TargetProfile(
@@ -104,6 +105,11 @@ class Bmv2Target(P4RuntimeTarget):
     def unsupported(self, plan: Plan) -> list[str]:
         """What of this plan BMv2 cannot do as written."""
         return packets.unsupported(plan, self._virtual)
+
+    def programs(self, plan: Plan) -> dict[str, Path]:
+        """BMv2, the P4 program, and the softswitch as its delay line."""
+        found = simple_switch.find(self._path)
+        return program_files(PROGRAM) | ({} if found is None else {simple_switch.EXECUTABLE: found})
 
     def prepare_for_guest(self, plan: Plan) -> Plan:
         """BMv2 sees each frame at its instant: the delay line does not look ahead."""

@@ -56,6 +56,11 @@ def missing_parts() -> list[str]:
     return lacks
 
 
+def program_files(compiled: str) -> dict[str, Path]:
+    """The switch and a compiled program of ours, by the names that messages have."""
+    return {SOFTSWITCH: binary(SOFTSWITCH)} | {f"{compiled}/{path.name}": path for path in compiled_program(compiled)}
+
+
 def _counters(port: pb.Port) -> PortStats:
     return PortStats(
         port=port.port,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows_formats.target_profile import TargetProfile
@@ -23,7 +24,7 @@ from narrows.switch.readings import FlowDrops, PortStats, QueueStats, by_place
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
-from narrows.targets.soft.softswitch import MANAGED_PROGRAM, PROGRAM, Softswitch, missing_parts
+from narrows.targets.soft.softswitch import MANAGED_PROGRAM, PROGRAM, Softswitch, missing_parts, program_files
 from narrows.targets.soft.virtual_time import adapted, settings
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
@@ -51,6 +52,10 @@ PROFILE = TargetProfile(
     delay_line=True,
     flow_drop_counters=True,
 )
+
+
+def _program(plan: Plan) -> str:
+    return MANAGED_PROGRAM if is_managed(plan) else PROGRAM
 
 
 class SoftTarget(P4RuntimeTarget):
@@ -119,6 +124,10 @@ class SoftTarget(P4RuntimeTarget):
         ]
         return [*beyond, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
 
+    def programs(self, plan: Plan) -> dict[str, Path]:
+        """The softswitch, and the P4 program that it runs for a plan."""
+        return program_files(_program(plan))
+
     def real_time_notes(self, plan: Plan) -> list[str]:
         """A rate in packets above what was measured."""
         packets_s = sum(link.rates_bps.most for link in plan.links) // (8 * plan.frame_bytes)
@@ -150,7 +159,7 @@ class SoftTarget(P4RuntimeTarget):
         self._loopbacks = plan.loopbacks
         self._collector = plan.collector_host
         self._frame_bytes = plan.frame_bytes
-        self._program = MANAGED_PROGRAM if is_managed(plan) else PROGRAM
+        self._program = _program(plan)
         self._dropping = {link.index: link for link in plan.links if isinstance(link.management, Pie | Red)}
 
     async def start(self, testbed: Testbed, piped: bool = False) -> None:
