@@ -17,6 +17,7 @@ from narrows_analysis import AnalysisError, analyze_run, load, read_run, write_r
 from narrows_analysis.aggregation.histogram import PRECISION_BITS
 from narrows_analysis.metrics.fairness import jain_index
 from narrows_analysis.records.json_files import read_json
+from narrows_analysis.report.content import setting
 
 Competition = tuple[Path, synthetic.Truth, Any]
 # A flag of a report (p4src/common/headers.p4).
@@ -478,6 +479,18 @@ def test_a_late_start_is_reported(tmp_path: Path) -> None:
         edit_run_json(tmp_path / "run", flows=flows)
         found = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "late_start"]
         assert [message.endswith(" 0.250 s.") for message in found] == [True] * warned
+
+
+def test_a_jitter_of_hosts_that_shows_in_rtts_is_reported(tmp_path: Path) -> None:
+    """From 5 % of the base RTT on, here 20 ms; the page's header has it always."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    assert "jitter" not in setting(read_run(tmp_path / "run"))
+    for jitter_ns, said in ((12_112, "12.11 \N{MICRO SIGN}s"), (1_000_000, "1 ms"), (1_001_000, "1.001 ms")):
+        edit_run_json(tmp_path / "run", virtual_time={"hosts": {"jitter_ns": {"2": 0, "3": jitter_ns}}})
+        found = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "host_jitter"]
+        assert len(found) == (jitter_ns > 1_000_000)
+        assert f"host jitter up to {said}" in setting(read_run(tmp_path / "run"))
+    assert found[0].startswith("Senders take up to 1.001ms for each frame, more than 5% of the base RTT of 20ms: ")
 
 
 def test_packets_lost_outside_the_queue_are_reported(tmp_path: Path) -> None:

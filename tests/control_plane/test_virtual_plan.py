@@ -12,7 +12,9 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
 from narrows.experiment.planning import make_plan
 from narrows.run.environment import ThisMachine
-from narrows.targets.soft.virtual_time import VirtualTimeSettings, adapted, settings
+from narrows.targets.soft.target import SoftTarget
+from narrows.targets.soft.virtual_time import MAX_HOST_JITTER_NS, VirtualTimeSettings, adapted, settings
+from narrows.virtual.environment import Guests
 
 MS = 1_000_000
 # A slot of a receive ring: the kernel's headers, 128 bytes of a frame, and alignment.
@@ -105,11 +107,15 @@ def test_receivers_read_in_batches_that_buffers_hold_many_of() -> None:
         assert 0 < built.receive_batch_bytes <= built.tcp_buffer_bytes // 8
 
 
-def test_hosts_take_a_frames_time_at_the_bottleneck_or_as_written() -> None:
-    for rate, jitter_ns in (("10Mbit", 1_211_200), ("1Gbit", 12_112), ("100Gbit", 121)):
+def test_hosts_take_a_frames_time_on_their_links_or_as_written() -> None:
+    """1,514 bytes at 1, 10 and 400 Gbit/s, whatever the bottleneck; no more than real hosts take."""
+    for rate, jitter_ns in (("500kbit", 12_112), ("10Mbit", 12_112), ("1Gbit", 1_211), ("100Gbit", 30)):
         built = adapted(plan(rate))
         # Senders only: nothing limits what receivers answer.
         assert settings(built).jitter_ns == {host.port: jitter_ns for host in built.senders}
+    for rate in ("100Mbit", "1Mbit"):
+        slow = settings(adapted(plan(hosts={"rate": rate}))).jitter_ns
+        assert set(slow.values()) == {MAX_HOST_JITTER_NS}
     for written, found in (("5us", ",5000"), ("0s", "")):
         words = settings(adapted(plan(hosts={"jitter": written, "rate": "1Gbit"}))).arguments([1, 2, 3])
         rates = [word for before, word in pairwise(words) if before == "--access-rate"]
@@ -118,11 +124,22 @@ def test_hosts_take_a_frames_time_at_the_bottleneck_or_as_written() -> None:
     assert any("hosts.jitter: " in problem for problem in ThisMachine().unsupported(plan(hosts={"jitter": "0s"})))
 
 
+@pytest.mark.parametrize(
+    ("rtt", "hosts", "noted"), [("40ms", {}, False), ("100us", {}, True), ("40ms", {"jitter": "2100us"}, True)]
+)
+def test_a_jitter_that_shows_in_rtts_is_said_before_a_run(rtt: str, hosts: dict[str, str], noted: bool) -> None:
+    """12.1 us of hosts with links of 1 Gbit/s are more than 5 % of 100 us."""
+    flows = [{"cca": "bbr", "duration": "30s"}]
+    bottleneck = {"rate": "100Mbit", "rtt": rtt, "buffer": "20packets"}
+    notes = Guests.notes(Guests.__new__(Guests), plan(bottleneck=bottleneck, flows=flows, hosts=hosts), SoftTarget())
+    assert len(notes) == noted and all(note.startswith("hosts.jitter: Senders take up to ") for note in notes)
+
+
 def test_slow_links_and_long_paths_stay_within_what_the_switch_takes() -> None:
     """A frame of 1,514 bytes takes 1.514 s at 8 kbit/s; a switch that looks ahead wakes up once a second."""
     bottleneck = {"rate": "8kbit", "rtt": "10s", "buffer": "20packets"}
     slow = settings(adapted(plan(bottleneck=bottleneck, flows=[{"cca": "cubic", "duration": "60s"}])))
-    assert (list(slow.jitter_ns.values()), slow.window_ns) == ([1_514_000_000], 1_000_000_000)
+    assert (list(slow.jitter_ns.values()), slow.window_ns) == ([12_112], 1_000_000_000)
     words = slow.arguments([COLLECTOR_PORT])
     assert int(words[words.index("--lookahead-us") + 1]) == 1_000_000
 

@@ -48,6 +48,20 @@ def test_a_flow_that_does_not_respond_loses_what_the_link_does_not_carry(tmp_pat
     assert delays["max"] - delays["min"] == pytest.approx(full_s, rel=0.03)
 
 
+def test_a_probe_of_a_slow_link_has_the_times_of_the_path(tmp_path: Path) -> None:
+    """20 ms, and a frame of 106 bytes at 500 kbit/s; what hosts take of their own is microseconds, half of 12 on
+    average, and less than two for the frame on both links of hosts."""
+    text = (
+        "name: idle\nbottleneck: {rate: 500kbit, buffer: 20packets, rtt: 20ms}\n"
+        "flows: [{probe: {interval: 100ms}, duration: 5s}]\n"
+    )
+    found = flows_of(tmp_path, text)["probe-1"]["datagrams"]["rtt_s"]
+    path_s = 20e-3 + 8 * (HEADERS + 64) / 500e3
+    assert round(path_s * 1e3, 2) == round(found["mean"] * 1e3, 2) == 21.70
+    assert path_s <= found["min"] and found["max"] < path_s + 14e-6
+    assert "host jitter up to 12.11 \N{MICRO SIGN}s" in (tmp_path / "out" / "report.html").read_text()
+
+
 @pytest.mark.long
 def test_beside_tcp_each_loss_is_one_that_the_switch_counted(tmp_path: Path) -> None:
     text = (

@@ -12,6 +12,7 @@ from narrows_formats.files import REPORT_FILES, RUN, SWEEP, TELEMETRY
 from narrows_formats.flow_names import group_of, recorded_names
 from narrows_formats.run_record import EventRecord, FlowRecord, LinkRecord, Number, RunRecord
 from narrows_formats.target_profile import TargetProfile
+from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import problems
 from pydantic import ValidationError
 
@@ -108,6 +109,20 @@ class Run:
         if unit is None:
             return frame
         return unit if overhead is None else frame / -(-(frame + overhead) // unit)
+
+    @property
+    def modelled_hosts(self) -> dict[str, Any]:
+        """What is modelled of hosts and their network cards; empty where they are real ones."""
+        guest = self.raw.get("virtual_time")
+        hosts = guest.get("hosts") if isinstance(guest, dict) else None
+        return hosts if isinstance(hosts, dict) else {}
+
+    @property
+    def host_jitter_s(self) -> float | None:
+        """The most that a sender takes for a frame, in seconds; None where that is not modelled."""
+        by_port = self.modelled_hosts.get("jitter_ns")
+        known = [one for one in by_port.values() if isinstance(one, int)] if isinstance(by_port, dict) else []
+        return max(known) / NANOSECONDS if known else None
 
     @property
     def base_rtts_s(self) -> dict[float, list[str]]:

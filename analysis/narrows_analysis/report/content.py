@@ -35,6 +35,8 @@ def setting(run: Run) -> str:
     parts = [f"{'' if alone else f'{view.bottleneck.name}: '}{' · '.join(_of_link(view, alone))}" for view in run.views]
     parts = [part for part in parts if part]
     parts.append(f"{len(run.flows)} flow{'' if len(run.flows) == 1 else 's'}")
+    if run.host_jitter_s is not None:
+        parts.append(f"host jitter up to {units.duration(run.host_jitter_s)}")
     parts.append(f"target {run.profile.name}")
     if isinstance(run.raw.get("started"), str):
         parts.append(run.raw["started"][:16].replace("T", " "))

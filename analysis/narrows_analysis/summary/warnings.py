@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from narrows_formats import files
+from narrows_formats.host_jitter import host_jitter
 from narrows_formats.summary import BottleneckSummary, LinkSummary, WarningSummary
 
 from narrows_analysis.aggregation.tables import MAX_ERROR, MIN_REPORTS, Aggregation
@@ -367,6 +368,14 @@ def _socket_warnings(sockets: SocketRecords, run: Run) -> list[WarningSummary]:
     return found
 
 
+def _jitter_warnings(run: Run) -> list[WarningSummary]:
+    """Hosts whose own random time for a frame is more than a small part of the shortest RTT."""
+    jitter_s, shortest_s = run.host_jitter_s, min(run.base_rtts_s, default=0.0)
+    if jitter_s is None or (why := host_jitter(jitter_s, shortest_s)) is None:
+        return []
+    return [_caution("host_jitter", "warning", f"{why}.")]
+
+
 def _memory_warnings(run: Run) -> list[WarningSummary]:
     """Hosts whose kernel had no memory for what TCP had received, or was to send."""
     host = run.raw.get("host")
@@ -408,6 +417,7 @@ def find_warnings(
     found += _collector_warnings(run)
     found += _host_warnings(run)
     found += _socket_warnings(sockets, run)
+    found += _jitter_warnings(run)
     found += _memory_warnings(run)
     return sorted(found, key=lambda warning: warning["severity"] != "error")
 

@@ -404,8 +404,9 @@ class Hosts(Model):
     jitter: Time | None = Field(
         default=None,
         description="Time that a sender takes before it sends a frame: drawn for each frame, between 0 and this. "
-        "Virtual time only, where its default is the time of one full-size frame at the bottleneck: if packets arrived "
-        "in step with departures, drops would become deterministic (phase effects). `0s`: none.",
+        "Virtual time only, where its default is the time of one full-size frame on the host's link (`rate`), at most "
+        "30 us, as real hosts have it. `0s`: none. With the time of a frame at a slow bottleneck packets do not arrive "
+        "in step with departures (phase effects), and RTTs are half of that longer.",
     )
     rx_usecs: Annotated[StrictInt, Field(ge=1, le=MAX_RX_USECS)] | None = Field(
         default=None,

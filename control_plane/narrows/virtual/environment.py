@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from narrows_formats.host_jitter import host_jitter
 from narrows_formats.made_by import KERNEL_IMAGE
 from narrows_formats.suggestion import suggestion
+from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
@@ -79,8 +81,11 @@ class Guests:
         return guest_memory.problems(guest_memory.memory_bytes(plan))
 
     def notes(self, plan: Plan, target: Target) -> list[str]:
-        """Nothing: every rate is exact."""
-        return []
+        """A jitter of hosts that is long for the shortest RTT; every rate is exact."""
+        longest_ns = max(settings(adapted(plan)).jitter_ns.values(), default=0)
+        shortest_ns = min(flow.rtt_ns for flow in plan.flows)
+        why = host_jitter(longest_ns / NANOSECONDS, shortest_ns / NANOSECONDS)
+        return [] if why is None else [f"hosts.jitter: {why}"]
 
     def missing_cca(self, name: str) -> str:
         """What to tell a user who wants an algorithm that the kernel does not have."""

@@ -34,6 +34,9 @@ MIN_BATCH_BYTES, MAX_BATCH_BYTES = 1 << 16, 1 << 20
 # Ethernet's (IEEE 802.3), from 1 Gbit/s on.
 LINK_RATES_BPS = tuple(rate * 1_000_000_000 for rate in (1, 10, 25, 40, 100, 200, 400, 800))
 MIN_POOL = 262_144
+# Of what a kernel sends by its timers 99 % leave within so long of their time: `tc tbf` with processors of its own
+# (benchmarks/README.md: 29 us at 100 Mbit/s, 32 us at 500 Mbit/s).
+MAX_HOST_JITTER_NS = 30_000
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def settings(plan: Plan) -> VirtualTimeSettings:
         ring_bytes=min(ring, ALL_RINGS_BYTES // len(plan.hosts)),
         pool_frames=max(MIN_POOL, 8 * flight // plan.frame_bytes),
         access_rate_bps=access,
-        jitter_ns=_jitter_ns(plan),
+        jitter_ns=_jitter_ns(plan, access),
         moderation=plan.moderation,
         lro="lro" in plan.offloads,
         held_bytes=plan.frame_bytes if plan.has_payload else HELD_BYTES,
@@ -162,19 +165,14 @@ def _rates_bps(plan: Plan) -> Span:
     return Span(min(varying, default=fastest), fastest)
 
 
-def _jitter_ns(plan: Plan) -> dict[int, int]:
-    """What the host at each port takes for a frame at most: as the experiment says, or a full-size frame's time at the
-    slowest link that its data cross.
+def _jitter_ns(plan: Plan, access_bps: int) -> dict[int, int]:
+    """What the host at each port takes for a frame at most: as the experiment says, or a full-size frame's time on the
+    host's link, but no more than real hosts take.
 
-    With less, packets come in step with those that leave the queue, and some flows find it full more often than others
-    (Floyd and Jacobson 1992: On traffic phase effects in packet-switched gateways, whose cure this is).
+    It does not depend on the bottleneck, as no host's does. To be rid of phase effects at a slow one takes a frame's
+    time there, which `hosts.jitter` sets (Floyd and Jacobson 1992: On traffic phase effects in packet-switched
+    gateways).
     """
-    # Of one that varies the most: what a host takes for a frame must not limit it.
-    rates = {link.name: link.rates_bps.most for link in plan.links}
-    found: dict[int, int] = {}
-    for flow in plan.flows:
-        port = plan.host(flow.sender).port
-        slowest = min(rates[name] for name in flow.links if name in rates)
-        frame = plan.frame_bytes * 8 * NANOSECONDS // slowest
-        found[port] = max(found.get(port, 0), frame) if plan.jitter_ns is None else plan.jitter_ns
-    return found
+    frame_ns = plan.frame_bytes * 8 * NANOSECONDS // access_bps
+    most = min(frame_ns, MAX_HOST_JITTER_NS) if plan.jitter_ns is None else plan.jitter_ns
+    return {plan.host(flow.sender).port: most for flow in plan.flows}
