@@ -241,6 +241,21 @@ class EventRecord(_Record):
     """`experiment`: its `events`. `driver`: the program that drove the run (`narrows.api.testbed`)."""
 
 
+class SharedHost(_Record):
+    """A host that sent several flows: of its ``packets`` so many were ``held``, as its link was busy with others."""
+
+    host: Text
+    """Its name in the plan."""
+    flows: Whole
+    """How many it sent."""
+    packets: Whole
+    """How many packets it sent, of all flows."""
+    held: Whole
+    """How many of them waited for its link."""
+    longest_held_s: Number
+    """The longest that one waited, in seconds."""
+
+
 class RunRecord(_Record):
     """The whole file. ``clock_origin_ns`` is the switch's time at the experiment's start."""
 
@@ -274,6 +289,8 @@ class RunRecord(_Record):
     """SHA-256 of the P4 program that ran, and notes of the target."""
     links: Annotated[tuple[LinkRecord, ...], Field(min_length=1)]
     """Every direction of a link that was reported, see below."""
+    shared_hosts: tuple[SharedHost, ...] = ()
+    """Hosts that send several flows and whose link, as modelled in virtual time, held some of their packets."""
     telemetry: dict[str, Any] | None = None
     """`sample`: N, where one report is made for each N departures."""
     clock_origin_ns: StrictInt | None = None

@@ -493,6 +493,31 @@ def test_a_jitter_of_hosts_that_shows_in_rtts_is_reported(tmp_path: Path) -> Non
     assert found[0].startswith("Senders take up to 1.001ms for each frame, more than 5% of the base RTT of 20ms: ")
 
 
+def test_a_host_whose_link_holds_what_several_flows_send_is_named(tmp_path: Path) -> None:
+    """From 5 % on of what is shortest: the RTT, 20 ms, or a full queue, 50 kB at 20 Mbit/s, which is the same."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    host = {"host": "sender0", "flows": 2, "packets": 5000, "held": 1200}
+    for link, held_s, warned in (({}, 0.001, 0), ({}, 0.0011, 1), ({"buffer_bytes": 5000}, 0.00011, 1)):
+        record = json.loads((tmp_path / "run" / "run.json").read_text())
+        shared = [{**host, "longest_held_s": held_s}]
+        edit_run_json(tmp_path / "run", shared_hosts=shared, bottleneck={**record["bottleneck"], **link})
+        found = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "shared_host"]
+        assert len(found) == warned
+    assert found[0].startswith(
+        "2 flows share the host sender0, whose link held 1,200 of 5,000 packets, for up to 110 us"
+    )
+
+
+def test_the_header_says_how_many_hosts_send(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    assert " 2 flows from 2 hosts " in setting(read_run(tmp_path / "run"))
+    flows = json.loads((tmp_path / "run" / "run.json").read_text())["flows"]
+    edit_run_json(tmp_path / "run", flows=[flows[0], {**flows[1], "src": flows[0]["src"]}])
+    assert " 2 flows from 1 host " in setting(read_run(tmp_path / "run"))
+    edit_run_json(tmp_path / "run", source="a.pcap")
+    assert " 2 flows \N{MIDDLE DOT}" in setting(read_run(tmp_path / "run"))
+
+
 def test_packets_lost_outside_the_queue_are_reported(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     rows = [{"place": "in front of the program", "entered": 5000, "left": 5000, "lost": 0}]

@@ -182,3 +182,29 @@ def test_what_is_no_network_is_refused_by_name(
     with pytest.raises(InputError, match="allowed") as caught:
         plan(links, *flows)
     assert message in str(caught.value)
+
+
+def test_a_group_has_as_many_hosts_as_it_says() -> None:
+    """Its flows take turns on them, each host with its own link to the switch and its own ports."""
+    built = plan({"a": LINK}, {"count": 5, "senders": 2, "rtt": "30ms"}, {"count": 2}, {"senders": 1})
+    assert [(flow.name, flow.sender) for flow in built.flows] == [
+        ("g0-1", "sender0"), ("g0-2", "sender0-2"), ("g0-3", "sender0"), ("g0-4", "sender0-2"), ("g0-5", "sender0"),
+        ("g1-1", "sender1"), ("g1-2", "sender1"), ("g2-1", "sender2"),
+    ]  # fmt: skip
+    assert [host.name for host in built.senders] == ["sender0", "sender0-2", "sender1", "sender2"]
+    assert {flow.receiver for flow in built.flows} == {"receiver"}
+    assert len({host.address for host in built.hosts}) == len(built.hosts) == 6
+    assert len({(flow.src, flow.src_port) for flow in built.flows}) == 8
+    follows_its_links(built)
+
+
+def test_hosts_of_a_group_are_those_of_as_many_groups() -> None:
+    """Names apart: hosts, ports, paths and delays are the same."""
+    one = plan({"a": LINK}, {"count": 7, "senders": 7}, {"rtt": "20ms"})
+    apart = plan({"a": LINK}, *[{}] * 7, {"rtt": "20ms"})
+    assert (one.paths, one.links) == (apart.paths, apart.links)
+    numbers, others = ([(port.number, port.delay_ns) for port in built.ports] for built in (one, apart))
+    assert numbers == others
+    assert [(flow.src, flow.dst, flow.rtt_ns) for flow in one.flows] == [
+        (flow.src, flow.dst, flow.rtt_ns) for flow in apart.flows
+    ]

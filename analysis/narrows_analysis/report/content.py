@@ -34,13 +34,23 @@ def setting(run: Run) -> str:
     alone = len(run.views) == 1
     parts = [f"{'' if alone else f'{view.bottleneck.name}: '}{' · '.join(_of_link(view, alone))}" for view in run.views]
     parts = [part for part in parts if part]
-    parts.append(f"{len(run.flows)} flow{'' if len(run.flows) == 1 else 's'}")
+    parts.append(_flows(run))
     if run.host_jitter_s is not None:
         parts.append(f"host jitter up to {units.duration(run.host_jitter_s)}")
     parts.append(f"target {run.profile.name}")
     if isinstance(run.raw.get("started"), str):
         parts.append(run.raw["started"][:16].replace("T", " "))
     return " · ".join(parts)
+
+
+def _flows(run: Run) -> str:
+    """How many flows there are, and how many hosts send them."""
+    flows, hosts = len(run.flows), len({flow.src for flow in run.flows})
+    if flows < 2:
+        return "1 flow" if flows else "0 flows"
+    # Addresses in a capture are not always hosts.
+    senders = "" if run.raw.get("source") is not None else f" from {hosts} host{'' if hosts == 1 else 's'}"
+    return f"{flows} flows{senders}"
 
 
 def _set_rate(link: LinkRecord) -> str:

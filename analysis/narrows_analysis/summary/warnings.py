@@ -33,6 +33,8 @@ MAX_LATE_DROPS, MIN_LATE_DROPS = 0.05, 10
 MAX_SILENT_END = 0.1
 # From a flow's planned start to the moment at which its sender begins to connect.
 LATE_START_S = 0.01
+# Of the shortest RTT, and of the time that a full buffer takes to drain: how long packets may wait on their host.
+MAX_HELD = 0.05
 # Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
 LATE_SERVICE_RATIO = 0.1
 LATE_SERVICE_S = 2e-3
@@ -376,6 +378,22 @@ def _jitter_warnings(run: Run) -> list[WarningSummary]:
     return [_caution("host_jitter", "warning", f"{why}.")]
 
 
+def _shared_host_warnings(run: Run) -> list[WarningSummary]:
+    """Hosts whose link spread what several flows sent at once over a time that shows at a link, or in an RTT."""
+    full_s = [link.buffer_bytes * 8 / link.rate_bps for link in run.links if link.buffer_bytes and link.rate_bps]
+    noticed_s = MAX_HELD * min((*full_s, *run.base_rtts_s), default=0.0)
+    found = []
+    for host in run.shared_hosts:
+        if host.longest_held_s > noticed_s:
+            message = (
+                f"{host.flows} flows share the host {host.host}, whose link held {host.held:,} of "
+                f"{plural(host.packets, 'packet')}, for up to {host.longest_held_s * 1e6:.4g} us: what they send in "
+                "one instant leaves one after the other. `senders` gives a group several hosts."
+            )
+            found.append(_caution("shared_host", "warning", message))
+    return found
+
+
 def _memory_warnings(run: Run) -> list[WarningSummary]:
     """Hosts whose kernel had no memory for what TCP had received, or was to send."""
     host = run.raw.get("host")
@@ -418,6 +436,7 @@ def find_warnings(
     found += _host_warnings(run)
     found += _socket_warnings(sockets, run)
     found += _jitter_warnings(run)
+    found += _shared_host_warnings(run)
     found += _memory_warnings(run)
     return sorted(found, key=lambda warning: warning["severity"] != "error")
 

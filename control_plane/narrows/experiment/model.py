@@ -174,6 +174,12 @@ class FlowGroup(ApplicationFields, TcpFields):
         "group is one flow, as with `requests`.",
     )
     count: Count = Field(default=1, description="Flows in the group.")
+    senders: Count = Field(
+        default=1,
+        description="Hosts that send the group's flows, which take turns on them: each has a link of its own to the "
+        "switch, so that what they send in one instant comes in at the same time (incast). With 1, what the group "
+        "sends passes one link (`hosts.rate`). At most `count`, and 1 with `from`.",
+    )
     start: Time = Field(default=0, description="When the group's first flow starts, from the start of the experiment.")
     stagger: Time = Field(default=0, description="Time between the starts of two flows of the group.")
     duration: Time | None = Field(
@@ -313,6 +319,14 @@ class FlowGroup(ApplicationFields, TcpFields):
             raise refuse("has repeat or gap without size", "repeat and gap together with size")
         if self.size is None and self.until is not None:
             raise refuse("has until without size", "until together with size and repeat")
+        return self
+
+    @model_validator(mode="after")
+    def _senders_that_send(self) -> Self:
+        if self.senders > 1 and self.sender is not None:
+            raise refuse(f"has senders: {self.senders}, and from '{self.sender}', which is one host", "one of the two")
+        if self.senders > self.count:
+            raise refuse(f"has {self.senders} senders for {self.count} flows (count)", f"up to {self.count}")
         return self
 
     @field_validator("duration")
@@ -483,8 +497,8 @@ class Experiment(Model):
         default_factory=dict, description="The links, by name; instead of `bottleneck`. Up to 32."
     )
     flows: Annotated[tuple[FlowGroup, ...], Field(min_length=1)] = Field(
-        description="Groups of flows. Each group sends from a host of its own, if it names none, to a receiver behind "
-        "the last link of its path. Up to 500 groups."
+        description="Groups of flows. Each group sends from a host of its own, or from several (`senders`), if it "
+        "names none, to a receiver behind the last link of its path. Up to 500 groups, and 500 hosts that send."
     )
     telemetry: Telemetry = Field(default=Telemetry(), description="Reports and socket readings.")
     hosts: Hosts | None = Field(default=None, description="Settings of the hosts, most of them of their network cards.")

@@ -44,8 +44,9 @@ def make_plan(experiment: Experiment) -> Plan:
     Raises:
         InputError: the network cannot be made, or the experiment needs more senders or ports than a switch has.
     """
-    if len(experiment.flows) > MAX_SENDERS:
-        raise InputError(f"flows: {len(experiment.flows)} groups; allowed: up to {MAX_SENDERS}, one switch port each")
+    if (senders := sum(group.senders for group in experiment.flows)) > MAX_SENDERS:
+        what = "groups" if senders == len(experiment.flows) else "hosts that send"
+        raise InputError(f"flows: {senders} {what}; allowed: up to {MAX_SENDERS}, one switch port each")
     check_events(experiment)
     hosts = experiment.hosts or Hosts()
     network = make_topology(experiment)
@@ -113,25 +114,31 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
     flows: list[Flow] = []
     # Two sockets of one host cannot both be bound to a port.
     taken: Counter[str] = Counter()
-    for position, (group, route) in enumerate(zip(experiment.flows, network.routes, strict=True)):
+    for position, group in enumerate(experiment.flows):
         drawn = own_seed(experiment.seed, position)
         arrivals = () if group.workload is None else group.workload.arrivals(drawn)
         repeat = len(arrivals) or group.repeat
         exchange = _exchange(experiment, network, position)
-        connections = group.count * repeat if exchange is None else exchange.connections
-        begins = route.sender if exchange is None else route.receiver
-        first_port = DATA_PORTS.start + taken[begins]
-        taken[begins] += connections
-        if taken[begins] > len(DATA_PORTS):
-            at = "" if taken[begins] == connections else f", {taken[begins]} with all groups from its host"
-            what = "count x repeat is" if exchange is None else "its requests may be"
-            raise InputError(
-                f"flows.{position}: {what} {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
-            )
+        routes = network.of_group(position)
+        first_ports = []
+        for place, route in enumerate(routes):
+            mine = len(range(place, group.count, len(routes)))
+            connections = mine * repeat if exchange is None else exchange.connections
+            begins = route.sender if exchange is None else route.receiver
+            first_ports.append(DATA_PORTS.start + taken[begins])
+            taken[begins] += connections
+            if taken[begins] > len(DATA_PORTS):
+                at = "" if taken[begins] == connections else f", {taken[begins]} with all groups from its host"
+                what = "count x repeat is" if exchange is None else "its requests may be"
+                raise InputError(
+                    f"flows.{position}: {what} {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
+                )
         # Each flow draws numbers of its own.
         seed = drawn * len(DATA_PORTS)
         first_ns, stop_ns = flow_times(group, experiment)
         for number in range(group.count):
+            turn, place = divmod(number, len(routes))
+            route = routes[place]
             start_ns = first_ns + number * group.stagger
             duration_ns = group.duration if stop_ns is None else stop_ns - start_ns
             flows.append(
@@ -147,7 +154,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     ack_links=() if group.udp is not None else route.acks,
                     src=network.host(route.sender).address,
                     dst=network.host(route.receiver).address,
-                    src_port=first_port + number * repeat,
+                    src_port=first_ports[place] + turn * repeat,
                     dst_port=FIRST_SERVER_PORT + len(flows),
                     start_ns=start_ns,
                     duration_ns=duration_ns,
@@ -218,7 +225,7 @@ def _exchange(experiment: Experiment, network: Topology, position: int) -> Excha
     Raises:
         InputError: it is too much.
     """
-    group, route = experiment.flows[position], network.routes[position]
+    group, route = experiment.flows[position], network.of_group(position)[0]
     if group.video is not None:
         return group.video.exchange()
     if group.requests is None:

@@ -45,7 +45,7 @@ UNPLACED = -1
 
 @dataclass(frozen=True)
 class Route:
-    """The way of a group's packets: ``data`` and ``acks`` are names of links, in the order of crossing them."""
+    """The way of packets from a host of a group: ``data`` and ``acks`` are names of links, in the order of crossing."""
 
     group: int
     sender: str
@@ -72,6 +72,10 @@ class Topology:
     paths: tuple[Path, ...]
     routes: tuple[Route, ...]
 
+    def of_group(self, number: int) -> list[Route]:
+        """The routes of a group, one for each host that sends its flows."""
+        return [route for route in self.routes if route.group == number]
+
     def host(self, name: str) -> Host:
         """A host of flows by its name."""
         return next(host for host in self.end_hosts if host.name == name)
@@ -84,7 +88,12 @@ def make_topology(experiment: Experiment) -> Topology:
         InputError: a group's path is not a path, hosts cannot have the RTTs asked for, or a switch has too few ports.
     """
     unplaced = {link.name: link for link in _links(experiment)}
-    routes = tuple(_route(experiment, group, number, unplaced) for number, group in enumerate(experiment.flows))
+    routes = tuple(
+        replace(route, sender=sender)
+        for number, group in enumerate(experiment.flows)
+        for route in (_route(experiment, group, number, unplaced),)
+        for sender in _senders(group, route.sender)
+    )
     end_hosts = _hosts(routes, experiment.ip_version)
     used = {name for route in routes for _, links, _ in route.ways for name in links}
     links = _place({name: link for name, link in unplaced.items() if name in used}, routes, end_hosts)
@@ -300,6 +309,11 @@ def _route(experiment: Experiment, group: FlowGroup, number: int, links: Mapping
             "allowed: that or more"
         )
     return Route(number, sender, receiver, data, acks, rtt)
+
+
+def _senders(group: FlowGroup, first: str) -> list[str]:
+    """The hosts that send a group's flows, by the name of the first."""
+    return [first, *(f"{first}-{number}" for number in range(2, group.senders + 1))]
 
 
 def _default_receiver(direction: str, names: tuple[str, ...], links: int) -> str:

@@ -31,7 +31,8 @@ def without_effect(experiments: Sequence[Experiment]) -> dict[str, str]:
 def _found(experiment: Experiment) -> Iterator[tuple[str, str]]:
     groups, rates = experiment.flows, [_most_bps(link) for link in experiment.all_links.values()]
     sending = None if experiment.hosts is None else experiment.hosts.rate
-    if sending is not None and experiment.bottleneck is not None and sending * len(groups) < min(rates):
+    hosts = sum(group.senders for group in groups)
+    if sending is not None and experiment.bottleneck is not None and sending * hosts < min(rates):
         yield "bottleneck.rate", "limits nothing: the links of all senders (hosts.rate) carry less"
     for field in _uncrossed(experiment):
         yield field, "has no effect: no flow's data cross it, nor acknowledgements (UDP has none)"

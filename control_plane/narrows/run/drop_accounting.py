@@ -102,7 +102,7 @@ def last_reports(telemetry: Path) -> dict[int, dict[int, LastReport]]:
 
 @dataclass
 class RecordedDrops:
-    """Packets of a link that have a record of their drop: at its queue by flow index, and by loss emulation before it."""
+    """Packets of a link whose drop has a record: at its queue by flow index, and by loss emulation before that."""
 
     at_queue: Counter[int] = field(default_factory=Counter)
     emulated: int = 0

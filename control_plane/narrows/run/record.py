@@ -101,6 +101,7 @@ def write(
             if balance.lost
         ]
         readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
+        readings["shared_hosts"] = _shared_hosts(plan, measured.counters)
         readings["drop_cross_check"] = {name: check.as_json() for name, check in checks.items()}
     if len(reasons) > len(measured.reasons):
         status = "failed"
@@ -138,6 +139,23 @@ def _cross_check(
     return drop_accounting.check(
         reports[link.name], mine.totals, drops[link.name], mine.port_drops, link.sample_shift > 0, others
     )
+
+
+def _shared_hosts(plan: Plan, counters: Counters) -> list[dict[str, Any]]:
+    """What waited on hosts that send several flows for their modelled links."""
+    flows = Counter(flow.sender for flow in plan.flows)
+    ports = {port.port: port for port in counters.ports}
+    return [
+        {
+            "host": name,
+            "flows": count,
+            "packets": port.rx_packets,
+            "held": port.rx_held,
+            "longest_held_s": (port.rx_longest_held_ns or 0) / NANOSECONDS,
+        }
+        for name, count in flows.items()
+        if count > 1 and (port := ports.get(plan.host(name).port)) is not None and port.rx_held
+    ]
 
 
 def _readings(counters: Counters, counted: bool) -> dict[str, Any]:

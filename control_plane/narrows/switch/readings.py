@@ -78,8 +78,9 @@ class FlowTotals:
 class PortStats:
     """Counters of one port; everything that could lose a packet outside the queue is named.
 
-    ``tx_late`` packets left more than 10 ms after their time (in virtual time: at all). It and ``rx_ring_drops`` are
-    None where the target cannot tell.
+    ``tx_late`` packets left more than 10 ms after their time (in virtual time: at all). ``rx_held`` waited on their
+    host for its modelled link, at most ``rx_longest_held_ns``. These and ``rx_ring_drops`` are None where the target
+    cannot tell.
     """
 
     port: int
@@ -92,6 +93,8 @@ class PortStats:
     tx_drops: int
     link_up: bool
     tx_late: int | None = None
+    rx_held: int | None = None
+    rx_longest_held_ns: int | None = None
 
 
 @dataclass(frozen=True)

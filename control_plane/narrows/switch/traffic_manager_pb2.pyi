@@ -367,7 +367,7 @@ class Discards(_message.Message):
     def __init__(self, no_pipeline: _Optional[int] = ..., ingress: _Optional[int] = ..., egress: _Optional[int] = ..., absent_port: _Optional[int] = ..., clones: _Optional[int] = ..., loopback: _Optional[int] = ..., digests: _Optional[int] = ...) -> None: ...
 
 class Port(_message.Message):
-    __slots__ = ("port", "interface", "link_up", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_ring_drops", "rx_errors", "tx_drops", "tx_errors", "rx_partial_checksums", "tx_late")
+    __slots__ = ("port", "interface", "link_up", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_ring_drops", "rx_errors", "tx_drops", "tx_errors", "rx_partial_checksums", "tx_late", "rx_held", "rx_longest_held_ns")
     PORT_FIELD_NUMBER: _ClassVar[int]
     INTERFACE_FIELD_NUMBER: _ClassVar[int]
     LINK_UP_FIELD_NUMBER: _ClassVar[int]
@@ -381,6 +381,8 @@ class Port(_message.Message):
     TX_ERRORS_FIELD_NUMBER: _ClassVar[int]
     RX_PARTIAL_CHECKSUMS_FIELD_NUMBER: _ClassVar[int]
     TX_LATE_FIELD_NUMBER: _ClassVar[int]
+    RX_HELD_FIELD_NUMBER: _ClassVar[int]
+    RX_LONGEST_HELD_NS_FIELD_NUMBER: _ClassVar[int]
     port: int
     interface: str
     link_up: bool
@@ -394,4 +396,6 @@ class Port(_message.Message):
     tx_errors: int
     rx_partial_checksums: int
     tx_late: int
-    def __init__(self, port: _Optional[int] = ..., interface: _Optional[str] = ..., link_up: _Optional[bool] = ..., rx_packets: _Optional[int] = ..., rx_bytes: _Optional[int] = ..., tx_packets: _Optional[int] = ..., tx_bytes: _Optional[int] = ..., rx_ring_drops: _Optional[int] = ..., rx_errors: _Optional[int] = ..., tx_drops: _Optional[int] = ..., tx_errors: _Optional[int] = ..., rx_partial_checksums: _Optional[int] = ..., tx_late: _Optional[int] = ...) -> None: ...
+    rx_held: int
+    rx_longest_held_ns: int
+    def __init__(self, port: _Optional[int] = ..., interface: _Optional[str] = ..., link_up: _Optional[bool] = ..., rx_packets: _Optional[int] = ..., rx_bytes: _Optional[int] = ..., tx_packets: _Optional[int] = ..., tx_bytes: _Optional[int] = ..., rx_ring_drops: _Optional[int] = ..., rx_errors: _Optional[int] = ..., tx_drops: _Optional[int] = ..., tx_errors: _Optional[int] = ..., rx_partial_checksums: _Optional[int] = ..., tx_late: _Optional[int] = ..., rx_held: _Optional[int] = ..., rx_longest_held_ns: _Optional[int] = ...) -> None: ...

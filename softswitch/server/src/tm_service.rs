@@ -164,6 +164,8 @@ impl TrafficManager for TrafficManagerService {
             tx_errors: counters.tx_errors,
             rx_partial_checksums: counters.rx_partial_checksums,
             tx_late: counters.tx_late,
+            rx_held: counters.rx_held,
+            rx_longest_held_ns: counters.rx_longest_held_ns,
         });
         let loopbacks = self.loopbacks.iter();
         let loopbacks =

@@ -73,6 +73,8 @@ def _counters(port: pb.Port) -> PortStats:
         tx_drops=port.tx_drops + port.tx_errors,
         link_up=port.link_up,
         tx_late=port.tx_late,
+        rx_held=port.rx_held,
+        rx_longest_held_ns=port.rx_longest_held_ns,
     )
 
 

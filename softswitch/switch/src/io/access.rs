@@ -19,6 +19,15 @@ pub struct AccessSettings {
     pub seed: u64,
 }
 
+/// Frames that waited on their host because the link was busy with those before them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many.
+    pub frames: u64,
+    /// The longest that one of them waited.
+    pub longest_ns: u64,
+}
+
 /// The link between a host and its port, with a queue on the host's side that has no limit. Nothing here costs time: arrivals
 /// are worked out from when frames were sent.
 #[derive(Debug)]
@@ -28,14 +37,15 @@ pub struct AccessLink {
     random: Random,
     /// How long the host takes for the next frame.
     late_ns: u64,
+    held: Held,
 }
 
 impl AccessLink {
     /// An idle link.
     pub fn new(settings: AccessSettings) -> Self {
         let clock = ByteClock::new(settings.rate_bps);
-        let mut link =
-            AccessLink { clock, jitter_ns: settings.jitter_ns, random: Random::new(settings.seed), late_ns: 0 };
+        let random = Random::new(settings.seed);
+        let mut link = AccessLink { clock, jitter_ns: settings.jitter_ns, random, late_ns: 0, held: Held::default() };
         link.draw();
         link
     }
@@ -59,9 +69,17 @@ impl AccessLink {
     #[inline]
     pub fn take(&mut self, sent_ns: u64, length: u32) {
         if self.clock.rate_bps() != 0 {
-            self.clock.start(sent_ns + self.late_ns, length);
+            let ready_ns = sent_ns + self.late_ns;
+            let waited_ns = self.clock.start(ready_ns, length) - ready_ns;
+            self.held.frames += u64::from(waited_ns > 0);
+            self.held.longest_ns = self.held.longest_ns.max(waited_ns);
             self.draw();
         }
+    }
+
+    /// What has waited for the link so far.
+    pub fn held(&self) -> Held {
+        self.held
     }
 }
 
@@ -108,6 +126,14 @@ mod tests {
     fn frames_with_room_between_them_are_late_by_their_own_length_only() {
         let found = arrivals(&mut link(1_000_000_000, 0), &[0, 8_000, 8_001, 50_000], 1_000);
         assert_eq!(found, [8_000, 16_000, 24_000, 58_000]);
+    }
+
+    #[test]
+    fn frames_that_wait_for_the_link_are_counted() {
+        let mut link = link(1_000_000_000, 0);
+        // 8 us each: the third waits for 2 us, the fourth for 7 us.
+        arrivals(&mut link, &[0, 8_000, 14_000, 17_000, 50_000], 1_000);
+        assert_eq!(link.held(), Held { frames: 2, longest_ns: 7_000 });
     }
 
     #[test]

@@ -37,6 +37,10 @@ pub struct PortCounters {
     pub rx_errors: u64,
     /// Frames whose transport checksum was completed.
     pub rx_partial_checksums: u64,
+    /// Frames that waited on their host for its link.
+    pub rx_held: u64,
+    /// The longest that one of them waited.
+    pub rx_longest_held_ns: u64,
     /// Frames sent.
     pub tx_packets: u64,
     /// Bytes sent.
@@ -349,7 +353,10 @@ impl Port {
             Outlet::Timed(launcher) => (launcher.counters(), launcher.late()),
             Outlet::Piped(recorder) => (recorder.counters(), 0),
         };
+        let held = self.access.held();
         PortCounters {
+            rx_held: held.frames,
+            rx_longest_held_ns: held.longest_ns,
             tx_packets: sent.packets,
             tx_bytes: sent.bytes,
             tx_drops: sent.drops,
