@@ -90,7 +90,7 @@ def test_sweep_reaches_any_field(tmp_path: Path) -> None:
     found = series(tmp_path, sweep={"flows.1.cca": ["reno"], "telemetry.sample": [4], "mtu": [9000]})
     experiment = found.points[0].experiment
     assert (experiment.flows[1].cca, experiment.telemetry.sample, experiment.mtu) == ("reno", 4, 9000)
-    assert experiment.flows[1].name == "reno"
+    assert experiment.flows[1].name == "swept"
 
 
 def test_a_swept_seed_is_that_of_its_runs(tmp_path: Path) -> None:
@@ -117,19 +117,42 @@ def test_different_values_of_a_sweep_have_different_names(tmp_path: Path) -> Non
     assert len(set(names)) == len(names)
 
 
-def test_a_group_of_a_sweep_is_called_after_what_it_runs_there(tmp_path: Path) -> None:
+def names_at_points(path: Path, **changes: Any) -> list[list[str]]:
+    return [[group.name for group in point.experiment.flows] for point in series(path, **changes).points]
+
+
+def test_a_group_has_one_name_in_a_whole_sweep(tmp_path: Path) -> None:
+    """Results of points are put together by it: a rival must not have that of the group that is swept elsewhere."""
     flows = [
         {"cca": "bbr", "duration": "10s"},
         {"cca": "cubic", "duration": "10s"},
+        {"cca": "cubic", "size": "10kB", "repeat": 5, "until": "cubic"},
         {"name": "web", "cca": "cubic", "size": "10kB", "repeat": 5, "until": "cubic"},
     ]
-    found = series(tmp_path, flows=flows, sweep={"flows.cubic.cca": ["reno", "bbr"], "flows.web.cca": ["reno"]})
+    sweep = {"flows.cubic.cca": ["reno", "bbr"], "flows.web.cca": ["reno"]}
+    found = series(tmp_path, flows=flows, sweep=sweep, expect=["flows.cubic-1.share > 0.5", "flows.web-1.5.drops<1"])
     assert [[group.name for group in point.experiment.flows] for point in found.points] == [
-        ["bbr", "reno", "web"],
-        ["bbr", "bbr-2", "web"],
-    ]
-    assert [point.experiment.flows[2].until for point in found.points] == ["reno", "bbr-2"]
-    assert all(str(point.experiment.flows[1].cca) in point.experiment.flows[1].name for point in found.points)
+        ["bbr", "swept", "cubic", "web"]
+    ] * 2
+    assert [point.experiment.flows[1].cca for point in found.points] == ["reno", "bbr"]
+    assert [[group.until for group in point.experiment.flows[2:]] for point in found.points] == [["swept"] * 2] * 2
+    # The second group of the file is meant, although the third one has its name now.
+    assert found.points[0].experiment.expect == ("flows.swept-1.share > 0.5", "flows.web-1.5.drops<1")
+
+
+@pytest.mark.parametrize("values", [["bbr", "cubic"], ["bbr"]])
+def test_all_groups_may_be_swept(tmp_path: Path, values: list[str]) -> None:
+    found = names_at_points(tmp_path, flows=BASE["flows"] * 2, sweep={"flows.*.cca": values})
+    assert found == [["swept", "swept-2", "swept-3", "swept-4"]] * len(values)
+
+
+def test_groups_of_a_sweep_over_all_flows_are_told_apart_by_position(tmp_path: Path) -> None:
+    bbr, cubic = BASE["flows"]
+    short = {"cca": "bbr", "size": "1MB", "repeat": 3, "until": "cubic"}
+    found = series(tmp_path, sweep={"flows": [[bbr, cubic], [cubic, cubic], [cubic, {"name": "x", **bbr}, short]]})
+    groups = [[group.name for group in point.experiment.flows] for point in found.points]
+    assert groups == [["swept", "cubic"], ["swept", "cubic"], ["swept", "x", "bbr"]]
+    assert found.points[2].experiment.flows[2].until == "swept"
 
 
 @pytest.mark.parametrize(

@@ -48,15 +48,15 @@ def _is_swept(field: str, sweep: Any, groups: list[str]) -> bool:
     """Whether a sweep gives a field, what it is in, or something in it."""
     pairs = [
         zip(place, other, strict=False)
-        for place in _places(field, groups)
+        for place in places(field, groups)
         for swept in (sweep if isinstance(sweep, dict) else {})
-        for other in _places(str(swept), groups)
+        for other in places(str(swept), groups)
     ]
     return any(all(part == other for part, other in pair) for pair in pairs)
 
 
-def _places(field: str, groups: list[str]) -> list[tuple[str, ...]]:
-    """The dotted field, each group by its number."""
+def places(field: str, groups: list[str]) -> list[tuple[str, ...]]:
+    """The dotted field in parts, each group by its number; ``flows.*`` is that of every group."""
     parts = field.split(".")
     if len(parts) < 2 or parts[0] != "flows":
         return [tuple(parts)]

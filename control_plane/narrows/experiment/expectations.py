@@ -86,6 +86,14 @@ class Expectation:
             found = None if found is None else found.get(field)
         return None if found is None else float(found)
 
+    def renamed(self, names: Mapping[str, str]) -> str:
+        """The expectation as it is written where results have other names, ``names`` by those that they have here."""
+        match = _FORM.match(self.text)
+        if self.name is None or self.name not in names or match is None:
+            return self.text
+        _, comparison, number, unit = match.groups()
+        return f"{'.'.join((self.section, names[self.name], *self.fields))} {comparison} {number}{unit}"
+
 
 def parse(text: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) -> Expectation:
     """An expectation as it is written.

@@ -9,7 +9,8 @@ The descriptions of the fields are what editors show (`narrows schema`) and what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
@@ -147,8 +148,7 @@ class FlowGroup(ApplicationFields, TcpFields):
     name: Name = Field(
         default="",
         description="Names the group in results and in sweeps; unique. Without it, the CCA's name (or `udp`, `probe`, "
-        "the client's program), with a number from the second group on; in results of a sweep over `cca`, that of the "
-        "CCA it ran.",
+        "the client's program), with a number from the second group on; `swept` if a sweep varies that.",
     )
     cca: Name | None = Field(
         default=None,
@@ -464,6 +464,10 @@ class Hosts(Model):
         return self
 
 
+# Fields that say what a group is.
+KINDS = ("cca", "udp", "probe", "client")
+
+
 def _what_it_is(group: dict[str, Any]) -> str:
     """The CCA of a group as a file has it, or what else it is; empty if it does not say so."""
     client = group.get("client")
@@ -474,16 +478,47 @@ def _what_it_is(group: dict[str, Any]) -> str:
     return next((kind for kind in ("udp", "probe") if kind in group), "")
 
 
-def named_groups(groups: Sequence[Any]) -> list[Any]:
-    """Groups as a file has them, each with its name; what is not a group is left to later checks."""
-    named = [dict(group) if isinstance(group, dict) else group for group in groups]
-    taken = {str(group.get("name")) for group in named if isinstance(group, dict)}
-    for group in named:
-        if isinstance(group, dict) and not group.get("name") and (kind := _what_it_is(group)):
-            candidates = (kind, *(f"{kind}-{n}" for n in range(2, len(named) + 2)))
-            group["name"] = next(name for name in candidates if name not in taken)
-            taken.add(group["name"])
-    return named
+# What a group without a name is called that is not the same everywhere in a sweep.
+SWEPT = "swept"
+
+
+def group_names(settings: Iterable[Sequence[Any]], varied: Container[int] = ()) -> dict[int, str]:
+    """What groups without a name are called, by their position in `flows`: at all settings of a sweep the same, so that
+    results of different points are of one group where they have one name.
+
+    That is the CCA, or what else it is, with a number from the second one on; of a group for which that is swept
+    `SWEPT`. What is not a group is left to later checks.
+
+    Args:
+        settings: `flows` as a file has it, at each point of a sweep.
+        varied: groups for which that is swept, even if over one value here: other machines may have other values.
+    """
+    kinds: dict[int, set[str]] = {}
+    taken: set[str] = set()
+    for groups in settings:
+        for position, group in enumerate(groups):
+            if isinstance(group, dict) and group.get("name"):
+                taken.add(str(group["name"]))
+            elif isinstance(group, dict) and (kind := _what_it_is(group)):
+                kinds.setdefault(position, set()).add(kind)
+    names = {}
+    for position, (first, *others) in sorted(kinds.items()):
+        kind = SWEPT if others or position in varied else first
+        candidates = itertools.chain([kind], (f"{kind}-{number}" for number in itertools.count(2)))
+        names[position] = next(name for name in candidates if name not in taken)
+        taken.add(names[position])
+    return names
+
+
+def named_groups(groups: Sequence[Any], names: Mapping[int, str] | None = None) -> list[Any]:
+    """Groups as a file has them, each with its name: those without one get that of ``names``, or of `group_names`."""
+    found = group_names([groups]) if names is None else names
+    return [
+        {**group, "name": found[position]}
+        if isinstance(group, dict) and position in found and not group.get("name")
+        else group
+        for position, group in enumerate(groups)
+    ]
 
 
 class Experiment(Model):
@@ -618,6 +653,15 @@ class Experiment(Model):
             BadExpectation: it cannot be.
         """
         return parse(text, {group.name: group.names for group in self.flows}, tuple(self.directions))
+
+    def results_of(self, groups: Mapping[str, str]) -> dict[str, str]:
+        """What results call groups and flows that get other names: new names by the ones here."""
+        found = dict(groups)
+        for group in self.flows:
+            if group.name in groups:
+                renamed = group.model_copy(update={"name": groups[group.name]})
+                found |= zip(group.names, renamed.names, strict=True)
+        return found
 
     @property
     def all_links(self) -> dict[str, LinkSettings]:

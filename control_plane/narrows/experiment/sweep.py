@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from typing import Any
 from narrows_formats.swept_values import labels
 
 from narrows.errors import InputError
-from narrows.experiment.assignment import assign
+from narrows.experiment.assignment import assign, places
 from narrows.experiment.loader import read_experiment, validate
-from narrows.experiment.model import Experiment, named_groups
+from narrows.experiment.model import KINDS, Experiment, group_names, named_groups
 
 # Of one experiment file: a year of runs of five minutes.
 MAX_RUNS = 100_000
@@ -82,21 +82,20 @@ def make_series(data: dict[str, Any], origin: str) -> Series:
 
 def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[Point]:
     groups = [group.name for group in experiment.flows]
-    fields = list(experiment.sweep)
-    base = {key: value for key, value in data.items() if key not in ("sweep", "repeat")}
     points: list[Point] = []
     runs = math.prod(len(values) for values in experiment.sweep.values()) * experiment.repeat
     if runs > MAX_RUNS:
         raise InputError(f"{origin}: sweep: asks for {runs} runs; allowed: at most {MAX_RUNS}, repetitions included")
     _refuse_repeated(experiment.sweep, origin)
-    named = [zip(labels(values), values, strict=True) for values in experiment.sweep.values()]
-    for chosen in itertools.product(*named):
-        varied = copy.deepcopy(base)
-        for field, (_, value) in zip(fields, chosen, strict=True):
-            assign(varied, field, value, groups, f"{origin}: sweep.")
-        parameters = {field: name for field, (name, _) in zip(fields, chosen, strict=True)}
-        if "flows" not in fields:  # else they have their own names, and refer to these
-            _rename(varied, groups)
+    swept = {
+        int(place[1])
+        for field in experiment.sweep
+        for place in places(field, groups)
+        if len(place) == 3 and place[0] == "flows" and place[1].isdigit() and place[2] in KINDS
+    }
+    names = group_names((_flows(varied) for _, varied in _variants(experiment.sweep, data, groups, origin)), swept)
+    for parameters, varied in _variants(experiment.sweep, data, groups, origin):
+        _rename(varied, experiment, names)
         # A point is checked like a file of its own; an error names the point it belongs to.
         label = ", ".join(f"{field}={value}" for field, value in parameters.items())
         where = f"{origin}: sweep at {label}" if label else origin
@@ -122,18 +121,49 @@ def _refuse_repeated(sweep: dict[str, list[Any]], origin: str) -> None:
             raise InputError(f"{origin}: sweep.{field}: has {repeated[0]} more than once; allowed: different values")
 
 
-def _rename(data: dict[str, Any], groups: list[str]) -> None:
-    """Groups at a point of a sweep: one without a name is called after the CCA that it runs there.
+def _variants(
+    sweep: dict[str, list[Any]], data: dict[str, Any], groups: list[str], origin: str
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """What results call each point's values, by field, and the experiment's data there."""
+    base = {key: value for key, value in data.items() if key not in ("sweep", "repeat")}
+    named = [zip(labels(values), values, strict=True) for values in sweep.values()]
+    for chosen in itertools.product(*named):
+        varied = copy.deepcopy(base)
+        for field, (_, value) in zip(sweep, chosen, strict=True):
+            assign(varied, field, value, groups, f"{origin}: sweep.")
+        yield {field: name for field, (name, _) in zip(sweep, chosen, strict=True)}, varied
 
-    ``groups`` are their names in the file, by which they, and events, refer to them.
+
+def _flows(data: dict[str, Any]) -> list[Any]:
+    """The groups as a point has them; none where it has something else, which is refused later."""
+    flows = data.get("flows")
+    return list(flows) if isinstance(flows, list | tuple) else []
+
+
+def _rename(data: dict[str, Any], experiment: Experiment, names: dict[int, str]) -> None:
+    """Give groups of a point the names that they have at all points, and to what refers to them, too.
+
+    Groups, events and expectations refer to groups by their names in the file; in a sweep over `flows` by those that
+    the list at the point gives them.
     """
-    data["flows"] = named_groups(data["flows"])
-    now = {name: group.get("name", name) for name, group in zip(groups, data["flows"], strict=True)}
-    for referring, fields in ((data["flows"], ("until",)), (data.get("events", ()), ("start", "stop"))):
+    flows = _flows(data)
+    now = named_groups(flows, names)
+    before = named_groups(flows) if "flows" in experiment.sweep else [{"name": one.name} for one in experiment.flows]
+    pairs = [(old["name"], new["name"]) for old, new in zip(before, now, strict=True) if _has_name(old, new)]
+    changed = {old: new for old, new in pairs if old != new}
+    if flows:
+        data["flows"] = now
+    for referring, fields in ((now, ("until",)), (data.get("events", ()), ("start", "stop"))):
         for one in referring:
             for field in fields:
-                if isinstance(one, dict) and one.get(field) in now:
-                    one[field] = now[one[field]]
+                if isinstance(one, dict) and one.get(field) in changed:
+                    one[field] = changed[one[field]]
+    if experiment.expect and "flows" not in experiment.sweep and "expect" not in experiment.sweep:
+        data["expect"] = [one.renamed(experiment.results_of(changed)) for one in experiment.expectations]
+
+
+def _has_name(*groups: Any) -> bool:
+    return all(isinstance(group, dict) and "name" in group for group in groups)
 
 
 def _directory(number: int, parameters: dict[str, Any], repetition: int, experiment: Experiment) -> str:
