@@ -115,7 +115,7 @@ def draw_shares(spec: Shares) -> Figure:
     axes.set_yticks(position, [bar.name for bar in spec.bars])
     axes.grid(visible=False)
     axes.margins(x=0.12)
-    axes.set_xlabel("Share of goodput (%)")
+    axes.set_xlabel(f"Share of goodput (%), over {spec.time}")
     return made
 
 

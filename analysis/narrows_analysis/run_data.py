@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats import files
 from narrows_formats.columns import REPORTS, SOCKETS, units
-from narrows_formats.flow_rows import BRIEF, flow_rows, plain_values
+from narrows_formats.flow_rows import brief_columns, flow_rows, plain_values
 from narrows_formats.summary import Summary
 
 from narrows_analysis.aggregation.both_directions import ACK_FLAG
@@ -148,8 +148,9 @@ class RunData:
     @property
     def table(self) -> pd.DataFrame:
         """The table printed at the end of a run: a row for each flow, in the units that the columns name."""
-        names = ["flow", "CCA", *(f"{column.name} {column.unit}".rstrip() for column in BRIEF)]
-        rows = [[row.name, row.cca, *plain_values(row)] for row in flow_rows(self.summary)]
+        columns = brief_columns(self.summary)
+        names = ["flow", "CCA", *(f"{column.name} {column.unit}".rstrip() for column in columns)]
+        rows = [[row.name, row.cca, *plain_values(row, columns)] for row in flow_rows(self.summary, columns)]
         return pd.DataFrame(rows, columns=names)
 
     def _headline(self) -> str:
@@ -170,6 +171,11 @@ class RunData:
     def labels(self) -> list[str]:
         """Short name of each flow."""
         return self.run.flow_names
+
+    @property
+    def competing(self) -> list[int]:
+        """Positions of the flows that compete: all but probes."""
+        return [position for position, flow in enumerate(self.summary["flows"]) if not flow["probe"]]
 
     @property
     def colors(self) -> list[FlowColor]:

@@ -71,20 +71,21 @@ DROPPED = Quantity("bottleneck_loss_ratio", "Packets dropped", "%", 0.01, greate
 LOST = Quantity(
     "bottleneck_total_loss_ratio", "Packets lost", "%", 0.01, caption="Dropped, or taken by loss emulation.", greatest=1
 )
+TOGETHER = "While all flows were running; over the whole run if they never all were."
 QUANTITIES = (
-    Quantity("share", "Share of goodput", "%", 0.01, per_group=True, greatest=1),
+    Quantity("share", "Share of goodput", "%", 0.01, per_group=True, caption=TOGETHER, greatest=1),
     Quantity("jain_index", "Jain's index", "", 1.0, caption="1 is equal.", greatest=1),
     Quantity("utilization", "Link used", "%", 0.01, greatest=1),
     DROPPED,
     LOST,
     Quantity("queue_delay_mean_s", "Mean queue delay", "ms", 1e-3),
     Quantity("queue_delay_p99_s", "Queue delay, 99th percentile", "ms", 1e-3),
-    Quantity("goodput_bps", "Goodput", "Mbit/s", 1e6, per_group=True),
+    Quantity("goodput_bps", "Goodput", "Mbit/s", 1e6, per_group=True, caption=TOGETHER),
 )
 SWEEP_UNITS = {
     "rate_bps": "bit/s (L2)", "buffer_bytes": "bytes", "utilization": "1", DROPPED.column: "1", LOST.column: "1",
     "queue_bytes_mean": "bytes", "queue_delay_mean_s": "s", "queue_delay_p99_s": "s", "jain_index": "1",
-    "goodput_bps": "bit/s (payload)", "share": "1", "loss_ratio": "1",
+    "goodput_bps": "bit/s (payload)", "share": "1", "share_of_run": "1", "loss_ratio": "1",
 }  # fmt: skip
 
 
@@ -352,16 +353,18 @@ def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:
 
 
 def _result_table(sweep: Sweep) -> dict[str, Any]:
-    shown = [*sweep.fields, "repetition", "group", "goodput_bps", "share", "loss_ratio", "jain_index", "utilization",
-             "queue_delay_mean_s"]  # fmt: skip
+    columns = [*sweep.fields, "repetition", "group", "goodput_bps", "share", "share_of_run", "loss_ratio", "jain_index",
+             "utilization", "queue_delay_mean_s"]  # fmt: skip
+    shown = [name for name in columns if name in sweep.frame]  # Older tables have no share of the run.
     formats: dict[str, Callable[[float | None], str]] = {
-        "goodput_bps": units.rate, "share": units.percent, "loss_ratio": units.percent, "jain_index": units.index,
+        "goodput_bps": units.rate, "share": units.percent, "share_of_run": units.percent,
+        "loss_ratio": units.percent, "jain_index": units.index,
         "utilization": units.percent, "queue_delay_mean_s": units.duration,
     }  # fmt: skip
     titles = {
-        "goodput_bps": "Goodput", "share": "Share", "loss_ratio": "Loss", "jain_index": "Jain's\nindex",
-        "utilization": "Link\nused", "queue_delay_mean_s": "Queue delay\nmean", "group": "Group",
-        "repetition": "Repe-\ntition",
+        "goodput_bps": "Goodput", "share": "Share", "share_of_run": "Share\nof run", "loss_ratio": "Loss",
+        "jain_index": "Jain's\nindex", "utilization": "Link\nused", "queue_delay_mean_s": "Queue delay\nmean",
+        "group": "Group", "repetition": "Repe-\ntition",
     }  # fmt: skip
     texts = {*sweep.fields, "group"}
     rows = []

@@ -189,6 +189,8 @@ class FlowRecord(_Record):
     application: dict[str, Any] | None = None
     """Programs that made it: `user` and `group` as which they ran; of `client` and `server` the command, exit code or
     signal, processor time (`cpu_s`), bytes of both outputs, processes left behind; `notes`; `files` has the outputs."""
+    probe: bool = False
+    """It measures the round-trip time, and does not compete with flows."""
     links: tuple[Text, ...] = ()
     """Links that its data cross, in order."""
     ack_links: tuple[Text, ...] = ()

@@ -6,13 +6,15 @@ SI units, ratios in 0..1; None where a number cannot be given.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 6
+FORMAT = 7
 
 # Traffic that is not the experiment's is shown beside its flows from this part of the goodput on: below are iperf3's
 # control connections.
@@ -45,7 +47,10 @@ class BottleneckSummary(TypedDict):
     utilization: float | None
     loss_ratio: float | None
     total_loss_ratio: float | None
+    share_window_s: list[float] | None
+    run_window_s: list[float] | None
     other_share: float | None
+    other_share_of_run: float | None
     queue_bytes: Distribution
     queue_delay_s: Distribution
     saturated_rate_bps: float | None
@@ -53,6 +58,7 @@ class BottleneckSummary(TypedDict):
     standing_queue_bytes: float | None
     standing_queue_bdp: float | None
     drops: int | None
+    probe_drops: int | None
     aqm_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
@@ -90,6 +96,7 @@ class LinkFlowSummary(TypedDict):
     name: str
     packets: str
     share: float | None
+    share_of_run: float | None
     throughput_bps: float | None
     arrivals: int | None
     departures: int | None
@@ -110,6 +117,7 @@ class GroupSummary(TypedDict):
     flows: int
     goodput_bps: float | None
     share: float | None
+    share_of_run: float | None
     loss_ratio: float | None
 
 
@@ -205,7 +213,7 @@ class ConnectionSummary(TypedDict):
 
 @_exactly
 class FlowSummary(TypedDict):
-    """One flow; ``fct_reason`` says why it has no completion time.
+    """One flow; ``fct_reason`` says why it has no completion time; a ``probe`` does not compete.
 
     ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``ack_compression`` is
     null where acknowledgements are not reported, or only some of them. ``datagrams`` is null of TCP, ``responses`` of
@@ -216,6 +224,7 @@ class FlowSummary(TypedDict):
     name: str
     group: str
     cca: str | None
+    probe: bool
     src: str
     dst: str
     goodput_bps: float | None
@@ -232,6 +241,7 @@ class FlowSummary(TypedDict):
     fct_reason: str | None
     throughput_bps: float | None
     share: float | None
+    share_of_run: float | None
     aqm_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
@@ -285,7 +295,7 @@ class Summary(TypedDict):
     """The whole file.
 
     `bottleneck`, `fairness` and `dynamics` are those of the link where there is one; with several links they are empty,
-    and `links` has them.
+    and `links` has them. `share_window_s` and `run_window_s` are begin and end of what shares are of.
     """
 
     format: int
@@ -294,6 +304,8 @@ class Summary(TypedDict):
     bottleneck: BottleneckSummary
     fairness: FairnessSummary
     dynamics: DynamicsSummary
+    share_window_s: list[float] | None
+    run_window_s: list[float] | None
     groups: list[GroupSummary]
     flows: list[FlowSummary]
     telemetry: TelemetrySummary
@@ -309,6 +321,34 @@ def check(data: Any) -> Summary:
     TypeAdapter(Summary).validate_python(data)
     summary: Summary = data
     return summary
+
+
+# Part of the run from which on the time in which all flows were running says nearly the same as the whole run.
+_NEARLY_ALL = 0.9
+
+
+def is_nearly_the_run(summary: Summary) -> bool:
+    """Whether shares are of nearly the whole run, so that they need not be told of both."""
+    part, run = summary["share_window_s"], summary["run_window_s"]
+    return part is None or run is None or part[1] - part[0] >= _NEARLY_ALL * (run[1] - run[0])
+
+
+def share_seconds(window_s: Sequence[float]) -> str:
+    """Begin and end of a time in seconds, to a thousandth of it."""
+    begin, end = window_s
+    digits = 3 - math.floor(math.log10(end - begin)) if end > begin else 3
+    return " to ".join(f"{round(time_s, digits):.12g}" for time_s in window_s) + " s"
+
+
+def share_time(summary: Summary) -> str:
+    """The time that shares and the goodput of groups are of, in words; empty where there are none."""
+    part = summary["share_window_s"]
+    if part is None:
+        return ""
+    when = share_seconds(part)
+    if part == summary["run_window_s"]:
+        return f"the whole run ({when})"
+    return f"the time in which all flows were running ({when})"
 
 
 def shown_other_share(share: float | None) -> float | None:

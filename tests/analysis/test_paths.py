@@ -107,7 +107,7 @@ def test_a_flow_is_offered_at_its_first_link_and_delivered_at_its_last(
 
 
 def test_the_page_tells_the_settings_of_each_link(tmp_path: Path) -> None:
-    synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
     add_link(tmp_path / "run", HOP_NS, [0, 1])
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     record["links"][1] |= {"rate_bps": 50_000_000, "buffer_bytes": 123_000, "bdp_bytes": 45_000}
@@ -123,8 +123,12 @@ def test_the_page_tells_the_settings_of_each_link(tmp_path: Path) -> None:
     assert (shown[f"first: {rate}"], shown[f"second: {rate}"]) == ("20 Mbit/s", "50 Mbit/s")
     assert shown["second: Buffer"] == "123 kB" and shown["second: Bandwidth-delay product"] == "45 kB"
     assert "Buffer" not in shown and rate not in shown
-    goodput = units.rate(run.summary["groups"][0]["goodput_bps"])
-    assert verdict(run.run, run.summary) == f"2 both flows reached {goodput} of goodput."
+    begin_s, end_s = run.summary["run_window_s"] or [0.0, 0.0]
+    goodput = units.rate(sum(truth.unique_bytes) * 8 / (end_s - begin_s))
+    assert (
+        verdict(run.run, run.summary)
+        == f"Over the whole run (0 to {end_s:.3f} s), 2 both flows had {goodput} of goodput."
+    )
     figures = RunFigures(run)
     for chart in (figures.cwnd(), figures.inflight(), figures.pacing()):
         assert chart is not None and chart.references == []
@@ -161,8 +165,8 @@ def test_flows_that_never_ran_together_are_compared_over_the_whole_run(tmp_path:
         assert group["share"] == pytest.approx(size / sum(truth.unique_bytes))
         assert group["goodput_bps"] == pytest.approx(one["goodput_bps"], rel=0.01)
     page = write_report(tmp_path / "run").read_text()
-    assert page.count("hile all flows were running (over the whole run if they never all were)") == 2
-    assert "hile all flows were running." not in page and "of all goodput of the flows" in page
+    assert page.count("ver the whole run (0 to 5.") == 2
+    assert "in which all flows were running" not in page and "of all goodput of the flows: over the whole run" in page
 
 
 def share_counters(run_dir: Path, index: int) -> None:
@@ -204,9 +208,9 @@ def test_flows_of_two_links_that_count_in_the_same_cells_have_no_losses(tmp_path
     assert {name: both[name] for name in both if name not in lost} == {
         name: value for name, value in apart["flows"][1].items() if name not in lost
     }
-    unknown = (*lost[1:], "total_loss_ratio")
+    unknown = (*lost[1:], "total_loss_ratio", "probe_drops")
     for one, other in zip(shared["links"], apart["links"], strict=True):
-        assert [one[name] for name in unknown] == [None] * 5
+        assert [one[name] for name in unknown] == [None] * 6
         kept = [name for name in one if name not in (*unknown, "flows", "dynamics")]
         assert {name: one[name] for name in kept} == {name: other[name] for name in kept}
     flows, queue = (pd.read_parquet(tmp_path / "shared" / f"{name}.parquet") for name in ("flows", "queue"))

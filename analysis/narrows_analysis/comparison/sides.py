@@ -123,13 +123,15 @@ def _of_run(run: RunData) -> Side:
     window = _common_time(run)
     everything, queue = _in_parts(run.flows, run.queue, window)
     flows = everything[everything["flow"] >= 0]
+    compete = flows[flows["flow"].isin(run.competing)]
+    no_probes = everything[everything["flow"].isin([-1, *run.competing])]
     lasted = everything.drop_duplicates("time_s").groupby("part")["interval_s"].sum()
-    rates = flows.groupby(["part", "flow"])["goodput_bps"].mean().unstack()
+    rates = compete.groupby(["part", "flow"])["goodput_bps"].mean().unstack()
     series: dict[tuple[str, str], pd.Series[float]] = {
         ("utilization", ""): queue.groupby("part")[list(queue)].apply(partial(_used, run.run.bottleneck)),
         ("queue_delay_mean_s", ""): _delay(queue),
-        (DROPPED.column, ""): _loss(everything),
-        (LOST.column, ""): _loss(_with_emulated(everything)),
+        (DROPPED.column, ""): _loss(no_probes),
+        (LOST.column, ""): _loss(_with_emulated(no_probes)),
     }
     if rates.shape[1] > 1:
         series["jain_index", ""] = pd.Series([jain_index(row) for row in rates.fillna(0.0).to_numpy(dtype=np.float64)])
@@ -137,7 +139,7 @@ def _of_run(run: RunData) -> Side:
     for group, mine in flows.groupby("group"):
         sent = (mine["goodput_bps"] * mine["interval_s"]).groupby(mine["part"]).sum()
         series["goodput_bps", str(group)] = sent / lasted
-        if rates.shape[1] > 1:
+        if flows["flow"].nunique() > 1:
             series["share", str(group)] = sent / total
         series["loss_ratio", str(group)] = _loss(mine)
     known = {quantity.column: quantity for quantity in (*QUANTITIES, GROUP_DROPPED)}
@@ -146,11 +148,13 @@ def _of_run(run: RunData) -> Side:
 
 
 def _common_time(run: RunData) -> tuple[float, float]:
-    """Begin and end, in seconds, of the time in which all flows run, or of the whole intervals of the only one."""
+    """Begin and end, in seconds, of the time in which all flows that compete run, or of the whole intervals of the only
+    one."""
     window = run.summary["fairness"]["window_s"]
     if window is not None:
         return window[0], window[1]
-    lives = [(flow["start_s"], flow["end_s"]) for flow in run.summary["flows"]]
+    flows = [run.summary["flows"][position] for position in run.competing] or run.summary["flows"]
+    lives = [(flow["start_s"], flow["end_s"]) for flow in flows]
     begin, end = lives[0] if len(lives) == 1 else (None, None)
     width = run.summary["fairness"]["interval_s"]
     if begin is None or end is None or width is None:

@@ -69,6 +69,6 @@ def _summary(run: RunData) -> pd.DataFrame:
     """`run.table` before it is rounded."""
     rows = [
         [row.name, row.cca, *(column.exact(value) for column, value in zip(BRIEF, row.values, strict=True))]
-        for row in flow_rows(run.summary)
+        for row in flow_rows(run.summary, BRIEF)
     ]
     return pd.DataFrame(rows, columns=[column.name for column in SUMMARY])

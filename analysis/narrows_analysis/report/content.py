@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from narrows_formats.flow_names import OTHER_GROUP
-from narrows_formats.flow_rows import flow_rows, shown_columns
+from narrows_formats.flow_rows import SHARE_OF_RUN, flow_rows, shown_columns
 from narrows_formats.run_record import LinkRecord
 from narrows_formats.schedules import Opportunities
-from narrows_formats.summary import BottleneckSummary, GroupSummary, Summary, shown_other_share
+from narrows_formats.summary import (
+    BottleneckSummary,
+    GroupSummary,
+    Summary,
+    is_nearly_the_run,
+    share_seconds,
+    share_time,
+    shown_other_share,
+)
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.colors import FlowColor
+from narrows_analysis.metrics.throughput import rate
 from narrows_analysis.records.connection import RECORD_SOURCES
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
@@ -26,7 +35,8 @@ from narrows_analysis.report.responses import response_table
 from narrows_analysis.report.shares import MAX_BARS, OTHER_STYLE
 from narrows_analysis.report.video import video_table
 from narrows_analysis.run_data import RunData
-from narrows_analysis.summary.sections import NOT_ASSESSABLE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
+from narrows_analysis.summary.sections import NOT_ASSESSABLE, PROBE_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
+from narrows_analysis.summary.warnings import plural
 
 
 def setting(run: Run) -> str:
@@ -35,6 +45,8 @@ def setting(run: Run) -> str:
     parts = [f"{'' if alone else f'{view.bottleneck.name}: '}{' · '.join(_of_link(view, alone))}" for view in run.views]
     parts = [part for part in parts if part]
     parts.append(_flows(run))
+    probes = sum(flow.probe for flow in run.flows)
+    parts += [plural(probes, "probe")] if probes else []
     if run.host_jitter_s is not None:
         parts.append(f"host jitter up to {units.duration(run.host_jitter_s)}")
     parts.append(f"target {run.profile.name}")
@@ -44,13 +56,13 @@ def setting(run: Run) -> str:
 
 
 def _flows(run: Run) -> str:
-    """How many flows there are, and how many hosts send them."""
-    flows, hosts = len(run.flows), len({flow.src for flow in run.flows})
-    if flows < 2:
-        return "1 flow" if flows else "0 flows"
+    """How many flows there are, without probes, and how many hosts send them."""
+    competing = [flow for flow in run.flows if not flow.probe]
+    flows = plural(len(competing), "flow")
     # Addresses in a capture are not always hosts.
-    senders = "" if run.raw.get("source") is not None else f" from {hosts} host{'' if hosts == 1 else 's'}"
-    return f"{flows} flows{senders}"
+    if len(competing) < 2 or run.raw.get("source") is not None:
+        return flows
+    return f"{flows} from {plural(len({flow.src for flow in competing}), 'host')}"
 
 
 def _set_rate(link: LinkRecord) -> str:
@@ -117,41 +129,97 @@ def _behind_queue(link: LinkRecord) -> str:
 
 
 def verdict(run: Run, summary: Summary) -> str:
-    """What happened, in one or two sentences."""
-    groups = [group for group in summary["groups"] if group["share"] is not None]
+    """What happened, in a few sentences, each of which says which time it is of."""
+    groups = [group for group in _competing(summary) if group["share"] is not None]
     if not groups:
         return ""
-    link, fairness = summary["bottleneck"], summary["fairness"]
+    # A sentence about the whole run comes first where the flows were all running in a part of it only.
+    parts = [] if is_nearly_the_run(summary) else [_whole_run(summary, groups)]
     if len(groups) > 1:
-        ranked = sorted(groups, key=lambda group: -(group["share"] or 0.0))
-        first, rest = ranked[0], ranked[1:]
-        others = ", ".join(f"{_members(group)} {units.percent(group['share'])}" for group in rest)
-        words = f"{_members(first)} took {units.percent(first['share'])} of the goodput, {others}."
-    elif len(run.flows) > 1:
-        goodput = units.rate(groups[0]["goodput_bps"])
-        words = f"{_members(groups[0])} reached {goodput} of goodput."
-        # Over several links, and in a capture, there is no one rate.
-        if (shared := link["rate_mean_bps"] or link["rate_bps"]) is not None:
-            words = f"{_members(groups[0])} shared {units.rate(shared)}, {goodput} of it goodput."
-    else:
-        words = f"One {groups[0]['name']} flow reached {units.rate(groups[0]['goodput_bps'])} of goodput."
-    if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
-        words += f" Traffic that is not the experiment's had {units.percent(other)}."
-    if fairness["jain_index"] is not None:
-        words += f" Jain's index {units.index(fairness['jain_index'])}"
-        converged = fairness["convergence_s"]
-        if converged is not None:
-            words += f"; fair after {units.duration(converged)}."
-        elif (fairness["convergence_reason"] or "").startswith(NOT_ASSESSABLE):
-            words += f"; whether the flows settle is {fairness['convergence_reason']}."
-        else:
-            words += "; the flows never settled at their fair share."
+        parts.append(_of_time(summary, _ranking(groups, "share", summary["bottleneck"]["other_share"])))
+    elif groups[0]["flows"] == 1:
+        parts = [_alone(groups[0], summary)]
+    elif not parts:
+        parts = [_of_time(summary, _equals(summary, groups[0], groups[0]["goodput_bps"]))]
+    parts += [_fairness(summary)]
+    link = summary["bottleneck"]
     mean = link["queue_bytes"]["mean"]
     if mean is not None and run.bottleneck.bdp_bytes:
         held, lost = units.significant(mean / run.bottleneck.bdp_bytes, 2), units.percent(link["loss_ratio"])
         marked = f", and marked {units.count(link['ce_marks'])}" if link["ce_marks"] else ""
-        words += f" The queue held {held} BDP on average and dropped {lost} of the packets{marked}."
+        parts.append(
+            f"Over the whole run, the queue held {held} BDP on average and dropped {lost} of the packets{marked}."
+        )
+    return " ".join(part for part in parts if part)
+
+
+def _competing(summary: Summary) -> list[GroupSummary]:
+    """Groups of flows that compete."""
+    names = {flow["group"] for flow in summary["flows"] if not flow["probe"]}
+    return [group for group in summary["groups"] if group["name"] in names]
+
+
+def _of_time(summary: Summary, statement: str) -> str:
+    """A statement about what shares are of, with its time."""
+    part = summary["share_window_s"]
+    if part is None or part == summary["run_window_s"]:
+        return f"Over the whole run, {statement}"
+    return f"While all flows were running ({share_seconds(part)}), {statement}"
+
+
+def _ranking(groups: list[GroupSummary], share: Literal["share", "share_of_run"], other: float | None) -> str:
+    first, *rest = sorted(groups, key=lambda group: -(group[share] or 0.0))
+    others = ", ".join(f"{_members(group)} {units.percent(group[share])}" for group in rest)
+    words = f"{_members(first)} took {units.percent(first[share])} of the goodput, {others}"
+    if (part := shown_other_share(other)) is not None:
+        words += f", and traffic that is not the experiment's {units.percent(part)}"
+    return f"{words}."
+
+
+def _whole_run(summary: Summary, groups: list[GroupSummary]) -> str:
+    """The sentence about all of the run; empty where too little of the flows is known."""
+    window, sent = summary["run_window_s"], [flow["bytes"] for flow in summary["flows"] if not flow["probe"]]
+    known = [count for count in sent if count is not None]
+    if window is None or len(known) < len(sent):
+        return ""
+    if len(groups) > 1:
+        statement = _ranking(groups, "share_of_run", summary["bottleneck"]["other_share_of_run"])
+    else:
+        statement = _equals(summary, groups[0], rate(sum(known), window[1] - window[0]))
+    return f"Over the whole run ({share_seconds(window)}), {statement}"
+
+
+def _equals(summary: Summary, group: GroupSummary, goodput_bps: float | None) -> str:
+    """What flows of one group had of the link; over several links, and in a capture, there is no one rate."""
+    link = summary["bottleneck"]
+    shared = link["rate_mean_bps"] or link["rate_bps"]
+    of = "" if shared is None else f", on a link of {units.rate(shared)}"
+    return f"{_members(group)} had {units.rate(goodput_bps)} of goodput{of}."
+
+
+def _alone(group: GroupSummary, summary: Summary) -> str:
+    (flow,) = (flow for flow in summary["flows"] if flow["group"] == group["name"])
+    words = f"One {group['name']} flow reached {units.rate(flow['goodput_bps'])} of goodput"
+    begin_s, end_s = flow["start_s"], flow["end_s"]
+    words += "." if begin_s is None or end_s is None else f" in its life ({share_seconds((begin_s, end_s))})."
+    if (other := shown_other_share(summary["bottleneck"]["other_share_of_run"])) is not None:
+        words += f" Traffic that is not the experiment's had {units.percent(other)} of all goodput of the run."
     return words
+
+
+def _fairness(summary: Summary) -> str:
+    """Jain's index, and whether flows settle."""
+    fairness = summary["fairness"]
+    if fairness["jain_index"] is None or fairness["window_s"] is None:
+        return ""
+    words = f"Jain's index while all flows were running ({share_seconds(fairness['window_s'])}) was "
+    words += units.index(fairness["jain_index"])
+    converged = fairness["convergence_s"]
+    if converged is not None:
+        return f"{words}; fair after {units.duration(converged)} of that time."
+    if (fairness["convergence_reason"] or "").startswith(NOT_ASSESSABLE):
+        return f"{words}; whether the flows settle is {fairness['convergence_reason']}."
+    return f"{words}; the flows never settled at their fair share."
 
 
 def _members(group: GroupSummary) -> str:
@@ -174,7 +242,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
         ("Link used", "bottleneck.utilization", units.percent(link["utilization"]), link["utilization"],
          f"of {units.rate(link['rate_mean_bps'] or link['rate_bps'])}"),
         ("Packets dropped", "bottleneck.loss_ratio", units.percent(link["loss_ratio"]), link["loss_ratio"],
-         f"{units.count(link['drops'])} packets{_emulated(link)}{_marked(link)}"),
+         f"{_dropped(link)}{_emulated(link)}{_marked(link)}"),
         ("Queue delay, mean", "bottleneck.queue_delay_s.mean", units.duration(delay["mean"]), delay["mean"],
          f"99 % below {units.duration(delay['p99'])}"),
         ("Queue depth, mean", "bottleneck.queue_bytes.mean", units.size(depth["mean"]), depth["mean"],
@@ -183,7 +251,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
     if len(run.flows) > 1:
         detail = f"not given: {fairness['reason']}"
         if window:
-            detail = f"{units.significant(window[0])} to {units.significant(window[1])} s"
+            detail = f"all flows running, {share_seconds(window)}"
         rows.append(
             ("Jain's index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
         )
@@ -192,6 +260,14 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
 
 def _tile(name: str, key: str, value: str, raw: float | None, detail: str) -> dict[str, Any]:
     return {"name": name, "key": key, "value": value, "raw": "" if raw is None else raw, "detail": detail}
+
+
+def _dropped(link: BottleneckSummary) -> str:
+    """How many packets of flows the queue dropped, and of probes, whose losses are not in the flows' loss."""
+    if link["drops"] is None or not link["probe_drops"]:
+        return f"{units.count(link['drops'])} packets"
+    own = units.count(link["drops"] - link["probe_drops"])
+    return f"{own} packets, and {units.count(link['probe_drops'])} of probes"
 
 
 def _emulated(link: BottleneckSummary) -> str:
@@ -225,8 +301,6 @@ _TEXTS: dict[str, Callable[[float | None], str]] = {
     "rate": units.rate, "ratio": units.percent, "count": units.count, "duration": units.duration, "size": units.size,
 }  # fmt: skip
 ACTIVE = "Active\n(s)"
-# When goodputs are compared.
-WHEN = "while all flows were running (over the whole run if they never all were)"
 
 
 def _flow_table(data: RunData) -> dict[str, Any]:
@@ -241,12 +315,15 @@ def _flow_table(data: RunData) -> dict[str, Any]:
     names = ["Flow", "CCA", *(name[:1].upper() + name[1:] for name in headings), ACTIVE]
     sources = {section["rtt_source"] for section in summary["flows"]} - {None}
     whole, queue = ("through the link", "queue") if len(summary["links"]) == 1 else ("of the flows", "queues")
-    note = f"Goodput is over each flow's own life, share {WHEN}, of all goodput {whole}. "
+    note = f"Goodput is over each flow's own life (active). Share of all goodput {whole}: over {share_time(summary)}"
+    note += "; share of run: over the whole run. " if SHARE_OF_RUN in columns else ". "
     note += f"Drops and loss are those of the {queue}."
     for source in sorted(RECORD_SOURCES & sources):
         note += f" RTT as {source} report it: smoothed, sampled once a second."
     if SOCKET_SOURCE in sources:
         note += f" RTT as {SOCKET_SOURCE} say: mean of the smoothed RTT, and the smallest of a single packet."
+    if PROBE_SOURCE in sources:
+        note += f" RTT of {PROBE_SOURCE}."
     if SWITCH_RTT_SOURCE in sources:
         note += f" RTT measured at {SWITCH_RTT_SOURCE}."
     if seen := {section["inflight_source"] or "" for section in summary["flows"]} - {""}:
@@ -260,6 +337,7 @@ def _flow_table(data: RunData) -> dict[str, Any]:
 
 
 def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
+    brief = is_nearly_the_run(summary)
     names = list(dict.fromkeys(flow.group for flow in run.flows))
     rows = [
         [
@@ -268,16 +346,19 @@ def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
             number(units.count(group["flows"]), group["flows"]),
             number(units.rate(group["goodput_bps"]), group["goodput_bps"]),
             number(units.percent(group["share"]), group["share"]),
+            *([] if brief else [number(units.percent(group["share_of_run"]), group["share_of_run"])]),
             number(units.percent(group["loss_ratio"]), group["loss_ratio"]),
         ]
         for group in summary["groups"]
     ]
     if (other := shown_other_share(summary["bottleneck"]["other_share"])) is not None:
         unknown = number(units.MISSING, None)
-        share = number(units.percent(other), other)
-        rows.append([text(OTHER_GROUP, OTHER_STYLE), text(None), unknown, unknown, share, unknown])
-    headings = ("Group", "CCA", "Flows", "Goodput", "Share", "Loss")
-    note = f"Goodput and share {WHEN}."
+        found = [other] if brief else [other, summary["bottleneck"]["other_share_of_run"]]
+        shares = [number(units.percent(share), share) for share in found]
+        rows.append([text(OTHER_GROUP, OTHER_STYLE), text(None), unknown, unknown, *shares, unknown])
+    of_run = () if brief else ("Share\nof run",)
+    headings = ("Group", "CCA", "Flows", "Goodput\nof all", "Share", *of_run, "Loss")
+    note = f"Goodput of all flows of a group together, and share: over {share_time(summary)}."
     return table("groups", "Groups", headings, rows, note, ("Group", "CCA"))
 
 
@@ -402,6 +483,8 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
         rows.append(("Round-trip time", "hosts/sockets.parquet: the senders' sockets, not measured by the switch"))
     if RECORD_SOURCES & sources:
         rows.append(("Round-trip time", "hosts/*.json: reported by the senders' sockets, not measured by the switch"))
+    if PROBE_SOURCE in sources:
+        rows.append(("Round-trip time", f"hosts/*.json: {PROBE_SOURCE}"))
     if SWITCH_RTT_SOURCE in sources:
         rows.append(("Round-trip time", "telemetry/reports-*.parquet of both directions, at the switch"))
     for source in sorted({section["inflight_source"] or "" for section in summary["flows"]} - {""}):

@@ -136,7 +136,7 @@ class RunFigures:
         # A group has what each of its flows carried, also in an interval in which one began or ended.
         matrix = self._whole(rates) if self._line == "flow" else self._ended(rates)
         scale, unit = _rate_unit(rate_bps or float(np.nanmax(matrix, initial=1.0)))
-        active = max(1, len(self.run.flows)) if len(matrix) <= MAX_LINES else 0
+        active = max(1, len(self.data.competing)) if len(matrix) <= MAX_LINES else 0
         references = []
         if active > 1 and rate_bps:
             fair = fair_goodput(rate_bps, self.run.bottleneck.mtu_frame_bytes, active)
@@ -165,14 +165,15 @@ class RunFigures:
 
     def fairness(self) -> Chart | None:
         """Jain's index of each interval."""
-        if len(self.run.flows) < 2 or self.summary["fairness"]["jain_index"] is None:
+        competing = self.data.competing
+        if len(competing) < 2 or self.summary["fairness"]["jain_index"] is None:
             return None
-        values = jain_series(self._whole(self._matrix("goodput_bps")))
+        values = jain_series(self._whole(self._matrix("goodput_bps"))[competing])
         factor = merge_factor(len(values))
         series = ChartSeries("", merged(values, factor, "mean"), "c7", dx=self.interval_s * factor)
         if factor > 1:
             series.lo, series.hi = merged(values, factor, "min"), merged(values, factor, "max")
-        n = len(self.run.flows)
+        n = len(competing)
         return Chart(
             "jain", "Jain's fairness index",
             f"Of the goodput of flows active in each {self.interval_s:g} s; 1 is equal, 1/{n} is one flow taking all.",

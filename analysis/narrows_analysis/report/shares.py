@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from narrows_formats.flow_names import OTHER_GROUP
-from narrows_formats.summary import shown_other_share
+from narrows_formats.summary import share_time, shown_other_share
 
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.report import units
@@ -43,10 +43,11 @@ class Bar:
 
 @dataclass(frozen=True)
 class Shares:
-    """All bars, and the share that would be fair; None where there is no such share."""
+    """All bars, what they are shares of, and the share that would be fair; None where there is no such share."""
 
     bars: tuple[Bar, ...]
     fair: float | None
+    time: str
 
     @property
     def most(self) -> float:
@@ -68,5 +69,6 @@ def shares(data: RunData) -> Shares | None:
     if len(bars) < 2:
         return None
     # Flows that share no link have no common fair share.
-    fair = 1 / len(known) if len(known) > 1 and not by_group and len(summary["links"]) == 1 else None
-    return Shares(tuple(bars), fair)
+    competing = len(data.competing)
+    fair = 1 / competing if competing > 1 and not by_group and len(summary["links"]) == 1 else None
+    return Shares(tuple(bars), fair, share_time(summary))

@@ -22,7 +22,7 @@ from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.records.sockets import read_socket_records
 from narrows_analysis.summary.file import write_summary
 from narrows_analysis.summary.link_analysis import LinkAnalysis
-from narrows_analysis.summary.paths import all_telemetry, group_sections, link_section, path_sections
+from narrows_analysis.summary.paths import all_telemetry, group_sections, link_section, path_goodput, path_sections
 from narrows_analysis.summary.sections import (
     SEVERAL_LINKS,
     bottleneck_section,
@@ -114,6 +114,7 @@ def finish(
     sections = [link_section(link) for link in links]
     flows = path_sections(run, links)
     alone = links[0] if len(links) == 1 else None
+    together, whole = path_goodput(run, links)
     summary: Summary = {
         "format": FORMAT,
         "status": run.status,
@@ -121,7 +122,9 @@ def finish(
         "bottleneck": bottleneck_section(run, alone.aggregation) if alone else no_bottleneck_section(SEVERAL_LINKS),
         "fairness": fairness_section(run, alone.aggregation if alone else None),
         "dynamics": dynamics_section(run, alone.aggregation if alone else None),
-        "groups": group_sections(run, links, flows),
+        "share_window_s": together.window_s,
+        "run_window_s": whole.window_s,
+        "groups": group_sections(run, links, flows, together, whole),
         "flows": flows,
         "telemetry": all_telemetry(links),
         "warnings": find_warnings(run, links, sections, skipped, sockets),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,16 @@ from narrows_analysis.metrics.throughput import group_rates, rate
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.summary.link_analysis import LinkAnalysis
 from narrows_analysis.summary.sections import (
+    Goodput,
     bottleneck_section,
     competing_goodput,
     dynamics_section,
     fairness_section,
+    is_probe,
     measured_window,
     quotient,
+    run_goodput,
+    seconds_of,
     telemetry_section,
 )
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
@@ -40,8 +44,8 @@ def link_section(link: LinkAnalysis) -> LinkSummary:
     """An entry of the "links" part."""
     run, aggregation = link.run, link.aggregation
     throughputs = np.array([flow["throughput_bps"] or 0.0 for flow in link.flows])
-    goodput = np.zeros(len(link.flows) + 1) if aggregation is None else competing_goodput(aggregation)
-    total = float(goodput.sum()) if _accounted_for(link) else 0.0
+    known = aggregation is not None and aggregation.accounted_for
+    together, whole = (_of_link(find, link) for find in (competing_goodput, run_goodput))
     flows: list[LinkFlowSummary] = []
     for position, (spec, flow) in enumerate(zip(run.flows, link.flows, strict=True)):
         delay = None
@@ -52,7 +56,8 @@ def link_section(link: LinkAnalysis) -> LinkSummary:
             {
                 "name": spec.name,
                 "packets": spec.packets,
-                "share": quotient(goodput[position], total) if spec.packets == "data" else None,
+                "share": together.share(position) if known and spec.packets == "data" else None,
+                "share_of_run": whole.share(position) if known and spec.packets == "data" else None,
                 "throughput_bps": float(throughputs[position]) or None,
                 "arrivals": flow["arrivals"],
                 "departures": flow["departures"],
@@ -162,35 +167,40 @@ def _waits(aggregation: Aggregation, position: int) -> FloatArray:
     return np.where(stuck, (intervals + 1 - since) * width, waits)
 
 
-def path_goodput(run: Run, links: Sequence[LinkAnalysis]) -> FloatArray:
-    """Goodput in bit/s of each flow of the experiment behind the last link of its path and, last, of other traffic.
+def _of_link(find: Callable[[Aggregation], Goodput], link: LinkAnalysis) -> Goodput:
+    """What a function finds of a link; nothing where there is no telemetry."""
+    return Goodput(np.zeros(len(link.flows) + 1), None) if link.aggregation is None else find(link.aggregation)
 
-    Over the time in which all flows were running; where they never all were, over the whole run, as at one link: over
-    each flow's own, one of two packets would have the share of one that sends them all the time.
+
+def path_goodput(run: Run, links: Sequence[LinkAnalysis]) -> tuple[Goodput, Goodput]:
+    """Goodput of each flow of the experiment behind the last link of its path and, last, of other traffic: while all
+    flows that compete were running, and over the whole run.
+
+    Where they never all were, the first is over the whole run, too, as at one link: over each flow's own, one of two
+    packets would have the share of one that sends them all the time.
     """
     if len(links) == 1:
-        aggregation = links[0].aggregation
-        return np.zeros(len(run.flows) + 1) if aggregation is None else competing_goodput(aggregation)
+        return _of_link(competing_goodput, links[0]), _of_link(run_goodput, links[0])
+    none = Goodput(np.zeros(len(run.flows) + 1), None)
     ends = [_places(flow, links)[-1] for flow in run.flows]
-    goodput = np.zeros(len(run.flows) + 1)
     known = [(link.aggregation, position) for link, position in ends if link.aggregation is not None]
-    if len(known) < len(ends):
-        return goodput
-    running = [aggregation.active_ticks(position) for aggregation, position in known]
+    begin, end = _whole_time(links)
+    if len(known) < len(ends) or end <= begin:
+        return none, none
+    totals = [goodput_bytes(aggregation)[1][position] for aggregation, position in known]
+    whole = Goodput(rate(np.array([*totals, 0.0]), end - begin), [begin, end])
+    compete = [one for one in known if not is_probe(*one)] or known
+    running = [aggregation.active_ticks(position) for aggregation, position in compete]
     first = [times[0] for times in running if times is not None]
     last = [times[1] for times in running if times is not None]
     intervals, unit_s = known[0][0].intervals, known[0][0].clock.unit_s
     width = round(intervals.flows_s / unit_s)
     low, high = max(0, -(-max(first, default=0) // width)), min(last, default=0) // width
-    together = len(first) == len(ends) and high > low
-    begin, end = _whole_time(links)
-    for number, (aggregation, position) in enumerate(known):
-        cells, totals = goodput_bytes(aggregation)
-        if together:
-            goodput[number] = rate(cells[position, low:high].sum(), (high - low) * intervals.flows_s)
-        elif end > begin:
-            goodput[number] = rate(totals[position], end - begin)
-    return goodput
+    if len(first) < len(compete) or high <= low:
+        return whole, whole
+    cells = [goodput_bytes(aggregation)[0][position, low:high].sum() for aggregation, position in known]
+    window = seconds_of((low, high), intervals.flows_s)
+    return Goodput(rate(np.array([*cells, 0.0]), window[1] - window[0]), window), whole
 
 
 def _whole_time(links: Sequence[LinkAnalysis]) -> tuple[float, float]:
@@ -201,39 +211,42 @@ def _whole_time(links: Sequence[LinkAnalysis]) -> tuple[float, float]:
     return min((begin for begin, _ in known), default=0.0), max((end for _, end in known), default=0.0)
 
 
-def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSummary]) -> list[GroupSummary]:
-    """The "groups" part, in order of first appearance; fills in each flow's "share" as well.
+def group_sections(
+    run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSummary], together: Goodput, whole: Goodput
+) -> list[GroupSummary]:
+    """The "groups" part, in order of first appearance; fills in each flow's shares as well.
 
     Shares are of all goodput: through the link where there is one, so that what is not the experiment's has the rest
     (`bottleneck.other_share`); of the flows where there are several. There they are None if other traffic left a link
     as well: whether that is the same at two links, or another one's, is unknown, but each link has its own shares. None
     as well where too much of what left is of flows with too few reports.
     """
-    everything = path_goodput(run, links)
-    goodput, total = everything[:-1], float(everything.sum())
     comparable = all(map(_accounted_for, links)) and not (len(links) > 1 and any(map(_carries_others, links)))
-    shared = total if comparable else 0.0
     enough = [_assessable(flow, links) for flow in run.flows]
     members: dict[str, list[int]] = {}
     for number, flow in enumerate(run.flows):
         members.setdefault(flow.group, []).append(number)
-        if enough[number]:
-            flows[number]["share"] = quotient(goodput[number], shared)
-    goodputs = group_rates(goodput, [flow.group for flow in run.flows])
+        if enough[number] and comparable:
+            flows[number]["share"], flows[number]["share_of_run"] = together.share(number), whole.share(number)
+    both = (together, whole)
+    rates = [group_rates(one.rates[:-1], [flow.group for flow in run.flows]) for one in both]
     sections: list[GroupSummary] = []
     for name, numbers in members.items():
         counted = [(flows[n]["drops"], flows[n]["arrivals"]) for n in numbers]
         known = [(drops, arrivals) for drops, arrivals in counted if drops is not None and arrivals is not None]
         complete = len(known) == len(counted)
-        estimated = total and all(enough[n] for n in numbers)
+        estimated = together.window_s is not None and all(enough[n] for n in numbers)
+        shares = [quotient(float(sums[name]), float(one.rates.sum())) for sums, one in zip(rates, both, strict=True)]
+        share, share_of_run = shares if estimated and comparable else (None, None)
         ccas = sorted({run.flows[n].cca or "" for n in numbers})
         sections.append(
             {
                 "name": name,
                 "cca": ", ".join(ccas) or None,
                 "flows": len(numbers),
-                "goodput_bps": float(goodputs[name]) if estimated else None,
-                "share": quotient(float(goodputs[name]), shared) if estimated else None,
+                "goodput_bps": float(rates[0][name]) if estimated else None,
+                "share": share,
+                "share_of_run": share_of_run,
                 "loss_ratio": loss_ratio(sum(d for d, _ in known), sum(a for _, a in known)) if complete else None,
             }
         )
@@ -253,8 +266,8 @@ def _assessable(flow: FlowSpec, links: Sequence[LinkAnalysis]) -> bool:
 
 
 def _carries_others(link: LinkAnalysis) -> bool:
-    goodput = np.zeros(1) if link.aggregation is None else competing_goodput(link.aggregation)
-    return shown_other_share(quotient(float(goodput[-1]), float(goodput.sum()))) is not None
+    found = (_of_link(find, link).share(-1) for find in (competing_goodput, run_goodput))
+    return any(shown_other_share(share) is not None for share in found)
 
 
 def all_telemetry(links: Sequence[LinkAnalysis]) -> TelemetrySummary:

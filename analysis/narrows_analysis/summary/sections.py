@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import PathMeasures
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
+from narrows_analysis.aggregation.interval_lengths import NANOSECOND_DIGITS
 from narrows_analysis.aggregation.tables import MIN_REPORTS, Aggregation, interval_at
 from narrows_analysis.metrics.completion import completion_time
 from narrows_analysis.metrics.fairness import CONVERGENCE_HOLD_S, CONVERGENCE_TOLERANCE, convergence_time, jain_index
@@ -38,6 +40,7 @@ from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
 
 FloatArray = npt.NDArray[np.float64]
 
+ICMP = {socket.IPPROTO_ICMP, socket.IPPROTO_ICMPV6}
 # Every pair of flows is correlated.
 MAX_PAIRED_FLOWS = 2000
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
@@ -49,6 +52,7 @@ NO_SIZE = "the flow has no set size"
 NO_TELEMETRY = "no telemetry"
 NO_WINDOW = "no packet of the experiment's flows left it"
 NOT_ASSESSABLE = "not assessable"
+PROBE_SOURCE = "the probe (round trips of its datagrams)"
 SWITCH_INFLIGHT_SOURCE = "the switch (sequence and acknowledgement numbers of both directions)"
 SWITCH_RTT_SOURCE = "the switch (TCP timestamps of both directions)"
 
@@ -99,15 +103,33 @@ def _frame_s(link: LinkRecord, begun_s: float, frame_bytes: int) -> float:
     return frame_bytes * 8 / link.rate_bps if link.rate_bps else 0.0
 
 
+def is_probe(aggregation: Aggregation, row: int) -> bool:
+    """Whether a flow is no competitor of others: a probe, or what programs send where that is ICMP alone."""
+    protocols = {aggregation.table.protocols.get(key) for key in aggregation.table.keys_of[row]}
+    return aggregation.run.flows[row].probe or bool(protocols and protocols <= ICMP)
+
+
+def competing_rows(aggregation: Aggregation) -> list[int]:
+    """Rows of the flows that compete for the link."""
+    return [row for row in range(aggregation.run.data_flows) if not is_probe(aggregation, row)]
+
+
 def common_window(aggregation: Aggregation) -> tuple[int, int] | None:
-    """Whole intervals in which every flow of the experiment was running; None if they never all were."""
-    running = [aggregation.active_ticks(row) for row in range(aggregation.run.data_flows)]
+    """Whole intervals in which every flow that competes was running, or every probe where none does; None if they never
+    all were."""
+    rows = competing_rows(aggregation) or range(aggregation.run.data_flows)
+    running = [aggregation.active_ticks(row) for row in rows]
     known = [times for times in running if times is not None]
     if not known or len(known) < len(running):
         return None
     width = round(aggregation.intervals.flows_s / aggregation.clock.unit_s)
     low, high = -(-max(first for first, _ in known) // width), min(last for _, last in known) // width
     return (max(0, low), high) if high > max(0, low) else None
+
+
+def seconds_of(window: tuple[int, int], width_s: float) -> list[float]:
+    """Begin and end, in seconds, of a window of whole intervals."""
+    return [round(end * width_s, NANOSECOND_DIGITS) for end in window]
 
 
 def no_bottleneck_section(why: str) -> BottleneckSummary:
@@ -123,7 +145,10 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "utilization": None,
         "loss_ratio": None,
         "total_loss_ratio": None,
+        "share_window_s": None,
+        "run_window_s": None,
         "other_share": None,
+        "other_share_of_run": None,
         "queue_bytes": _empty_distribution(),
         "queue_delay_s": _empty_distribution(),
         "saturated_rate_bps": None,
@@ -131,6 +156,7 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "standing_queue_bytes": None,
         "standing_queue_bdp": None,
         "drops": None,
+        "probe_drops": None,
         "aqm_drops": None,
         "loss_emulation_drops": None,
         "ce_marks": None,
@@ -146,10 +172,15 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
     if not aggregation.uncounted.any():
         totals = aggregation.flows.totals
         drops, emulated, arrivals = (float(totals[name].sum()) for name in ("drops", "loss_drops", "arrivals"))
+        section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
+        probes = [row for row in range(len(run.flows)) if is_probe(aggregation, row)]
+        of_probes = {name: float(totals[name][probes].sum()) for name in ("drops", "loss_drops", "arrivals")}
+        section["probe_drops"] = int(of_probes["drops"])
+        drops, emulated = drops - of_probes["drops"], emulated - of_probes["loss_drops"]
+        arrivals -= of_probes["arrivals"]
         section["loss_ratio"] = loss_ratio(drops, arrivals)
         # Loss emulation is in front of the queue: what it takes has not arrived there.
         section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
-        section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
         section["aqm_drops"] = int(totals["aqm_drops"].sum())
     if aggregation.enough_reports:
         _estimate(section, run, aggregation)
@@ -172,8 +203,10 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
         else:
             _of_schedule(section, aggregation, link.schedule, window)
     section["down_reason"] = _why_no_down_time(section, link, aggregation.spans_flows)
-    goodput = competing_goodput(aggregation)
-    section["other_share"] = quotient(float(goodput[-1]), float(goodput.sum())) if aggregation.accounted_for else None
+    together, whole = competing_goodput(aggregation), run_goodput(aggregation)
+    section["share_window_s"], section["run_window_s"] = together.window_s, whole.window_s
+    if aggregation.accounted_for:
+        section["other_share"], section["other_share_of_run"] = together.share(-1), whole.share(-1)
     section["queue_bytes"] = _distribution(
         aggregation.depth_histogram, run.depth_unit_bytes, aggregation.peak_depth_units
     )
@@ -279,7 +312,7 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
     }
     window = None if aggregation is None else common_window(aggregation)
     if aggregation is None or window is None:
-        section["oscillation_reason"] = NO_TELEMETRY if aggregation is None else _no_common_window(run, aggregation)
+        section["oscillation_reason"] = NO_TELEMETRY if aggregation is None else _no_common_window(aggregation)
         return section
     width = aggregation.intervals.flows_s
     bins = _queue_bins(aggregation, ((window[0] + window[1]) / 2 * width, window[1] * width))
@@ -292,14 +325,14 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
     else:
         seconds = (window[1] - window[0]) / 2 * width
         section["oscillation_reason"] = f"the queue depth has no period below {seconds / 2:.3g} s"
-    if run.data_flows > 1:
+    if len(rows := competing_rows(aggregation)) > 1:
         if not aggregation.uncounted.any():
-            drops = aggregation.flows.cells["drops"][: run.data_flows, slice(*window)]
+            drops = aggregation.flows.cells["drops"][rows, slice(*window)]
             times = [np.flatnonzero(flow) * width for flow in drops]
             section["loss_synchronization"] = loss_synchronization(times, max(reaction_time(run), width) * 1.01)
         # Which packets of an interval a sample has is chance, and would hide much of what flows do together.
-        if run.data_flows <= MAX_PAIRED_FLOWS and not aggregation.order.sample_shift:
-            rates = aggregation.flows.cells["bytes"][: run.data_flows, slice(*window)]
+        if len(rows) <= MAX_PAIRED_FLOWS and not aggregation.order.sample_shift:
+            rates = aggregation.flows.cells["bytes"][rows, slice(*window)]
             section["rate_synchronization"] = rate_synchronization(rates)
     return section
 
@@ -317,15 +350,16 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
     }
     if aggregation is None or not aggregation.order.reports:
         return _without_index(section, NO_TELEMETRY)
-    if run.data_flows < 2:
-        return _without_index(section, "a single flow" if run.data_flows else "no flow's data cross it")
+    rows = competing_rows(aggregation)
+    if len(rows) < 2:
+        return _without_index(section, _too_few(len(rows), run.data_flows))
     if missing_ratio(aggregation) > MAX_MISSING_RATIO:
         return _without_index(section, f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing")
     window = common_window(aggregation)
-    if window is None or not aggregation.assessable[: run.data_flows].all():
-        return _without_index(section, _no_common_window(run, aggregation))
+    if window is None or not aggregation.assessable[rows].all():
+        return _without_index(section, _no_common_window(aggregation))
     width = aggregation.intervals.flows_s
-    rates = goodput_bytes(aggregation)[0][: run.data_flows, window[0] : window[1]] * 8 / width
+    rates = goodput_bytes(aggregation)[0][rows, window[0] : window[1]] * 8 / width
     section["jain_index"] = jain_index(rates.mean(axis=1))
     section["jain_index_steady"] = jain_index(rates[:, rates.shape[1] // 2 :].mean(axis=1))
     section["convergence_s"] = convergence_time(rates, width)
@@ -337,13 +371,21 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
             if together < CONVERGENCE_HOLD_S
             else f"never settled in {together:.3g} s"
         )
-    section["window_s"] = [window[0] * width, window[1] * width]
+    section["window_s"] = seconds_of(window, width)
     return section
 
 
-def _no_common_window(run: Run, aggregation: Aggregation) -> str:
+def _too_few(competing: int, crossing: int) -> str:
+    """Why there is no fairness between so many of the flows whose data cross a link."""
+    if not crossing:
+        return "no flow's data cross it"
+    probes = crossing - competing
+    return ("a single flow" if competing else "no flow that competes") + (" beside probes" if probes else "")
+
+
+def _no_common_window(aggregation: Aggregation) -> str:
     """Why there is no time in which all flows were running."""
-    if not aggregation.assessable[: run.data_flows].all():
+    if not aggregation.assessable[competing_rows(aggregation)].all():
         return FEW_REPORTS
     return NEVER_TOGETHER.format(aggregation.intervals.flows_s)
 
@@ -395,10 +437,11 @@ def _flow_section(
     flow = run.flows[number]
     unseen = NO_SIZE if flow.size_bytes is None else "no telemetry of the flow"
     section: FlowSummary = {
-        "name": flow.name, "group": flow.group, "cca": flow.cca, "src": flow.src, "dst": flow.dst, "goodput_bps": None,
+        "name": flow.name, "group": flow.group, "cca": flow.cca, "probe": flow.probe, "src": flow.src, "dst": flow.dst,
+        "goodput_bps": None,
         "arrivals": None, "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
-        "fct_s": None, "fct_reason": unseen, "throughput_bps": None, "share": None,
+        "fct_s": None, "fct_reason": unseen, "throughput_bps": None, "share": None, "share_of_run": None,
         "aqm_drops": None, "loss_emulation_drops": None, "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None, "ack_compression": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
@@ -406,9 +449,12 @@ def _flow_section(
         "video": host.viewed,
         "connections": None,
     }  # fmt: skip
+    if host.datagrams is not None and (rtts := host.datagrams["rtt_s"]) is not None:
+        section["rtt_s"], section["rtt_source"] = {"min": rtts["min"], "mean": rtts["mean"]}, PROBE_SOURCE
     life = None if aggregation is None else aggregation.life_ticks(number)
     if aggregation is None or life is None:
         return section
+    section["probe"] = is_probe(aggregation, number)
     totals = {name: values[number] for name, values in aggregation.flows.totals.items()}
     unit_s = aggregation.clock.unit_s
     start_s, end_s = life[0] * unit_s, life[1] * unit_s
@@ -464,19 +510,36 @@ def _no_completion(flow: FlowSpec, aggregation: Aggregation, number: int) -> str
     return None if ended else "the flow did not end during the run"
 
 
-def competing_goodput(aggregation: Aggregation) -> FloatArray:
-    """Goodput in bit/s of each flow of the experiment and, last, of all other traffic: what shares are shares of.
+@dataclass(frozen=True)
+class Goodput:
+    """Goodput in bit/s of each flow and, last, of all other traffic, and the time that it is of, in seconds from the
+    experiment's start; None where there is none, and all of it is 0."""
 
-    Over the time in which all flows were running; where they never all were, over the whole run, so that flows of a
-    workload can still be added up.
-    """
-    cells, totals = goodput_bytes(aggregation)
-    window, measured = common_window(aggregation), measured_window(aggregation)
-    if window is not None:
-        return rate(cells[:, slice(*window)].sum(axis=1), (window[1] - window[0]) * aggregation.intervals.flows_s)
-    if measured is not None and measured[1] > measured[0]:
-        return rate(totals, measured[1] - measured[0])
-    return np.zeros(aggregation.rows)
+    rates: FloatArray
+    window_s: list[float] | None
+
+    def share(self, row: int) -> float | None:
+        """The part of a row of all of it; None where there is none."""
+        return quotient(float(self.rates[row]), float(self.rates.sum()))
+
+
+def competing_goodput(aggregation: Aggregation) -> Goodput:
+    """What shares are shares of: over the time in which all flows that compete were running; where they never all were,
+    over the whole run, so that flows of a workload can still be added up."""
+    window = common_window(aggregation)
+    if window is None:
+        return run_goodput(aggregation)
+    cells, width = goodput_bytes(aggregation)[0], aggregation.intervals.flows_s
+    seconds = (window[1] - window[0]) * width
+    return Goodput(rate(cells[:, slice(*window)].sum(axis=1), seconds), seconds_of(window, width))
+
+
+def run_goodput(aggregation: Aggregation) -> Goodput:
+    """The same over the whole run: from the first arrival of the experiment's flows to the end of their last frame."""
+    window = measured_window(aggregation)
+    if window is None or window[1] <= window[0]:
+        return Goodput(np.zeros(aggregation.rows), None)
+    return Goodput(rate(goodput_bytes(aggregation)[1], window[1] - window[0]), list(window))
 
 
 def telemetry_section(aggregation: Aggregation | None) -> TelemetrySummary:

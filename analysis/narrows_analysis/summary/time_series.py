@@ -14,6 +14,7 @@ from narrows_formats import storage
 from narrows_formats.columns import FLOWS, QUEUE, Column, with_metadata
 from narrows_formats.flow_names import OTHER_GROUP
 
+from narrows_analysis.aggregation.interval_lengths import begins_s
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.records.flow_table import OTHER
 
@@ -88,7 +89,7 @@ def _write_flows_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
             values: dict[str, object] = {
                 "link": [run.bottleneck.name] * n,
                 "packets": ["data" if spec is None else spec.packets] * n,
-                "time_s": np.arange(span.start, span.stop) * width,
+                "time_s": begins_s(span.start, span.stop, width),
                 "interval_s": np.full(n, width),
                 "flow": np.full(n, OTHER if spec is None else spec.number),
                 "name": [OTHER_GROUP if spec is None else spec.name] * n,
@@ -122,7 +123,7 @@ def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
     cells = {name: values[0] for name, values in aggregation.queue.cells.items()}
     values: dict[str, object] = {
         "link": [aggregation.run.bottleneck.name] * aggregation.queue.bins,
-        "time_s": np.arange(aggregation.queue.bins) * width,
+        "time_s": begins_s(0, aggregation.queue.bins, width),
         "interval_s": np.full(aggregation.queue.bins, width),
         "depth_mean_bytes": ratio(cells["depth_units"], cells["samples"]) * depth_bytes,
         "depth_min_bytes": aggregation.depth.minimum[0] * depth_bytes,

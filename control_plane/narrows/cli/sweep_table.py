@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows_formats.files import SWEEP_TABLE
+from narrows_formats.summary import share_time
 from rich.table import Table
 
 from narrows.cli.table import NOT_KNOWN, scaled
@@ -34,7 +35,8 @@ def run_line(summary: Summary) -> str:
         f"{scaled(link['total_loss_ratio'], 100, '%')} lost, {scaled(link['queue_delay_s']['mean'], 1e3, 'ms')} queue"
         for link in summary["links"]
     ]
-    return "; ".join([", ".join(shares), *links])
+    when = f" of the goodput, over {share_time(summary)}" if summary.get("share_window_s") else ""
+    return "; ".join([", ".join(shares) + when, *links])
 
 
 def closing_table(directory: Path) -> Table | None:
@@ -48,7 +50,10 @@ def closing_table(directory: Path) -> Table | None:
     found = intervals(sweep)
     if found.empty:
         return None
-    table = Table(title="means, and 95 % intervals where there are repetitions", title_justify="left")
+    table = Table(
+        title="means, and 95 % intervals where there are repetitions; shares while all flows were running",
+        title_justify="left",
+    )
     for name in sweep.fields:
         table.add_column(name, overflow="fold")
     shown = [

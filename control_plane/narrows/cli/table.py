@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from narrows_formats.flow_rows import BRIEF, flow_rows, plain_values
+from narrows_formats.flow_rows import brief_columns, decimals, flow_rows, plain_values
+from narrows_formats.summary import share_seconds, share_time
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -21,12 +22,13 @@ def summary_table(summary: Summary, title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("flow", overflow="fold")
     table.add_column("CCA", overflow="fold")
-    for column in BRIEF:
+    columns = brief_columns(summary)
+    for column in columns:
         table.add_column(f"{column.name}\n{column.unit}".rstrip(), justify="right")
-    rows = flow_rows(summary)
+    rows = flow_rows(summary, columns)
     hidden = max(0, len(summary["flows"]) - MAX_ROWS)
     for row in [*rows[:MAX_ROWS], *rows[MAX_ROWS + hidden :]]:
-        numbers = [f"{one}" if isinstance(one, int) else scaled(one, 1) for one in plain_values(row)]
+        numbers = [f"{one}" if isinstance(one, int) else scaled(one, 1) for one in plain_values(row, columns)]
         table.add_row(row.name, row.cca, *numbers)
     if hidden:
         table.caption = f"{hidden} more flows in summary.json"
@@ -39,6 +41,8 @@ def bottleneck_lines(summary: Summary) -> list[str]:
         lines = _of_link(summary["links"][0], "bottleneck")
     else:
         lines = [", ".join(_of_link(link, link["name"])) for link in summary["links"]]
+    if when := share_time(summary) if len(flow_rows(summary, ())) > 1 else "":
+        lines.append(f"shares: over {when}")
     telemetry = summary["telemetry"]
     lines.append(f"telemetry: {telemetry['reports']} reports, {telemetry['lost']} lost")
     return lines
@@ -62,7 +66,9 @@ def _of_link(link: LinkSummary, name: str) -> list[str]:
         f"{name}: {scaled(link['utilization'], 100, '%')} utilized, {_lost(link)}",
         f"queue delay: {scaled(delay['mean'], 1e3, 'ms')} mean, {scaled(delay['p99'], 1e3, 'ms')} p99",
     ]
-    return found if jain is None else [*found, f"Jain's fairness index: {jain:.3f}"]
+    if jain is None or (window := link["fairness"]["window_s"]) is None:
+        return found
+    return [*found, f"Jain's fairness index: {jain:.3f}, all flows running ({share_seconds(window)})"]
 
 
 def _lost(bottleneck: BottleneckSummary) -> str:
@@ -78,5 +84,7 @@ def _lost(bottleneck: BottleneckSummary) -> str:
 
 
 def scaled(value: float | None, factor: float, unit: str = "") -> str:
-    """A number times ``factor`` with two digits, or a dash."""
-    return NOT_KNOWN if value is None else f"{value * factor:.2f} {unit}".rstrip()
+    """A number times ``factor`` with two digits behind the point, or with two that are not 0; or a dash."""
+    if value is None:
+        return NOT_KNOWN
+    return f"{value * factor:.{decimals(value * factor)}f} {unit}".rstrip()

@@ -42,6 +42,7 @@ def rows(
             "flows": group["flows"],
             "goodput_bps": group["goodput_bps"],
             "share": group["share"],
+            "share_of_run": group.get("share_of_run"),
             "loss_ratio": group["loss_ratio"],
             # Where `flows` itself is swept, that is not how many a group has.
             **swept,

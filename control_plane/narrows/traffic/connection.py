@@ -53,6 +53,7 @@ class Connection:
             "dst": dst,
             "src_port": self.src_port,
             "dst_port": flow.dst_port,
+            **({"probe": True} if flow.kind == "probe" else {}),
             "links": list(flow.links),
             "ack_links": list(flow.ack_links),
             "connection": self.number,
