@@ -17,6 +17,7 @@ from narrows_analysis.records.json_files import read_json
 from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.records.sockets import SocketRecords
+from narrows_analysis.summary.ecn import MAX_NAMED, empty_l4s_queue, ignored_marks
 from narrows_analysis.summary.link_analysis import LinkAnalysis
 from narrows_analysis.summary.time_series import goodput_bytes
 
@@ -24,8 +25,6 @@ MAX_MISSING_RATIO = 0.01
 # A chip's shaper may be off by a percent.
 MIN_UTILIZATION, MAX_UTILIZATION = 0.9, 1.02
 MAX_OTHER_SHARE = 0.01
-# Flows that a warning names.
-MAX_NAMED = 3
 MAX_BUFFER_LIMITED = 0.01
 # Drops after the last report of their flow: a few are usual.
 MAX_LATE_DROPS, MIN_LATE_DROPS = 0.05, 10
@@ -293,6 +292,12 @@ def _silent_end(run: Run, aggregation: Aggregation) -> list[WarningSummary]:
     return [_caution("silent_end", "warning", message)]
 
 
+def _ecn_warnings(link: LinkAnalysis, section: LinkSummary) -> list[WarningSummary]:
+    empty = empty_l4s_queue(link)
+    ignored = ignored_marks(link.run, {flow["name"]: flow["ce_marks"] or 0 for flow in section["flows"]})
+    return _applying((empty, "l4s_unused", "warning", empty), (ignored, "marks_ignored", "warning", ignored))
+
+
 def _late_service_warnings(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
     link, delay_s = run.bottleneck, section["queue_delay_s"]["p99"]
@@ -458,6 +463,7 @@ def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedRep
     found += _late_drops(run, section)
     found += _silent_end(run, aggregation)
     found += _late_service_warnings(run, section)
+    found += _ecn_warnings(link, section)
     utilization = section["utilization"]
     # Which of several links is to be the bottleneck is for the experiment to show.
     if utilization is not None and utilization < MIN_UTILIZATION and len(run.links) == 1:

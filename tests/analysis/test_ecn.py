@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warnings where ECN does not do what an experiment expects of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import synthetic
+from narrows_analysis import analyze_run
+
+NOT_ECT, ECT_1, ECT_0, CE = range(4)
+CE_MARKED = 1
+SENDERS = [
+    synthetic.Sender("a", "dctcp", 0.0, 1.0, window=20, aimd=False),
+    synthetic.Sender("b", "bbr", 0.0, 1.0, window=20, aimd=False),
+]
+
+
+def warnings(path: Path, fields: tuple[int, int], marked: bool = False, **changes: Any) -> dict[str, str]:
+    """Of a run whose two flows arrive with these ECN fields at a queue of a kind."""
+    synthetic.write_run(path, synthetic.Scenario(senders=SENDERS), files=1)
+    file = next((path / "telemetry").glob("reports-*.parquet"))
+    rows = {name: column.to_numpy() for name, column in zip(synthetic.REPORT_TYPES, pq.read_table(file), strict=True)}
+    field = np.where(rows["flow"] == 1000, *fields)
+    rows["flags"] = (field << 3) | (CE_MARKED if marked else 0)
+    rows["ecn"] = np.full(len(field), CE) if marked else field
+    synthetic.write_reports(file, rows)
+    record = json.loads((path / "run.json").read_text())
+    record["bottleneck"]["queue_management"] = {"kind": changes.get("kind", "dualpi2")}
+    record["virtual_time"] = {"cca_versions": changes.get("versions", {})}
+    record["flows"][0]["protocol"] = changes.get("protocol", 6)
+    keys = path / "telemetry" / "flow_keys.parquet"
+    table = pq.read_table(keys).to_pandas()
+    table.loc[0, "protocol"] = changes.get("protocol", 6)
+    table.to_parquet(keys)
+    (path / "run.json").write_text(json.dumps(record))
+    return {one["code"]: one["message"] for one in analyze_run(path)["warnings"]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ((ECT_0, ECT_0), "(a-1, b-1: ECT(0))"),
+        ((ECT_0, NOT_ECT), "(a-1: ECT(0))"),
+        ((NOT_ECT, NOT_ECT), "(no flow used"),
+    ],
+)
+def test_dualpi2_with_an_empty_l4s_queue_is_told(tmp_path: Path, fields: tuple[int, int], said: str) -> None:
+    assert said in warnings(tmp_path, fields)["l4s_unused"]
+
+
+@pytest.mark.parametrize("field", [ECT_1, CE])
+def test_an_l4s_queue_that_one_flow_uses_is_no_warning(tmp_path: Path, field: int) -> None:
+    """Also if all of its packets leave marked: what they arrived with decides."""
+    assert "l4s_unused" not in warnings(tmp_path, (ECT_0, field), marked=True)
+
+
+def test_another_queue_has_no_l4s_part(tmp_path: Path) -> None:
+    assert "l4s_unused" not in warnings(tmp_path, (ECT_0, ECT_0), kind="pi2")
+
+
+def test_marks_that_no_sender_heeds_are_told(tmp_path: Path) -> None:
+    heeded = warnings(tmp_path / "heeded", (ECT_0, ECT_0), marked=True, versions={"bbr": "BBRv3"})
+    assert "marks_ignored" not in heeded
+    assert "marks_ignored" not in warnings(tmp_path / "none", (ECT_0, ECT_0), versions={"bbr": "BBRv1"}, protocol=17)
+    found = warnings(tmp_path / "deaf", (ECT_0, ECT_0), marked=True, versions={"bbr": "BBRv1"}, protocol=17)
+    assert "a-1 (UDP at a set rate), b-1 (BBRv1)" in found["marks_ignored"]
