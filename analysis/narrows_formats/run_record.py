@@ -99,6 +99,9 @@ class LinkRecord(_Record):
     """The layer of `written_rate_bps`."""
     buffer_bytes: Number | None = None
     """Depth of the queue that was set."""
+    written_buffer: Text | None = None
+    """The same as the experiment has it, where that is a time or a BDP at `rate_bps` and the rate varies: the bytes do
+    not."""
     later_buffers_bytes: tuple[Number, ...] = ()
     """Depths that were set later, by events or by a driver, in order of time."""
     buffer_packets: Number | None = None

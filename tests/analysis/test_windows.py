@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from narrows.cli.table import bottleneck_lines, scaled, summary_table
 from narrows_analysis import analyze_run, load, write_report
 from narrows_analysis.comparison.sides import read_side
 from narrows_analysis.metrics.fairness import jain_index
-from narrows_analysis.report.content import setting, tiles, verdict
+from narrows_analysis.report.content import parameters, setting, tiles, verdict
 from narrows_analysis.report.figures import RunFigures
 from narrows_analysis.report.shares import shares
 from rich.console import Console
@@ -210,3 +211,27 @@ def test_a_probe_has_the_round_trips_of_its_datagrams(tmp_path: Path) -> None:
 )
 def test_a_small_number_is_not_shown_as_0(value: float, shown: str) -> None:
     assert scaled(value, 1) == shown
+
+
+def test_a_buffer_says_at_which_rate_it_is_a_time(tmp_path: Path) -> None:
+    write(tmp_path, MEASURED[:1])
+    record = json.loads((tmp_path / "run.json").read_text())
+    steps = {"start_ns": [0, 1_000_000_000], "rate_bps": [20_000_000, 5_000_000], "period_ns": None}
+    record["bottleneck"] |= {"rate_schedule": steps, "written_buffer": "20ms"}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    summary = analyze_run(tmp_path)
+    run = load(tmp_path).run
+    assert dict(parameters(run, summary))["Buffer"] == "50 kB whatever the rate: 20ms at 20 Mbit/s"
+    assert "50 kB buffer (1 BDP at 20 Mbit/s)" in setting(run)
+
+
+def test_drops_that_only_the_switch_counted_are_named_below_the_table(tmp_path: Path) -> None:
+    said = "The switch counted more: those after a flow's last packet that left"
+    write(tmp_path, MEASURED[:2])
+    analyze_run(tmp_path)
+    assert said not in write_report(tmp_path).read_text()
+    record = json.loads((tmp_path / "run.json").read_text())
+    record["traffic_manager"] = {"flow_drops": {"bottleneck": [{"flow": 1000, "packets": 49, "bytes": 0}]}}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    assert "drops_disagree" in {one["code"] for one in analyze_run(tmp_path)["warnings"]}
+    assert said in html.unescape(write_report(tmp_path).read_text())

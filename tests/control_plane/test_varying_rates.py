@@ -19,6 +19,7 @@ from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series, make_series
 from narrows.paths import data
 from narrows.run import sampler
+from narrows.run.buffer_notes import buffer_notes
 from narrows.run.runner import trace_notes
 from narrows.run.sampler import Reading
 from narrows.targets.bmv2 import packets
@@ -291,3 +292,39 @@ def test_frames_end_where_the_rate_becomes_0_for_good(start_us: int, end_us: int
     """A full-size frame takes a millisecond until 10.5 ms; one that starts later never ends."""
     schedule = RateSteps(((0, 1514 * 8 * 1000), (10_500_000, 0)))
     assert schedule.finish_ns(start_us * 1000, 1514) == end_us * 1000
+
+
+STEPS = [{"at": "0s", "rate": "10Mbit"}, {"at": "1s", "rate": "0bit"}, {"at": "2s", "rate": "2Mbit"}]
+
+
+@pytest.mark.parametrize(
+    ("rate", "buffer", "said"),
+    [
+        # 10 Mbit/s for 0.3 s.
+        ({"steps": STEPS}, "300ms", "375 kB at 10 Mbit/s, its first rate, and as many bytes at any rate: "
+         "300 ms at 10 Mbit/s, 1.5 s at 2 Mbit/s"),
+        ({"steps": [{"at": "0s", "rate": "0bit"}, {"at": "1s", "rate": "8Mbit"}]}, "1bdp",
+         "20 kB at 8 Mbit/s, its first rate above 0, and as many bytes at any rate: "
+         "20 ms at 8 Mbit/s, 20 ms at 8 Mbit/s"),
+        # Half of the time 2, half of it 6 Mbit/s.
+        ({"wave": {"kind": "square", "low": "2Mbit", "high": "6Mbit", "period": "2s"}}, "100ms",
+         "50 kB at 4 Mbit/s, its mean rate, and as many bytes at any rate: 66.67 ms at 6 Mbit/s, 200 ms at 2 Mbit/s"),
+    ],
+)  # fmt: skip
+def test_a_buffer_in_time_says_of_which_rate_it_is(rate: Any, buffer: str, said: str) -> None:
+    found = validate(experiment(rate, buffer=buffer, rtt="20ms"), "test")
+    (note,) = buffer_notes(found, make_plan(found))
+    assert note == f"bottleneck.buffer: {buffer} is {said}"
+
+
+def test_events_that_change_the_rate_leave_the_buffer() -> None:
+    events = [{"at": "1s", "link": "bottleneck", "rate": "4Mbit"}]
+    found = validate({**experiment("8Mbit", buffer="100ms"), "events": events}, "test")
+    (note,) = buffer_notes(found, make_plan(found))
+    assert "100 kB at 8 Mbit/s, its first rate" in note and "200 ms at 4 Mbit/s" in note
+
+
+@pytest.mark.parametrize(("rate", "buffer"), [({"steps": STEPS}, "50kB"), ("8Mbit", "50ms")])
+def test_a_buffer_in_bytes_or_at_one_rate_needs_no_note(rate: Any, buffer: str) -> None:
+    found = validate(experiment(rate, buffer=buffer), "test")
+    assert list(buffer_notes(found, make_plan(found))) == []

@@ -38,6 +38,9 @@ from narrows_analysis.run_data import RunData
 from narrows_analysis.summary.sections import NOT_ASSESSABLE, PROBE_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
 from narrows_analysis.summary.warnings import plural
 
+# Warnings of drops that the switch counted and reports do not tell of.
+UNREPORTED_DROPS = ("late_drops", "drops_disagree")
+
 
 def setting(run: Run) -> str:
     """The links in one line."""
@@ -82,7 +85,8 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         span = dict.fromkeys(units.duration(rtt_s) for rtt_s in (rtts[0], rtts[-1]))
         parts.append(f"{' to '.join(span)} RTT")
     if link.buffer_bytes is not None:
-        bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP)" if link.bdp_bytes else ""
+        at = "" if link.schedule is None else f" at {units.rate(link.rate_bps)}"
+        bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP{at})" if link.bdp_bytes else ""
         parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}{_later_buffer(link)}")
     if link.queue_management is not None:
         parts.append(f"{link.queue_management['kind']} queue")
@@ -91,6 +95,13 @@ def _of_link(view: Run, alone: bool) -> list[str]:
     if link.jitter or link.delay_steps or link.duplication:
         parts.append(_behind_queue(link))
     return parts
+
+
+def _at_one_rate(link: LinkRecord) -> str:
+    """Which rate made bytes of a buffer that is written as a time or in BDPs, where the rate varies."""
+    if link.written_buffer is None:
+        return ""
+    return f" whatever the rate: {link.written_buffer} at {units.rate(link.rate_bps)}"
 
 
 def _later_buffer(link: LinkRecord) -> str:
@@ -318,6 +329,10 @@ def _flow_table(data: RunData) -> dict[str, Any]:
     note = f"Goodput is over each flow's own life (active). Share of all goodput {whole}: over {share_time(summary)}"
     note += "; share of run: over the whole run. " if SHARE_OF_RUN in columns else ". "
     note += f"Drops and loss are those of the {queue}."
+    if any(one["code"] in UNREPORTED_DROPS for one in summary["warnings"]):
+        note += (
+            " The switch counted more: those after a flow's last packet that left are in no report, see the warnings."
+        )
     for source in sorted(RECORD_SOURCES & sources):
         note += f" RTT as {source} report it: smoothed, sampled once a second."
     if SOCKET_SOURCE in sources:
@@ -432,7 +447,7 @@ def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple
     return [
         ("Rate (L2: Ethernet frames without preamble, gap and FCS)", _set_rate(link)),
         ("Rate measured while the link was never idle", units.rate(section["saturated_rate_bps"])),
-        ("Buffer", units.size(link.buffer_bytes) + _later_buffer(link)),
+        ("Buffer", units.size(link.buffer_bytes) + _at_one_rate(link) + _later_buffer(link)),
         ("Bandwidth-delay product", units.size(link.bdp_bytes)),
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
         ("Behind the queue", _behind_queue(link)),

@@ -74,7 +74,7 @@ class DirectionSettings(Model):
     buffer: Depth = Field(
         description="How much may wait in the queue, the packet in service not counted; at least a full-size frame. "
         "A BDP is the link's rate times the link's `rtt`. If the rate varies, a BDP or a depth in time refers to the "
-        "mean over a period, or to the first rate above 0 if nothing repeats."
+        "mean over a period, or to the first rate above 0 if nothing repeats: as many bytes at any rate."
     )
     delay: LinkDelay = Field(
         default=0,

@@ -22,6 +22,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Link, Plan, ReportedLink
 from narrows.paths import commit
 from narrows.run import clock, drop_accounting
+from narrows.run.buffer_notes import depends_on_rate
 from narrows.run.changes import Made, varied
 from narrows.run.event_record import events
 from narrows.run.measurement import Counters, Measured, Status
@@ -239,6 +240,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "written_rate_layer": written.rate_layer,
         "buffer_bytes": applied.limit_bytes,
         "later_buffers_bytes": list(link.later_limits_bytes),
+        **({"written_buffer": str(written.buffer)} if depends_on_rate(written.buffer, link) else {}),
         "buffer_packets": applied.limit_packets,
         "bdp_bytes": float(link.bdp_bytes),
         "loss": link.loss,

@@ -24,6 +24,7 @@ from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import record
+from narrows.run.buffer_notes import buffer_notes
 from narrows.run.captures import write_captures
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.ingredients import inputs, made_here, programs
@@ -100,7 +101,7 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     problems = problems or target.machine_problems(plan)
     if problems:
         raise InputError("\n".join(problems))
-    notes = (*trace_notes(experiment), *environment.notes(plan, target))
+    notes = (*trace_notes(experiment), *buffer_notes(experiment, plan), *environment.notes(plan, target))
     return CheckedRun(experiment, plan, target, environment, programs(plan, target, environment), notes)
 
 
