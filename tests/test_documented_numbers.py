@@ -9,6 +9,7 @@ import re
 
 import pytest
 from documented import ROOT
+from models.codel import LinuxRoot
 from narrows.experiment.application import ApplicationFields
 from narrows.experiment.model import SYSCALL_NS
 from narrows.hosts.users import APPLICATION_ID
@@ -95,3 +96,18 @@ def test_how_long_fields_of_a_report_last() -> None:
     ]
     page = (ROOT / "docs" / "report-format.md").read_text()
     assert [part for part in said if part not in page] == []
+
+
+def test_how_far_codel_is_from_the_exact_root_is_said() -> None:
+    """Of an interval of 100 ms, from the count at which a dropping state begins on."""
+    root = LinuxRoot()
+    root.set(1, fresh=True)
+    waits: list[float] = []
+    for count in range(2, 100):
+        root.set(count, fresh=False)
+        waits.append(root.of(100_000_000) / 1e6)
+    exact = [100 / math.sqrt(count) for count in range(2, 100)]
+    page = " ".join((ROOT / "docs/queues.md").read_text().split())
+    assert f"third drop comes {waits[0]:.1f} ms after the second, not {exact[0]:.1f}" in page
+    assert f"the fourth {waits[1]:.1f} ms later, not {exact[1]:.1f}" in page
+    assert max(abs(1 - one / other) for one, other in zip(waits[1:], exact[1:], strict=True)) < 0.03

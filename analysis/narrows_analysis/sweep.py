@@ -362,7 +362,7 @@ def _result_table(sweep: Sweep) -> dict[str, Any]:
         "utilization": units.percent, "queue_delay_mean_s": units.duration,
     }  # fmt: skip
     titles = {
-        "goodput_bps": "Goodput", "share": "Share", "share_of_run": "Share\nof run", "loss_ratio": "Loss",
+        "goodput_bps": "Goodput", "share": "Share", "share_of_run": "Share\nof run", "loss_ratio": "Dropped",
         "jain_index": "Jain's\nindex", "utilization": "Link\nused", "queue_delay_mean_s": "Queue delay\nmean",
         "group": "Group", "repetition": "Repe-\ntition",
     }  # fmt: skip

@@ -64,7 +64,9 @@ COLUMNS = (
     SHARE,
     SHARE_OF_RUN,
     Column("drops", "count", lambda flow: flow["drops"], brief=True),
-    Column("loss", "ratio", lambda flow: flow["loss_ratio"], brief=True),
+    # Of the queue alone; "lost" is with loss emulation everywhere.
+    Column("dropped", "ratio", lambda flow: flow["loss_ratio"], brief=True),
+    Column("lost by emulation", "count", lambda flow: flow["loss_emulation_drops"], optional=True),
     Column("retransmitted", "ratio", lambda flow: flow["retransmit_ratio"]),
     Column("RTT mean", "duration", _rtt("mean"), brief=True),
     Column("RTT min", "duration", _rtt("min"), brief=True),

@@ -173,7 +173,7 @@ def test_lines_of_a_link_that_changes_are_of_what_it_was(of_link: Callable[..., 
     lines = [(line.label, line.y) for line in build.depth().references if "buffer" in line.label]
     assert lines == [("buffer at first", 50.0), ("buffer later", 30.0), ("buffer later", 70.0)]
     assert dict(parameters(build.run, build.summary))["Buffer"] == "50 kB, later 30 kB to 70 kB"
-    assert "50 kB buffer (1 BDP), later 30 kB to 70 kB" in setting(build.run)
+    assert "50 kB buffer (1 BDP at 20 Mbit/s), later 30 kB to 70 kB" in setting(build.run)
 
 
 def test_drops_of_a_managed_queue_did_not_find_it_full(of_link: Callable[..., RunFigures]) -> None:

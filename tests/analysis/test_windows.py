@@ -17,7 +17,7 @@ from narrows.cli.table import bottleneck_lines, scaled, summary_table
 from narrows_analysis import analyze_run, load, write_report
 from narrows_analysis.comparison.sides import read_side
 from narrows_analysis.metrics.fairness import jain_index
-from narrows_analysis.report.content import parameters, setting, tiles, verdict
+from narrows_analysis.report.content import parameters, setting, tables, tiles, verdict
 from narrows_analysis.report.figures import RunFigures
 from narrows_analysis.report.shares import shares
 from rich.console import Console
@@ -235,3 +235,17 @@ def test_drops_that_only_the_switch_counted_are_named_below_the_table(tmp_path: 
     (tmp_path / "run.json").write_text(json.dumps(record))
     assert "drops_disagree" in {one["code"] for one in analyze_run(tmp_path)["warnings"]}
     assert said in html.unescape(write_report(tmp_path).read_text())
+
+
+def test_what_the_queue_dropped_and_what_was_lost_have_two_names(tmp_path: Path) -> None:
+    truth = write(tmp_path, MEASURED[:2], loss=0.05)
+    summary = analyze_run(tmp_path)
+    table = tables(load(tmp_path))[0]
+    names = [column["name"] for column in table["columns"]]
+    assert "Loss" not in names
+    row = [cell.raw for cell in table["rows"][0]]
+    arrivals, drops, emulated = truth.arrivals[0], truth.drops[0], truth.loss_drops[0]
+    assert row[names.index("Dropped")] == pytest.approx(drops / arrivals)
+    assert row[names.index("Lost by\nemulation")] == emulated > 0
+    assert bottleneck_lines(summary)[0].count(" lost (") == 1
+    assert "dropped %" in load(tmp_path).table

@@ -307,7 +307,7 @@ def tables(data: RunData) -> list[dict[str, Any]]:
 
 
 # Headings that are too long for a column of numbers.
-_HEADINGS = {"retransmitted": "Retrans-\nmitted"}
+_HEADINGS = {"retransmitted": "Retrans-\nmitted", "lost by emulation": "Lost by\nemulation"}
 _TEXTS: dict[str, Callable[[float | None], str]] = {
     "rate": units.rate, "ratio": units.percent, "count": units.count, "duration": units.duration, "size": units.size,
 }  # fmt: skip
@@ -328,7 +328,7 @@ def _flow_table(data: RunData) -> dict[str, Any]:
     whole, queue = ("through the link", "queue") if len(summary["links"]) == 1 else ("of the flows", "queues")
     note = f"Goodput is over each flow's own life (active). Share of all goodput {whole}: over {share_time(summary)}"
     note += "; share of run: over the whole run. " if SHARE_OF_RUN in columns else ". "
-    note += f"Drops and loss are those of the {queue}."
+    note += f"Drops are those of the {queue}, without what loss emulation took in front."
     if any(one["code"] in UNREPORTED_DROPS for one in summary["warnings"]):
         note += (
             " The switch counted more: those after a flow's last packet that left are in no report, see the warnings."
@@ -372,7 +372,7 @@ def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
         shares = [number(units.percent(share), share) for share in found]
         rows.append([text(OTHER_GROUP, OTHER_STYLE), text(None), unknown, unknown, *shares, unknown])
     of_run = () if brief else ("Share\nof run",)
-    headings = ("Group", "CCA", "Flows", "Goodput\nof all", "Share", *of_run, "Loss")
+    headings = ("Group", "CCA", "Flows", "Goodput\nof all", "Share", *of_run, "Dropped")
     note = f"Goodput of all flows of a group together, and share: over {share_time(summary)}."
     return table("groups", "Groups", headings, rows, note, ("Group", "CCA"))
 
@@ -487,7 +487,9 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
          "byte counts once, when it first leaves the queue. Series: flows.parquet"),
         ("Arrivals, departures, drops, loss", "telemetry/reports-*.parquet: per-flow counters of the switch; drops are "
          "arrivals minus departures, exact for a FIFO even where reports are missing. Series: flows.parquet"),
-        ("Retransmitted", "telemetry/reports-*.parquet: packets below the flow's highest sequence number seen before"),
+        ("Retransmitted", "telemetry/reports-*.parquet: packets that left below the flow's highest sequence number "
+         "seen before. The senders' kernels (summary.json, host_retransmits) count all that they sent again, also what "
+         "was dropped after that"),
         ("Queue depth and delay", "telemetry/reports-*.parquet: measured by the switch's traffic manager for each "
          "packet. Series: queue.parquet; distributions: distributions.parquet (bins of at most 0.013 %)"),
         ("Jain's index, convergence", "flows.parquet, goodput while all flows were running"),

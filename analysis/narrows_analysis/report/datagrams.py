@@ -15,7 +15,8 @@ _NAMES = (
     "RTT\nmedian", "RTT\n99 %",
 )  # fmt: skip
 _NOTE = (
-    "Datagrams as the hosts counted them. Lost are those that did not arrive, reordered those that arrived after one "
+    "Datagrams as the hosts counted them. Lost are those that did not arrive, whatever took them: a queue, loss "
+    "emulation, or of a probe the way back. Reordered are those that arrived after one "
     "with a higher number (RFC 4737). RTT is of a probe, whose datagrams come back."
 )
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
-from narrows_formats.schedules import DelaySteps
+from narrows_formats.run_record import LinkRecord
+from narrows_formats.schedules import DelaySteps, Opportunities
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.colors import FlowColor
@@ -46,6 +47,12 @@ def _size_unit(size_bytes: float) -> tuple[float, str]:
 
 def _delay_unit(delay_s: float) -> tuple[float, str]:
     return (MILLISECOND, "ms") if delay_s >= 5e-4 else (1e-6, "µs")
+
+
+def _until(link: LinkRecord) -> str:
+    """To which of its bytes a packet waited, where that is not the same."""
+    several = isinstance(link.schedule, Opportunities)
+    return ", until the first delivery opportunity that carried some of them" if several else ""
 
 
 def _sum(matrix: FloatArray) -> FloatArray:
@@ -262,8 +269,10 @@ class RunFigures:
     def delay(self) -> Chart:
         """Queue delay over time."""
         scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
+        waited = f"Time that packets waited in the switch{_until(self.run.bottleneck)}"
+        caption = f"{waited}: mean, shortest and longest, as above."
         return Chart(
-            "delay", "Queue delay", "Time that packets waited in the switch: mean, shortest and longest, as above.",
+            "delay", "Queue delay", caption,
             self.x_range, f"Queue delay ({unit})", "delay", unit, [self._band("delay", "s", scale)], labels=False,
         )  # fmt: skip
 
@@ -410,6 +419,8 @@ class RunFigures:
     def delay_cdf(self) -> Chart | None:
         """Distribution of queue delay."""
         scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
+        waited = f"Time that packets waited in the switch{_until(self.run.bottleneck)}"
+        caption = f"{waited}: mean, shortest and longest, as above."
         return self._cdf(
             "queue_delay_s", "Distribution of queue delay", "Queue delay", scale, unit, "Over departing packets."
         )

@@ -39,7 +39,7 @@ def link_table(summary: Summary) -> dict[str, Any]:
         "Rate",
         "Used",
         "Drops",
-        "Loss",
+        "Dropped",
         "Queue delay\nmean",
         "Queue delay\n99 %",
         "Queue\nat most",
@@ -82,7 +82,7 @@ def flow_link_table(data: RunData) -> dict[str, Any]:
         "Share",
         "Arrivals",
         "Drops",
-        "Loss",
+        "Dropped",
         "Queue delay\nmean",
         "Limits it",
     ]
