@@ -94,6 +94,16 @@ def test_the_shaper_is_switched_on_in_a_table_of_its_own(
     assert shaping["max_burst_size"] == {"tofino": 3328, "tofino2": 4096}[switch.chip]
 
 
+@pytest.mark.parametrize("gbit", [30, 60, 70, 75, 80, 90])
+def test_a_fast_rate_reads_back_as_the_driver_computes_it(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory, gbit: int
+) -> None:
+    """The driver computes in single precision, which from 30 Gbit/s on is coarser than a kbit/s."""
+    found = program(programmer, inventory, bound_plan(inventory, rate=f"{gbit}Gbit")).manager.bottlenecks[0]
+    assert switch.tm.read("queue.sched_shaping", (0, 0), PIPE)["max_rate"] == found.shaping.read_kbps
+    assert found.rate_bps == pytest.approx(gbit * 10**9, rel=1e-3)
+
+
 @pytest.mark.parametrize(("layer", "compensation"), [("l2", 0), ("l1", 20)])
 def test_the_rate_means_the_layer_that_was_asked_for(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory, layer: str, compensation: int

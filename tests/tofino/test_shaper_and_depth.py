@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from fakeswitch.traffic_manager import KINDS, TrafficManager
+from fakeswitch.traffic_manager import KINDS
 from hypothesis import example, given
 from hypothesis import strategies as st
 from narrows.errors import InputError
@@ -19,6 +20,7 @@ from narrows_tofino.chip.shaper import (
     quantise_rate,
     shape,
 )
+from numpy.typing import NDArray
 
 GBIT = 10**9
 NO_OVERHEAD = overhead_for("l2", 1514, None)
@@ -29,23 +31,49 @@ NO_OVERHEAD = overhead_for("l2", 1514, None)
     [(25 * GBIT, 25.010e9), (40 * GBIT, 40.016e9), (100 * GBIT, 100.040e9)],
 )
 def test_tofino1_makes_the_rates_that_are_documented(rate: int, made: float) -> None:
-    assert quantise_rate(TOFINO1, rate // 1000, TOFINO1.shaper_clock_hz, 16384) == pytest.approx(made, rel=1e-6)
+    assert _made_bps(TOFINO1, rate // 1000) == pytest.approx(made, rel=1e-6)
 
 
 @pytest.mark.parametrize("rate", [100_000_000 * n for n in (1, 7, 33, 250, 999, 1000)])
 def test_tofino2_makes_multiples_of_100_mbit_exactly(rate: int) -> None:
-    assert quantise_rate(TOFINO2, rate // 1000, TOFINO2.shaper_clock_hz, 16384) == rate
+    assert _made_bps(TOFINO2, rate // 1000) == rate
 
 
 @given(st.sampled_from(sorted(CHIPS)), st.integers(1000, 124_000_000))
-@example("tofino", 3809)  # doubled once more, its mantissa is the largest
 @example("tofino", 3811)  # nearer to 2^9 at the next smaller exponent, which the driver does not try
-@example("tofino2", 70_100_001)  # a multiple of 100 Mbit/s in single precision
 @example("tofino2", 12497)  # above the largest mantissa, which is not rounded up
-def test_rates_agree_with_exact_fractions(name: str, kbps: int) -> None:
+def test_rates_are_the_nearest_ones_that_a_mantissa_has(name: str, kbps: int) -> None:
     chip = CHIPS[name]
-    other = TrafficManager(KINDS[name]).shaper_bps(kbps)
-    assert quantise_rate(chip, kbps, chip.shaper_clock_hz, 16384) == pytest.approx(other, rel=1e-6)
+    half = 1 << chip.rate_mantissa_bits - 1
+    step = 1 / half if chip.shaper_rounds_up else 0.5 / half
+    # From an exponent of 15 on a mantissa has fewer bits.
+    step = max(step, chip.shaper_clock_hz / 10 / 2**15 / (kbps * 1000))
+    assert abs(_made_bps(chip, kbps) / (kbps * 1000) - 1) <= step * 1.01
+
+
+# All round ones: whole multiples of 1 Mbit/s up to 1 Gbit/s, of 100 Mbit/s up to what a port has, and these in frames.
+ROUND_KBPS = np.unique(
+    np.concatenate([np.arange(1, 1000) * 1000, np.arange(1, 4000) * 100_000, np.arange(1, 4000) * 101_189]).astype(
+        np.uint64
+    )
+)
+
+
+@pytest.mark.parametrize("name", CHIPS)
+@pytest.mark.parametrize("burst", [3328, 4096, 16_384])
+def test_round_rates_are_programmed_and_read_back_as_the_driver_does(name: str, burst: int) -> None:
+    _agree_with_the_driver(name, ROUND_KBPS, burst)
+
+
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.long, id="million")])
+@pytest.mark.parametrize("name", CHIPS)
+def test_random_rates_are_programmed_and_read_back_as_the_driver_does(name: str, count: int) -> None:
+    fastest = 124_900_000 if name == "tofino" else 409_600_000
+    draw = np.random.default_rng(73)
+    # Half of them evenly, where one kbit/s is less than single precision has, half at every order of magnitude.
+    even = draw.integers(1, fastest, count // 2, endpoint=True)
+    orders = np.exp(draw.uniform(0, np.log(fastest), count - count // 2))
+    _agree_with_the_driver(name, np.concatenate([even, orders]).astype(np.uint64), 16_384)
 
 
 @given(st.sampled_from(sorted(CHIPS)), st.integers(10**6, 98 * GBIT))
@@ -57,7 +85,7 @@ def test_every_rate_from_1_mbit_on_is_within_tolerance(name: str, rate: int) -> 
 
 
 def test_above_its_maximum_tofino1_would_program_zero_so_it_is_refused() -> None:
-    assert quantise_rate(TOFINO1, 125_000_000, TOFINO1.shaper_clock_hz, 16384) == 0
+    assert _made_bps(TOFINO1, 125_000_000) == 0
     assert max_rate_bps(TOFINO1, TOFINO1.shaper_clock_hz) == pytest.approx(124.806e9)
     with pytest.raises(InputError, match=r"the shaper of tofino goes up to 124.806Gbit; allowed: up to 124.806Gbit"):
         shape(TOFINO1, 125 * GBIT, 1514, NO_OVERHEAD, 400 * GBIT, TOFINO1.shaper_clock_hz)
@@ -92,7 +120,7 @@ def test_bursts_are_rounded_down_as_documented() -> None:
 
 
 def test_a_burst_of_64_kib_is_broken_on_tofino1_and_never_asked_for() -> None:
-    assert TrafficManager(KINDS["tofino"]).burst(65_536) == 0
+    assert KINDS["tofino"].shaper.burst(65_536) == 0
     with pytest.raises(InputError, match="do not fit a burst of tofino"):
         burst_for(TOFINO1, 40_000)
 
@@ -155,3 +183,20 @@ def test_static_limits_fit_their_register() -> None:
     for name, chip in CHIPS.items():
         assert capacity_cells(chip, KINDS[name].total) < 1 << 19
         assert capacity_cells(chip, 1 << 20) == (1 << 19) - 1
+
+
+def _made_bps(chip: Chip, kbps: int) -> float:
+    return quantise_rate(chip, kbps, chip.shaper_clock_hz, 16_384).bps(chip.shaper_clock_hz)
+
+
+def _agree_with_the_driver(name: str, kbps: NDArray[np.uint64], burst: int) -> None:
+    """Mantissa, exponent and what is read back are the driver's for each rate."""
+    chip, driver = CHIPS[name], KINDS[name].shaper
+    assert driver.burst(burst) == quantise_burst(chip, burst)
+    mantissas, exponents = driver.programmed(kbps, burst)
+    ours = [quantise_rate(chip, int(rate), chip.shaper_clock_hz, burst) for rate in kbps]
+    assert [(one.mantissa, one.exponent) for one in ours] == list(
+        zip(mantissas.tolist(), exponents.tolist(), strict=True)
+    )
+    read_back = driver.read_back(mantissas, exponents).tolist()
+    assert [one.driver_bps(chip.shaper_clock_hz) for one in ours] == read_back

@@ -25,6 +25,29 @@ UNKNOWN_BYTES = 14 + FCS_BYTES
 
 
 @dataclass(frozen=True)
+class ShaperRate:
+    """A rate as the shaper has it: ``mantissa`` / 2**``exponent`` bytes every 80 clocks."""
+
+    mantissa: int
+    exponent: int
+
+    def bps(self, clock_hz: float) -> float:
+        """What the chip makes of it, in bit/s."""
+        return self.mantissa * BITS * clock_hz / SHAPER_PERIOD_CLOCKS / (1 << self.exponent)
+
+    def driver_bps(self, clock_hz: float) -> int:
+        """What the driver takes it for (bf_tm_rate_mant_exp_form_to_rate): single precision, then whole numbers."""
+        return int(_single(self.mantissa * BITS * _single(clock_hz))) // SHAPER_PERIOD_CLOCKS >> self.exponent
+
+    def next(self) -> ShaperRate:
+        """The next higher rate of the same exponent."""
+        return ShaperRate(self.mantissa + 1, self.exponent)
+
+
+NO_RATE = ShaperRate(0, 0)
+
+
+@dataclass(frozen=True)
 class Overhead:
     """How a rate of frames becomes a rate of the shaper's bytes.
 
@@ -43,13 +66,15 @@ class Overhead:
 class Shaping:
     """What is written to a queue's shaper (``rate_kbps``, ``burst_bytes``) and what comes of it (``realised_bps``).
 
-    ``shaper_bps`` is the rate in the shaper's own bytes, ``realised_bps`` the rate in the layer that was asked for.
+    ``shaper_bps`` is the rate in the shaper's own bytes, which the driver reads back as ``read_kbps``; ``realised_bps``
+    is the rate in the layer that was asked for.
     """
 
     asked_bps: int
     rate_kbps: int
     burst_bytes: int
     shaper_bps: float
+    read_kbps: int
     realised_bps: float
     overhead: Overhead
 
@@ -61,38 +86,47 @@ class Shaping:
 
 def max_rate_bps(chip: Chip, clock_hz: float) -> float:
     """The fastest rate the shaper can make, in its own bytes."""
-    return _rate((1 << chip.rate_mantissa_bits) - 1, 0, clock_hz)
+    return ShaperRate((1 << chip.rate_mantissa_bits) - 1, 0).bps(clock_hz)
 
 
-def quantise_rate(chip: Chip, kbps: int, clock_hz: float, burst_bytes: int) -> float:
-    """Rate in bit/s that the driver programs for ``kbps``; 0 above the chip's maximum.
+def quantise_rate(chip: Chip, kbps: int, clock_hz: float, burst_bytes: int) -> ShaperRate:
+    """The rate that the driver programs for ``kbps``; NO_RATE above the chip's maximum.
 
     With provisioning MIN_ERROR Tofino 1 takes the nearest rate; Tofino 2 ignores provisioning and rounds up. The
-    bucket must hold a whole mantissa: with a smaller one the driver gives up precision.
+    bucket must hold a whole mantissa: with a smaller one the driver gives up precision. Step by step as in the driver
+    (bf_tm_rate_to_mant_exp_form_adv of tm_tofino_hw_intf.c and tm_tof2_hw_intf.c), whose roundings are kept.
     """
     top = (1 << chip.rate_mantissa_bits) - 1
-    bits = kbps * 1000
-    per_period = _single(_single(bits * SHAPER_PERIOD_CLOCKS // BITS) / _single(clock_hz))
-    if bits == 0 or per_period > top:
-        return 0.0
+    asked = kbps * 1000
+    per_period = _single(_single(asked * SHAPER_PERIOD_CLOCKS // BITS) / _single(clock_hz))
+    if asked == 0 or per_period > top:
+        return NO_RATE
     exponent = 0
     while per_period < 1 and exponent <= RATE_EXPONENT_MAX:
         per_period *= 2
         exponent += 1
     if exponent > RATE_EXPONENT_MAX:
-        return 0.0
+        return NO_RATE
     while per_period < (top + 1) / 2 and not per_period.is_integer() and exponent < RATE_EXPONENT_MAX:
         per_period *= 2
         exponent += 1
-    mantissa = math.floor(per_period)
-    while burst_bytes and mantissa > burst_bytes and exponent > 0:
-        mantissa >>= 1
-        exponent -= 1
-    below = _rate(mantissa, exponent, clock_hz)
-    above = _rate(min(mantissa + 1, top), exponent, clock_hz)
-    if per_period.is_integer():
-        return below
-    return above if chip.shaper_rounds_up or above - bits < bits - below else below
+    made = ShaperRate(math.floor(per_period), exponent)
+    if not per_period.is_integer() and made.mantissa < top:
+        above = made.next()
+        if chip.shaper_rounds_up or abs(above.driver_bps(clock_hz) - asked) < abs(made.driver_bps(clock_hz) - asked):
+            made = above
+    if not burst_bytes or not made.exponent:
+        return made
+    while burst_bytes < made.mantissa and made.exponent:
+        made = ShaperRate(made.mantissa >> 1, made.exponent - 1)
+    # What it takes for too slow, perhaps by rounding alone, it makes faster, unless that is further off.
+    while made.mantissa < min(burst_bytes, top) and (short := asked - made.driver_bps(clock_hz)) > 0:
+        above = made.next()
+        over = above.driver_bps(clock_hz) - asked
+        if over >= 0:
+            return made if short < over else above
+        made = above
+    return made
 
 
 def quantise_burst(chip: Chip, size: int) -> int:
@@ -181,7 +215,8 @@ def shape(
         )
     burst = burst_for(chip, frame_bytes)
     kbps = max(1, round(rate_bps * overhead.factor / 1000))
-    shaper = quantise_rate(chip, kbps, clock_hz, quantise_burst(chip, burst))
+    rate = quantise_rate(chip, kbps, clock_hz, quantise_burst(chip, burst))
+    shaper = rate.bps(clock_hz)
     # A shaper set to the port's own speed or a little more never holds anything back: the port does.
     realised = min(shaper / overhead.factor, port_limit)
     if abs(realised / rate_bps - 1) > RATE_TOLERANCE:
@@ -189,11 +224,7 @@ def shape(
             f"{field}.rate: {format_rate(rate_bps)} cannot be made: the nearest rate of the shaper is "
             f"{realised / 1000:.3f} kbit/s, {abs(realised / rate_bps - 1):.2%} off; allowed: up to {RATE_TOLERANCE:.1%}"
         )
-    return Shaping(rate_bps, kbps, burst, shaper, realised, overhead)
-
-
-def _rate(mantissa: int, exponent: int, clock_hz: float) -> float:
-    return mantissa * BITS * clock_hz / SHAPER_PERIOD_CLOCKS / (1 << exponent)
+    return Shaping(rate_bps, kbps, burst, shaper, rate.driver_bps(clock_hz) // 1000, realised, overhead)
 
 
 def _single(value: float) -> float:

@@ -513,7 +513,6 @@ class TrafficManager:
 
     def _shaper(self, bottleneck: BottleneckQueue) -> PlannedWrite:
         shaping, place = bottleneck.shaping, bottleneck.shaper
-        realised = int(shaping.shaper_bps / 1000)
         burst = quantise_burst(self._chip, shaping.burst_bytes)
         return PlannedWrite(
             Operation.MODIFY,
@@ -530,7 +529,7 @@ class TrafficManager:
             units={"max_rate": "kbit/s", "max_burst_size": "B"},
             # A chip answers with what it made of the rate, the model with what was written.
             expect={
-                "max_rate": (shaping.rate_kbps, realised - 1, realised, realised + 1),
+                "max_rate": (shaping.rate_kbps, shaping.read_kbps),
                 "max_burst_size": (shaping.burst_bytes, burst),
             },
             pipe=place.pipe,

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
+from fakeswitch.shaper import Arithmetic, Whole
 
 ALL_PIPES = 0xFFFF
 BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.33, "50%": 0.5, "66%": 0.66,
@@ -49,17 +50,14 @@ class Kind:
     ingress_pool: int
     egress_pool: int
     mirror_static: int | None
-    clock: Fraction
-    mantissa: int
-    nearest: bool
-    burst_bits: int
+    shaper: Arithmetic
 
 
 KINDS = {
     "tofino": Kind("tf1", 80, 260 * 1024, 4, 8, 18, 20, (40, 305), 89_260, 30_284, 160,
-                   Fraction(1_220_000_000), 1023, True, 4),
+                   Arithmetic(1_220_000_000, 1023, True, 4)),
     "tofino2": Kind("tf2", 176, 384 * 1024, 8, 16, 9, 36, (72, 1103), 80_579, 50_195, None,
-                    Fraction(1_000_000_000), 4095, False, 8),
+                    Arithmetic(1_000_000_000, 4095, False, 8)),
 }  # fmt: skip
 
 
@@ -265,8 +263,8 @@ class TrafficManager:
             return self._read_counter(table.removeprefix("counter."), key, pipe)
         data = dict(self._at(table, key, pipe))
         if self.asic and table in ("queue.sched_shaping", "port.sched_shaping"):
-            data["max_rate"] = int(self.shaper_bps(data["max_rate"]) / 1000)
-            data["max_burst_size"] = self.burst(data["max_burst_size"])
+            data["max_rate"] = self._read_back(data["max_rate"], data["max_burst_size"])
+            data["max_burst_size"] = self.kind.shaper.burst(data["max_burst_size"])
         return data
 
     def modify(self, table: str, key: tuple[Any, ...], pipe: int, data: dict[str, Any]) -> None:
@@ -300,36 +298,25 @@ class TrafficManager:
 
     # Rates
 
-    def shaper_bps(self, kbps: int) -> float:
-        """The nearest (Tofino 1) or next higher (Tofino 2) mantissa at the largest exponent that fits; 0 out of range.
+    def shaper_bps(self, kbps: int, burst: int) -> float:
+        """What a shaper makes of a rate; 0 out of range."""
+        mantissa, exponent = self._programmed(kbps, burst)
+        return float(mantissa[0]) * self.kind.shaper.clock_hz / 10 / (1 << int(exponent[0]))
 
-        The largest mantissa is the end: a rate above it is not rounded up to one with a smaller exponent.
-        """
-        # The driver computes in single precision: what is a hair from a mantissa is that mantissa.
-        value = Fraction(float(np.float32(kbps * 1000 * 10) / np.float32(self.kind.clock)))
-        if value > self.kind.mantissa:
-            return 0.0
-        exponent = max(e for e in range(16) if int(value * 2**e) <= self.kind.mantissa)
-        scaled = value * 2**exponent
-        low = int(scaled)
-        high = min(low + (scaled.denominator != 1), self.kind.mantissa)
-        mantissa = low if self.kind.nearest and scaled - low <= high - scaled else high
-        return float(Fraction(mantissa, 2**exponent) * self.kind.clock / 10) if low else 0.0
+    def _read_back(self, kbps: int, burst: int) -> int:
+        return int(self.kind.shaper.read_back(*self._programmed(kbps, burst))[0]) // 1000
 
-    def burst(self, size: int) -> int:
-        shift = max(0, size.bit_length() - self.kind.burst_bits)
-        mantissa = size >> shift
-        if self.kind.burst_bits == 4 and size >= 65_536:
-            # The conversion yields a mantissa that is too wide for its register.
-            mantissa, shift = (size >> 12) & 0xF, 12
-        return mantissa << shift
+    def _programmed(self, kbps: int, burst: int) -> tuple[Whole, Whole]:
+        return self.kind.shaper.programmed(np.array([kbps], dtype=np.uint64), self.kind.shaper.burst(burst))
 
     def packet_ns(self, port: int, queue: int, frame: int) -> float:
         """Time that a queue's shaper gives a packet."""
         pipe, group, first = self.group(port)
-        rate = self._at("queue.sched_shaping", (group, first + queue), pipe)["max_rate"]
+        shaping = self._at("queue.sched_shaping", (group, first + queue), pipe)
         gap = self._at("pipe.sched_cfg", (), pipe)["packet_ifg_compensation"]
-        return float((frame + self.shaper_bytes + gap) * 8e9 / self.shaper_bps(rate))
+        return float(
+            (frame + self.shaper_bytes + gap) * 8e9 / self.shaper_bps(shaping["max_rate"], shaping["max_burst_size"])
+        )
 
     # Memory
 
