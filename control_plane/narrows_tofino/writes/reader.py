@@ -14,14 +14,14 @@ _DEFAULTS: dict[str, dict[str, Data]] = {
         "tm.port.dpg": {
             "icos_0": True,
             "guaranteed_cells": 40,
-            "hysteresis_cells": 32,
+            "hysteresis_cells": 0,
             "pool_id": "IG_APP_POOL_0",
             "pool_max_cells": 305,
             "dynamic_baf": "80%",
         },
         "tm.mirror.dpg": {
             "guaranteed_cells": 40,
-            "hysteresis_cells": 32,
+            "hysteresis_cells": 0,
             "pool_id": "IG_APP_POOL_0",
             "pool_max_cells": 160,
             "dynamic_baf": "DISABLE",
@@ -32,14 +32,14 @@ _DEFAULTS: dict[str, dict[str, Data]] = {
         "tm.port.dpg": {
             "icos_0": True,
             "guaranteed_cells": 72,
-            "hysteresis_cells": 32,
+            "hysteresis_cells": 0,
             "pool_id": "IG_APP_POOL_0",
             "pool_max_cells": 1103,
             "dynamic_baf": "80%",
         },
         "tm.mirror.dpg": {
             "guaranteed_cells": 72,
-            "hysteresis_cells": 32,
+            "hysteresis_cells": 0,
             "pool_id": "IG_APP_POOL_0",
             "pool_max_cells": 1103,
             "dynamic_baf": "80%",
@@ -126,5 +126,5 @@ class AssumedReader:
             "pg_id": group,
             "pg_port_nr": number,
             "port_queues_count": queues,
-            "egress_qid_queues": [number * queues + queue for queue in range(queues)],
+            "egress_qid_queues": [number * queues + queue % queues for queue in range(ports * queues)],
         }

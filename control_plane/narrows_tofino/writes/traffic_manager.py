@@ -255,10 +255,13 @@ class TrafficManager:
 
     def _queue(self, dev_port: int, queue: int) -> Queue:
         found = self._need("tm.port.cfg", {"dev_port": dev_port})
-        queues = numbers(found, "egress_qid_queues")
-        if queue >= len(queues):
-            raise InputError(f"port {dev_port} has {len(queues)} queues; queue {queue} is not among them")
-        return Queue(dev_port, queue, pipe_of(dev_port), number(found, "pg_id"), queues[queue])
+        count = number(found, "port_queues_count")
+        if queue >= count:
+            raise InputError(f"port {dev_port} has {count} queues; queue {queue} is not among them")
+        # The numbers above the port's own are there as well, and are names of the same queues.
+        return Queue(
+            dev_port, queue, pipe_of(dev_port), number(found, "pg_id"), numbers(found, "egress_qid_queues")[queue]
+        )
 
     def _pools(self) -> list[PlannedWrite]:
         """Pools of the links' own: other packets do not take their cells, nor they those of others.

@@ -27,7 +27,7 @@ def entries(device: Device, table: Table, asked: pb.TableEntry, pipe: int) -> It
         indices = [check_key(table, asked.key)[0]] if has_key else range(table.size)
         for index in indices:
             yield _cell(device, table, index, pipe, asked.table_flags.from_hw)
-    elif table.type == "Wred" or table.type == "Wred":
+    elif table.type == "Wred":
         index = check_key(table, asked.key)[0]
         yield _entry(table, (index,), device.programs.meters.get((table.name, index), meters.UNSET))
     elif table.type == "MatchAction_Direct":
@@ -43,7 +43,8 @@ def entries(device: Device, table: Table, asked: pb.TableEntry, pipe: int) -> It
         yield _entry(table, (port,), device.tm.port(port))
     elif table.name == "$PORT_STAT":
         port = check_key(table, asked.key)[0]
-        device.tm.port(port)
+        if port not in device.tm.ports:
+            raise Refused("INVALID_ARGUMENT", "Invalid arguments")
         yield _entry(table, (port,), device.statistics.get(port, {spec.name: 0 for spec in table.fields}))
     elif table.name == "$PORT_STR_INFO":
         name = check_key(table, asked.key)[0]
@@ -92,5 +93,10 @@ def _entry(table: Table, key: tuple[Any, ...] | None, data: dict[str, Any], acti
         entry.data.action_id = chosen.id
     for spec in (chosen.fields if chosen else ()) + table.fields:
         if spec.name in data:
-            encode_field(table, spec, data[spec.name], entry.data.fields.add())
+            value = entry.data.fields.add()
+            if spec.choices and not spec.repeated:
+                # The driver reads back words that are no choice of its own schema: direction NONE.
+                value.field_id, value.str_val = spec.id, data[spec.name]
+            else:
+                encode_field(table, spec, data[spec.name], value)
     return entry

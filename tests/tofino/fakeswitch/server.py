@@ -247,7 +247,7 @@ class FakeSwitch(Device):
             operation = update.entity.table_operation
             table = self.tables_by_id[operation.table_id]
             if operation.table_operations_type not in table.operations:
-                raise Refused("INVALID_ARGUMENT", "Invalid operation Invalid arguments")
+                raise Refused("UNIMPLEMENTED", "Invalid operation Operation not supported")
             self.requests.append((operation.table_operations_type, table.name))
             self.programs.sync(table)
             return

@@ -100,7 +100,7 @@ def check_data(table: Table, data: pb.TableData, *, complete: bool) -> tuple[Act
     if table.actions:
         action = next((one for one in table.actions if one.id == data.action_id), None)
         if action is None:
-            raise Refused("INVALID_ARGUMENT", f"{table.name} needs an action Invalid arguments")
+            raise Refused("NOT_FOUND", f"{table.name} needs an action Object not found")
     specs = {spec.id: spec for spec in (action.fields if action else ()) + table.fields}
     values: dict[str, Any] = {}
     for item in data.fields:

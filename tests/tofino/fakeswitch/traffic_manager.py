@@ -15,7 +15,9 @@ ALL_PIPES = 0xFFFF
 BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.33, "50%": 0.5, "66%": 0.66,
        "80%": 0.8, "DISABLE": 0.0}  # fmt: skip
 PROFILES = 32
-WEIGHTS = 1023
+# What adding a port sets, beside its queues.
+OF_ADDED_PORTS = ("port.sched_shaping", "port.sched_cfg", "port.flowcontrol")
+LANES = {"1G": 1, "10G": 1, "25G": 1, "40G": 4, "50G": 2, "100G": 4}
 IN_MEMORY_BYTES = 18
 # Of 32 nodes of a port group each of its 8 ports has every eighth here; the driver gives a port the first of its own.
 L1_NODES_APART = 8
@@ -51,13 +53,14 @@ class Kind:
     egress_pool: int
     mirror_static: int | None
     shaper: Arithmetic
+    lanes: dict[str, int]
 
 
 KINDS = {
-    "tofino": Kind("tf1", 80, 260 * 1024, 4, 8, 18, 20, (40, 305), 89_260, 30_284, 160,
-                   Arithmetic(1_220_000_000, 1023, True, 4)),
+    "tofino": Kind("tf1", 80, 280 * 1024, 4, 8, 18, 20, (40, 305), 89_260, 33_869, 160,
+                   Arithmetic(1_220_000_000, 1023, True, 4), LANES),
     "tofino2": Kind("tf2", 176, 384 * 1024, 8, 16, 9, 36, (72, 1103), 80_579, 50_195, None,
-                    Arithmetic(1_000_000_000, 4095, False, 8)),
+                    Arithmetic(1_000_000_000, 4095, False, 8), {**LANES, "200G": 4, "400G": 8}),
 }  # fmt: skip
 
 
@@ -89,13 +92,18 @@ class TrafficManager:
 
     def add_port(self, port: int, data: dict[str, Any]) -> None:
         if port in self.ports:
-            raise Refused("ALREADY_EXISTS", "Table Add failed Already exists")
+            # The driver takes it for a change of what is there.
+            self.modify_port(port, data)
+            return
         if port >= self.pipes * 128 or port % 128 >= 72:
             raise Refused("INVALID_ARGUMENT", "Table Add failed Invalid arguments")
         if "$SPEED" not in data or "$FEC" not in data:
             raise Refused("INVALID_ARGUMENT", "Table Add failed Invalid arguments")
+        speed = str(data["$SPEED"]).removeprefix("BF_SPEED_")
+        if speed not in self.kind.lanes:
+            raise Refused("INVALID_ARGUMENT", "Table Add failed Invalid arguments")
         self.ports[port] = {
-            "$N_LANES": 4, "$PORT_ENABLE": False, "$AUTO_NEGOTIATION": "PM_AN_DEFAULT",
+            "$N_LANES": self.kind.lanes[speed], "$PORT_ENABLE": False, "$AUTO_NEGOTIATION": "PM_AN_DEFAULT",
             "$LOOPBACK_MODE": "BF_LPBK_NONE", "$TX_MTU": 10240, "$RX_MTU": 10240, "$TX_PFC_EN_MAP": 0,
             "$RX_PFC_EN_MAP": 0, "$TX_PAUSE_FRAME_EN": False, "$RX_PAUSE_FRAME_EN": False, "$CUT_THROUGH_EN": False,
             "$PORT_DIR": "PM_PORT_DIR_DEFAULT", **data,
@@ -104,7 +112,7 @@ class TrafficManager:
 
     def modify_port(self, port: int, data: dict[str, Any]) -> None:
         if port not in self.ports:
-            raise Refused("NOT_FOUND", "Table Entry modify failed Object not found")
+            return
         before = self.ports[port]["$SPEED"]
         self.ports[port].update(data)
         if self.ports[port]["$SPEED"] != before:
@@ -112,7 +120,7 @@ class TrafficManager:
 
     def delete_port(self, port: int) -> None:
         if port not in self.ports:
-            raise Refused("NOT_FOUND", "Table Entry delete failed Object not found")
+            return
         for queue in range(self.kind.queues_per_port):
             self._queue("queue.buffer", port, queue)["guaranteed_cells"] = 0
         del self.ports[port]
@@ -139,6 +147,7 @@ class TrafficManager:
             shaping.update({"max_rate": kbps, "min_rate": 0})
         self._at("port.sched_shaping", (port,)).update({"max_rate": kbps, "max_burst_size": 9216})
         self._at("port.flowcontrol", (port,)).update({"mode_tx": "NONE", "mode_rx": "NONE"})
+        self._at("port.sched_cfg", (port,))["scheduling_speed"] = self.ports[port]["$SPEED"]
 
     # Settings
 
@@ -171,7 +180,7 @@ class TrafficManager:
         more: dict[str, Any]
         dpg: dict[str, Any] = {
                "icos_ppg_map": [0] * 8, **{f"icos_{n}": True for n in range(8)}, "guaranteed_cells": kind.dpg[0],
-               "hysteresis_cells": 32, "pool_id": "IG_APP_POOL_0", "pool_max_cells": kind.dpg[1],
+               "hysteresis_cells": 0, "pool_id": "IG_APP_POOL_0", "pool_max_cells": kind.dpg[1],
                "dynamic_baf": "80%"}  # fmt: skip
         match table:
             case "cfg":
@@ -204,7 +213,8 @@ class TrafficManager:
                         "max_priority": "LOW", "dwrr_weight": 0, "priority_propagation": False, "queues_count": 0,
                         "pg_queues": [], "scheduling_enable": True, "dev_port": key[1]}  # fmt: skip
             case "port.sched_cfg":
-                return {"max_rate_enable": False, "scheduling_speed": "BF_SPEED_100G"}
+                speed = self.ports[key[0]]["$SPEED"] if key[0] in self.ports else "BF_SPEED_10G"
+                return {"max_rate_enable": False, "scheduling_speed": speed}
             case "port.sched_shaping":
                 return {"unit": "BPS", "provisioning": "UPPER", "max_rate": 0, "max_burst_size": 9216}
             case "port.buffer":
@@ -212,7 +222,8 @@ class TrafficManager:
                         "eg_limit_cells": kind.total, "eg_hysteresis_cells": 32, "skid_limit_cells": 0,
                         **({} if kind.prefix == "tf2" else {"ig_hysteresis_cells": 32})}  # fmt: skip
             case "port.flowcontrol":
-                return {"mode_tx": "NONE", "mode_rx": "NONE", "cos_to_icos": [0] * 8}
+                mode = "NONE" if key[0] in self.ports else "PFC"
+                return {"mode_tx": mode, "mode_rx": mode, "cos_to_icos": list(range(8))}
             case "port.dpg":
                 return dpg
             case "mirror.dpg":
@@ -221,7 +232,7 @@ class TrafficManager:
             case "pipe.cfg":
                 more = {"mirror_drop_enable": True, "queue_depth_report_mode": "COLOR"} if kind.prefix == "tf2" else {}
                 return {"mirror_drop_pg_id": 0, "mirror_drop_pg_queue": 0, "mirror_drop_dev_port": 0,
-                        "mirror_drop_queue_nr": 0, "eg_limit_cells": kind.total, "eg_hysteresis_cells": 32,
+                        "mirror_drop_queue_nr": 0, "eg_limit_cells": kind.total, "eg_hysteresis_cells": 0,
                         **more}  # fmt: skip
             case "pipe.sched_cfg":
                 more = {"advanced_flow_control_enable": False} if kind.prefix == "tf2" else {}
@@ -229,13 +240,13 @@ class TrafficManager:
         raise Refused("UNIMPLEMENTED", f"{table} Object not implemented")
 
     def changed(self) -> dict[tuple[str, tuple[Any, ...], int], dict[str, Any]]:
-        """Settings that are not the driver's defaults; those of queues and shapers only while their port exists."""
+        """Settings that are not the driver's defaults; what adding a port sets only while the port exists."""
         found = {}
         for (table, key, pipe), data in self.settings.items():
             if table.startswith("queue."):
                 port = pipe * 128 + key[0] * self.kind.ports_per_group + key[1] // self.kind.queues_per_port
             else:
-                port = key[0] if table == "port.sched_shaping" else None
+                port = key[0] if table in OF_ADDED_PORTS else None
             if data != self._default(table, key) and (port is None or port in self.ports):
                 found[table, key, pipe] = dict(data)
         return found
@@ -255,8 +266,9 @@ class TrafficManager:
             _, group, first = self.group(key[0])
             count = self.kind.queues_per_port
             return {"pg_id": group, "pg_port_nr": first // count, "port_queues_count": count,
-                    "ingress_qid_map": [n % count for n in range(32)],
-                    "egress_qid_queues": [first + n for n in range(count)], "copy_to_cpu": False,
+                    "ingress_qid_map": [n % count for n in range(count * self.kind.ports_per_group)],
+                    "egress_qid_queues": [first + n % count for n in range(count * self.kind.ports_per_group)],
+                    "copy_to_cpu": False,
                     "mirror_drop_destination": False, "mirror_drop_pg_queue": 0,
                     "pkt_extraction_credits": 0}  # fmt: skip
         if table.startswith("counter."):
@@ -278,20 +290,18 @@ class TrafficManager:
         if table == "queue.buffer":
             data = {**data, "action": data.get("action", "shared_pool")}
             if data["action"] == "buffer_only":
-                data["pool_max_cells"] = 0
+                # A limit of nothing above what is guaranteed, which reads back as such.
+                data |= {"action": "shared_pool", "pool_max_cells": 0}
             if "hysteresis_cells" in data:
-                # The driver raises what is less than four units of eight cells, and rounds down.
-                data["hysteresis_cells"] = max(data["hysteresis_cells"] // 8, 4) * 8
-                profiles = self.profiles[pipe] | {data["hysteresis_cells"]}
+                # The chip has it in units of eight cells, at least four of them; what was asked for is read back.
+                profiles = self.profiles[pipe] | {max(data["hysteresis_cells"] // 8, 4)}
                 if len(profiles) > PROFILES:
                     raise Refused("RESOURCE_EXHAUSTED", "Table Entry modify failed Not enough space")
                 self.profiles[pipe] = profiles
         if table == "queue.sched_cfg":
-            # The driver has one number for two names, and reads back the first of them; a weight has ten bits.
-            same = {"0": "LOW", "7": "HIGH"}
+            # The driver has one number for two names, and reads back the first of them.
+            same = {"0": "LOW", "HIGH": "7"}
             data = {name: same.get(value, value) if "priority" in name else value for name, value in data.items()}
-            if "dwrr_weight" in data:
-                data["dwrr_weight"] &= WEIGHTS
             if "pg_l1_node" in data and data["pg_l1_node"] % L1_NODES_APART != key[1] // self.kind.queues_per_port:
                 raise Refused("INVALID_ARGUMENT", "Table Entry modify failed Invalid arguments")
         self._at(table, key, pipe).update(data)

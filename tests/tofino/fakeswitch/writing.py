@@ -64,20 +64,20 @@ def _port(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> None
 
 def _mirror(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> None:
     sid = check_key(table, entry.key)[0]
-    if not 1 <= sid <= (1014 if device.chip == "tofino" else 255):
+    if not 1 <= sid <= (1015 if device.chip == "tofino" else 255):
         raise Refused("INVALID_ARGUMENT", "Invalid arguments")
     if kind == pb.Update.DELETE:
         if device.mirrors.pop(sid, None) is None:
-            raise Refused("NOT_FOUND", "Object not found")
+            raise Refused("INVALID_ARGUMENT", "Table Entry delete failed Invalid arguments")
         return
     action, values = check_data(table, entry.data, complete=False)
     if kind == pb.Update.INSERT and sid in device.mirrors:
         raise Refused("INVALID_ARGUMENT", "Table Add failed Invalid arguments")
     if kind == pb.Update.MODIFY and sid not in device.mirrors:
-        raise Refused("NOT_FOUND", "Table Entry modify failed Object not found")
+        raise Refused("INVALID_ARGUMENT", "Table Entry modify failed Invalid arguments")
     assert action is not None
-    defaults = {spec.name: _zero(spec) for spec in table.fields}
-    device.mirrors[sid] = {**device.mirrors.get(sid, defaults), **values, "action": action.name}
+    # What is not named is reset, also in a session that is there.
+    device.mirrors[sid] = {**{spec.name: _zero(spec) for spec in table.fields}, **values, "action": action.name}
 
 
 def _program(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> None:
@@ -115,6 +115,8 @@ def _program(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> N
 
 
 def _zero(spec: Any) -> Any:
+    if spec.name == "$direction":
+        return "NONE"
     if spec.choices:
         return spec.choices[0]
     return False if spec.type == "bool" else 0

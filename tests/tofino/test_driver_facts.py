@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver was seen to do on its model, of the fake switch: where the two differ, other tests here prove nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakeswitch.fixtures import PIPE, RECEIVER_PORT, bound_plan, client, inventory, kind, switch
+from fakeswitch.server import FakeSwitch
+from narrows.errors import InputError
+from narrows_tofino.bfrt.client import Client, Operation
+from narrows_tofino.bfrt.errors import SwitchRefused
+from narrows_tofino.bfrt.values import Data, Key
+from narrows_tofino.planner import plan_switch
+from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.reader import AssumedReader, LiveReader
+
+__all__ = ["client", "inventory", "kind", "switch"]
+
+QUEUE: Key = {"pg_id": 0, "pg_queue": 0}
+PORT: Key = {"$DEV_PORT": RECEIVER_PORT}
+ADDED: Data = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True}
+SESSION: Data = {"$session_enable": True, "$direction": "EGRESS", "$ucast_egress_port": 5}
+
+
+def refused(client: Client, operation: Operation, table: str, key: Key, data: Data, action: str | None) -> set[str]:
+    """Codes with which a write is refused."""
+    with pytest.raises(SwitchRefused) as refusal:
+        client.write(operation, client.schema.table(table), key, data, action)
+    return set(refusal.value.codes)
+
+
+def test_a_change_of_a_mirror_session_resets_what_it_does_not_name(client: Client) -> None:
+    table, key = client.schema.table("$mirror.cfg"), {"$sid": 7}
+    client.write(Operation.INSERT, table, key, SESSION, "$normal")
+    client.write(Operation.MODIFY, table, key, {"$ucast_egress_port": 6}, "$normal")
+    found = client.read(table, key).data
+    assert (found["$session_enable"], found["$direction"], found["$ucast_egress_port"]) == (False, "NONE", 6)
+
+
+def test_mirror_sessions_that_are_not_there(client: Client) -> None:
+    table = "$mirror.cfg"
+    assert refused(client, Operation.MODIFY, table, {"$sid": 7}, SESSION, "$normal") == {"INVALID_ARGUMENT"}
+    assert refused(client, Operation.DELETE, table, {"$sid": 7}, {}, None) == {"INVALID_ARGUMENT"}
+    assert client.find(client.schema.table(table), {"$sid": 7}) is None
+
+
+def test_ports_are_added_twice_and_taken_away_twice_without_a_word(client: Client, switch: FakeSwitch) -> None:
+    table = client.schema.table("$PORT")
+    client.write(Operation.MODIFY, table, PORT, ADDED)
+    assert client.find(table, PORT) is None
+    for _ in range(2):
+        client.write(Operation.INSERT, table, PORT, ADDED)
+    assert list(switch.tm.ports) == [RECEIVER_PORT]
+    for _ in range(2):
+        client.write(Operation.DELETE, table, PORT)
+    assert not switch.tm.ports
+
+
+def test_speeds_and_lanes(client: Client, switch: FakeSwitch) -> None:
+    table = client.schema.table("$PORT")
+    client.write(Operation.INSERT, table, PORT, {**ADDED, "$SPEED": "BF_SPEED_25G"})
+    assert client.read(table, PORT).data["$N_LANES"] == 1
+    if switch.chip == "tofino":
+        fast = {**ADDED, "$SPEED": "BF_SPEED_400G"}
+        assert refused(client, Operation.INSERT, "$PORT", {"$DEV_PORT": 132}, fast, None) == {"INVALID_ARGUMENT"}
+
+
+@pytest.mark.parametrize("cells", [8, 100])
+def test_a_queue_s_hysteresis_reads_as_it_was_written(client: Client, cells: int) -> None:
+    table = client.schema.table("tm.queue.buffer")
+    client.write(Operation.MODIFY, table, QUEUE, {"hysteresis_cells": cells}, "shared_pool", pipe=PIPE)
+    assert client.read(table, QUEUE, pipe=PIPE).data["hysteresis_cells"] == cells
+
+
+def test_a_queue_without_a_pool_reads_as_one_that_may_take_nothing(client: Client) -> None:
+    table = client.schema.table("tm.queue.buffer")
+    client.write(Operation.MODIFY, table, QUEUE, {"guaranteed_cells": 50}, "buffer_only", pipe=PIPE)
+    found = client.read(table, QUEUE, pipe=PIPE)
+    assert found.action is not None and found.action.endswith("shared_pool")
+    assert (found.data["guaranteed_cells"], found.data["pool_max_cells"]) == (50, 0)
+    with pytest.raises(SwitchRefused) as refusal:
+        client.write(Operation.MODIFY, table, QUEUE, {"guaranteed_cells": 50}, pipe=PIPE)
+    assert refusal.value.codes == {"NOT_FOUND"}
+
+
+@pytest.mark.parametrize(("written", "read"), [("0", "LOW"), ("LOW", "LOW"), ("7", "7"), ("HIGH", "7"), ("3", "3")])
+def test_priorities_read_by_the_first_of_their_names(client: Client, written: str, read: str) -> None:
+    table = client.schema.table("tm.queue.sched_cfg")
+    client.write(Operation.MODIFY, table, QUEUE, {"max_priority": written}, pipe=PIPE)
+    assert client.read(table, QUEUE, pipe=PIPE).data["max_priority"] == read
+
+
+def test_a_weight_is_not_cut_to_its_bits(client: Client) -> None:
+    table = client.schema.table("tm.queue.sched_cfg")
+    client.write(Operation.MODIFY, table, QUEUE, {"dwrr_weight": 1024}, pipe=PIPE)
+    assert client.read(table, QUEUE, pipe=PIPE).data["dwrr_weight"] == 1024
+
+
+def test_what_a_port_has_before_it_is_added(client: Client) -> None:
+    port: Key = {"dev_port": RECEIVER_PORT}
+    flow, schedule = (client.schema.table(f"tm.port.{name}") for name in ("flowcontrol", "sched_cfg"))
+    before = client.read(flow, port).data
+    assert (before["mode_tx"], before["cos_to_icos"]) == ("PFC", list(range(8)))
+    assert client.read(schedule, port).data["scheduling_speed"] == "BF_SPEED_10G"
+    client.write(Operation.INSERT, client.schema.table("$PORT"), PORT, ADDED)
+    assert client.read(flow, port).data["mode_tx"] == "NONE"
+    assert client.read(schedule, port).data["scheduling_speed"] == "BF_SPEED_100G"
+
+
+def test_priority_groups_start_without_hysteresis(client: Client, inventory: Inventory) -> None:
+    assumed = AssumedReader(inventory.switch.generation)
+    prefix, live = inventory.switch.generation.prefix, LiveReader(client)
+    for table, key, pipe in (("port.dpg", {"dev_port": RECEIVER_PORT}, 0xFFFF), ("mirror.dpg", None, PIPE)):
+        for reader in (assumed, live):
+            entry = reader.entry(f"{prefix}.tm.{table}", key, pipe)
+            assert entry is not None and entry.data["hysteresis_cells"] == 0
+
+
+def test_a_queue_that_the_port_has_not_is_refused(client: Client, inventory: Inventory) -> None:
+    """The map has a number for each queue of the port group, of which those above the port's own are its own again."""
+    count = 8 if inventory.switch.chip == "tofino" else 16
+    plan = bound_plan(inventory)
+    for reader in (AssumedReader(inventory.switch.generation), LiveReader(client)):
+        entry = reader.entry(f"{inventory.switch.generation.prefix}.tm.port.cfg", {"dev_port": RECEIVER_PORT})
+        assert entry is not None
+        numbers = entry.data["egress_qid_queues"]
+        assert isinstance(numbers, list) and len(numbers) in (32, 128)
+        assert numbers[count : 2 * count] == numbers[:count] == list(range(count))
+    links = tuple(replace(link, queue=count) for link in plan.links)
+    with pytest.raises(InputError, match=f"port {RECEIVER_PORT} has {count} queues; queue {count} is not among them"):
+        plan_switch(inventory, replace(plan, links=links), AssumedReader(inventory.switch.generation))
+
+
+def test_statistics_of_a_port_that_is_not_there(client: Client) -> None:
+    with pytest.raises(SwitchRefused) as refusal:
+        client.read(client.schema.table("$PORT_STAT"), PORT)
+    assert refusal.value.codes == {"INVALID_ARGUMENT"}
+
+
+def test_memory(client: Client, switch: FakeSwitch) -> None:
+    if switch.chip == "tofino":
+        assert client.read_default(client.schema.table("tm.cfg")).data["total_cells"] == 280 * 1024
+        pool = client.read(client.schema.table("tm.pool.cfg"), {"pool": "EG_APP_POOL_0"})
+        assert pool.data["size_cells"] == 33_869
