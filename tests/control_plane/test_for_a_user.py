@@ -143,7 +143,7 @@ def test_a_directory_is_not_made_elsewhere_and_given_away(
     """The user exchanges a directory as soon as it is made."""
     etc = tmp_path / "etc"
     (etc / "shadow").mkdir(parents=True)
-    make, done = os.mkdir, []
+    make, done = os.mkdir, list[bool]()
 
     def then_exchange(path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         make(path, mode, dir_fd=dir_fd)

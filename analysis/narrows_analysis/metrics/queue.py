@@ -45,7 +45,8 @@ def standing_queue(
         depth_min: smallest depth seen in each interval, shape (n,); NaN where nothing arrived or left.
         depth_begin: depth at the beginning of each interval, shape (n,).
         interval_s: length of the intervals in seconds.
-        window_s: length of the windows in seconds; choose at least an RTT. The last one may be shorter, and has less weight.
+        window_s: length of the windows in seconds; choose at least an RTT. The last one may be shorter,
+            and has less weight.
 
     Source: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: a standing queue is what remains
     in the minimum over an interval; their interval is 100 ms.

@@ -21,7 +21,7 @@ def mixture(directories: Iterable[Path]) -> str:
     first: dict[str, str] | None = None
     for directory in directories:
         try:
-            made = made_by(read_json(directory / files.RUN))
+            made = made_by(read_json(directory, files.RUN))
         except AnalysisError:
             continue
         if first is None:

@@ -419,8 +419,6 @@ class RunFigures:
     def delay_cdf(self) -> Chart | None:
         """Distribution of queue delay."""
         scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
-        waited = f"Time that packets waited in the switch{_until(self.run.bottleneck)}"
-        caption = f"{waited}: mean, shortest and longest, as above."
         return self._cdf(
             "queue_delay_s", "Distribution of queue delay", "Queue delay", scale, unit, "Over departing packets."
         )
