@@ -54,6 +54,8 @@ GROUPS = (
           {"NARROWS_STRESS": "1"}),
     Group("Clock stepped, telemetry damaged", (*PYTEST, "tests/analysis/test_broken_input.py",
           "tests/analysis/test_broken_captures.py"), 600),
+    Group("Laws of figures over packets' lives", (*PYTEST, "tests/analysis/test_packet_laws.py"), 900,
+          {"NARROWS_CASES": "300"}),
     Group("Results of released versions", (*PYTEST, "tests/formats"), 200),
     Group("Root on behalf of a user, and not root", (*PYTEST, "tests/control_plane/test_for_a_user.py",
           "tests/control_plane/test_unprivileged.py", "tests/control_plane/e2e/test_shell_at_a_terminal.py"), 500),

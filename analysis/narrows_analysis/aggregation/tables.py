@@ -182,9 +182,10 @@ class Aggregation:
         return first, max(first, last)
 
     def life_ticks(self, row: int) -> tuple[int, int] | None:
-        """First moment at which the flow of `row` was running, and the last, or when its last packet left."""
-        running = self.active_ticks(row)
-        return None if running is None else (running[0], max(running[1], int(self.last_departure[row])))
+        """First moment at which the flow of `row` was running, and the last, or when its last packet left or was
+        dropped."""
+        running, ended = self.active_ticks(row), max(int(self.last_departure[row]), int(self.last_drop[row]))
+        return None if running is None else (running[0], max(running[1], ended))
 
     @cached_property
     def assessable(self) -> npt.NDArray[np.bool_]:
@@ -441,6 +442,8 @@ class Aggregation:
             arrived = (ticks - batch["waited"]) // queue_ticks
             self._add_bytes(self._admitted_bytes, arrived[inside], size[inside])
             self._add_bytes(self._gone_bytes, column[inside], size[inside])
+            depth = np.rint(batch["depth_bytes"][inside] / self.run.depth_unit_bytes).astype(np.int64)
+            self.depth.add(np.zeros_like(depth), column[inside], depth)
 
     def _histogram(self, quantity: int, total: int, maximum: int) -> LogLinearHistogram:
         histogram = LogLinearHistogram()

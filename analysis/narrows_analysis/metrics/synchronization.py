@@ -61,8 +61,10 @@ def rate_synchronization(rates_bps: npt.ArrayLike) -> float | None:
     synchronised from desynchronised flows.
     """
     changes = np.diff(np.nan_to_num(np.asarray(rates_bps, dtype=np.float64)), axis=1)
+    if changes.shape[1] < 2:
+        return None
     changes = changes[changes.std(axis=1) > 0]
-    if len(changes) < 2 or changes.shape[1] < 2:
+    if len(changes) < 2:
         return None
     matrix = np.corrcoef(changes)
     return float(matrix[np.triu_indices(len(changes), 1)].mean())

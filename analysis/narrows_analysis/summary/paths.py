@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -123,11 +124,23 @@ def _joined(parts: list[FlowSummary]) -> FlowSummary:
     }
     if first["start_s"] is None or last["end_s"] is None:
         joined["start_s"] = joined["end_s"] = None
-    if joined["drops"] is not None and joined["arrivals"]:
-        joined["loss_ratio"] = loss_ratio(float(joined["drops"]), float(joined["arrivals"]))
+    if joined["drops"] is not None and (offered := _offered(parts)) is not None:
+        joined["loss_ratio"] = loss_ratio(float(joined["drops"]), float(offered))
     if last["fct_s"] is not None and first["start_s"] is not None and last["start_s"] is not None:
         joined["fct_s"] = last["fct_s"] + last["start_s"] - first["start_s"]
     return joined
+
+
+def _offered(parts: list[FlowSummary]) -> int | None:
+    """Packets of a flow that came to its links' queues: to that of the first one, and copies that links made of them,
+    which came to a later one and had not left the one before. None if that is not known."""
+    offered = parts[0]["arrivals"]
+    for before, part in pairwise(parts):
+        came = _sum([part["arrivals"], part["loss_emulation_drops"]])
+        if offered is None or came is None or before["departures"] is None:
+            return None
+        offered += max(0, came - before["departures"])
+    return offered
 
 
 def _sum(counts: list[int | None]) -> int | None:
@@ -232,9 +245,8 @@ def group_sections(
     rates = [group_rates(one.rates[:-1], [flow.group for flow in run.flows]) for one in both]
     sections: list[GroupSummary] = []
     for name, numbers in members.items():
-        counted = [(flows[n]["drops"], flows[n]["arrivals"]) for n in numbers]
-        known = [(drops, arrivals) for drops, arrivals in counted if drops is not None and arrivals is not None]
-        complete = len(known) == len(counted)
+        offered = _sum([_offered([at.flows[place] for at, place in _places(run.flows[n], links)]) for n in numbers])
+        drops = _sum([flows[n]["drops"] for n in numbers])
         estimated = together.window_s is not None and all(enough[n] for n in numbers)
         shares = [quotient(float(sums[name]), float(one.rates.sum())) for sums, one in zip(rates, both, strict=True)]
         share, share_of_run = shares if estimated and comparable else (None, None)
@@ -247,7 +259,7 @@ def group_sections(
                 "goodput_bps": float(rates[0][name]) if estimated else None,
                 "share": share,
                 "share_of_run": share_of_run,
-                "loss_ratio": loss_ratio(sum(d for d, _ in known), sum(a for _, a in known)) if complete else None,
+                "loss_ratio": None if drops is None or offered is None else loss_ratio(drops, offered),
             }
         )
     return sections

@@ -167,7 +167,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
     """A link and its queue: the "bottleneck" part of the summary where there is one link."""
     section = no_bottleneck_section(NO_TELEMETRY)
     section["rate_bps"], section["buffer_bytes"] = run.bottleneck.rate_bps, run.bottleneck.buffer_bytes
-    if aggregation is None or not aggregation.order.reports:
+    if aggregation is None or not (aggregation.order.reports or aggregation.drops_recorded):
         return section
     if not aggregation.uncounted.any():
         totals = aggregation.flows.totals
@@ -182,7 +182,9 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         # Loss emulation is in front of the queue: what it takes has not arrived there.
         section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
         section["aqm_drops"] = int(totals["aqm_drops"].sum())
-    if aggregation.enough_reports:
+    if not aggregation.order.reports:
+        section["down_reason"] = section["saturated_rate_reason"] = NO_WINDOW
+    elif aggregation.enough_reports:
         _estimate(section, run, aggregation)
     else:
         section["down_reason"] = section["saturated_rate_reason"] = FEW_REPORTS_OF_LINK
