@@ -21,7 +21,8 @@ import pytest
 from _pytest.outcomes import Skipped
 from narrows.hosts.users import can_execute
 from narrows.targets.bmv2 import simple_switch
-from narrows.virtual import build, kernels
+from narrows.virtual import kernels
+from narrows.virtual.adjustments import adjusted
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
 
 PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "packages.txt"
@@ -62,7 +63,7 @@ def _repeatable() -> bool:
 
 def _seeded() -> bool:
     """Whether the default kernel is one of today's adjustments."""
-    salt = f'CONFIG_BUILD_SALT="{build.adjusted()}'
+    salt = f'CONFIG_BUILD_SALT="{adjusted()}'
     return any(salt in kernels.configuration(kernel) for kernel in kernels.installed()[:1])
 
 

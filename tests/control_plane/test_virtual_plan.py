@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from narrows.experiment.planning import make_plan
 from narrows.run.environment import ThisMachine
 from narrows.targets.soft.target import SoftTarget
 from narrows.targets.soft.virtual_time import MAX_HOST_JITTER_NS, VirtualTimeSettings, adapted, settings
+from narrows.virtual import environment
 from narrows.virtual.environment import Guests
+from narrows.virtual.kernels import About, Kernel
 
 MS = 1_000_000
 # A slot of a receive ring: the kernel's headers, 128 bytes of a frame, and alignment.
@@ -127,11 +130,15 @@ def test_hosts_take_a_frames_time_on_their_links_or_as_written() -> None:
 @pytest.mark.parametrize(
     ("rtt", "hosts", "noted"), [("40ms", {}, False), ("100us", {}, True), ("40ms", {"jitter": "2100us"}, True)]
 )
-def test_a_jitter_that_shows_in_rtts_is_said_before_a_run(rtt: str, hosts: dict[str, str], noted: bool) -> None:
+def test_a_jitter_that_shows_in_rtts_is_said_before_a_run(
+    rtt: str, hosts: dict[str, str], noted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """12.1 us of hosts with links of 1 Gbit/s are more than 5 % of 100 us."""
+    monkeypatch.setattr(environment, "about", lambda _kernel: About("7.3", "", "", (), {}, 1, 1))
+    guests = Guests(Kernel("any", Path("linux")))
     flows = [{"cca": "bbr", "duration": "30s"}]
     bottleneck = {"rate": "100Mbit", "rtt": rtt, "buffer": "20packets"}
-    notes = Guests.notes(Guests.__new__(Guests), plan(bottleneck=bottleneck, flows=flows, hosts=hosts), SoftTarget())
+    notes = guests.notes(plan(bottleneck=bottleneck, flows=flows, hosts=hosts), SoftTarget())
     assert len(notes) == noted and all(note.startswith("hosts.jitter: Senders take up to ") for note in notes)
 
 

@@ -94,6 +94,9 @@ def test_a_run(tmp_path: Path) -> None:
     assert (guest["release"], guest["config_sha256"]) == (about.release, about.config_sha256)
     assert guest["clock_step_ns"] == about.clock_step_ns > 0
     assert guest["failed_call_ns"] == about.failed_call_ns > 0
+    # A hundred calls that fail, and two readings of the clock.
+    assert about.flaws == [] and 100 <= about.starts_ns == guest["starts_ns"] < 1000
+    assert run["programs"]["kernel image"] == about.image_sha256
     assert run["host"]["kernel"] == about.release != os.uname().release
     assert 1.0 < guest["virtual_s"] < 10.0
     assert 0.5 < guest["cpu_s"] < 1.1 * guest["wall_s"]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -11,19 +10,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from narrows_formats.units import duration_in_words
 
 from narrows.errors import InputError, RunError
-from narrows.hosts.users import APPLICATION_ID
 from narrows.virtual import sources
+from narrows.virtual.adjustments import adjust, adjusted
 from narrows.virtual.kernels import IMAGE, About, Kernel, cache, directory, remember, remember_build
 from narrows.virtual.probing import boot
 
 FRAGMENT = Path(__file__).with_name("kernel.config")
-LAUNCH = Path(__file__).with_name("launch.c")
 # Command and the Debian package that has it.
 TOOLS = {"gcc": "gcc", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "tar": "tar", "xz": "xz-utils",
          "patch": "patch", "ld": "binutils"}  # fmt: skip
@@ -38,122 +35,6 @@ COMPILER_ERROR = re.compile(r":\d+: (fatal )?error: |undefined reference to ")
 COMPILED = "  CC "
 COMPILES = re.compile(rf"echo '{COMPILED} ")
 SAY_EVERY_S = 10.0
-
-
-@dataclass(frozen=True)
-class Edit:
-    """A change of a tree: in a file, what is found becomes something else. Where nothing is sought, the file is new."""
-
-    file: str
-    found: str
-    becomes: str
-
-
-# What trees need to run here; each is made where all of its texts are found, and not needed where they are not.
-ADJUSTMENTS = (
-    # TCP's timers count in ticks: as long ones as in the kernels that people use, not 10 ms.
-    (Edit("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100\n", "config HZ\n\tint\n\tdefault 250\n"),),
-    # The clock counts nanoseconds, and time goes on by one when a process reads it: with 256 a sender that reads it for
-    # each packet keeps the guest's other processes from their timers, at 100 Gbit/s for a millisecond.
-    (Edit("arch/um/include/linux/time-internal.h", "#define TIMER_MULTIPLIER 256\n", "#define TIMER_MULTIPLIER 1\n"),),
-    # Random numbers begin with the seed that a run has, and with nothing else.
-    (
-        Edit(
-            "arch/um/include/asm/archrandom.h",
-            "\tret = os_getrandom(v, max_longs * sizeof(*v), 0);\n",
-            "\tret = 0;\n",
-        ),
-    ),
-    # The one that it takes at its start makes the kernel's own ready; processes would wait for that for ever.
-    (
-        Edit(
-            "arch/um/kernel/um_arch.c",
-            "\tif (os_getrandom(rng_seed, sizeof(rng_seed), 0) == sizeof(rng_seed)) {\n",
-            "\tmemset(rng_seed, 0, sizeof(rng_seed));\n\t{\n",
-        ),
-    ),
-    # What else they would be made of is when and where it was built, the paths of this checkout and of Python, and at
-    # which nanosecond of which instruction it was interrupted, which these paths move: the same run has the same
-    # random numbers wherever it is started. What remains is the seed, and how many were drawn.
-    *(
-        (Edit("drivers/char/random.c", found, becomes),)
-        for found, becomes in (
-            ("\t_mix_pool_bytes(init_utsname(), sizeof(*(init_utsname())));\n", ""),
-            ("\t_mix_pool_bytes(command_line, strlen(command_line));\n", "\t(void)command_line;\n"),
-            ("\t\tblock.rdseed[i++] = random_get_entropy();\n", "\t\tblock.rdseed[i++] = 0;\n"),
-            *(
-                (start, f"{start}\treturn;\n")
-                for start in (
-                    "void add_device_randomness(const void *buf, size_t len)\n{\n",
-                    "void add_interrupt_randomness(int irq)\n{\n",
-                )
-            ),
-        )
-    ),
-    # Programs of users that poll, or round their timers, would call their kernel for ever while no time passes: each
-    # call of a process in the group of applications (`narrows.hosts.users`) takes so many nanoseconds. Linux lets each
-    # call that fails take a microsecond, so that whoever tries again and again gets on. A run's own hosts do not, and a
-    # hundred flows that begin together would keep the switch from its timers: theirs take a nanosecond.
-    (
-        Edit(
-            "arch/um/kernel/skas/syscall.c",
-            "#include <asm/delay.h>\n\nvoid handle_syscall(",
-            "#include <asm/delay.h>\n"
-            "#include <linux/cred.h>\n#include <linux/moduleparam.h>\n\n"
-            "static unsigned long user_ns;\nmodule_param(user_ns, ulong, 0644);\n\nvoid handle_syscall(",
-        ),
-        Edit(
-            "arch/um/kernel/skas/syscall.c",
-            "\tif (syscall >= 0 && syscall < __NR_syscalls) {\n\t\tunsigned long ret;\n",
-            f"\tif (READ_ONCE(user_ns) && in_group_p(KGIDT_INIT({APPLICATION_ID})))\n\t\tum_ndelay(user_ns);\n\n"
-            "\tif (syscall >= 0 && syscall < __NR_syscalls) {\n\t\tunsigned long ret;\n",
-        ),
-        Edit(
-            "arch/um/kernel/skas/syscall.c",
-            "\t\t\tum_udelay(1);\n\t\t\tschedule();\n",
-            f"\t\t\tum_ndelay(in_group_p(KGIDT_INIT({APPLICATION_ID})) ? 1000 : 1);\n\t\t\tschedule();\n",
-        ),
-    ),
-    # Hosts do not fall back from ECN when packets are lost (`tcp_ecn_fallback` is 0). Linux still clears ECE in a
-    # SYN/ACK that it retransmits after the second timeout: Accurate ECN asks for that (RFC 9768, section 3.2.3.2.2),
-    # RFC 3168 does not.
-    (
-        Edit(
-            "include/net/tcp_ecn.h",
-            "\tif (!req->num_timeout || synack_type != TCP_SYNACK_RETRANS) {\n",
-            "\tif (!req->num_timeout || synack_type != TCP_SYNACK_RETRANS || !tcp_rsk(req)->accecn_ok) {\n",
-        ),
-    ),
-    # The switch passes frames on ahead of their time: by a device that is made for it in less time than by queues.
-    (
-        Edit(
-            "drivers/net/Makefile",
-            "obj-$(CONFIG_VETH) += veth.o\n",
-            "obj-$(CONFIG_VETH) += veth.o\nobj-$(CONFIG_VETH) += narrows_launch.o\n",
-        ),
-        Edit("drivers/net/narrows_launch.c", "", LAUNCH.read_text()),
-    ),
-    # Where system calls are caught by ptrace a guest's processes would make them to this machine once their kernel is
-    # gone: they go with it.
-    (
-        Edit(
-            "arch/um/os-Linux/skas/process.c",
-            "PTRACE_O_TRACESYSGOOD)",
-            "(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL))",
-        ),
-    ),
-    # Before Linux 6.13 the state of a processor with AMX (11 kB) has no room: the guest dies of it at its start, and of
-    # the small stack that it stands on afterwards.
-    (
-        Edit("arch/x86/um/user-offsets.c", "DEFINE_LONGS(HOST_FP_SIZE, 2696);", "DEFINE_LONGS(HOST_FP_SIZE, 16384);"),
-        Edit(
-            "arch/um/Kconfig",
-            "\tdefault 2 if 64BIT\n\trange 2 10 if 64BIT\n",
-            # The range too: olddefconfig keeps what tinyconfig chose for 32 bits, unless it is out of range.
-            "\tdefault 4 if 64BIT\n\trange 4 10 if 64BIT\n",
-        ),
-    ),
-)
 
 
 def problems() -> list[str]:
@@ -206,6 +87,8 @@ def build(
         made = _make(Path(scratch), source, patches, jobs, say, chosen)
         say("booting it")
         found = boot(Kernel(name, made / IMAGE))
+        if found.flaws:
+            raise RunError(f"kernel {name}: is not kept, what it measures is itself: {'; '.join(found.flaws)}")
         final.parent.mkdir(parents=True, exist_ok=True)
         if final.exists():
             final.rename(Path(scratch) / "before")
@@ -278,17 +161,6 @@ def _make(
     return made
 
 
-def adjust(tree: Path) -> None:
-    """Make the adjustments that a tree needs."""
-    for edits in ADJUSTMENTS:
-        files = {edit.file: tree / edit.file for edit in edits}
-        texts = {name: file.read_text() if file.exists() else "" for name, file in files.items()}
-        if all(edit.found in texts[edit.file] for edit in edits):
-            for edit in edits:
-                texts[edit.file] = texts[edit.file].replace(edit.found, edit.becomes)
-                files[edit.file].write_text(texts[edit.file])
-
-
 def algorithms(tree: Path) -> list[str]:
     """Lines of a configuration with all congestion-control algorithms of a tree, those of patches too."""
     return [f"CONFIG_{name}=y" for name in ALGORITHM.findall((tree / "net/ipv4/Kconfig").read_text())
@@ -346,11 +218,6 @@ def salt(tree: Path) -> str:
         A string in quotation marks.
     """
     return f'"{adjusted()}{sources.digest(tree)[:16]}"'
-
-
-def adjusted() -> str:
-    """How the salt of every kernel with today's adjustments begins."""
-    return f"narrows-{hashlib.sha256(repr(ADJUSTMENTS).encode()).hexdigest()[:8]}-"
 
 
 def files_to_compile(make: list[str]) -> int | None:

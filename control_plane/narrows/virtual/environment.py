@@ -81,11 +81,12 @@ class Guests:
         return guest_memory.problems(guest_memory.memory_bytes(plan))
 
     def notes(self, plan: Plan, target: Target) -> list[str]:
-        """A jitter of hosts that is long for the shortest RTT; every rate is exact."""
+        """In what the kernel is not exact, and a jitter of hosts that is long for the shortest RTT."""
+        flaws = [f"kernel {self._kernel.name}: {flaw}" for flaw in self._about.flaws]
         longest_ns = max(settings(adapted(plan)).jitter_ns.values(), default=0)
         shortest_ns = min(flow.rtt_ns for flow in plan.flows)
         why = host_jitter(longest_ns / NANOSECONDS, shortest_ns / NANOSECONDS)
-        return [] if why is None else [f"hosts.jitter: {why}"]
+        return flaws if why is None else [*flaws, f"hosts.jitter: {why}"]
 
     def missing_cca(self, name: str) -> str:
         """What to tell a user who wants an algorithm that the kernel does not have."""

@@ -34,6 +34,9 @@ VERSION = "Kernel Configuration"  # the end of the line that has it
 TOOLS = re.compile(r"CONFIG_(CC|GCC\d*|CLANG|AS|LD|LLD|RUSTC|PAHOLE|TOOLS)_")
 # A reading for each packet of a window is nothing beside its round-trip time.
 FINE_STEP_NS = 10
+# What a guest does in no time takes some hundred nanoseconds of readings of the clock. Linux as it is lets a call that
+# fails take a microsecond, and a hundred flows that begin have a hundred of those.
+MOST_STARTS_NS, MOST_LATE_NS, MOST_PACED_OFF = 10_000, 1_000, 1e-4
 # Mainline's BBR states no version; later ones do, and a kernel that has both calls the first one bbr1.
 UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
 
@@ -44,8 +47,10 @@ class About:
     ``image_sha256`` that of the program itself, of which all this is known.
 
     ``clock_step_ns``: how far time goes on when a process reads the clock, and ``failed_call_ns`` when a system call
-    fails, as where there is nothing to read. ``repeatable``: its random numbers come from the seed of a run alone, not
-    from this machine. ``launches``: it takes frames ahead of their time by the device that is made for it (launch.c).
+    fails, as where there is nothing to read. ``starts_ns``: how long a hundred flows take to begin that begin together;
+    ``late_ns``: how late the latest of some timers was; ``paced_ratio``: what a flow carried that it paced, of what it
+    was to carry. ``repeatable``: its random numbers come from the seed of a run alone, not from this machine.
+    ``launches``: it takes frames ahead of their time by the device that is made for it (launch.c).
     """
 
     release: str
@@ -55,6 +60,9 @@ class About:
     versions: dict[str, str]
     clock_step_ns: int
     failed_call_ns: int
+    starts_ns: int = 0
+    late_ns: int = 0
+    paced_ratio: float = 1.0
     repeatable: bool = False
     launches: bool = False
 
@@ -62,20 +70,27 @@ class About:
         """All algorithms, those with versions as people call them: ``bbr (BBRv3)``."""
         return [f"{name} ({label})" if (label := self.label(name)) else name for name in self.ccas]
 
+    @property
+    def flaws(self) -> list[str]:
+        """In what runs would measure the kernel, and not what they are of; nothing for one that we adjusted."""
+        found = []
+        if self.starts_ns > MOST_STARTS_NS:
+            found.append(f"a hundred flows that begin together begin over {self.starts_ns / 1000:.4g} us")
+        if self.late_ns > MOST_LATE_NS:
+            found.append(f"timers are up to {self.late_ns / 1000:.4g} us late")
+        if abs(self.paced_ratio - 1) > MOST_PACED_OFF:
+            found.append(f"a paced flow carries {self.paced_ratio:.4%} of its rate")
+        return found
+
     def notes(self, command: str) -> list[str]:
         """How it differs from what the ``command`` that built it makes today (`build_command`)."""
-        found = []
+        found = [f"{flaw}; fix: {command}" for flaw in self.flaws]
         if not self.repeatable:
             found.append("its random numbers come from this machine too: runs with one seed differ")
         if self.clock_step_ns > FINE_STEP_NS:
             found.append(
                 f"reading its clock takes {self.clock_step_ns} ns: hosts that send at tens of Gbit/s delay "
                 f"packets; fix: {command}"
-            )
-        if self.failed_call_ns > FINE_STEP_NS:
-            found.append(
-                f"a system call that fails takes {self.failed_call_ns} ns: flows that begin together delay packets; "
-                f"fix: {command}"
             )
         if not self.launches:
             found.append(f"frames reach its hosts by its queues: fast runs take longer; fix: {command}")
@@ -213,7 +228,9 @@ def remembered(kernel: Kernel) -> About | None:
     try:
         data: dict[str, Any] = json.loads(_memory(kernel).read_text())
         known = About(**{**data, "ccas": tuple(data["ccas"])})
-        return known if known.image_sha256 == file_digest(kernel.path) else None
+        # Other versions of Narrows asked a kernel for other things.
+        is_whole = data.keys() == asdict(known).keys()
+        return known if is_whole and known.image_sha256 == file_digest(kernel.path) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

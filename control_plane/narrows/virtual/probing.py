@@ -69,8 +69,9 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
                 raise RunError(
                     f"kernel {kernel.name}: does not boot within {PATIENCE_S:g} s{guest.stderr_tail()}"
                 ) from None
-        if "slept_s" not in reported:
-            raise RunError(f"kernel {kernel.name}: does not boot{guest.stderr_tail()}")
+        if missing := next((name for name in ("about", "slept_s", "times") if name not in reported), ""):
+            where = {"about": "does not boot", "slept_s": "does not wake up", "times": "has no network"}[missing]
+            raise RunError(f"kernel {kernel.name}: {where}{guest.stderr_tail()}")
     wall = at["slept_s"] - at["about"]
     if wall > WALL_S or abs(reported["slept_s"] - probe.SLEEP_S) > TOLERANCE_S:
         raise RunError(
@@ -87,6 +88,7 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
         found["versions"],
         found["clock_step_ns"],
         found["failed_call_ns"],
+        **reported["times"],
         launches=found["launches"],
     )
     return known, reported["random"]
