@@ -267,7 +267,8 @@ class RunRecord(_Record):
     narrows_version: str | None = None
     """What made the run."""
     commit: str | None = None
-    """The commit of the checkout that made it, with `-dirty` if files of it were changed; null if it was installed."""
+    """The commit of the checkout that made it, with `-dirty-` and a digest of the changes if files of it were changed;
+    null if it was installed."""
     name: str | None = None
     """Name of the experiment."""
     started: str | None = None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from functools import cache
 from importlib.resources import files
@@ -12,6 +13,8 @@ from narrows_formats.programs import find_binary, missing_binary
 
 from narrows.errors import InputError
 
+# By no program but git itself.
+CHANGES = ("--patch", "--binary", "--no-ext-diff", "--no-textconv")
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -40,7 +43,10 @@ def compiled_program(architecture: str) -> tuple[Path, Path]:
 
 @cache
 def commit() -> str | None:
-    """The commit of this checkout, with ``-dirty`` if files of it were changed; None if this is not a checkout."""
+    """The commit of this checkout, with ``-dirty-`` and a digest of the changes if files of it were changed.
+
+    None if this is not a checkout.
+    """
     # The user need not own the checkout, of which nothing is executed.
     words = [
         "git",
@@ -56,9 +62,10 @@ def commit() -> str | None:
         return None
     try:
         head, changes = (
-            subprocess.run([*words, *command], capture_output=True, text=True, timeout=20, check=True).stdout.strip()
-            for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+            subprocess.run([*words, *command], capture_output=True, timeout=20, check=True).stdout
+            for command in (["rev-parse", "HEAD"], ["diff-index", *CHANGES, "HEAD"])
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return head + ("-dirty" if changes else "")
+    digest = hashlib.sha256(changes).hexdigest()[:12]
+    return head.decode().strip() + (f"-dirty-{digest}" if changes else "")

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from narrows import paths
 from narrows.errors import RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
@@ -100,3 +103,23 @@ def test_programs_of_users_are_known_by_what_they_hold(tmp_path: Path) -> None:
     assert {name for name in before if after[name] != before[name]} == {str(client)}
     assert inputs(planned(flow)) == {str(settings): sha256(b"settings.jsoN")}
     assert inputs(planned(TCP)) == {}
+
+
+def test_changes_of_a_checkout_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    file = tmp_path / "code.py"
+    identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+
+    def commit_after(text: str) -> str:
+        file.write_text(text)
+        return str(paths.commit.__wrapped__())
+
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    file.write_text("1")
+    for words in (["add", "code.py"], ["commit", "-q", "-m", "first"]):
+        subprocess.run(["git", "-C", tmp_path, *identity, *words], check=True)
+    clean = commit_after("1")
+    assert re.fullmatch("[0-9a-f]{40}", clean)
+    found = [commit_after(text) for text in ("2", "3", "2")]
+    assert found[0] == found[2] != found[1]
+    assert all(re.fullmatch(f"{clean}-dirty-[0-9a-f]{{12}}", one) for one in found)

@@ -171,6 +171,18 @@ def test_another_experiment_is_refused(sweeps: Sweeps, changes: dict[str, Any], 
     assert sweeps.ran == [] and sorted(sweeps.path.rglob("*")) == before
 
 
+def test_a_trace_with_other_contents_is_another_experiment(sweeps: Sweeps) -> None:
+    trace = sweeps.path / "link.trace"
+    trace.write_text("1\n2\n3\n")
+    bottleneck = {**ONE["bottleneck"], "rate": {"trace": {"file": "link.trace", "format": "mahimahi"}}}
+    sweeps.go(changes={"bottleneck": bottleneck})
+    trace.write_text("1\n2\n4\n")
+    said = r"\(bottleneck.rate.trace.text 3 lines, SHA-256 \w{12}, not 3 lines, SHA-256 \w{12}\)"
+    with pytest.raises(InputError, match=f"{FIRST} holds a run of another experiment {said}; allowed: "):
+        sweeps.go(changes={"bottleneck": bottleneck})
+    assert sweeps.ran == []
+
+
 def test_runs_that_were_made_in_another_way_are_refused(sweeps: Sweeps) -> None:
     sweeps.go()
     where = f"--out {sweeps.path / 'out'}: {FIRST} was run with --target soft"

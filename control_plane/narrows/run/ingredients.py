@@ -94,4 +94,4 @@ def refuse_changed(record: Mapping[str, Any], ours: Mapping[str, str], where: st
         InputError: it was not; ``where`` begins the message.
     """
     if other := difference(made_by(record), ours, CODE):
-        raise InputError(f"{where} {other}; allowed: runs made as these are to be")
+        raise InputError(f"{where} {other}; allowed: runs made as these are to be, or another --out")
