@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from narrows_formats.summary import Summary
 
     from narrows_analysis.errors import AnalysisError
+    from narrows_analysis.interchange.either_side import analyze_captures
     from narrows_analysis.loading import LoadedRun, LoadedStudy, load
     from narrows_analysis.records.run_directory import read_run
     from narrows_analysis.report.page import write_report
@@ -26,10 +27,12 @@ __all__ = [
     "AnalysisError",
     "LoadedRun",
     "LoadedStudy",
+    "NoReports",
     "RunData",
     "SourceSettings",
     "Summary",
     "Sweep",
+    "analyze_captures",
     "analyze_run",
     "analyze_source",
     "load",
@@ -41,9 +44,11 @@ __all__ = [
 
 _MODULES = {
     "AnalysisError": "errors",
+    "NoReports": "errors",
     "RunData": "run_data",
     "SourceSettings": "summary.source_settings",
     "Sweep": "sweep",
+    "analyze_captures": "interchange.either_side",
     "analyze_run": "summary.analyze",
     "analyze_source": "summary.source",
     "LoadedRun": "loading",

@@ -29,5 +29,8 @@ SWEEP = "sweep.json"
 SWEEP_TABLE = "sweep.parquet"
 INTERVALS = "intervals.csv"
 
+# What captures of packets show.
+CAPTURE = "capture.json"
+
 # In a study's directory.
 STUDY = "results.json"

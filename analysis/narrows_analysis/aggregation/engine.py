@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ from narrows_formats.files import REPORT_FILES
 from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 from narrows_formats.units import NANOSECONDS
 
-from narrows_analysis.errors import AnalysisError
+from narrows_analysis.errors import AnalysisError, NoReports
 
 ACCOUNT = "aggregate.json"
+# What the collector says of a capture of other packets.
+NO_REPORTS = re.compile(r"no reports to UDP port \d+ \(\d+ frames, 0 of them bad reports")
 PREFIX = "error: "
 # Shows the depth that packets found: for targets that do not report what they leave behind.
 DEPTH_FOUND = "--depth-found"
@@ -86,7 +89,8 @@ def _running(*arguments: str) -> Iterator[Callable[[], None]]:
         _, said = process.communicate()
         if process.returncode:
             last = said.strip().splitlines()[-1:] or [f"narrows-collector ended with code {process.returncode}"]
-            raise AnalysisError(last[0].removeprefix(PREFIX))
+            message = last[0].removeprefix(PREFIX)
+            raise NoReports(message) if NO_REPORTS.search(message) else AnalysisError(message)
 
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:

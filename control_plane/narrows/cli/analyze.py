@@ -13,6 +13,7 @@ from narrows_formats import files
 from narrows_formats.units import FULL_FRAME_BYTES, NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 
 from narrows.cli import completion
+from narrows.cli.captured import analyze_packets
 from narrows.cli.collector_command import options
 from narrows.errors import InputError
 
@@ -39,7 +40,7 @@ def analyze(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A run, a sweep, a telemetry directory, or a pcap or pcapng file.",
+            help="A run, a sweep, a telemetry directory, or a pcap or pcapng file, of reports or of any packets.",
             show_default=False,
             autocompletion=completion.results,
         ),
@@ -51,6 +52,10 @@ def analyze(
     interval: Annotated[
         str | None,
         typer.Option(help="Length of an interval of the flows' time series.", show_default="100ms or the RTT"),
+    ] = None,
+    behind: Annotated[
+        Path | None,
+        typer.Option(help="Capture of any packets: one of the other side of the link, for losses and delays."),
     ] = None,
     rate: Annotated[
         str | None, typer.Option(help="Telemetry or capture: rate of the link (L2), for utilization and BDP.")
@@ -77,7 +82,8 @@ def analyze(
     """Turn telemetry into time series and a summary.
 
     Results and report of a run or a sweep are made again in its own directory; those of telemetry by itself and of
-    captures, with the engine's tables, go to --out.
+    captures, with the engine's tables, go to --out. Of a capture without reports the packets themselves are analysed:
+    one shows rates, retransmissions and RTTs, two on either side of a link losses and delays as well.
     """
     import narrows_analysis
 
@@ -98,15 +104,26 @@ def analyze(
         if out is None:
             raise InputError(f"--out: is needed for {source}, which is not a run; allowed: a new directory")
         check_free(out)
+        if behind is not None:
+            if raw or interval or source.is_dir():
+                other = raw[0] if raw else "--interval" if interval else str(source)
+                raise InputError(f"--behind: does not go with {other}; allowed: two captures, and --out")
+            analyze_packets(source, behind, out)
+            return
         rate_bps, rtt_s, buffer_bytes = _link(rate, rtt, buffer)
         settings = narrows_analysis.SourceSettings(
             rate_bps=rate_bps, rtt_s=rtt_s, buffer_bytes=buffer_bytes, bottleneck=bottleneck, interval_s=interval_s,
             time_unit_s=time_unit_s, port=port, from_reset=from_reset,
         )  # fmt: skip
-        _finish(out, lambda: (out, narrows_analysis.analyze_source(source, out, settings)))
+        try:
+            _finish(out, lambda: (out, narrows_analysis.analyze_source(source, out, settings)))
+        except narrows_analysis.NoReports as error:
+            if raw or interval:
+                raise InputError(str(error)) from error
+            analyze_packets(source, None, out)
         return
     runs = run_directories(source)
-    for given, option in ((out, "--out"), (raw, raw[0] if raw else "")):
+    for given, option in ((out, "--out"), (behind, "--behind"), (raw, raw[0] if raw else "")):
         if given:
             raise InputError(f"{option}: {source} is a run or a sweep, which is analysed in place; leave it out")
     for path in runs:
@@ -174,6 +191,8 @@ def _finish(path: Path, analyse: Callable[[], tuple[Run | Path, Summary]]) -> No
     try:
         run, summary = analyse()
         report = narrows_analysis.write_report(run)
+    except narrows_analysis.NoReports:
+        raise
     except narrows_analysis.AnalysisError as error:
         raise InputError(str(error)) from error
     finally:
