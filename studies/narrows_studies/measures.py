@@ -51,11 +51,11 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     queue = run.queue[(run.queue["time_s"] >= begin) & (run.queue["time_s"] < end)]
     measures: Measures = {"window_begin_s": begin, "window_end_s": end}
     measures |= _bottleneck(run, flows, queue, end - begin)
-    measures |= _fairness(run, flows)
+    measures |= _fairness(run, _competing(run, flows))
     lives = {
         number: (flow["start_s"], flow["end_s"])
         for number, flow in enumerate(run.summary["flows"])
-        if flow["start_s"] is not None and flow["end_s"] is not None
+        if not flow["probe"] and flow["start_s"] is not None and flow["end_s"] is not None
     }
     measures |= fairness_by_number(run.flows, lives)
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
@@ -63,12 +63,17 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     measures |= turns(longest)
     measures["common_s"] = _common_time(run)
     measures["even_split_s"] = _even_split(run)
-    measures["convergences"] = convergences(longest)
+    measures["convergences"] = convergences(_competing(run, longest))
     measures["fillings"] = fillings(queue, run.run.bottleneck.buffer_bytes or np.nan)
     measures |= _sockets(run, flows, queue, begin, end)
     measures |= _completion(run)
     measures |= _model(run)
     return finite(measures)
+
+
+def _competing(run: RunData, flows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the flows that compete: probes only measure."""
+    return flows[flows["flow"].isin(run.competing)]
 
 
 def finite(measures: Measures) -> Measures:
@@ -99,7 +104,8 @@ def _even_split(run: RunData) -> float | None:
     window = run.summary["fairness"]["window_s"]
     if window is None or run.summary["fairness"]["jain_index"] is None:
         return None
-    part = run.flows[(run.flows["time_s"] >= window[0]) & (run.flows["time_s"] < window[1]) & (run.flows["flow"] >= 0)]
+    part = run.flows[(run.flows["time_s"] >= window[0]) & (run.flows["time_s"] < window[1])]
+    part = _competing(run, part)
     rates = part.pivot_table(index="flow", columns="time_s", values="goodput_bps").fillna(0.0)
     return convergence_time(rates.to_numpy(dtype=np.float64), float(part["interval_s"].median()), EVEN)
 

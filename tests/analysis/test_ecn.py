@@ -50,7 +50,7 @@ def warnings(path: Path, fields: tuple[int, int], marked: bool = False, **change
         ((NOT_ECT, NOT_ECT), "(no flow used"),
     ],
 )
-def test_dualpi2_with_an_empty_l4s_queue_is_told(tmp_path: Path, fields: tuple[int, int], said: str) -> None:
+def test_an_empty_l4s_queue_of_dualpi2_is_warned_of(tmp_path: Path, fields: tuple[int, int], said: str) -> None:
     assert said in warnings(tmp_path, fields)["l4s_unused"]
 
 
@@ -64,7 +64,7 @@ def test_another_queue_has_no_l4s_part(tmp_path: Path) -> None:
     assert "l4s_unused" not in warnings(tmp_path, (ECT_0, ECT_0), kind="pi2")
 
 
-def test_marks_that_no_sender_heeds_are_told(tmp_path: Path) -> None:
+def test_marks_that_no_sender_heeds_are_warned_of(tmp_path: Path) -> None:
     heeded = warnings(tmp_path / "heeded", (ECT_0, ECT_0), marked=True, versions={"bbr": "BBRv3"})
     assert "marks_ignored" not in heeded
     assert "marks_ignored" not in warnings(tmp_path / "none", (ECT_0, ECT_0), versions={"bbr": "BBRv1"}, protocol=17)

@@ -155,11 +155,11 @@ def test_a_probe_does_not_compete(tmp_path: Path, kind: str) -> None:
     assert "ping" not in words and "not the experiment's" not in words
 
 
-def test_a_flow_beside_a_probe_has_no_index(tmp_path: Path) -> None:
+def test_a_flow_and_a_probe_have_no_index(tmp_path: Path) -> None:
     write(tmp_path, MEASURED[1:])
     make_probe(tmp_path, "probe")
     summary = analyze_run(tmp_path)
-    assert (summary["fairness"]["jain_index"], summary["fairness"]["reason"]) == (None, "a single flow beside probes")
+    assert (summary["fairness"]["jain_index"], summary["fairness"]["reason"]) == (None, "a single flow and probes")
     assert " · 1 flow · 1 probe · " in setting(load(tmp_path).run)
     assert verdict(load(tmp_path).run, summary).startswith("One b flow reached")
     # Its own time is compared, and not that of both.

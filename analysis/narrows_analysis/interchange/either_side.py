@@ -132,9 +132,9 @@ def _refuse_joined(sides: Sequence[_Side]) -> None:
     one, other = sorted(sides, key=lambda side: side.longest)
     if other.longest > JOINED * one.longest:
         raise AnalysisError(
-            f"{other.path}: has packets of up to {other.longest} bytes, {one.path} of up to {one.longest}: a card or "
-            "kernel joined or cut them in between; allowed: captures without offloads (ethtool -K DEV tso off gso off "
-            "gro off)"
+            f"{other.path}: has packets of up to {other.longest} bytes, {one.path} of up to {one.longest}: a network "
+            "card or a kernel joined or cut them in between; allowed: captures without offloads (ethtool -K DEV tso "
+            "off gso off gro off)"
         )
 
 

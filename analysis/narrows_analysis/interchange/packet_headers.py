@@ -38,7 +38,7 @@ class FiveTuple(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Packet:
     """A packet: ``ip_bytes`` and ``payload`` are lengths on the wire, ``network`` and ``transport`` what identifies it:
-    all that no router and no card changes. ``cut``: less of the transport was stored than there was."""
+    all that no router and no network card changes. ``cut``: less of the transport was stored than there was."""
 
     flow: FiveTuple
     ip_bytes: int
@@ -109,7 +109,7 @@ def _transport(
     cut, stored = len(data) < min(length, KNOWN_BY), data[:KNOWN_BY]
     if protocol == UDP and data:
         ports = struct.unpack_from(">HH", data)
-        # A checksum may still be missing in front of the card that fills it in.
+        # A checksum may still be missing in front of the network card that fills it in.
         return Packet(
             FiveTuple(protocol, src, dst, *ports), ip_bytes, length - 8, network, stored[:6] + stored[8:], cut
         )

@@ -382,7 +382,7 @@ def _too_few(competing: int, crossing: int) -> str:
     if not crossing:
         return "no flow's data cross it"
     probes = crossing - competing
-    return ("a single flow" if competing else "no flow that competes") + (" beside probes" if probes else "")
+    return ("a single flow" if competing else "no flow that competes") + (" and probes" if probes else "")
 
 
 def _no_common_window(aggregation: Aggregation) -> str:

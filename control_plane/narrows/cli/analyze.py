@@ -13,7 +13,6 @@ from narrows_formats import files
 from narrows_formats.units import FULL_FRAME_BYTES, NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 
 from narrows.cli import completion
-from narrows.cli.captured import analyze_packets
 from narrows.cli.collector_command import options
 from narrows.errors import InputError
 
@@ -87,6 +86,7 @@ def analyze(
     """
     import narrows_analysis
 
+    from narrows.cli.captured import analyze_packets
     from narrows.run import sweep_results
     from narrows.run.results import check_free
 
