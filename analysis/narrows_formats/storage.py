@@ -10,19 +10,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+PRIVATE = 0o600
+"""Mode of files that only their owner may read."""
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A new file, open for writing, that is renamed to ``path`` when the block succeeds, and removed when it fails.
 
     Its temporary name cannot be predicted and no existing file is opened, so that others who may write into the
     directory cannot redirect the writer, which may be root, elsewhere. A link at ``path`` is replaced, not followed.
+    ``mode`` is the file's, less the umask.
 
     Raises:
         OSError: the file cannot be made or written.
     """
     temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.unfinished")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -32,26 +36,29 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def reserve(path: Path, size: int) -> None:
+def reserve(path: Path, size: int, mode: int = 0o666) -> None:
     """Make a new file for which the disk has room, up to ``size`` bytes, whatever else is written meanwhile.
 
     Raises:
         OSError: the disk has no room for it, or the file is there already.
     """
-    with path.open("xb") as file:
-        os.posix_fallocate(file.fileno(), 0, size)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    finally:
+        os.close(descriptor)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, mode: int = 0o666) -> None:
     """Write a file of UTF-8 text in one step; see `replacing`."""
-    with replacing(path) as file:
+    with replacing(path, mode) as file:
         file.write(text.encode())
 
 
-def write_json(path: Path, data: Any, indent: int | None = 2) -> None:
+def write_json(path: Path, data: Any, indent: int | None = 2, mode: int = 0o666) -> None:
     """Write a JSON file in one step; see `replacing`.
 
     Raises:
         ValueError: the data has a number that JSON does not have (NaN, infinity).
     """
-    write_text(path, json.dumps(data, indent=indent, allow_nan=False) + "\n")
+    write_text(path, json.dumps(data, indent=indent, allow_nan=False) + "\n", mode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from narrows.errors import InputError
 from narrows.experiment.application import fill
 from narrows.experiment.loader import read_experiment, validate
+from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.hosts.users import APPLICATION_ID
+from narrows.run.joining import experiment_of
+from narrows.run.results import RunDirectory
 from narrows.run.sampler import Sampler
 from narrows.traffic import application_host
 from narrows.traffic.applications import keep, missing_programs
@@ -85,6 +90,31 @@ def test_a_missing_program_or_directory_is_known_before_anything_is_made(tmp_pat
     assert cwd == f"flows.0.cwd: {tmp_path}/none is not a directory"
     assert missing.startswith("flows.1.client: 'no-such-program' is not there")
     assert text.startswith(f"flows.2.client: '{tmp_path}/text' is not there, or cannot be executed")
+
+
+def test_results_do_not_have_the_environments_of_programs(tmp_path: Path) -> None:
+    """Nor does the experiment that they have run as if it were the one that was run; it is recognised all the same."""
+    secret = {"client": ["true"], "env": {"TOKEN": "hunter2", "LANG": "hunter2"}}
+
+    def experiment(*groups: dict[str, Any]) -> Experiment:
+        return validate({"name": "x", "bottleneck": BOTTLENECK, "flows": list(groups)}, "x")
+
+    one = experiment(secret)
+    results = RunDirectory(tmp_path / "run", "abc")
+    results.create(one)
+    written = (results.path / "experiment.yaml").read_text()
+    assert "hunter2" not in written and "TOKEN" in written
+    token, lang = re.findall(r"(hidden:[0-9a-f]{16})", written)
+    assert token != lang, "equal values of two variables are not told"
+    assert experiment_of(results.path) == one.as_stored()
+    assert (
+        experiment_of(results.path)
+        != experiment({**secret, "env": {"TOKEN": "hunter3", "LANG": "hunter2"}}).as_stored()
+    )
+    (problem, _) = missing_programs(make_plan(validate(yaml.safe_load(written), "x")))
+    assert problem == f"flows.0.env.TOKEN: {token} is what results have in its place; allowed: the value itself"
+    kept = experiment({**secret, "keep_env": True})
+    assert kept.as_stored()["flows"][0]["env"] == secret["env"]
 
 
 @pytest.mark.parametrize(("protocol", "src_port", "dst_port"), [(6, 5201, 40000), (17, 4433, 50000), (132, 1, 2)])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 from narrows.errors import RunError
+from narrows.experiment.loader import validate
+from narrows.experiment.planning import make_plan
 from narrows.hosts import state as state_module
+from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.process import start_time
 from narrows.hosts.state import RunState, all_runs, clean_dead_runs, dead_runs, kill
 
@@ -37,6 +41,28 @@ def orphan(root: Path) -> RunState:
     assert state.lock is not None
     state.lock.give_back()
     return state
+
+
+@pytest.mark.needs("root")
+def test_other_users_read_nothing_of_a_run(tmp_path: Path) -> None:
+    """A run's record, and what programs are to have in their environment, of which some is secret."""
+    for place in (tmp_path, *tmp_path.parents):
+        place.chmod(place.stat().st_mode | 0o011)
+    root = tmp_path / "narrows"
+    root.mkdir(mode=0o755)  # of an earlier version
+    state = RunState.create(root)
+    bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
+    program = {"name": "x", "bottleneck": bottleneck, "flows": [{"client": ["true"]}]}
+    testbed = NetnsTestbed(make_plan(validate(program, "x")), state, 1500)
+    private = asyncio.run(testbed.put("any", "secret.json", "TOKEN", private=True))
+    shared = asyncio.run(testbed.put("any", "shared.json", "{}"))
+    code = f"import os; os.setuid(65534)\nfor path in {[str(root), str(state.file), private, shared]!r}:\n" + (
+        "    try: print((os.listdir if os.path.isdir(path) else open)(path) and 'read')\n"
+        "    except PermissionError: print('refused')\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    state.destroy()
+    assert said.split() == ["refused", "refused", "refused", "read"]
 
 
 def test_own_run_is_alive(tmp_path: Path) -> None:

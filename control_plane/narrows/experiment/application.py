@@ -37,9 +37,11 @@ class Ready(Model):
         return self
 
 
+_HIDDEN = "hidden:"
 # What only programs have, and what it is without them.
 _ALONE: dict[str, object] = {
-    "server": None, "ready": None, "sends": "server", "timeout": DEFAULT_TIMEOUT, "env": {}, "cwd": None,
+    "server": None, "ready": None, "sends": "server", "timeout": DEFAULT_TIMEOUT, "env": {}, "keep_env": False,
+    "cwd": None,
 }  # fmt: skip
 
 
@@ -73,6 +75,11 @@ class ApplicationFields(Model):
     )
     env: dict[str, StrictStr] = Field(
         default_factory=dict, description="With `client`: environment variables of both programs."
+    )
+    keep_env: bool = Field(
+        default=False,
+        description="With `env`: results have the values of `env`. Without it they have digests of them, since values "
+        "may be secrets.",
     )
     cwd: StrictStr | None = Field(
         default=None,
@@ -112,6 +119,30 @@ class ApplicationFields(Model):
 def fill(word: str, values: dict[str, str]) -> str:
     """A word of a command with its placeholders replaced; other braces stay."""
     return _PLACEHOLDER.sub(lambda match: values[match[1]], word)
+
+
+def hide_env(data: dict[str, Any]) -> dict[str, Any]:
+    """An experiment's plain data as results have them: values of ``env`` are digests, but where ``keep_env`` is set.
+
+    Equal values have equal digests, so that runs of one experiment are recognised; guessing a value takes 50 ms a try.
+    """
+    for group in data["flows"]:
+        if group.get("env") and not group["keep_env"]:
+            group["env"] = {name: _hidden(name, value) for name, value in group["env"].items()}
+    return data
+
+
+def is_hidden(value: str) -> bool:
+    """Whether this is what results have in place of a variable's value."""
+    return value.startswith(_HIDDEN)
+
+
+def _hidden(name: str, value: str) -> str:
+    if is_hidden(value):
+        return value
+    import hashlib  # opens many files, which takes a guest long
+
+    return _HIDDEN + hashlib.scrypt(value.encode(), salt=name.encode(), n=1 << 14, r=8, p=1, dklen=8).hex()
 
 
 def resolve_paths(data: dict[str, Any], path: Path) -> None:

@@ -31,7 +31,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from narrows.experiment.application import EXIT, ApplicationFields
+from narrows.experiment.application import EXIT, ApplicationFields, hide_env
 from narrows.experiment.datagrams import Probe, Udp, largest_payload
 from narrows.experiment.events import Event
 from narrows.experiment.exchanges import Requests
@@ -679,6 +679,10 @@ class Experiment(Model):
                     f"until with the name of a group that has no until: {', '.join(lasting) or 'there is none'}",
                 )
         return self
+
+    def as_stored(self) -> dict[str, Any]:
+        """`as_yaml_data` as results have it, without values of programs' environments."""
+        return hide_env(self.as_yaml_data())
 
     def as_yaml_data(self) -> dict[str, Any]:
         """Plain data that, written as YAML, is this experiment again; defaults are written out."""

@@ -97,8 +97,10 @@ class Testbed(Protocol):
         """
         ...
 
-    async def put(self, host: str, name: str, text: str) -> str:
+    async def put(self, host: str, name: str, text: str, private: bool = False) -> str:
         """Make a file for processes of a host, gone with the run; returns its path there.
+
+        Only this user's processes can read it if it is ``private``.
 
         Raises:
             RunError: it cannot be made.

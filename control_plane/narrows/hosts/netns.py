@@ -16,6 +16,7 @@ from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
+from narrows_formats import storage
 from narrows_formats.units import MIN_IPV6_MTU
 
 from narrows import python
@@ -190,10 +191,10 @@ class NetnsTestbed(SharedFiles):
         """See `narrows.hosts.base.Testbed.open_socket`."""
         return call_inside(self._state.namespace(host), lambda: socket.socket(family, kind, protocol))
 
-    async def put(self, host: str, name: str, text: str) -> str:
+    async def put(self, host: str, name: str, text: str, private: bool = False) -> str:
         """See `narrows.hosts.base.Testbed.put`: namespaces share this machine's files."""
         path = self.state_dir / name
-        path.write_text(text, encoding="utf-8")
+        storage.write_text(path, text, storage.PRIVATE if private else 0o644)
         return str(path)
 
     async def clock_offset_s(self, host: str) -> float:

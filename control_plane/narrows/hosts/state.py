@@ -32,6 +32,8 @@ from narrows.hosts.run_lock import RunLock, remove_abandoned
 STATE_ROOT = Path("/run/narrows")
 NAMESPACE_PREFIX = "narrows-"
 KILL_WAIT_S = 5.0
+# Other users do not see what is there; processes of a run that are not root's find in it what they know by name.
+SEARCHED = 0o711
 LINKS, SETTINGS = Path("/sys/class/net"), Path("/proc/sys")
 # Of a record's fields.
 NOT_STORED = ("root", "inside", "guardian", "lock")
@@ -73,8 +75,10 @@ class RunState:
             root.mkdir(parents=True, exist_ok=True)
             state.lock = RunLock(root)
             state.lock.take([state._locked])
+            if root.stat().st_uid == os.geteuid():
+                root.chmod(SEARCHED)
             state.save()
-            state.directory.mkdir()
+            state.directory.mkdir(mode=SEARCHED)
         except OSError as error:
             raise RunError(f"{root}: cannot be written: {error.strerror}") from error
         except KeyboardInterrupt:
@@ -232,7 +236,7 @@ class RunState:
     def save(self) -> None:
         """Write the record in one step, so that it is never read half written."""
         data = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in NOT_STORED}
-        storage.write_json(self.file, data, indent=None)
+        storage.write_json(self.file, data, indent=None, mode=storage.PRIVATE)
 
     def _save_less(self) -> None:
         """Write the record after something has gone; where the disk is full it names more than there is."""

@@ -34,7 +34,7 @@ def experiment_of(directory: Path) -> dict[str, Any] | None:
     """The experiment of a run, with defaults for fields that are newer than it; None if it is no longer valid."""
     path = directory / files.EXPERIMENT
     try:
-        return validate(yaml.safe_load(beneath.read(directory, files.EXPERIMENT)), str(path)).as_yaml_data()
+        return validate(yaml.safe_load(beneath.read(directory, files.EXPERIMENT)), str(path)).as_stored()
     except (InputError, OSError, ValueError, yaml.YAMLError):
         return None
 
@@ -49,7 +49,7 @@ def find_runs(place: Path, points: Mapping[str, Point]) -> dict[str, Path]:
     """
     runs = [path.parent for path in sorted(place.glob(f"[!.]*/{files.RUN}"))]
     theirs = {run: flat(experiment_of(run)) for run in runs if read_record(run).get("status") == "complete"}
-    ours = {name: flat(point.experiment.as_yaml_data()) for name, point in points.items()}
+    ours = {name: flat(point.experiment.as_stored()) for name, point in points.items()}
     varied = OF_A_REPETITION | _varied(theirs.values()) | _varied(ours.values())
     wanted = next(iter(ours.values()), {})
     for run, settings in theirs.items():

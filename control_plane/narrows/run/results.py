@@ -75,7 +75,7 @@ class RunDirectory:
         self._parent = _identity(self.final.parent)
         # No other user can plant anything where we write, as root perhaps: it becomes the user's when it is whole.
         self.path.mkdir(mode=0o700)
-        text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(experiment.as_stored(), sort_keys=False, allow_unicode=True)
         storage.write_text(self.path / files.EXPERIMENT, text)
         storage.reserve(self.path / RESERVED, RESERVED_BYTES)
 

@@ -150,7 +150,7 @@ class Schedule:
                 analyze_run(directory)
         except AnalysisError:
             return False
-        found, ours = experiment_of(directory), [experiment.as_yaml_data() for experiment in wanted]
+        found, ours = experiment_of(directory), [experiment.as_stored() for experiment in wanted]
         if ours and found not in ours:
             values = differing_settings(flat(found), flat(ours[0]))
             raise InputError(

@@ -18,7 +18,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows import python
 from narrows.errors import RunError
-from narrows.experiment.application import fill
+from narrows.experiment.application import fill, is_hidden
 from narrows.experiment.plan import Application, Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
@@ -64,6 +64,10 @@ def missing_programs(plan: Plan) -> list[str]:
             elif not can_execute(path):
                 found.append(f"{name}: user {invoking_user().uid}, as which it would run, cannot execute {path}")
         application = flow.application
+        for variable, value in () if application is None else application.env:
+            if is_hidden(value):
+                where = f"flows.{groups.index(flow.group)}.env.{variable}"
+                found.append(f"{where}: {value} is what results have in its place; allowed: the value itself")
         if application is not None and application.cwd is not None and not Path(application.cwd).is_dir():
             found.append(f"flows.{groups.index(flow.group)}.cwd: {application.cwd} is not a directory")
     return found
@@ -155,7 +159,8 @@ class Applications(Generator):
     async def _spawn(self, flow: Flow, role: str, words: Sequence[str]) -> None:
         name = f"{flow.name}-{role}"
         host = self._host(flow, role)
-        path = await self._testbed.put(host, f"{name}.json", json.dumps(self._specification(flow, role, words)))
+        specification = json.dumps(self._specification(flow, role, words))
+        path = await self._testbed.put(host, f"{name}.json", specification, private=True)
         errors = self._testbed.state_dir / f"{name}.err"
         process = await self._launch(flow, role, path, errors)
         self._supervisors[flow.name, role] = process

@@ -116,8 +116,9 @@ class VirtualMeasurement:
         progress.phase("booting the guest")
         task = self._task()
         try:
-            (self._state.directory / TASK_FILE).write_bytes(pickle.dumps(task))
-            storage.reserve(task.found, FOUND_BYTES)
+            with storage.replacing(self._state.directory / TASK_FILE, storage.PRIVATE) as file:
+                pickle.dump(task, file)
+            storage.reserve(task.found, FOUND_BYTES, storage.PRIVATE)
         except OSError as error:
             raise RunError(f"{self._state.directory}: cannot be written: {error.strerror}") from error
         init = python.in_guest("-m", start.__name__)

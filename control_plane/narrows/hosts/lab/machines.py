@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from narrows_formats import storage
+
 from narrows import python
 from narrows.errors import InputError, RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
@@ -173,7 +175,7 @@ class SshTestbed:
         """See `narrows.hosts.base.Testbed.open_socket`."""
         raise RunError(f"{host} is another machine, whose sockets only its processes can open")
 
-    async def put(self, host: str, name: str, text: str) -> str:
+    async def put(self, host: str, name: str, text: str, private: bool = False) -> str:
         """See `narrows.hosts.base.Testbed.put`: a file among what host.sh keeps, and removes at the end.
 
         Raises:
@@ -182,10 +184,11 @@ class SshTestbed:
         machine = self._machines[host]
         if machine.ssh is None:
             local = self.state_dir / name
-            local.write_text(text, encoding="utf-8")
+            storage.write_text(local, text, storage.PRIVATE if private else 0o644)
             return str(local)
         path = f"{self._files[host]}/{name}"
-        await asyncio.to_thread(run, machine, ["sh", "-c", 'cat >"$1"', "sh", path], text=text)
+        write = f'umask {"077" if private else "022"}; cat >"$1"'
+        await asyncio.to_thread(run, machine, ["sh", "-c", write, "sh", path], text=text)
         return path
 
     async def program(self, host: str, program: Path) -> str:
