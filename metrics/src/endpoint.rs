@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{HeaderValue, ALLOW, CONTENT_TYPE};
+use hyper::header::{HeaderValue, ALLOW, CONTENT_TYPE, HOST};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -26,8 +26,8 @@ use crate::address::Address;
 const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// How many connections there can be at once; others wait.
 const CONNECTIONS: usize = 16;
-/// How long a client may take for a request, and how long it may be silent between two requests.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client may take to send its request and to read the answer, after which its connection ends.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait after a connection could not be accepted: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,6 +37,8 @@ type Text = Box<dyn Fn() -> Pin<Box<dyn Future<Output = String>>> + Send>;
 /// A socket on which no client is served yet.
 pub struct Endpoint {
     listener: Listener,
+    /// Names by which requests may ask for this machine, beside addresses; any where there is no network.
+    names: Option<Vec<String>>,
 }
 
 enum Listener {
@@ -50,21 +52,24 @@ impl Endpoint {
     /// # Errors
     /// If the system refuses.
     pub fn open(address: &Address) -> io::Result<Self> {
-        let listener = match address {
+        let (listener, names) = match address {
             Address::Unix(path) => {
                 let listener = UnixListener::bind(path)?;
                 // No client can connect before this.
                 std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
                 listener.set_nonblocking(true)?;
-                Listener::Unix(listener)
+                (Listener::Unix(listener), None)
             }
             Address::Tcp(address) => {
                 let listener = TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
-                Listener::Tcp(listener)
+                let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+                let given = name_of(address);
+                let names = ["localhost", own.trim(), given].map(str::to_ascii_lowercase).to_vec();
+                (Listener::Tcp(listener), Some(names))
             }
         };
-        Ok(Endpoint { listener })
+        Ok(Endpoint { listener, names })
     }
 
     /// Serves what `text` returns, anew for every request, in a thread that ends with the program.
@@ -82,7 +87,7 @@ impl Endpoint {
     fn serve_boxed(self, text: Text) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serving = move || {
-            let text = Rc::new(text);
+            let text = Rc::new(Served { text, names: self.names });
             let served = tokio::task::LocalSet::new();
             served.block_on(&runtime, async {
                 let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -103,9 +108,31 @@ impl Endpoint {
     }
 }
 
+/// What a connection is served with.
+struct Served {
+    text: Text,
+    names: Option<Vec<String>>,
+}
+
+/// The name or address in `HOST:PORT`, without brackets.
+fn name_of(host: &str) -> &str {
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| match port.parse::<u16>() {
+        Ok(_) if !name.contains(':') || name.ends_with(']') => name,
+        _ => host,
+    });
+    name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)
+}
+
+/// Whether a request asks for this machine by an address or by a name of its own. A script of another site whose name
+/// it lets resolve to this machine would send that site's name.
+fn is_own(host: Option<&HeaderValue>, names: &[String]) -> bool {
+    let name = host.and_then(|host| host.to_str().ok()).map_or("", name_of).to_ascii_lowercase();
+    name.parse::<IpAddr>().is_ok() || (!name.is_empty() && names.contains(&name))
+}
+
 async fn accept<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     next: impl AsyncFn() -> io::Result<S>,
-    text: &Rc<Text>,
+    served: &Rc<Served>,
     places: &Arc<Semaphore>,
 ) -> io::Result<Infallible> {
     loop {
@@ -116,24 +143,29 @@ async fn accept<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let text = Rc::clone(text);
+        let served = Rc::clone(served);
         tokio::task::spawn_local(async move {
-            let service = service_fn(|request| answer(request, &text));
+            let service = service_fn(|request| answer(request, &served));
             let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+            // One request each: a client that is silent, or does not read, keeps its place for a limited time.
+            server.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false);
+            let connection = server.serve_connection(TokioIo::new(stream), service);
             // If a client goes away, or sends something other than HTTP, only its own connection ends.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            let _ = tokio::time::timeout(PATIENCE, connection).await;
             drop(place);
         });
     }
 }
 
-async fn answer(request: Request<Incoming>, text: &Text) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, served: &Served) -> Result<Response<Full<Bytes>>, Infallible> {
     let refused = |status, body: &'static str| {
         let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
         *response.status_mut() = status;
         response
     };
+    if served.names.as_ref().is_some_and(|names| !is_own(request.headers().get(HOST), names)) {
+        return Ok(refused(StatusCode::FORBIDDEN, "allowed: this machine's address or name as Host\n"));
+    }
     if request.uri().path() != "/metrics" {
         return Ok(refused(StatusCode::NOT_FOUND, "there is only /metrics\n"));
     }
@@ -142,7 +174,7 @@ async fn answer(request: Request<Incoming>, text: &Text) -> Result<Response<Full
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(response);
     }
-    let mut response = Response::new(Full::new(Bytes::from(text().await)));
+    let mut response = Response::new(Full::new(Bytes::from((served.text)().await)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(CONTENT));
     Ok(response)
 }
@@ -150,6 +182,7 @@ async fn answer(request: Request<Incoming>, text: &Text) -> Result<Response<Full
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::net::TcpStream;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -186,5 +219,39 @@ mod tests {
         assert!(ask(&path, "POST /metrics").starts_with("HTTP/1.1 405 "));
         assert!(ask(&path, "nonsense").starts_with("HTTP/1.1 400 "));
         std::fs::remove_file(&path).expect("removed");
+    }
+    #[test]
+    fn only_names_of_this_machine_are_answered() {
+        let names = ["localhost", "lab1"].map(String::from);
+        let own = |host: &'static str| is_own(Some(&HeaderValue::from_static(host)), &names);
+        for host in ["127.0.0.1:9464", "[::1]:9464", "::1", "10.0.0.7", "LocalHost:1", "lab1:9464"] {
+            assert!(own(host), "{host}");
+        }
+        for host in ["attacker.example", "attacker.example:9464", "", ":9464", "localhost.attacker.example", "[::1"] {
+            assert!(!own(host), "{host}");
+        }
+        assert!(!is_own(None, &names));
+    }
+
+    fn request(port: u16, host: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("sent");
+        stream
+    }
+
+    #[test]
+    fn clients_that_never_read_do_not_keep_others_out() {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+        let endpoint = Endpoint::open(&Address::Tcp(format!("127.0.0.1:{port}"))).expect("opened");
+        // More than the kernel takes for a client that does not read.
+        let page = "x".repeat(16 << 20);
+        endpoint.serve(move || std::future::ready(page.clone())).expect("served");
+        let silent: Vec<_> = (0..CONNECTIONS).map(|_| request(port, "localhost")).collect();
+        let mut answer = String::new();
+        let mut refused = request(port, "attacker.example");
+        refused.set_read_timeout(Some(PATIENCE * 12)).expect("set");
+        refused.read_to_string(&mut answer).expect("answered");
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+        drop(silent);
     }
 }

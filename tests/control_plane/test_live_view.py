@@ -8,6 +8,8 @@ import io
 import ipaddress
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import load
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.live import serving
 from narrows.live.server import ADDRESS, HISTORY, LivePage
 from narrows.run import snapshot_text
 from narrows.run.progress import RunProgress
@@ -230,9 +233,9 @@ def live() -> Iterator[LivePage]:
         yield page
 
 
-def get(page: LivePage, path: str, **headers: str) -> http.client.HTTPResponse:
+def get(page: LivePage, name: str = "", **headers: str) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection(ADDRESS, page.port, timeout=10)
-    connection.request("GET", path, headers=headers)
+    connection.request("GET", page.path + name, headers=headers)
     return connection.getresponse()
 
 
@@ -254,10 +257,10 @@ def test_a_page_that_comes_late_gets_everything(live: LivePage, plan: Plan) -> N
     live.publish("phase", {"text": "traffic"})
     live.publish("snapshot", {"time_s": -2})
     # What belongs to the run before is not sent.
-    assert [event.get("time_s") for event in events(get(live, "/events"), 3)] == [None, None, -2]
+    assert [event.get("time_s") for event in events(get(live, "events"), 3)] == [None, None, -2]
     for number in range(HISTORY + 5):
         live.publish("snapshot", {"time_s": number})
-    response = get(live, "/events")
+    response = get(live, "events")
     assert response.getheader("Content-Type") == "text/event-stream; charset=utf-8"
     found = events(response, HISTORY + 2)
     assert [(event["kind"], event.get("title"), event.get("text")) for event in found[:2]] == [
@@ -267,15 +270,71 @@ def test_a_page_that_comes_late_gets_everything(live: LivePage, plan: Plan) -> N
     assert [event["time_s"] for event in found[2:]] == list(range(5, HISTORY + 5))
     live.publish("snapshot", {"time_s": -1})
     assert events(response, 1)[0]["time_s"] == -1
-    assert events(get(live, "/events", **{"Last-Event-ID": str(HISTORY + 11)}), 1)[0]["time_s"] == -1
+    assert events(get(live, "events", **{"Last-Event-ID": str(HISTORY + 11)}), 1)[0]["time_s"] == -1
 
 
 def test_only_this_machine_and_only_by_its_name(live: LivePage) -> None:
-    assert get(live, "/").status == 200
-    assert get(live, "/", Host="attacker.example").status == 403
-    assert get(live, "/../secret").status == 404
+    assert get(live).status == 200
+    assert get(live, Host="attacker.example").status == 403
+    assert get(live, "../secret").status == 404
     with socket.create_connection((ADDRESS, live.port)) as connection:
         assert connection.getsockname()[0] == connection.getpeername()[0] == "127.0.0.1"
+
+
+@pytest.mark.needs("root")
+@pytest.mark.parametrize("path", ["/", "/events", "//events", "/x/events", "/{prefix}/events"])
+def test_other_users_of_the_machine_do_not_see_it(live: LivePage, path: str) -> None:
+    """They can connect, and do not know the path."""
+    live.publish("run", {"title": "secret", "setting": ""})
+    asked = path.format(prefix=live.path[1:-2])
+    code = (
+        f"import http.client, os; one = http.client.HTTPConnection({ADDRESS!r}, {live.port}, timeout=3); one.connect();"
+        f"os.setuid(65534); one.request('GET', {asked!r}); answer = one.getresponse(); "
+        "print(answer.status, answer.fp.peek())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True).stdout
+    assert said.startswith("404") and "secret" not in said
+
+
+def drip(port: int, ended: threading.Event) -> None:
+    """Send a byte now and then, as if the request were never whole."""
+    with socket.create_connection((ADDRESS, port)) as slow:
+        while not ended.wait(0.2):
+            try:
+                slow.sendall(b"x")
+            except OSError:
+                return
+
+
+def test_a_client_that_drips_does_not_keep_a_run_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(serving.Handler, "timeout", 1.0)
+    ended = threading.Event()
+    with LivePage() as page:
+        client = threading.Thread(target=drip, args=(page.port, ended))
+        client.start()
+        time.sleep(0.5)
+        closed = threading.Timer(10, ended.set)
+        closed.start()
+        began = time.monotonic()
+    took_s = time.monotonic() - began
+    ended.set()
+    closed.cancel()
+    client.join()
+    assert took_s < 3
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("127.0.0.1:9464", True), ("[::1]:9464", True), ("10.0.0.7", True), ("localhost:1", True), ("LOCALHOST", True),
+        (socket.gethostname(), True), ("lab1.example:9464", True), ("attacker.example", False), (None, False),
+        ("", False), ("localhost.attacker.example:9464", False), ("127.0.0.1.attacker.example", False), ("[::1", False),
+    ],
+)  # fmt: skip
+def test_only_names_of_this_machine_are_answered(host: str | None, own: bool) -> None:
+    """The name of another site may resolve to this machine; an address, or a name of its own, no other site has."""
+    assert serving.is_own(host, ("lab1.example",)) is own
 
 
 @pytest.mark.long
@@ -283,7 +342,7 @@ def test_nothing_stays_when_it_is_over() -> None:
     before = set(threading.enumerate())
     with LivePage() as page:
         port = page.port
-        response = get(page, "/events")
+        response = get(page, "events")
         page.publish("run", {"title": "t", "setting": ""})
         idle = socket.create_connection((ADDRESS, port))
     assert [event["kind"] for event in events(response, 2)] == ["run", "end"]

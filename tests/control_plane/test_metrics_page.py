@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -54,6 +55,14 @@ def file(tmp_path: Path) -> Path:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def test_another_site_whose_name_resolves_to_this_machine_is_refused() -> None:
+    with MetricsPage("127.0.0.1:0") as page:
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(urllib.request.Request(page.url, headers={"Host": "attacker.example"}))
+        with urllib.request.urlopen(urllib.request.Request(page.url, headers={"Host": "localhost"})) as answer:
+            assert answer.status == 200
 
 
 def test_the_page_has_what_the_switch_says_and_nothing_else(file: Path) -> None:

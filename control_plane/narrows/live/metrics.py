@@ -7,7 +7,7 @@ import http.client
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,13 +15,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Plan
-from narrows.live.serving import Served
+from narrows.live.serving import Handler, Served
 from narrows.run.collector_figures import figures_at
 from narrows.switch.readings import QueueStats
 
 DEFAULT_ADDRESS = "127.0.0.1:9464"
 CONTENT = "text/plain; version=0.0.4; charset=utf-8"
-PATIENCE_S = 5.0
 LINK = ("bottleneck", "link")
 
 
@@ -44,7 +43,7 @@ class MetricsPage(Served):
         if not host or not port.isdecimal():
             raise InputError(f"{option}: allowed: HOST:PORT, such as {DEFAULT_ADDRESS}")
         place = (host.removeprefix("[").removesuffix("]"), int(port))
-        super().__init__(_Server, place, _handler(self.text), option, "a free port of this machine")
+        super().__init__(_Server, place, _handler(self.text, host.lower()), option, "a free port of this machine")
 
     @property
     def url(self) -> str:
@@ -137,11 +136,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
-def _handler(text: Callable[[], str]) -> Callable[..., BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(text: Callable[[], str], name: str) -> type[Handler]:
+    class Page(Handler):
         """One page."""
 
-        timeout = PATIENCE_S
+        names = (name,)
 
         def do_GET(self) -> None:
             """Answer one request."""
@@ -155,7 +154,4 @@ def _handler(text: Callable[[], str]) -> Callable[..., BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Requests are of no interest to the user of a run."""
-
-    return Handler
+    return Page

@@ -3,25 +3,23 @@
 
 from __future__ import annotations
 
-import html
 import json
+import secrets
 import threading
 from collections import deque
-from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from importlib.resources import files
 from types import TracebackType
 from typing import Any
 
-from narrows.live.serving import Served
+from narrows.live.serving import Handler, Served
 
 ADDRESS = "127.0.0.1"
 # Ten minutes at two snapshots a second: what a page that is opened late can still show.
 HISTORY = 1200
 OF_A_RUN = ("run", "phase", "pace")
 KEEP_ALIVE_S = 5.0
-JOIN_S = 5.0
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 
 Event = tuple[int, str]
@@ -49,6 +47,8 @@ class LivePage(Served):
         self._latest: dict[tuple[int, str], Event] = {}
         self._number = 0
         self._closed = False
+        # Other users of this machine can connect, too.
+        self._token = secrets.token_urlsafe(16)
         super().__init__(_Server, (ADDRESS, port), _handler(self), f"--live-port {port}", "a free port, 0 for any")
 
     @property
@@ -59,7 +59,12 @@ class LivePage(Served):
     @property
     def url(self) -> str:
         """Address of the page."""
-        return f"http://{ADDRESS}:{self.port}/"
+        return f"http://{ADDRESS}:{self.port}{self.path}"
+
+    @property
+    def path(self) -> str:
+        """Path of the page, which only those know to whom it was said."""
+        return f"/{self._token}/"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -112,33 +117,26 @@ def page() -> str:
     return body
 
 
-def _handler(live: LivePage) -> Callable[..., BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(live: LivePage) -> type[Handler]:
+    class Page(Handler):
         """The page, and its events as server-sent events."""
-
-        # A browser that stops reading must not keep the run from ending.
-        timeout = JOIN_S
 
         def do_GET(self) -> None:
             """Answer one request."""
-            # Another site's script that has its name resolve to this machine would send that name.
-            if self.headers.get("Host") not in (f"{ADDRESS}:{live.port}", f"localhost:{live.port}"):
-                self.send_error(HTTPStatus.FORBIDDEN)
-            elif self.path == "/":
+            asked = self.path.encode()
+            if secrets.compare_digest(asked, live.path.encode()):
                 self._send(page().encode())
-            elif self.path == "/events":
+            elif secrets.compare_digest(asked, f"{live.path}events".encode()):
                 self._stream()
             else:
-                self.send_error(HTTPStatus.NOT_FOUND, html.escape("no such page"))
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Requests are of no interest to the user of a run."""
+                self.send_error(HTTPStatus.NOT_FOUND, "no such page")
 
         def _head(self, kind: str) -> None:
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Cache-Control", "no-store")
             self.send_header("Content-Security-Policy", POLICY)
+            self.send_header("Referrer-Policy", "no-referrer")
             self.send_header("X-Content-Type-Options", "nosniff")
 
         def _send(self, body: bytes) -> None:
@@ -167,4 +165,4 @@ def _handler(live: LivePage) -> Callable[..., BaseHTTPRequestHandler]:
             text = self.headers.get("Last-Event-ID", "0")
             return int(text) if text.isascii() and text.isdigit() else 0
 
-    return Handler
+    return Page

@@ -26,9 +26,9 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def events(port: int) -> list[dict[str, Any]]:
+def events(page: str) -> list[dict[str, Any]]:
     """Everything that the page receives, to the end."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/events", timeout=60) as stream:
+    with urllib.request.urlopen(f"{page}events", timeout=60) as stream:
         return [json.loads(line[6:]) for line in stream if line.startswith(b"data: ")]
 
 
@@ -42,7 +42,7 @@ def is_closed(port: int) -> bool:
 def test_the_page_follows_a_run(tmp_path: Path, version: int) -> None:
     port = free_port()
     running = Running(write(tmp_path, flows=FLOWS, ip_version=version), tmp_path / "result", "--live-port", str(port))
-    found = events(port)
+    found = events(running.live_page())
     printed = running.finish(60)
     assert running.process.returncode == EXIT_OK, printed
     assert running.left_over() == [] and is_closed(port)
@@ -80,7 +80,7 @@ def test_marks_are_those_of_the_reports_so_far(tmp_path: Path) -> None:
     link = {"rate": "10Mbit", "buffer": "4bdp", "rtt": "20ms", "ecn_threshold": "8packets"}
     flows = [{"cca": "cubic", "duration": "5s"}]
     running = Running(write(tmp_path, bottleneck=link, flows=flows), tmp_path / "result", "--live-port", str(port))
-    found = events(port)
+    found = events(running.live_page())
     printed = running.finish(60)
     assert running.process.returncode == EXIT_OK, printed
     shown = [event["links"][0]["ce_marks"] for event in found if event["kind"] == "snapshot"]
@@ -96,7 +96,7 @@ def test_an_interrupted_run_takes_the_page_with_it(tmp_path: Path) -> None:
     flows = [{"cca": "cubic", "duration": "60s"}]
     running = Running(write(tmp_path, flows=flows), tmp_path / "result", "--live-port", str(port))
     running.wait_for_traffic()
-    reader = urllib.request.urlopen(f"http://127.0.0.1:{port}/events", timeout=60)
+    reader = urllib.request.urlopen(f"{running.live_page()}events", timeout=60)
     running.process.send_signal(signal.SIGINT)
     printed = running.finish(60)
     assert running.process.returncode == EXIT_INTERRUPTED, printed

@@ -77,6 +77,11 @@ class Running:
         time.sleep(1.5)
         self.observe()
 
+    def live_page(self) -> str:
+        """The address that it says its page is at."""
+        found = wait_for(lambda: re.search(r"live view: (\S+)", self._printed.read_text()), 60)
+        return str(found[1])
+
     def finish(self, seconds: float) -> str:
         """Wait for its end and return what it printed."""
         deadline = time.monotonic() + BUSY * seconds
