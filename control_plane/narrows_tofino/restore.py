@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, NarrowsError
+from narrows.plain_text import say
 
 from narrows_tofino.programming.audit import AuditLog, outstanding, read_audit
 from narrows_tofino.programming.programmer import restore_all
@@ -46,11 +47,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         count, problems = restore_from(Inventory.load(chosen.inventory), chosen.audit)
     except NarrowsError as error:
-        print(error, file=sys.stderr)
+        say(error, error=True)
         return error.exit_code
     for problem in problems:
-        print(problem, file=sys.stderr)
-    print(f"{count - len(problems)} of {count} changes taken back")
+        say(problem, error=True)
+    say(f"{count - len(problems)} of {count} changes taken back")
     return EXIT_FAILED if problems else EXIT_OK
 
 

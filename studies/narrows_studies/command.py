@@ -123,10 +123,11 @@ def study(
     from narrows.cli.machine_readable import results_console
     from narrows.run.cluster import Cluster
     from narrows.run.results import give_to_user
+    from narrows.terminal import Terminal
     from narrows_analysis.study_results import read_results
     from narrows_formats import files
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from narrows_studies.evaluate import verdict_text
     from narrows_studies.page import (
@@ -142,7 +143,7 @@ def study(
     from narrows_studies.running.nuisances import CARDS
     from narrows_studies.running.run import StudyRun
 
-    progress, console = Console(stderr=True, quiet=quiet), results_console()
+    progress, console = Terminal(stderr=True, quiet=quiet), results_console()
     if name == NEW:
         _begin(new_name, console)
         return
@@ -177,7 +178,7 @@ def study(
         judged = [(control.change, found) for control, found in control_findings(chosen, results)]
     for title, found in judged:
         if figure is None or title == figure:
-            verdict = f"[{STYLES[found.verdict]}]{verdict_text(found)}[/]"
+            verdict = Text(verdict_text(found), STYLES[found.verdict])
             table.add_row(title, f"{found.statement.says}: {found.statement.agrees_if}", found.ours, verdict)
     console.print(table)
     if not controls:

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from narrows.api.runs import ORIGIN, experiment
 from narrows.errors import InputError, NarrowsError
 from narrows.experiment.driving import driven
@@ -20,6 +18,7 @@ from narrows.run.conductor import Driver
 from narrows.run.environment import Environment, ThisMachine
 from narrows.run.runner import check, execute
 from narrows.targets.registry import target_factory
+from narrows.terminal import Terminal
 
 TARGET = "soft"
 
@@ -95,7 +94,7 @@ def make(request: dict[str, Any], pipes: Pipes) -> None:
     checked = check(one, target, ORIGIN, environment)
     if request["driven"] is not None:
         checked = replace(checked, plan=driven(checked.plan, one, **request["driven"]))
-    outcome = execute(checked, directory, Console(stderr=True), one.name)
+    outcome = execute(checked, directory, Terminal(stderr=True), one.name)
     ending = {"status": outcome.status, "reason": outcome.reason, "directory": str(outcome.directory)}
     if outcome.status == "complete" and outcome.summary is None:
         ending |= {"status": "failed", "reason": "\n".join(outcome.notes)}

@@ -35,6 +35,7 @@ from narrows.cli.added import Commands
 from narrows.cli.examples import examples_of
 from narrows.cli.streams import outlive_readers
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
+from narrows.plain_text import say
 from narrows.search_path import SEARCH_PATH
 
 # Objects that a command makes before garbage is looked for; by default it is after 700. Imported modules, most of what
@@ -80,7 +81,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from narrows import __version__
 
-        print(f"narrows {__version__}")
+        say(f"narrows {__version__}")
         raise typer.Exit
 
 
@@ -107,9 +108,9 @@ def main() -> None:
     try:
         app()
     except NarrowsError as error:
-        from rich.console import Console
+        from narrows.terminal import Terminal
 
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         from narrows.experiment.lines import with_line
 
         for line in map(with_line, str(error).splitlines()):

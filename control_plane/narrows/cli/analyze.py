@@ -15,6 +15,7 @@ from narrows_formats.units import FULL_FRAME_BYTES, NANOSECONDS, QueueDepth, Uni
 from narrows.cli import completion
 from narrows.cli.collector_command import options
 from narrows.errors import InputError
+from narrows.plain_text import say
 
 if TYPE_CHECKING:
     from narrows_analysis import Run
@@ -129,7 +130,7 @@ def analyze(
     for path in runs:
         _finish(path, partial(_analyzed_run, path, interval_s))
     if sweep_results.is_sweep(source) and (page := sweep_results.write_results(source)) is not None:
-        print(f"report of all runs: {page}")
+        say(f"report of all runs: {page}")
 
 
 def _link(rate: str | None, rtt: str | None, buffer: str | None) -> tuple[int | None, float | None, int | None]:
@@ -182,12 +183,12 @@ def _analyzed_run(path: Path, interval_s: float | None) -> tuple[Run, Summary]:
 def _finish(path: Path, analyse: Callable[[], tuple[Run | Path, Summary]]) -> None:
     """Analyse into the directory ``path``, write its report and show the summary."""
     import narrows_analysis
-    from rich.console import Console
 
     from narrows.cli.table import bottleneck_lines, summary_table, warning_lines
     from narrows.run.results import give_to_user
+    from narrows.terminal import Terminal
 
-    console = Console()
+    console = Terminal()
     try:
         run, summary = analyse()
         report = narrows_analysis.write_report(run)

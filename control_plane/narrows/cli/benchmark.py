@@ -42,13 +42,12 @@ def benchmark(
     import asyncio
     import os
 
-    from rich.console import Console
-
     from narrows.cli.machine_readable import print_json
     from narrows.hosts import machine
     from narrows.run.benchmark import FRAME_BYTES
+    from narrows.terminal import Terminal
 
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     load = os.getloadavg()[0]
     if load > BUSY:
         words = f"note: other work keeps {load:.1f} processors busy, and affects the results"

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from narrows.plain_text import say
+
 
 def open_page(page: Path) -> None:
     """Open a file in the browser of the user who asked, also under sudo; say so where there is none."""
     opener = next((path for name in ("xdg-open", "open", "wslview") if (path := shutil.which(name))), None)
     if opener is None:
-        print(f"--open: no browser was found (xdg-open); the page is {page.absolute()}")
+        say(f"--open: no browser was found (xdg-open); the page is {page.absolute()}")
         return
     command = [opener, str(page.absolute())]
     user = os.environ.get("SUDO_USER")

@@ -39,9 +39,10 @@ def calibrate(
     if target not in IN_A_LAB:
         raise InputError(f"--target {target}: cannot be calibrated; allowed: {', '.join(IN_A_LAB)}")
     check_options(target, None, inventory)
-    from rich.console import Console
 
-    console = Console()
+    from narrows.terminal import Terminal
+
+    console = Terminal()
     found = asyncio.run(_measure(target, inventory, console))
     _show(found, console)
     path = None if inventory is None else lab_target(target).keep_calibration(inventory, found)

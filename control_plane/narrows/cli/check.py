@@ -10,6 +10,7 @@ import typer
 
 from narrows.cli.options import KernelName, LocalTarget, Settings, way_of
 from narrows.errors import InputError
+from narrows.plain_text import say
 from narrows.targets.registry import LOCAL, target_factory
 
 
@@ -37,4 +38,4 @@ def check(
     if as_json:
         print_json({"file": str(file), **found.as_json()})
         return
-    print("\n".join([*(f"note: {note}" for note in found.notes), f"{file}: {found}"]))
+    say("\n".join([*(f"note: {note}" for note in found.notes), f"{file}: {found}"]))

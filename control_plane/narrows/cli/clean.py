@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from narrows.errors import InputError, RunError
+from narrows.plain_text import say
 
 
 def clean() -> None:
@@ -25,12 +26,12 @@ def clean() -> None:
         removed += gone
         left += stays
     for line in removed:
-        print(f"removed {line}")
+        say(f"removed {line}")
     if STATE_ROOT not in roots and dead_runs():
         raise InputError("removing network namespaces needs root; fix: run with sudo")
     if not removed and not left:
-        print("nothing to remove")
+        say("nothing to remove")
     for state in (state for root in roots for state in all_runs(root) if state.alive):
-        print(f"skipped: run {state.run_id} is still running (pid {state.owner_pid})")
+        say(f"skipped: run {state.run_id} is still running (pid {state.owner_pid})")
     if left:
         raise RunError("\n".join(left))

@@ -80,11 +80,10 @@ def doctor(
 
     And how to fix what is missing. Exit code 1 if anything is wrong.
     """
-    from rich.console import Console
-
     from narrows.cli.machine_readable import print_json
+    from narrows.terminal import Terminal
 
-    console = Console(quiet=as_json)
+    console = Terminal(quiet=as_json)
     check_options(target, None, inventory)
     found = findings(target) if inventory is None else lab_target(target).examine(inventory)
     for finding in found:

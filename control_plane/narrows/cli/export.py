@@ -10,6 +10,7 @@ import typer
 
 from narrows.cli import completion
 from narrows.errors import InputError
+from narrows.plain_text import say
 
 
 def export(
@@ -52,17 +53,17 @@ def export(
     try:
         data = RunData(run)
         if csv is not None:
-            print(f"{csv}: {', '.join(write_csv(data, csv))}")
+            say(f"{csv}: {', '.join(write_csv(data, csv))}")
             give_to_user(csv)
         if pcapng is not None:
             found = write_packets(data.run, pcapng)
             give_to_user(pcapng)
-            print(
+            say(
                 f"{pcapng}: {found.packets} packets; the comments name {found.drops} drops by queues "
                 f"and {found.loss_drops} by loss emulation"
             )
             if found.unknown:
-                print(f"{pcapng}: {found.unknown} packets of flows without addresses in flow_keys.parquet are left out")
+                say(f"{pcapng}: {found.unknown} packets of flows without addresses in flow_keys.parquet are left out")
         if arrow is not None:
             address = receiver(arrow)
             if address is None:
@@ -70,10 +71,10 @@ def export(
                 give_to_user(Path(arrow))
             else:
                 reports = send_arrow(data, *address)
-            print(f"{arrow}: {reports} reports")
+            say(f"{arrow}: {reports} reports")
         if monitor is not None:
             sent = send_postcards(data.run, *monitor, node_id)
-            print(f"{postcards}: {sent.postcards} postcards, {sent.dropped} with the dropped bit: {sent.drops} drops")
+            say(f"{postcards}: {sent.postcards} postcards, {sent.dropped} with the dropped bit: {sent.drops} drops")
     except AnalysisError as error:
         raise InputError(str(error)) from error
 

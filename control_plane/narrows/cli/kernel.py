@@ -32,12 +32,11 @@ def build(
     jobs: Annotated[int | None, typer.Option(min=1, help="Compilers at once.", show_default="all processors")] = None,
 ) -> None:
     """Build a kernel from any Linux source; takes a few minutes, needs no root, and installs nothing."""
-    from rich.console import Console
-
+    from narrows.terminal import Terminal
     from narrows.virtual import kernels
     from narrows.virtual.build import build as build_kernel
 
-    console = Console()
+    console = Terminal()
     called = name or kernels.DEFAULT
 
     def say(text: str) -> None:
@@ -53,11 +52,10 @@ def build(
 @app.command("list", epilog=examples_of("kernel list"))
 def list_kernels() -> None:
     """Show the kernels that have been built, and their congestion-control algorithms."""
-    from rich.console import Console
-
+    from narrows.terminal import Terminal
     from narrows.virtual import kernels
 
-    console = Console()
+    console = Terminal()
     found = kernels.installed()
     if not found:
         console.print("no kernel is built; fix: narrows kernel build")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+
 # Columns of output that is not a terminal: more than any table has.
 UNLIMITED = 10_000
 
@@ -20,9 +21,10 @@ def print_json(found: Any) -> None:
 
 def results_console() -> Console:
     """Standard output for results: as wide as the terminal, or unbroken where it is not one."""
-    from rich.console import Console
 
-    console = Console()
+    from narrows.terminal import Terminal
+
+    console = Terminal()
     if not console.is_terminal:
         console.width = UNLIMITED
     return console

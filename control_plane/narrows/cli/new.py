@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from narrows.errors import InputError
+from narrows.plain_text import say
 
 SCHEMA = "narrows.schema.json"
 TEMPLATE = Path(__file__).with_name("experiment.template.yaml")
@@ -39,4 +40,4 @@ def new(
     storage.write_text(schema, schema_text())
     for written in (file, schema):
         give_to_user(written)
-    print(f"{file} (run it: narrows run {file}) and {schema}, for editors")
+    say(f"{file} (run it: narrows run {file}) and {schema}, for editors")

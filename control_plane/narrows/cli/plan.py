@@ -39,12 +39,12 @@ def plan(
     """
     from narrows.experiment.sweep import load_series
     from narrows.run import runner
+    from narrows.terminal import Terminal
 
     if target not in IN_A_LAB:
         raise InputError(f"--target {target}: cannot be planned for; allowed: {', '.join(IN_A_LAB)}")
-    from rich.console import Console
 
-    console = Console()
+    console = Terminal()
     lab = lab_target(target)
     if inventory is None:
         inventory = lab.example_inventory()

@@ -10,6 +10,7 @@ import typer
 
 from narrows.cli import completion
 from narrows.errors import InputError
+from narrows.plain_text import say
 
 
 def report(
@@ -36,9 +37,9 @@ def report(
         except narrows_analysis.AnalysisError as error:
             raise InputError(str(error)) from error
         give_to_user(written)
-        print(written)
+        say(written)
     if sweep_results.is_sweep(directory) and (page := sweep_results.write_results(directory)) is not None:
-        print(page)
+        say(page)
         written = page
     if open_report:
         open_page(written)

@@ -75,7 +75,6 @@ def run(
 
     One run, or one for every point of its sweep and every repetition. Progress goes to standard error.
     """
-    from rich.console import Console
 
     from narrows.cli.machine_readable import print_json, results_console
     from narrows.experiment.sweep import load_series
@@ -84,8 +83,9 @@ def run(
     from narrows.run.results import default_directory
     from narrows.run.schedule import is_below
     from narrows.run.series import run_series
+    from narrows.terminal import Terminal
 
-    console, results = Console(stderr=True, quiet=quiet), results_console()
+    console, results = Terminal(stderr=True, quiet=quiet), results_console()
     results.quiet = as_json
     check_options(target, bmv2_path, inventory)
     if virtual and target not in LOCAL:

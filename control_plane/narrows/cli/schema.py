@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from narrows.plain_text import say
+
 
 def schema_text() -> str:
     """The JSON Schema of experiment files."""
@@ -16,4 +18,4 @@ def schema_text() -> str:
 
 def schema() -> None:
     """Print the JSON Schema of experiment files, for editors."""
-    print(schema_text(), end="")
+    say(schema_text(), end="")

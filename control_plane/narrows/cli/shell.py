@@ -102,21 +102,20 @@ def shell(
         live_page = LivePage(live_port or 0)
     if not virtual:
         _have_networks(nat)
-    from rich.console import Console
-
     from narrows.cli.run import show
     from narrows.experiment import shell as shells
     from narrows.run.results import check_free, default_directory
     from narrows.run.runner import execute
     from narrows.run.shell import ShellProgress, check_shell, exit_code
     from narrows.run.side_by_side import PageOfRun
+    from narrows.terminal import Terminal
 
     way = way_of(target, virtual, kernel)
     given = {"rate": rate, "upload": upload, "trace": trace, "upload-trace": upload_trace, "buffer": buffer, "rtt": rtt,
              "queue": queue, "loss": loss}  # fmt: skip
     options = {name: None if value is None else str(value) for name, value in given.items()}
     experiment, origin = _experiment(file, options, settings or (), command, server)
-    console = Console(stderr=True, quiet=quiet)
+    console = Terminal(stderr=True, quiet=quiet)
     directory = out or default_directory(shells.NAME)
     check_free(directory)
     made = target_factory(target, None, None, directory, virtual)(experiment)

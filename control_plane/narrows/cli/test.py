@@ -11,6 +11,7 @@ import typer
 
 from narrows.cli.options import Jobs, KernelName, LocalTarget, Quiet, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, RunError
+from narrows.plain_text import say
 from narrows.targets.registry import LOCAL, target_factory
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ def test(
 
     A verdict a line on standard output; progress goes to standard error. Ends with 1 if an expectation is not met.
     """
-    from rich.console import Console
 
     from narrows.cli.machine_readable import print_json
     from narrows.experiment.sweep import load_series
     from narrows.run.results import default_directory
+    from narrows.terminal import Terminal
 
     if target not in LOCAL:
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
@@ -53,7 +54,7 @@ def test(
     for file, one in zip(files, series, strict=True):
         if not one.experiment.expect:
             raise InputError(f"{file}: has no expect; allowed: files that expect something")
-    console = Console(stderr=True, quiet=quiet)
+    console = Terminal(stderr=True, quiet=quiet)
     suites, code = [], EXIT_OK
     for file, one in zip(files, series, strict=True):
         directory = default_directory(one.experiment.name) if out is None else out / one.experiment.name
@@ -100,7 +101,7 @@ def _show(file: Path, verdicts: list[Verdict], error: str, directory: Path) -> N
     for verdict in verdicts:
         values = ", ".join(f"{value:.6g}" for value in verdict.values)
         outcome = f"pass  {verdict.name}  ({values})" if verdict.passed else f"FAIL  {verdict.name}: {verdict.reason}"
-        print(f"{file}: {outcome}")
+        say(f"{file}: {outcome}")
     if error:
-        print(f"{file}: ERROR  {error}")
-    print(f"{file}: results in {directory}")
+        say(f"{file}: ERROR  {error}")
+    say(f"{file}: results in {directory}")

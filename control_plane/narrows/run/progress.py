@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from narrows.plain_text import plain
 from narrows.run import snapshot_text
 from narrows.run.sampler import Snapshot
 
@@ -42,10 +43,10 @@ class RunProgress:
         self._page = page
         self._terminal = console.is_terminal and self.live
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[detail]}", style="dim"),
+            TextColumn("{task.fields[detail]}", style="dim", markup=False),
             console=console,
         )
         self._snapshot: Snapshot | None = None
@@ -76,7 +77,7 @@ class RunProgress:
         """Begin a phase; ``total_s`` is how long it will take, if that is known."""
         if self._task is not None:
             self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(f"{self._title}: {text}", total=total_s, detail="")
+        self._task = self._progress.add_task(plain(f"{self._title}: {text}"), total=total_s, detail="")
         self._snapshot = None
         if not self._terminal:
             lasts = f" ({total_s:g} s)" if total_s else ""

@@ -19,6 +19,7 @@ from narrows.run.progress import Page
 from narrows.run.results import remove_run
 from narrows.run.runner import CheckedRun, Outcome, execute
 from narrows.run.workers import CONTEXT, worker_pool
+from narrows.terminal import Terminal
 
 LOOK_EVERY_S = 0.25
 LINE_EVERY_S = 10.0
@@ -94,7 +95,7 @@ def _send(kind: str, data: Any) -> None:
 
 
 def _make(attempt: Attempt, number: int) -> tuple[Outcome | RunError, float]:
-    return attempt.make(Console(quiet=True), PageOfRun(number, _send))
+    return attempt.make(Terminal(quiet=True), PageOfRun(number, _send))
 
 
 def execute_side_by_side(
