@@ -53,6 +53,10 @@ docs: ## the documentation as a site in build/site; fails on a dead link
 	@scripts/setup.sh docs
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
 
+.PHONY: lock
+lock: setup ## requirements/*.txt, versions and digests of all Python packages (network); UPGRADE=1 takes the newest
+	@$(VENV)/python scripts/lock.py $(if $(UPGRADE),--upgrade)
+
 .PHONY: reference
 reference: setup ## docs/commands.md and docs/reference.md, made from the program
 	@$(VENV)/python scripts/reference.py

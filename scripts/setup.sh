@@ -18,11 +18,11 @@ fail() {
 }
 
 case $purpose in
-run) includes=(run) extras=build ;;
-kernel) includes=(run kernel) extras=build ;;
-ptf) includes=(run ptf) extras=build,ptf ;;
-docs) includes=(run docs) extras=build,docs ;;
-test) includes=(run kernel ptf docs test) extras=build,ptf,docs,dev ;;
+run) includes=(run) locks=(run) ;;
+kernel) includes=(run kernel) locks=(run) ;;
+ptf) includes=(run ptf) locks=(run ptf) ;;
+docs) includes=(run docs) locks=(run docs) ;;
+test) includes=(run kernel ptf docs test) locks=(run ptf docs test) ;;
 *) fail "no purpose '$purpose'; allowed: run, kernel, ptf, docs, test" ;;
 esac
 
@@ -134,10 +134,10 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 # The version, which the environment remembers, is Cargo.toml's.
-wanted=$({ cat pyproject.toml && grep '^version' Cargo.toml; } | sha256sum | cut -d' ' -f1)
+wanted=$({ cat pyproject.toml requirements/*.txt && grep '^version' Cargo.toml; } | sha256sum | cut -d' ' -f1)
 is_current=yes
-for extra in ${extras//,/ }; do
-    [ "$(cat ".venv/.installed-$extra" 2>/dev/null)" = "$wanted" ] || is_current=
+for lock in "${locks[@]}"; do
+    [ "$(cat ".venv/.installed-$lock" 2>/dev/null)" = "$wanted" ] || is_current=
 done
 
 # Python compiles a module whenever it is imported where PYTHONDONTWRITEBYTECODE is set, or its place is another user's. It
@@ -147,39 +147,46 @@ compile_modules() {
         say "these modules have no bytecode: Python compiles them whenever they are imported"
 }
 
-# Installs packages into an environment, which is made if it is not there. uv takes a third of the time that pip does. Of
-# pip's settings uv knows none: where one says where packages come from, and where uv fails, pip does it.
+# Installs the packages of lock files into an environment, which is made if it is not there; a file with another digest is
+# refused, also of what builds a package. uv takes a third of the time that pip does. Of pip's settings uv knows none: where
+# one says where packages come from, and where uv fails, pip does it.
 install_into() {
-    local bin=$1/bin
+    local bin=$1/bin tools=$1/.tools.txt each
     shift
+    local locked=(--quiet --require-hashes --no-build-isolation)
+    for each in "$@"; do
+        locked+=(--requirement "requirements/$each.txt")
+    done
     [ -x "$bin/python" ] || "$python" -m venv "${bin%/bin}"
     local pip=("$bin/python" -m pip --disable-pip-version-check)
+    # What builds other packages has to be there before them.
+    awk '/^[^ ]/ { wanted = /^(uv|setuptools)==/ } wanted' requirements/run.txt >"$tools"
+    "${pip[@]}" install --quiet --no-compile --require-hashes --requirement "$tools"
     # All of the list is read: pip would fail where its reader ends at the first match.
     if ! "${pip[@]}" config list | grep -E '\.(index-url|extra-index-url|no-index|find-links|proxy)=' >/dev/null; then
-        if "${pip[@]}" install --quiet --no-compile uv && "$bin/uv" pip install --quiet --python "$bin/python" "$@"; then
-            return
-        fi
+        ! "$bin/uv" pip install --python "$bin/python" "${locked[@]}" || return 0
         say "pip tries it instead of uv"
     fi
-    "${pip[@]}" install --quiet --no-compile "$@"
+    "${pip[@]}" install --no-compile "${locked[@]}"
 }
 
 install_python_packages() {
-    local extra
+    local lock
     if [ -z "$is_current" ]; then
-        install_into .venv --editable ".[$extras]"
+        install_into .venv "${locks[@]}"
+        .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --editable .
         compile_modules .venv/lib
-        for extra in ${extras//,/ }; do
-            echo "$wanted" >".venv/.installed-$extra"
+        for lock in "${locks[@]}"; do
+            echo "$wanted" >".venv/.installed-$lock"
         done
     fi
     compile_modules control_plane analysis studies
 
     # p4runtime-shell drives the softswitch in a test; its dependencies exclude ours.
-    local shell_requirements=tests/softswitch/clients/p4runtime-shell.txt
+    local shell_requirements=requirements/p4runtime-shell.txt
     if [ "$purpose" = test ] && ! cmp -s "$shell_requirements" .venv/p4runtime-shell/.installed; then
         say "installing p4runtime-shell, used by a test, into .venv/p4runtime-shell"
-        install_into .venv/p4runtime-shell --requirement "$shell_requirements"
+        install_into .venv/p4runtime-shell p4runtime-shell
         compile_modules .venv/p4runtime-shell/lib
         cp "$shell_requirements" .venv/p4runtime-shell/.installed
     fi
@@ -189,7 +196,7 @@ install_python_packages() {
 # compiler in grpcio-tools the switch is built from the P4Runtime definitions in finsy. Its build waits for this file.
 ready=$PWD/.venv/.ready
 rm -f "$ready"
-[ -n "$is_current" ] || say "installing Python packages of pyproject.toml[$extras] into .venv"
+[ -n "$is_current" ] || say "installing the Python packages of requirements/ for '$purpose' into .venv"
 {
     trap 'mkdir -p .venv && touch "$ready"' EXIT
     install_python_packages

@@ -48,6 +48,7 @@ def checkout(tmp_path: Path) -> Path:
     (root / "scripts").mkdir(parents=True)
     for name in ("setup.sh", "made-for.sh", "packages.txt"):
         shutil.copy(SCRIPTS / name, root / "scripts")
+    shutil.copytree(SCRIPTS.parent / "requirements", root / "requirements")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", ".venv"], cwd=root, check=True)
     return root
 
