@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-from narrows_formats import beneath, files
+from narrows_formats import beneath, bounded_yaml, files
 from narrows_formats.flat import flat, shown
 from narrows_formats.made_by import CODE, in_short, made_by
 
+from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.run_directory import read_run
 
 NONE = "not set"
@@ -20,11 +20,16 @@ def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
     """The experiment of a run by the names that ``--set`` uses, without the swept ones, and what it ran on.
 
     Raises:
-        AnalysisError: the directory is not a run.
+        AnalysisError: the directory is not a run, or its experiment cannot be read.
     """
     run = read_run(directory)
     path = directory / files.EXPERIMENT
-    written = yaml.safe_load(beneath.read(directory, files.EXPERIMENT)) if path.is_file() else {}
+    try:
+        written = bounded_yaml.parse(beneath.read(directory, files.EXPERIMENT)) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise AnalysisError(f"{path}: {error}") from None
+    if not isinstance(written, dict):
+        raise AnalysisError(f"{path}: is not an experiment")
     found = {name: shown(value) for name, value in flat(written).items() if name != "name" and name not in swept}
     guest = run.raw.get("virtual_time") or {}
     # Those below have names of their own.

@@ -12,7 +12,7 @@ from narrows_formats import beneath, files
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # Figures of a link, with what they are multiplied by in the table.
 OF_LINKS = {
@@ -38,7 +38,8 @@ def runs(
 
     if not directory.is_dir():
         raise InputError(f"{directory}: is not a directory; allowed: one that has runs in it")
-    found = sorted(_listed(directory), key=lambda one: one["started"] or "", reverse=True)
+    found = [one for path in sorted(directory.glob("*/")) for one in _read_one(path)]
+    found.sort(key=lambda one: one["started"] or "", reverse=True)
     if as_json:
         print_json(found)
         return
@@ -67,9 +68,32 @@ def runs(
         console.print(Padding(", ".join([_started(one), one["status"], *figures]), (0, 0, 0, 2)), highlight=False)
 
 
-def _listed(directory: Path) -> Iterator[dict[str, Any]]:
-    """Each run or sweep as ``--json`` has it."""
-    for path in sorted(directory.glob("*/")):
+def _read_one(path: Path) -> list[dict[str, Any]]:
+    """A run or sweep as ``--json`` has it, none if it is neither; one that cannot be read says so."""
+    try:
+        found = list(_listed([path]))
+        for one in found:
+            if not isinstance(one["started"], str | None):
+                raise TypeError("a time is a text")
+            list(_figures(one))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        nothing = dict.fromkeys((*OF_LINKS, "rate_bps", "loss_ratio", "flows", "started"))
+        found = [
+            {
+                "name": path.name,
+                "directory": str(path),
+                "sweep": False,
+                "status": "cannot be read",
+                "links": [],
+                **nothing,
+            }
+        ]
+    return found
+
+
+def _listed(directories: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Those of some directories that are a run or a sweep."""
+    for path in directories:
         if path.name.startswith("."):
             continue
         found = {"name": path.name, "directory": str(path)}

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-from narrows_formats import beneath, files
+from narrows_formats import beneath, bounded_yaml, files
 from narrows_formats.flat import flat, shown
 from narrows_formats.made_by import difference
 
@@ -34,8 +33,8 @@ def experiment_of(directory: Path) -> dict[str, Any] | None:
     """The experiment of a run, with defaults for fields that are newer than it; None if it is no longer valid."""
     path = directory / files.EXPERIMENT
     try:
-        return validate(yaml.safe_load(beneath.read(directory, files.EXPERIMENT)), str(path)).as_stored()
-    except (InputError, OSError, ValueError, yaml.YAMLError):
+        return validate(bounded_yaml.parse(beneath.read(directory, files.EXPERIMENT)), str(path)).as_stored()
+    except (InputError, OSError, ValueError):
         return None
 
 
