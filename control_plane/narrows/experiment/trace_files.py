@@ -26,9 +26,14 @@ def inline_traces(data: Any, path: Path) -> None:
 
 def _read(file: Path, path: Path) -> str:
     try:
-        if file.stat().st_size > MAX_BYTES:
+        # Others may have written the experiment: a pipe would be waited for, and a device has no end.
+        if file.exists() and not file.is_file():
+            raise InputError(f"{path}: trace: {file} is no ordinary file; allowed: a file")
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
             raise InputError(f"{path}: trace: {file} is too large; allowed: up to {MAX_BYTES >> 20} MiB")
-        return file.read_text(encoding="utf-8-sig")
+        return content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"{path}: trace: {file} cannot be read: {reason}") from None
