@@ -218,7 +218,7 @@ def test_hostile_results_through_the_commands(place: Path) -> None:
     def prepare(chance: random.Random) -> tuple[str, list[tuple[str | Path, ...]], Path]:
         directory = results_of(place, chance)
         what = change(chance, directory / "run")
-        (place / "tables").exists() and shutil.rmtree(place / "tables")
+        shutil.rmtree(place / "tables", ignore_errors=True)
         run = directory / "run"
         return (
             what,
@@ -280,10 +280,10 @@ WORDS = [
 
 def damaged_trace(chance: random.Random, text: str) -> bytes:
     words = re.split(r"(\d+)", text)
-    for _ in range(chance.randint(1, 3)):
+    for _ in range(chance.randint(0, 3)):
         words[chance.randrange(len(words))] = chance.choice(WORDS)
     content = "".join(words).encode()
-    return content if chance.random() < 0.7 else content[: chance.randint(0, len(content))] + chance.randbytes(3)
+    return content if chance.random() < 0.8 else content[: chance.randint(0, len(content))] + chance.randbytes(3)
 
 
 def test_hostile_traces_through_check(place: Path) -> None:

@@ -12,7 +12,7 @@ from narrows_formats import beneath, files
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 # Figures of a link, with what they are multiplied by in the table.
 OF_LINKS = {
@@ -38,8 +38,7 @@ def runs(
 
     if not directory.is_dir():
         raise InputError(f"{directory}: is not a directory; allowed: one that has runs in it")
-    found = [one for path in sorted(directory.glob("*/")) for one in _read_one(path)]
-    found.sort(key=lambda one: one["started"] or "", reverse=True)
+    found = sorted(_listed(directory), key=lambda one: one["started"] or "", reverse=True)
     if as_json:
         print_json(found)
         return
@@ -68,57 +67,53 @@ def runs(
         console.print(Padding(", ".join([_started(one), one["status"], *figures]), (0, 0, 0, 2)), highlight=False)
 
 
-def _read_one(path: Path) -> list[dict[str, Any]]:
-    """A run or sweep as ``--json`` has it, none if it is neither; one that cannot be read says so."""
-    try:
-        found = list(_listed([path]))
-        for one in found:
-            if not isinstance(one["started"], str | None):
-                raise TypeError("a time is a text")
-            list(_figures(one))
-    except (AttributeError, LookupError, TypeError, ValueError):
-        nothing = dict.fromkeys((*OF_LINKS, "rate_bps", "loss_ratio", "flows", "started"))
-        found = [
-            {
-                "name": path.name,
-                "directory": str(path),
-                "sweep": False,
-                "status": "cannot be read",
-                "links": [],
-                **nothing,
-            }
-        ]
-    return found
-
-
-def _listed(directories: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """Those of some directories that are a run or a sweep."""
-    for path in directories:
+def _listed(directory: Path) -> Iterator[dict[str, Any]]:
+    """Each run or sweep as ``--json`` has it; one that cannot be read says so."""
+    for path in sorted(directory.glob("*/")):
         if path.name.startswith("."):
             continue
-        found = {"name": path.name, "directory": str(path)}
-        if (path / files.SWEEP).exists():
-            sweep = _read(path, files.SWEEP)
-            done = sweep.get("runs", [])
-            first = _read(path, f"{done[0]['directory']}/{files.RUN}") if done else {}
-            status = "complete" if len(done) == sweep.get("points") else f"{len(done)} of {sweep.get('points')} runs"
-            yield {**found, "sweep": True, "started": first.get("started"), "status": status}
-        elif (path / files.RUN).exists():
-            run, summary = _read(path, files.RUN), _read(path, files.SUMMARY)
-            links = [_of_link(link) for link in _links(summary)]
-            yield {
-                **found,
-                "sweep": False,
-                "started": run.get("started"),
-                "status": str(run.get("status", "")),
-                "flows": len(summary["flows"]) if "flows" in summary else None,
-                # With several links, none speaks for the whole run.
-                **{
-                    field: links[0][field] if len(links) == 1 else None
-                    for field in (*OF_LINKS, "rate_bps", "loss_ratio")
-                },
-                "links": links,
-            }
+        found: dict[str, Any] = {"name": path.name, "directory": str(path)}
+        try:
+            if (read := _read_sweep(path) or _read_run(path)) is None:
+                continue
+            _check(one := found | read)
+            yield one
+        except (AttributeError, LookupError, TypeError, ValueError):
+            nothing = dict.fromkeys((*OF_LINKS, "rate_bps", "loss_ratio", "flows", "started"))
+            yield found | {"sweep": False, "status": "cannot be read", "links": []} | nothing
+
+
+def _check(one: dict[str, Any]) -> None:
+    """Raise what a table would of values that are of another kind than they should be."""
+    if not isinstance(one["started"], str | None):
+        raise TypeError("a time is a text")
+    list(_figures(one))
+
+
+def _read_sweep(path: Path) -> dict[str, Any] | None:
+    if not (path / files.SWEEP).exists():
+        return None
+    sweep = _read(path, files.SWEEP)
+    done = sweep.get("runs", [])
+    first = _read(path, f"{done[0]['directory']}/{files.RUN}") if done else {}
+    status = "complete" if len(done) == sweep.get("points") else f"{len(done)} of {sweep.get('points')} runs"
+    return {"sweep": True, "started": first.get("started"), "status": status}
+
+
+def _read_run(path: Path) -> dict[str, Any] | None:
+    if not (path / files.RUN).exists():
+        return None
+    run, summary = _read(path, files.RUN), _read(path, files.SUMMARY)
+    links = [_of_link(link) for link in _links(summary)]
+    return {
+        "sweep": False,
+        "started": run.get("started"),
+        "status": str(run.get("status", "")),
+        "flows": len(summary["flows"]) if "flows" in summary else None,
+        # With several links, none speaks for the whole run.
+        **{field: links[0][field] if len(links) == 1 else None for field in (*OF_LINKS, "rate_bps", "loss_ratio")},
+        "links": links,
+    }
 
 
 def _links(summary: dict[str, Any]) -> list[dict[str, Any]]:

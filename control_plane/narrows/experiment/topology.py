@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
 
 COLLECTOR = "collector"
+# Names that no host of flows can have.
+TAKEN = (COLLECTOR, "switch")
 UNPLACED = -1
 
 
@@ -298,8 +300,8 @@ def _route(experiment: Experiment, group: FlowGroup, number: int, links: Mapping
     receiver = group.receiver or _default_receiver(group.direction, names, len(settings))
     sender = group.sender or f"sender{number}"
     for host in (sender, receiver):
-        if host == COLLECTOR or (sender == receiver):
-            problem = f"'{host}' is the collector's" if host == COLLECTOR else f"is from '{host}' to itself"
+        if host in TAKEN or sender == receiver:
+            problem = f"'{host}' is the {host}'s" if host in TAKEN else f"is from '{host}' to itself"
             raise InputError(f"{field}: {problem}; allowed: two hosts with names of their own")
     fixed = sum(links[name].delay_ns for name in (*data, *acks))
     rtt = fixed + sum(settings[name].rtt for name in names) if group.rtt is None else group.rtt

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 from narrows_formats.suggestion import suggestion
 
 AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+# A guest's kernel places its files up to there; hosts with hundreds of flows take as many.
+LEAST_OPEN_FILES, MOST_OPEN_FILES = 1024, 65_536
 
 # Where root's programs are; an ordinary user's PATH has it not, and in a guest every process's has.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -55,6 +59,20 @@ def missing_permissions() -> list[str]:
     lacks = [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
     if lacks:
         return [f"this root lacks {', '.join(lacks)}; fix: in a container, run it with --privileged, or use --virtual"]
+    return []
+
+
+def few_open_files() -> list[str]:
+    """One message if a run may run out of open files; this process and those that it starts may have all they can."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if hard != unlimited and hard < LEAST_OPEN_FILES:
+        return [
+            f"only {hard} files may be open at once, and runs take up to {LEAST_OPEN_FILES}; fix: a higher ulimit -Hn"
+        ]
+    wanted = MOST_OPEN_FILES if hard == unlimited else min(hard, MOST_OPEN_FILES)
+    if soft != unlimited and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return []
 
 

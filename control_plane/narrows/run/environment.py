@@ -137,8 +137,8 @@ class ThisMachine:
         ]
 
     def problems(self, plan: Plan) -> list[str]:
-        """Permissions."""
-        return machine.missing_permissions()
+        """Permissions, and limits of this process."""
+        return machine.missing_permissions() + machine.few_open_files()
 
     def notes(self, plan: Plan, target: Target) -> list[str]:
         """What the target may be too slow for."""

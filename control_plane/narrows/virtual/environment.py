@@ -14,6 +14,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
+from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run.conductor import Driver
 from narrows.run.results import RunDirectory
@@ -78,7 +79,7 @@ class Guests:
 
     def problems(self, plan: Plan) -> list[str]:
         """What this machine lacks to boot a guest for a plan."""
-        return guest_memory.problems(guest_memory.memory_bytes(plan))
+        return guest_memory.problems(guest_memory.memory_bytes(plan)) + machine.few_open_files()
 
     def notes(self, plan: Plan, target: Target) -> list[str]:
         """In what the kernel is not exact, and a jitter of hosts that is long for the shortest RTT."""

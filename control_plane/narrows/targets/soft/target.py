@@ -133,8 +133,10 @@ class SoftTarget(P4RuntimeTarget):
         packets_s = sum(link.rates_bps.most for link in plan.links) // (8 * plan.frame_bytes)
         if packets_s <= CARRIED_PACKETS_S:
             return []
+        fields = ", ".join(f"{link.field}.rate" for link in plan.links)
+        together = " together" if len(plan.links) > 1 else ""
         return [
-            f"{plan.links[0].field}.rate: {packets_s:,} full-size packets/s; in real time about {CARRIED_PACKETS_S:,} "
+            f"{fields}: {packets_s:,} full-size packets/s{together}; in real time about {CARRIED_PACKETS_S:,} "
             "were measured (two processors, benchmarks/README.md), and a run fails if this machine loses packets; "
             "--virtual is exact at any rate"
         ]
