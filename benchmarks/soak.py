@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real TCP flows through the softswitch for a long time, a report on every packet; then every counter must balance.
 
-``soak.py --seconds 600`` as root. Exit code 1 when a balance does not hold or memory grows.
+``soak.py --seconds 600`` as root. Exit code 1 when a balance does not hold, memory or open files
+grow, or the switch's clock drifts.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ GROWTH_BYTES = 4 << 20
 # Until then the hosts ramp up, and memory is taken for the first time.
 WARM_UP = 0.25
 MIN_UTILIZATION = 0.95
+# An answer takes as long as the machine's other work makes it take.
+MOST_DRIFT_NS = 5_000_000
 ARRIVALS = "NarrowsIngress.bottleneck.arrival_counter.flows"
 DEPARTURES = "NarrowsEgress.bottleneck.departure_counter.flows"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -55,11 +58,17 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Sample:
-    """The state at one moment: resident bytes and processor seconds so far of both processes, packets so far."""
+    """The state at one moment: resident bytes, open files and processor seconds of both processes, packets so far.
+
+    ``clock_ns`` is the switch's clock less this process's, when the answer came.
+    """
 
     time_s: float
+    clock_ns: int
     switch_bytes: int
     collector_bytes: int
+    switch_files: int
+    collector_files: int
     switch_cpu_s: float
     collector_cpu_s: float
     dequeued_bytes: int
@@ -97,11 +106,12 @@ class Balance:
         return Balance(name, dict(figures), len(set(figures.values())) == 1)
 
 
-def process_state(process: int) -> tuple[int, float]:
-    """Resident bytes and processor seconds of a process."""
+def process_state(process: int) -> tuple[int, int, float]:
+    """Resident bytes, open files and processor seconds of a process."""
     resident = int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE_BYTES
     words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return resident, (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    files = len(list(Path(f"/proc/{process}/fd").iterdir()))
+    return resident, files, (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def client_command(seconds: int) -> list[str]:
@@ -182,11 +192,14 @@ async def drive(
 async def sample(started: float, manager: TrafficManagerClient, processes: tuple[int, int]) -> Sample:
     """The state now."""
     listed = await manager.list()
-    (switch_bytes, switch_cpu_s), (collector_bytes, collector_cpu_s) = map(process_state, processes)
+    clock_ns = listed.timestamp_ns - time.monotonic_ns()
+    (switch_bytes, switch_files, switch_cpu_s), (collector_bytes, collector_files, collector_cpu_s) = map(
+        process_state, processes
+    )
     dequeued = next(queue.dequeued_bytes for queue in listed.queues if (queue.port, queue.queue) == (2, 0))
     return Sample(
-        time.monotonic() - started, switch_bytes, collector_bytes, switch_cpu_s, collector_cpu_s, dequeued,
-        listed.pool_used_packets,
+        time.monotonic() - started, clock_ns, switch_bytes, collector_bytes, switch_files, collector_files,
+        switch_cpu_s, collector_cpu_s, dequeued, listed.pool_used_packets,
     )  # fmt: skip
 
 
@@ -275,6 +288,23 @@ def growth(name: str, samples: Sequence[tuple[float, int]]) -> Balance:
     return Balance(f"resident bytes of the {name}", figures, late - early <= GROWTH_BYTES)
 
 
+def open_files(name: str, samples: Sequence[tuple[float, int]]) -> Balance:
+    """Whether there are no more of them at the end than there were after the warm-up."""
+    end = samples[-1][0]
+    early = max(value for at, value in samples if WARM_UP * end <= at <= 2 * WARM_UP * end)
+    late = samples[-1][1]
+    return Balance(f"open files of the {name}", {"after_warm_up": early, "at_the_end": late}, late <= early)
+
+
+def drift(samples: Sequence[Sample]) -> Balance:
+    """Whether the switch's clock goes as this process's does: by the quickest answers of the first and last quarter."""
+    end = samples[-1].time_s
+    early = max(one.clock_ns for one in samples if one.time_s <= WARM_UP * end)
+    late = max(one.clock_ns for one in samples if one.time_s >= (1 - WARM_UP) * end)
+    figures = {"first_quarter_ns": early, "last_quarter_ns": late, "allowed_drift_ns": MOST_DRIFT_NS}
+    return Balance("clock of the switch", dict(figures), abs(late - early) <= MOST_DRIFT_NS)
+
+
 def utilization(samples: Sequence[Sample]) -> Balance:
     """Share of the rate that was used after the warm-up."""
     kept = [one for one in samples if one.time_s >= WARM_UP * samples[-1].time_s]
@@ -354,7 +384,11 @@ def main(arguments: list[str]) -> int:
         growth(name, [(one.time_s, getattr(one, f"{name}_bytes")) for one in found.samples])
         for name in ("switch", "collector")
     ]
-    checked.append(utilization(found.samples))
+    checked += [
+        open_files(name, [(one.time_s, getattr(one, f"{name}_files")) for one in found.samples])
+        for name in ("switch", "collector")
+    ]
+    checked += [drift(found.samples), utilization(found.samples)]
     command = ["benchmarks/soak.py", *arguments]
     failed = [one.name for one in checked if not one.holds]
     note = f"Does not hold: {', '.join(failed)}." if failed else "All balances hold."

@@ -41,4 +41,11 @@ impl Program {
     pub fn interpreted(&self) -> Option<&str> {
         self.native.as_ref().err().map(String::as_str)
     }
+
+    /// What whoever loads the program should know: that it is slow, and why.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let why = self.interpreted()?;
+        Some(format!("the program is interpreted, which takes about three times as long as native code: {why}"))
+    }
 }

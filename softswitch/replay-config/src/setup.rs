@@ -32,6 +32,9 @@ fn forwarding(config: &Config, seed: u64) -> Result<Forwarding, Failure> {
     let place = config.program.display();
     let json = std::fs::read(&config.program).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
     let program = Program::load(&json).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
+    if let Some(warning) = program.warning() {
+        eprintln!("narrows-softswitch: warning: {place}: {warning}");
+    }
     if let Some(multicast) = &program.multicast {
         return Err(Failure::usage(format!("{place}: {multicast}: multicast groups are not supported")));
     }

@@ -261,3 +261,17 @@ fn packets_of_another_pool() {
         }
     }
 }
+
+#[test]
+fn what_is_too_large_for_native_code_says_so() {
+    let mut root: Value = serde_json::from_str(NARROWS).expect("JSON");
+    let fields: Vec<Value> = (0..33).map(|number| json!([format!("part{number}"), 64, false])).collect();
+    let list = |value: &mut Value, more: Value| value.as_array_mut().expect("a list").push(more);
+    list(&mut root["header_types"], json!({"name": "large_t", "id": 1000, "fields": fields}));
+    let header = json!({"name": "large", "id": 1000, "header_type": "large_t", "metadata": false, "pi_omit": true});
+    list(&mut root["headers"], header);
+    let program = Program::load(root.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let warning = program.warning().expect("264 bytes are more than 256");
+    assert!(warning.ends_with("three times as long as native code: a header of more than 256 bytes"), "{warning}");
+    assert_eq!(narrows().warning(), None);
+}

@@ -137,6 +137,9 @@ impl Control {
             // INVALID_ARGUMENT also for what the switch cannot do: the specification's code for what cannot be realized.
             let program =
                 Program::load(&json).map_err(|error| UpdateError::invalid(format!("p4_device_config: {error}")))?;
+            if let Some(warning) = program.warning() {
+                eprintln!("narrows-softswitch: warning: p4_device_config: {warning}");
+            }
             if let Some(multicast) = &program.multicast {
                 let message = format!("p4_device_config: {multicast}: multicast groups are not supported");
                 return Err(UpdateError::invalid(message));
