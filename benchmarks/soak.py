@@ -297,7 +297,10 @@ def open_files(name: str, samples: Sequence[tuple[float, int]]) -> Balance:
 
 
 def drift(samples: Sequence[Sample]) -> Balance:
-    """Whether the switch's clock goes as this process's does: by the quickest answers of the first and last quarter."""
+    """Whether the switch's clock goes as this process's does, by the latest answers of the first and last quarter.
+
+    An answer's time is that of the switch's last look at its clock, so it is behind, by least where it is not busy.
+    """
     end = samples[-1].time_s
     early = max(one.clock_ns for one in samples if one.time_s <= WARM_UP * end)
     late = max(one.clock_ns for one in samples if one.time_s >= (1 - WARM_UP) * end)
