@@ -3,16 +3,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, TypeAdapter
 from typing_extensions import TypedDict
+
+LONGEST_NAME = 255  # NAME_MAX of linux/limits.h
+
+
+def _entry(name: str) -> str:
+    """The name of an entry of a directory, which others may have written."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name or len(name.encode(errors="replace")) > LONGEST_NAME:
+        raise ValueError("is not the name of a directory in the sweep's")
+    return name
 
 
 class SweepRun(TypedDict):
-    """One finished run: its directory below the sweep's, and the values that the sweep gave it."""
+    """One finished run: its directory in the sweep's, and the values that the sweep gave it."""
 
-    directory: str
+    directory: Annotated[str, AfterValidator(_entry)]
     parameters: dict[str, Any]
     repetition: int
     status: str
