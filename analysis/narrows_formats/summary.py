@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
@@ -318,7 +319,7 @@ def check(data: Any) -> Summary:
     Raises:
         pydantic.ValidationError: a field is missing, unknown or of the wrong kind.
     """
-    TypeAdapter(Summary).validate_python(data)
+    _validator().validate_python(data)
     summary: Summary = data
     return summary
 
@@ -349,6 +350,12 @@ def share_time(summary: Summary) -> str:
     if part == summary["run_window_s"]:
         return f"the whole run ({when})"
     return f"the time in which all flows were running ({when})"
+
+
+@cache
+def _validator() -> TypeAdapter[Summary]:
+    """Made when it is needed: that takes longer than what it does."""
+    return TypeAdapter(Summary)
 
 
 def shown_other_share(share: float | None) -> float | None:

@@ -29,7 +29,7 @@ from narrows.hosts.links import (
     End,
     call_inside,
     is_up,
-    links,
+    not_sent,
     require_interface,
     run,
     set_offloads,
@@ -213,11 +213,11 @@ class NetnsTestbed(SharedFiles):
     def losses(self) -> list[str]:
         """See `narrows.hosts.base.Testbed.losses`: what the kernel dropped on a link, each way."""
         # veth counts at the sending end what the other has no room for: net.core.netdev_max_backlog packets may wait.
-        ports = links(self._state.namespace(SWITCH))
+        ports = not_sent(self._state.namespace(SWITCH))
         found = []
         for host in self._plan.end_hosts:
             end, port = self._ends(host)
-            from_host, to_host = links(end.namespace)[end.interface].tx_lost, ports[port.interface].tx_lost
+            from_host, to_host = not_sent(end.namespace)[end.interface], ports[port.interface]
             ways = (f"{host.name} to the switch", from_host), (f"the switch to {host.name}", to_host)
             found += [
                 f"{count} packets lost from {way}: the kernel had no room for them" for way, count in ways if count
