@@ -19,6 +19,8 @@ import pytest
 from narrows import api
 from narrows.errors import InputError, RunError
 from narrows.virtual import kernels
+from narrows.virtual.guest_supervisor import children
+from narrows.virtual.watch import TICKS, cpu_s
 from narrows_formats.programs import COLLECTOR
 
 pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", COLLECTOR, "ip")
@@ -113,6 +115,20 @@ def test_a_driver_may_take_its_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_driver_that_thinks_has_the_processor_for_itself(tmp_path: Path) -> None:
+    """The guest that waits for it is halted: it takes no processor time, and goes on when it is to."""
+    with bed(tmp_path / "out") as driven:
+        driven.step("10ms")
+        assert driven._child is not None
+        (supervisor,) = children(driven._child._process.pid)
+        (guest,) = children(supervisor)
+        before_s = cpu_s(guest)
+        time.sleep(1.0)
+        assert cpu_s(guest) - before_s <= 1 / TICKS
+        assert driven.step("10ms").time_ns == 20 * MS
+    assert driven.result.run.status == "complete"
+
+
 def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) -> None:
     """Counters go on, and so does the run, whatever was refused."""
     links = {"access": EXPERIMENT["bottleneck"] | {"delay": "4ms"}, "core": EXPERIMENT["bottleneck"]}

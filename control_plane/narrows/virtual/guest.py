@@ -7,6 +7,7 @@ import asyncio
 import compileall
 import contextlib
 import os
+import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -66,6 +67,9 @@ class Guest:
         self._events = events
         self._control = control
         self._log = log
+        # Its kernel, from the first time on that it was halted.
+        self._kernel: int | None = None
+        self._halted = False
 
     @classmethod
     async def start(cls, kernel: Kernel, memory_bytes: int, init: Sequence[str], cpu: int, directory: Path) -> Guest:
@@ -116,9 +120,24 @@ class Guest:
         return next(iter(guest_supervisor.children(self._process.pid)), None)
 
     def say(self, word: str) -> None:
-        """Send a line into the guest."""
+        """Send a line into the guest, which goes on if it was halted."""
         with contextlib.suppress(OSError):
             os.write(self._control, word.encode() + b"\n")
+        if self._halted:
+            self._halted = False
+            self._signal(signal.SIGCONT)
+
+    def halt(self) -> None:
+        """Keep it from doing anything, and from taking processor time, until something is said to it."""
+        if self._kernel is None and (pid := self.pid) is not None:
+            self._kernel = os.pidfd_open(pid)
+        self._signal(signal.SIGSTOP)
+        self._halted = True
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            if self._kernel is not None:
+                signal.pidfd_send_signal(self._kernel, number)
 
     def kill(self) -> None:
         """End it at once, and everything that belongs to it."""
@@ -129,6 +148,9 @@ class Guest:
         """Wait until nothing is left of it; returns its exit code, or 128 and a signal's number."""
         code = await self._process.wait()
         os.close(self._control)
+        if self._kernel is not None:
+            os.close(self._kernel)
+            self._kernel = None
         return code
 
     def stderr_tail(self) -> str:

@@ -135,7 +135,10 @@ class VirtualMeasurement:
                 async for line in guest.lines():
                     event = json.loads(line)
                     up.set()
-                    ended = self._tell(event, progress) or ended
+                    if self._driver is not None and "driver" in event:
+                        self._answer(event["driver"], self._driver, guest)
+                    else:
+                        ended = self._tell(event, progress) or ended
             finally:
                 self._flows = False
                 guest.kill()
@@ -185,6 +188,14 @@ class VirtualMeasurement:
             self._awaited(False)
             guest.say(json.dumps(command))
         guest.say(signal.SIGTERM.name)
+
+    def _answer(self, answer: dict[str, Any], driver: Driver, guest: Guest) -> None:
+        """Pass an answer on to the driver, for which the guest waits until its traffic is over."""
+        is_awaited = "over" not in answer
+        self._awaited(is_awaited)
+        if is_awaited:
+            guest.halt()
+        driver.tell(answer)
 
     def _awaited(self, is_awaited: bool) -> None:
         """The guest waits for its driver, or does not any more: no time passes meanwhile."""
@@ -315,9 +326,6 @@ class VirtualMeasurement:
                 self._traffic = (self._watch.now_ns, time.monotonic(), event["total_s"])
         elif "snapshot" in event:
             progress.show(_snapshot(event["snapshot"]))
-        elif "driver" in event and self._driver is not None:
-            self._awaited("over" not in event["driver"])
-            self._driver.tell(event["driver"])
         elif "note" in event:
             progress.note(event["note"])
         elif "up" not in event:

@@ -2,7 +2,8 @@
 """Stops a guest's time while it waits for the outside.
 
 A guest in which everything sleeps jumps to its next timer. A process of the lowest class that is never asleep keeps it
-from that, and gives way to every other one at once.
+from that, and gives way to every other one at once. It takes a processor only until the outside, which learns that it
+is waited for, halts the whole guest.
 """
 
 from __future__ import annotations
