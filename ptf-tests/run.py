@@ -111,8 +111,9 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
                 *(["--failfast"] if settings.failfast else []),
                 *settings.cases,
             )
-            environment = {**os.environ, "PYTHONPATH": str(HERE)}
-            with subprocess.Popen(inside(links.namespace, command), env=environment, start_new_session=True) as suite:
+            with subprocess.Popen(
+                inside(links.namespace, command), env=suite_environment(), start_new_session=True
+            ) as suite:
                 try:
                     suite.wait()
                 finally:
@@ -128,6 +129,12 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
             return counts
         finally:
             running.stop()
+
+
+def suite_environment() -> dict[str, str]:
+    """The suite's environment: its own modules first, then what this process finds by PYTHONPATH (the SDE's client)."""
+    path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def chosen(options: argparse.Namespace) -> Target:

@@ -17,8 +17,9 @@ from narrows.targets.soft.softswitch import missing_parts
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
 
 from narrows_tofino.bfrt.client import ALL_PIPES, Client
+from narrows_tofino.bfrt.errors import SwitchRefused
 from narrows_tofino.readings.counters import Counters
-from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.testbed.inventory import Inventory, Port
 from narrows_tofino.testbed.session import SwitchSession
 from narrows_tofino.writes.planned import number, text
 from narrows_tofino.writes.reader import LiveReader
@@ -125,19 +126,16 @@ def _ports(inventory: Inventory, reader: LiveReader, added: dict[str, bool]) -> 
     """Names, speeds and links; ``added`` takes which ports are there."""
     for port in inventory.ports:
         subject = f"switch: port {port.name}"
-        # The driver knows the front panel, whether a port was added or not.
-        named = reader.entry("$PORT_STR_INFO", {"$PORT_NAME": port.name})
-        if named is None:
-            yield Diagnosis(subject, "", f"the switch has no front-panel port {port.name}; fix: name in the inventory")
-            continue
-        dev_port = number(named, "$DEV_PORT")
+        dev_port, note = _dev_port(reader, port)
         found = reader.entry("$PORT", {"$DEV_PORT": port.dev_port}, ALL_PIPES)
         added[port.name] = found is not None
-        if dev_port != port.dev_port:
+        if dev_port is None:
+            yield Diagnosis(subject, "", f"the switch has no front-panel port {port.name}; fix: name in the inventory")
+        elif dev_port != port.dev_port:
             problem = f"front-panel port {port.name} is dev_port {dev_port}; fix: dev_port or name in the inventory"
             yield Diagnosis(subject, "", problem)
         elif found is None:
-            yield Diagnosis(subject, f"not there yet; a run adds it at {port.speed}")
+            yield Diagnosis(subject, f"not there yet; a run adds it at {port.speed}{note}")
         else:
             speed = text(found, "$SPEED").removeprefix("BF_SPEED_")
             problem = ""
@@ -145,4 +143,18 @@ def _ports(inventory: Inventory, reader: LiveReader, added: dict[str, bool]) -> 
                 problem = f"runs at {speed}, the inventory says {port.speed}; fix: correct it, or delete the port"
             elif not found.data.get("$PORT_UP"):
                 problem = "link is down; fix: cable, speed, FEC and auto-negotiation of both ends"
-            yield Diagnosis(subject, f"{speed}, up", problem)
+            yield Diagnosis(subject, f"{speed}, up{note}", problem)
+
+
+def _dev_port(reader: LiveReader, port: Port) -> tuple[int | None, str]:
+    """The chip's number for a front-panel port, None where there is none, and a note where that cannot be known.
+
+    The driver knows the front panel, whether a port was added or not: from the board's platform library.
+    """
+    try:
+        named = reader.entry("$PORT_STR_INFO", {"$PORT_NAME": port.name})
+    except SwitchRefused as error:
+        if error.codes != {"UNIMPLEMENTED"}:
+            raise
+        return port.dev_port, "; its name is not checked: bf_switchd has no platform library of the board"
+    return None if named is None else number(named, "$DEV_PORT"), ""

@@ -392,13 +392,13 @@ class TofinoTarget(LabTarget):
         plan_switch(self._inventory, plan, AssumedReader(self._chip, number(total, "total_cells")))
         mark = len(programmer.journal)
         programmer.apply(port_writes(self._inventory, cabled_ports(plan), reader))
-        end = len(programmer.journal)
+        if self._inventory.switch.keep_ports:
+            # Also where the link is late: it is trained by the next run. Not loopback ports: whatever came to one that
+            # was left would come back.
+            programmer.keep(mark, len(programmer.journal))
         try:
             programmer.apply(port_writes(self._inventory, plan.loopbacks, reader))
             self._wait_for_links(used_ports(plan))
-            if self._inventory.switch.keep_ports:
-                # Not loopback ports: whatever came to one that was left would come back.
-                programmer.keep(mark, end)
             self._switch_plan = plan_switch(self._inventory, plan, reader)
             programmer.clear(clear_writes(self._inventory.switch.manages_queues))
             programmer.apply(self._switch_plan.writes)
@@ -460,8 +460,11 @@ class TofinoTarget(LabTarget):
                 return
             if time.monotonic() > deadline:
                 names = ", ".join(self._inventory.port(port).name for port in waiting)
+                stay = (
+                    "; the ports stay, and go on training for the next run" if self._inventory.switch.keep_ports else ""
+                )
                 raise RunError(
-                    f"no link on port {names} after {LINK_WAIT_S:g} s; fix: check cable, and that speed, FEC and "
+                    f"no link on port {names} after {LINK_WAIT_S:g} s{stay}; fix: check cable, and that speed, FEC and "
                     "auto-negotiation in the inventory are those of the NIC ('ethtool INTERFACE' on the host)"
                 )
             time.sleep(LINK_POLL_S)

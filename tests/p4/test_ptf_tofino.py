@@ -32,6 +32,7 @@ from narrows_tofino.chip.model import CHIPS  # noqa: E402
 from narrows_tofino.chip.red import Wred  # noqa: E402
 from narrows_tofino.testbed.inventory import MANAGED_PROGRAM  # noqa: E402
 from p4runtime import Entry  # noqa: E402
+from run import suite_environment  # noqa: E402
 from targets.base import Ability  # noqa: E402
 from targets.tofino import MODEL_PORTS, PROGRAM, LabFile, TofinoTarget, connect_switch, port_parameter  # noqa: E402
 from targets.tofino_control import LARGEST_PRIORITY  # noqa: E402
@@ -189,6 +190,13 @@ def test_without_the_sde_one_line_says_why(target: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stdout == f"skipped: {target}: bfrt_grpc, the BF Runtime client of Tofino's SDE, is not on PYTHONPATH\n"
+
+
+def test_the_suite_finds_the_sde_where_the_runner_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/sde/tofino:/sde/tofino/bfrt_grpc")
+    assert suite_environment()["PYTHONPATH"] == f"{SUITE}:/sde/tofino:/sde/tofino/bfrt_grpc"
+    monkeypatch.delenv("PYTHONPATH")
+    assert suite_environment()["PYTHONPATH"] == str(SUITE)
 
 
 def test_larger_priorities_win_though_smaller_numbers_do_on_tofino(fake: FakeSwitch, switch: TofinoSwitch) -> None:

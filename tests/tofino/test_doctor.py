@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fakeswitch.faults import Fault, refuse
 from fakeswitch.fixtures import RECEIVER_PORT, inventory_data
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
@@ -89,6 +90,18 @@ def test_links_are_down_until_the_switch_has_the_ports(switch: FakeSwitch, monke
     switch.tm.add_port(264, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_NONE", "$PORT_ENABLE": True})
     problems = examined(switch, monkeypatch, down, {})
     assert "no carrier on ens1f0; fix: cable" in problems["bob: link"] and problems["alice: link"] == ""
+
+
+def test_without_a_platform_library_names_are_not_checked(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    switch.faults.append(Fault("read", refuse("UNIMPLEMENTED"), table="$PORT_STR_INFO", times=-1))
+    problems = examined(switch, monkeypatch, {}, {})
+    assert {subject: problem for subject, problem in problems.items() if problem} == {}
+    assert {"switch: port 1/0", "switch: port 2/0", "switch: port 3/0", "switch: port 17/0"} <= set(problems)
+    testbed = Inventory.model_validate(inventory_data("tofino", switch.address))
+    found = {one.subject: one.found for one in doctor.examine(testbed)}
+    assert found["switch: port 1/0"].endswith(
+        "its name is not checked: bf_switchd has no platform library of the board"
+    )
 
 
 def test_without_a_session_ports_are_not_known(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -541,6 +541,29 @@ def test_a_link_that_stays_down_is_named_and_nothing_is_left(
     do(run())
 
 
+def test_ports_stay_where_the_link_is_late_so_that_it_is_trained_by_the_next_run(
+    switch: FakeSwitch, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narrows_tofino.target.LINK_WAIT_S", 0.3)
+    keeping = make_inventory(switch.chip, switch.address, client=kind, keep_ports=True)
+
+    async def run() -> None:
+        for _ in range(2):
+            target = TofinoTarget(keeping, tmp_path / "audit.jsonl")
+            await target.start()
+            with pytest.raises(
+                RunError, match=r"after 0.3 s; the ports stay, and go on training for the next run; fix"
+            ):
+                await target.configure(target.bind_to_target(make_plan(make_experiment())))
+            await target.stop()
+
+    switch.tm.links = False
+    do(run())
+    assert sorted(switch.tm.ports) == [128, 136, 144, 264]
+    changes = [operation for operation, table in switch.requests if table == "$PORT" and operation != "read"]
+    assert changes == ["insert"] * 4
+
+
 def test_another_generation_is_reported(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     other = {"tofino": "tofino2", "tofino2": "tofino"}[switch.chip]
     target = TofinoTarget(make_inventory(other, switch.address, client=kind), tmp_path / "audit.jsonl")
