@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver as it was seen on its model, of the fake switch: where the two differ, other tests here prove nothing."""
+"""What the driver does on its model, of the fake switch: where the two differ, other tests here prove nothing."""
 
 from __future__ import annotations
 
