@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from parser_states import lost_matches
+
 P4SRC = Path(__file__).resolve().parent
 COMPILED = P4SRC / "compiled"
 TOPS = {
@@ -179,8 +181,7 @@ def _tofino(architecture: str, out: Path) -> str:
     """Compiler and assembler; what a switch loads and what it takes of the chip go to ``out``."""
     chip = architecture.removesuffix(MANAGED)
     name = "narrows" if architecture == chip else "narrows_managed"
-    tool = _need("p4c")
-    _need("bfas")
+    tool, assembler = _need("p4c"), _need("bfas")
     generator = _need("p4c-gen-bfrt-conf")
     with tempfile.TemporaryDirectory() as scratch:
         raw = Path(scratch)
@@ -198,7 +199,9 @@ def _tofino(architecture: str, out: Path) -> str:
         if done.returncode != 0 or not all(path.exists() for path in loaded):
             raise BuildError(f"{' '.join(command)}\n{output}")
         resources = tofino_resources(architecture, raw / PIPE / "logs")
-        problems = unexplained_warnings(output) + exceeded_limits(architecture, resources["stages"])
+        assembly = raw / PIPE / f"{Path(TOPS[architecture]).stem}.bfa"
+        problems = unexplained_warnings(output + _assemblers_warnings(assembler, chip, assembly))
+        problems += exceeded_limits(architecture, resources["stages"]) + lost_matches(assembly.read_text())
         if problems:
             raise BuildError("\n".join([f"{architecture}:", *problems]))
         schema.write_text(json.dumps(json.loads(schema.read_text()), indent=1) + "\n")
@@ -219,6 +222,16 @@ def _tofino(architecture: str, out: Path) -> str:
     (out / "resources.json").write_text(json.dumps(resources, indent=2) + "\n")
     (out / "resources.md").write_text(_resource_table(architecture, resources))
     return f"p4c-barefoot {version}"
+
+
+def _assemblers_warnings(assembler: str, chip: str, assembly: Path) -> str:
+    """What the assembler says of a program: an installed p4c runs it with its warnings off."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [assembler, "--target", chip, "-o", scratch, str(assembly)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
 
 
 def tofino_resources(architecture: str, logs: Path) -> dict[str, Any]:
