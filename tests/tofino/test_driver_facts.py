@@ -9,11 +9,12 @@ import pytest
 from fakeswitch.fixtures import PIPE, RECEIVER_PORT, bound_plan, client, inventory, kind, switch
 from fakeswitch.server import FakeSwitch
 from narrows.errors import InputError
-from narrows_tofino.bfrt.client import Client, Operation
+from narrows_tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows_tofino.bfrt.errors import SwitchRefused
 from narrows_tofino.bfrt.values import Data, Key
 from narrows_tofino.planner import plan_switch
 from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.planned import Reader
 from narrows_tofino.writes.reader import AssumedReader, LiveReader
 
 __all__ = ["client", "inventory", "kind", "switch"]
@@ -29,6 +30,12 @@ def refused(client: Client, operation: Operation, table: str, key: Key, data: Da
     with pytest.raises(SwitchRefused) as refusal:
         client.write(operation, client.schema.table(table), key, data, action)
     return set(refusal.value.codes)
+
+
+def data(reader: Reader, table: str, key: Key | None, pipe: int = ALL_PIPES) -> Data:
+    """What an entry has; nothing where there is none."""
+    entry = reader.entry(table, key, pipe)
+    return {} if entry is None else entry.data
 
 
 def test_a_change_of_a_mirror_session_resets_what_it_does_not_name(client: Client) -> None:
@@ -78,7 +85,7 @@ def test_a_queue_without_a_pool_reads_as_one_that_may_take_nothing(client: Clien
     table = client.schema.table("tm.queue.buffer")
     client.write(Operation.MODIFY, table, QUEUE, {"guaranteed_cells": 50}, "buffer_only", pipe=PIPE)
     found = client.read(table, QUEUE, pipe=PIPE)
-    assert found.action is not None and found.action.endswith("shared_pool")
+    assert str(found.action).endswith("shared_pool")
     assert (found.data["guaranteed_cells"], found.data["pool_max_cells"]) == (50, 0)
     with pytest.raises(SwitchRefused) as refusal:
         client.write(Operation.MODIFY, table, QUEUE, {"guaranteed_cells": 50}, pipe=PIPE)
@@ -112,10 +119,9 @@ def test_what_a_port_has_before_it_is_added(client: Client) -> None:
 def test_priority_groups_start_without_hysteresis(client: Client, inventory: Inventory) -> None:
     assumed = AssumedReader(inventory.switch.generation)
     prefix, live = inventory.switch.generation.prefix, LiveReader(client)
-    for table, key, pipe in (("port.dpg", {"dev_port": RECEIVER_PORT}, 0xFFFF), ("mirror.dpg", None, PIPE)):
+    for table, key, pipe in (("port.dpg", {"dev_port": RECEIVER_PORT}, ALL_PIPES), ("mirror.dpg", None, PIPE)):
         for reader in (assumed, live):
-            entry = reader.entry(f"{prefix}.tm.{table}", key, pipe)
-            assert entry is not None and entry.data["hysteresis_cells"] == 0
+            assert data(reader, f"{prefix}.tm.{table}", key, pipe)["hysteresis_cells"] == 0
 
 
 def test_a_queue_that_the_port_has_not_is_refused(client: Client, inventory: Inventory) -> None:
@@ -123,9 +129,8 @@ def test_a_queue_that_the_port_has_not_is_refused(client: Client, inventory: Inv
     count = 8 if inventory.switch.chip == "tofino" else 16
     plan = bound_plan(inventory)
     for reader in (AssumedReader(inventory.switch.generation), LiveReader(client)):
-        entry = reader.entry(f"{inventory.switch.generation.prefix}.tm.port.cfg", {"dev_port": RECEIVER_PORT})
-        assert entry is not None
-        numbers = entry.data["egress_qid_queues"]
+        table = f"{inventory.switch.generation.prefix}.tm.port.cfg"
+        numbers = data(reader, table, {"dev_port": RECEIVER_PORT})["egress_qid_queues"]
         assert isinstance(numbers, list) and len(numbers) in (32, 128)
         assert numbers[count : 2 * count] == numbers[:count] == list(range(count))
     links = tuple(replace(link, queue=count) for link in plan.links)

@@ -15,7 +15,7 @@ ALL_PIPES = 0xFFFF
 BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.33, "50%": 0.5, "66%": 0.66,
        "80%": 0.8, "DISABLE": 0.0}  # fmt: skip
 PROFILES = 32
-# What adding a port sets, beside its queues.
+# What adding a port sets, apart from its queues.
 OF_ADDED_PORTS = ("port.sched_shaping", "port.sched_cfg", "port.flowcontrol")
 LANES = {"1G": 1, "10G": 1, "25G": 1, "40G": 4, "50G": 2, "100G": 4}
 IN_MEMORY_BYTES = 18
