@@ -79,7 +79,9 @@ def test_beside_tcp_each_loss_is_one_that_the_switch_counted(tmp_path: Path) -> 
         assert (flow["arrivals"], flow["departures"]) == (counted["sent"], counted["received"])
         assert flow["drops"] == counted["lost"]
         assert (counted["reordered"], counted["duplicates"]) == (0, 0)
+    assert [name for name, flow in flows.items() if flow["probe"]] == ["probe-1"]
     probe = flows["probe-1"]["datagrams"]
+    assert flows["probe-1"]["rtt_s"] == {name: probe["rtt_s"][name] for name in ("min", "mean")}
     assert probe["sent"] == 200
     # No less than the path, no more than path and full queue; half a BDP is 20 ms.
     assert 0.040 < probe["rtt_s"]["min"] < 0.042
