@@ -2,8 +2,8 @@
 //! Puts the reports of one bottleneck in sequence order and counts, each apart, what is lost, duplicated, reordered,
 //! too late or implausible.
 //!
-//! Reports of a bottleneck have a `sequence`, which grows by 2^sample_shift. A report after a gap is held until the gap is
-//! filled or [`WINDOW`] positions have passed. Only then is the gap counted as lost, so reordering never counts as loss and
+//! Each row of 2^sample_shift departures of a bottleneck has one report: its position is the number of its row. A report after
+//! a gap is held until the gap is filled or [`WINDOW`] positions have passed. Only then is the gap counted as lost, so reordering never counts as loss and
 //! no report counts twice. A report far from the expected position (a damaged field, a restarted switch, reports of a second
 //! run) is accepted only if the next one continues it.
 
@@ -52,7 +52,7 @@ pub struct Sequencer {
     running: bool,
     /// The reports before the sequence has begun, as they came.
     starting: Vec<Record>,
-    /// Sequence expected next.
+    /// Position expected next.
     next: u32,
     shift: u8,
     last_timestamp: u64,
@@ -100,8 +100,8 @@ impl Sequencer {
     pub fn push(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
         let report = &record.report;
         if self.running
-            && report.sequence == self.next
             && report.sample_shift == self.shift
+            && report.row() == self.next
             && self.held_count == 0
             && self.suspects.is_empty()
         {
@@ -124,8 +124,7 @@ impl Sequencer {
     fn begin(&mut self, emit: &mut impl FnMut(&Record)) {
         let starting = std::mem::take(&mut self.starting);
         let near = |a: &Record, b: &Record| {
-            let report = &a.report;
-            self.distance(report.sequence, report.sample_shift, b).filter(|steps| steps.unsigned_abs() < WINDOW as u64)
+            distance(a.report.row(), a.report.sample_shift, b).filter(|steps| steps.unsigned_abs() < WINDOW as u64)
         };
         let fitting = |record: &Record| {
             let others = starting.iter();
@@ -149,13 +148,13 @@ impl Sequencer {
         if !self.running {
             self.starting.push(*record);
             // Nothing precedes the first report of a switch, so a live consumer gets it at once.
-            let is_first = record.report.sequence == 1 << record.report.sample_shift;
+            let is_first = record.report.row() == 0;
             if is_first || self.starting.len() == START_REPORTS {
                 self.begin(emit);
             }
             return;
         }
-        match self.distance(self.next, self.shift, record) {
+        match distance(self.next, self.shift, record) {
             Some(ahead) if (0..(self.farthest + WINDOW) as i64).contains(&ahead) => {
                 self.drop_suspects();
                 self.take_ahead(ahead as usize, record, emit);
@@ -170,13 +169,6 @@ impl Sequencer {
             }
             _ => self.suspect_or_restart(record, emit),
         }
-    }
-
-    /// Steps from `from` to the record's sequence; `None` if it is not on the grid of this sampling rate.
-    fn distance(&self, from: u32, shift: u8, record: &Record) -> Option<i64> {
-        let difference = record.report.sequence.wrapping_sub(from) as i32;
-        let on_grid = difference & ((1 << shift) - 1) == 0;
-        (record.report.sample_shift == shift && on_grid).then_some(i64::from(difference >> shift))
     }
 
     fn take_ahead(&mut self, ahead: usize, record: &Record, emit: &mut impl FnMut(&Record)) {
@@ -207,7 +199,7 @@ impl Sequencer {
     fn suspect_or_restart(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
         for index in 0..self.suspects.len() {
             let suspect = self.suspects[index];
-            match self.distance(suspect.report.sequence, suspect.report.sample_shift, record) {
+            match distance(suspect.report.row(), suspect.report.sample_shift, record) {
                 Some(0) => {
                     self.counts.duplicates += 1;
                     return;
@@ -233,7 +225,7 @@ impl Sequencer {
     }
 
     fn take_in_order(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
-        if let Some(ahead @ 0..) = self.distance(self.next, self.shift, record) {
+        if let Some(ahead @ 0..) = distance(self.next, self.shift, record) {
             self.take_ahead(ahead as usize, record, emit);
         }
     }
@@ -242,7 +234,7 @@ impl Sequencer {
     fn change_over(&mut self, first: &Record, emit: &mut impl FnMut(&Record)) {
         self.release_held(emit);
         let elapsed = first.report.timestamp.wrapping_sub(self.last_timestamp) & TIMESTAMP_MASK;
-        match self.distance(self.next, self.shift, first) {
+        match distance(self.next, self.shift, first) {
             Some(ahead) if ahead > 0 && elapsed < TIMESTAMP_HALF => self.counts.lost += ahead as u64,
             _ => self.counts.restarts += 1,
         }
@@ -251,7 +243,7 @@ impl Sequencer {
 
     fn start_at(&mut self, record: &Record) {
         self.running = true;
-        self.next = record.report.sequence;
+        self.next = record.report.row();
         self.shift = record.report.sample_shift;
         self.history = [0; HISTORY / 64];
     }
@@ -274,7 +266,7 @@ impl Sequencer {
 
     #[inline]
     fn step(&mut self, received: bool) {
-        self.next = self.next.wrapping_add(1 << self.shift);
+        self.next = self.next.wrapping_add(1) & u32::MAX >> self.shift;
         self.base = (self.base + 1) % WINDOW;
         self.farthest = self.farthest.saturating_sub(1);
         let bit = 1 << (self.history_base % 64);
@@ -320,6 +312,13 @@ impl Sequencer {
             self.advance(1, emit);
         }
     }
+}
+
+/// Steps from position `from` to the record's; `None` if that is of another sampling rate.
+fn distance(from: u32, shift: u8, record: &Record) -> Option<i64> {
+    // Positions have the upper bits of a sequence, and wrap with it.
+    let difference = (record.report.row().wrapping_sub(from) << shift) as i32 >> shift;
+    (record.report.sample_shift == shift).then_some(i64::from(difference))
 }
 
 #[cfg(test)]

@@ -56,10 +56,13 @@ fn what_nothing_can_precede_passes_at_once() {
 }
 
 #[test]
-fn gaps_count_in_steps_of_the_sampling_rate() {
-    let (out, counts) = run(&[8, 16, 40, 48], 3);
-    assert_eq!(out, [8, 16, 40, 48]);
-    assert_eq!((counts.lost, counts.reordered), (2, 0));
+fn gaps_count_in_rows_of_departures() {
+    // Rows 0, 1, 4 and 5 of 8 departures each, reported anywhere in them.
+    for sequences in [[8, 16, 40, 48], [1, 9, 33, 41], [8, 9, 40, 41], [3, 14, 33, 48]] {
+        let (out, counts) = run(&sequences, 3);
+        assert_eq!(out, sequences);
+        assert_eq!((counts.lost, counts.reordered, counts.restarts), (2, 0, 0));
+    }
 }
 
 #[test]
@@ -112,17 +115,18 @@ proptest! {
     fn loss_duplicates_and_local_reordering_are_counted_exactly(
         start: u32,
         shift in 0_u8..5,
-        fates in prop::collection::vec((0_u8..100, 0_usize..50), 2..2000),
+        fates in prop::collection::vec((0_u8..100, 0_usize..50, 0_u32..16), 2..2000),
     ) {
-        // Every fate: lost (5 %), duplicated (5 %) or passed; delivery is delayed by up to 49 positions.
+        // Every fate: lost (5 %), duplicated (5 %) or passed; delivery is delayed by up to 49 positions; which packet of the
+        // row is reported.
         let step = 1_u32 << shift;
-        let start = start & !(step - 1);
+        let start = (start & !(step - 1)).wrapping_add(1);
         let last = fates.len() - 1;
         let mut deliveries = Vec::new();
         let mut lost = 0;
         let mut duplicated = 0;
-        for (position, &(fate, delay)) in fates.iter().enumerate() {
-            let sequence = start.wrapping_add(step.wrapping_mul(position as u32));
+        for (position, &(fate, delay, sampled)) in fates.iter().enumerate() {
+            let sequence = start.wrapping_add(step.wrapping_mul(position as u32)).wrapping_add(sampled & (step - 1));
             // First and last arrive, in place: there is no way to notice their loss.
             let inner = position > 0 && position < last;
             if inner && fate < 5 {

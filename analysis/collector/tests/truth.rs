@@ -165,7 +165,8 @@ fn sampled_reports_give_exact_drops_and_departures() {
     let totals = run.table("flow_totals.parquet");
     assert_eq!(column(&totals, "reports").iter().sum::<u64>(), 20_000);
     let truth = &run.truth.bottlenecks[0];
-    assert_eq!(run.summary.bottlenecks["0"].departures, 160_000);
+    // The last report is of any one of the last 8 departures.
+    assert!((159_993..=160_000).contains(&run.summary.bottlenecks["0"].departures));
     assert_eq!(run.summary.bottlenecks["0"].account.lost, 0);
     // A flow's packets after its last report are not reported: at most a few tens with 16 flows.
     for flow in &truth.flows {

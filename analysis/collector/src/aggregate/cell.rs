@@ -14,6 +14,8 @@ const COARSE_BINS: usize = histogram::bins(COARSE_BITS);
 pub struct Sums {
     pub reports: u64,
     pub bytes: u64,
+    /// Of the packets' lengths, each squared.
+    pub squared_bytes: u64,
     pub payload_bytes: u64,
     pub retransmitted_bytes: u64,
     pub ce_marks: u64,
@@ -32,6 +34,7 @@ impl Default for Sums {
         Sums {
             reports: 0,
             bytes: 0,
+            squared_bytes: 0,
             payload_bytes: 0,
             retransmitted_bytes: 0,
             ce_marks: 0,
@@ -54,6 +57,7 @@ impl Sums {
         let report = &record.report;
         self.reports += 1;
         self.bytes += u64::from(report.packet_length);
+        self.squared_bytes += u64::from(report.packet_length).pow(2);
         self.payload_bytes += u64::from(record.original.payload_length);
         self.retransmitted_bytes += u64::from(retransmitted);
         self.ce_marks += u64::from(report.flags & FLAG_CE_MARKED);
@@ -71,6 +75,7 @@ impl Sums {
     pub fn merge(&mut self, later: &Sums) {
         self.reports += later.reports;
         self.bytes += later.bytes;
+        self.squared_bytes += later.squared_bytes;
         self.payload_bytes += later.payload_bytes;
         self.retransmitted_bytes += later.retransmitted_bytes;
         self.ce_marks += later.ce_marks;

@@ -289,6 +289,7 @@ impl FlowState {
             last_length: self.last_length,
             reports: self.total.reports,
             bytes: self.total.bytes,
+            squared_bytes: self.total.squared_bytes,
             payload_bytes: self.total.payload_bytes,
             new_bytes: self.total_data.new_bytes,
             advanced_bytes: self.total_data.advanced_bytes,

@@ -38,6 +38,8 @@ pub struct BottleneckSummary {
     pub account: SequenceCounts,
     pub departures: u64,
     pub bytes: u64,
+    /// Of the packets' lengths, each squared: what a sample of them varies by.
+    pub squared_bytes: u64,
     pub payload_bytes: u64,
     pub retransmitted_bytes: u64,
     pub ce_marks: u64,
@@ -149,6 +151,7 @@ fn bottleneck_summary(account: SequenceCounts, state: Option<&BottleneckState>) 
         account,
         departures: state.departures(),
         bytes: total.bytes,
+        squared_bytes: total.squared_bytes,
         payload_bytes: total.payload_bytes,
         retransmitted_bytes: total.retransmitted_bytes,
         ce_marks: total.ce_marks,

@@ -149,6 +149,7 @@ table! {
         last_length: u16;
         reports: u64;
         bytes: u64;
+        squared_bytes: u64;
         payload_bytes: u64;
         new_bytes: u64;
         advanced_bytes: u64;

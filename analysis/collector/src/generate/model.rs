@@ -47,6 +47,8 @@ pub struct Bottleneck {
     waiting: VecDeque<(u64, u32)>,
     waiting_bytes: u64,
     departures: u64,
+    /// Which one of the present row of 2^sample_shift departures is reported.
+    sampled: u64,
     truth: BottleneckTruth,
     frame: Vec<u8>,
 }
@@ -65,6 +67,7 @@ impl Bottleneck {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             departures: 0,
+            sampled: 0,
             truth: BottleneckTruth { index, delay_min: u64::MAX, ..BottleneckTruth::default() },
             frame: Vec::with_capacity(256),
         }
@@ -110,7 +113,11 @@ impl Bottleneck {
         self.truth.count(length, timestamp, delay, depth as u32);
 
         let position = self.departures;
-        if position & ((1 << scenario.sample_shift) - 1) != 0 {
+        let in_row = (position - 1) & ((1 << scenario.sample_shift) - 1);
+        if in_row == 0 && scenario.sample_shift > 0 {
+            self.sampled = self.random.below(1 << scenario.sample_shift);
+        }
+        if in_row != self.sampled {
             return None;
         }
         let base = scenario.counters_start;

@@ -132,7 +132,7 @@ struct Shown<'a> {
 /// A group of one report. Its hardware number is the bottleneck, whose reports its sequence number counts, so that lost ones
 /// can be seen. A latency or an occupancy that is not known, or too large for its field, is the reserved value.
 fn write(out: &mut Vec<u8>, report: &Report, original: &[u8], shown: &Shown<'_>) {
-    let number = report.sequence >> report.sample_shift & 0x003f_ffff;
+    let number = report.row().wrapping_add(1) & 0x003f_ffff;
     let inner = &original[..(original.len() / 4).min(INNER_WORDS) * 4];
     let kind = if inner.is_empty() { INNER_NONE } else { INNER_ETHERNET };
     let mut bits = TRACKED;

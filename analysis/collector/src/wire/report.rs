@@ -67,7 +67,7 @@ report_layout! {
     flags: u8 = 8;
     /// Bottleneck index, 0..63.
     bottleneck: u8 = 8;
-    /// k: one report in 2^k departures of this bottleneck.
+    /// k: one report in each row of 2^k departures of this bottleneck.
     sample_shift: u8 = 8;
     /// Flow index: hash of bottleneck and 5-tuple.
     flow: u16 = 16;
@@ -97,6 +97,14 @@ report_layout! {
     timestamp: u64 = 48;
     /// Which of the bottleneck's queues this packet left.
     queue: u16 = 16;
+}
+
+impl Report {
+    /// Which row of 2^sample_shift departures of its bottleneck it is of, from 0: the next report's is greater by 1.
+    #[inline]
+    pub fn row(&self) -> u32 {
+        self.sequence.wrapping_sub(1) >> self.sample_shift
+    }
 }
 
 /// Bytes of the fixed header.
