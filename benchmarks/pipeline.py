@@ -235,7 +235,15 @@ def _path(port: int, action: dict[str, Any]) -> dict[str, Any]:
 
 
 def _observe(bottleneck: int) -> list[dict[str, Any]]:
-    observe = {"threshold": "0xffffffff", "mask": 0, "shift": 0, "epoch": 0, "mirror": 1}
+    observe = {
+        "threshold": "0xffffffff",
+        "counts_packets": 0,
+        "seed": 0,
+        "mask": 0,
+        "shift": 0,
+        "epoch": 0,
+        "mirror": 1,
+    }
     encapsulate = {
         "src_mac": "02:00:00:00:00:fe",
         "dst_mac": "02:00:00:00:00:ff",

@@ -45,7 +45,9 @@ def entries(session: P4RuntimeSession) -> list[Writable]:
     for bin_ in delay_bins():
         match = P4TableMatch({"queue_delay": f"{bin_.lowest:#x}/{bin_.prefix_length}"})
         found.append(P4TableEntry(table, match=match, action=P4TableAction(set_bin, bin=bin_.number)))
-    observe = P4TableAction(f"{SETTINGS}.observe", threshold=0xFFFFFFFF, mask=0, shift=0, epoch=0, mirror=1)
+    observe = P4TableAction(
+        f"{SETTINGS}.observe", threshold=0xFFFFFFFF, counts_packets=0, seed=0, mask=0, shift=0, epoch=0, mirror=1
+    )
     # To an address that is not the collector's, so that its kernel counts the reports and goes no further.
     encapsulate = P4TableAction(
         f"{REPORT}.encapsulate",

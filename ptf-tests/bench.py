@@ -123,13 +123,17 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         bottleneck: int = 0,
         *,
         ecn_threshold: int = ECN_OFF,
+        counts_packets: bool = False,
         sample_shift: int = 0,
+        seed: int = 1,
         mirror: int = SESSION,
         change: bool = False,
     ) -> None:
         """Set what egress does with the frames of a bottleneck."""
         parameters = {
             "threshold": ecn_threshold,
+            **({} if Ability.PACKET_DEPTH in self.profile.lacks else {"counts_packets": int(counts_packets)}),
+            **({} if Ability.SEEDED_SAMPLING in self.profile.lacks else {"seed": seed}),
             "mask": (1 << sample_shift) - 1,
             "shift": sample_shift,
             "epoch": PROGRAM_EPOCH,
@@ -167,11 +171,12 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         queue: int = 0,
         collector: Collector | None = None,
         ecn_threshold: int = ECN_OFF,
+        counts_packets: bool = False,
         sample_shift: int = 0,
     ) -> None:
-        """A bottleneck from port to port whose every frame (1 in 2^``sample_shift``) is reported to COLLECTOR_PORT."""
+        """A bottleneck from port to port whose every frame (1 of 2^``sample_shift``) is reported to COLLECTOR_PORT."""
         self.connect(ingress, egress, bottleneck=bottleneck, queue=queue)
-        self.observe(bottleneck, ecn_threshold=ecn_threshold, sample_shift=sample_shift)
+        self.observe(bottleneck, ecn_threshold=ecn_threshold, counts_packets=counts_packets, sample_shift=sample_shift)
         self.report_to(collector or Collector(), bottleneck)
         self.switch.control.add_mirror(SESSION, COLLECTOR_PORT)
 

@@ -7,6 +7,7 @@ Fields that are not named here are kept: readings of the switch, what newer vers
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import zip_longest
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -98,14 +99,17 @@ class LinkRecord(_Record):
     written_rate_layer: str | None = None
     """The layer of `written_rate_bps`."""
     buffer_bytes: Number | None = None
-    """Depth of the queue that was set."""
+    """Depth of the queue that was set; null: not known, or packets are counted."""
     written_buffer: Text | None = None
     """The same as the experiment has it, where that is a time or a BDP at `rate_bps` and the rate varies: the bytes do
     not."""
-    later_buffers_bytes: tuple[Number, ...] = ()
-    """Depths that were set later, by events or by a driver, in order of time."""
     buffer_packets: Number | None = None
-    """The same in packets, where the target counts those (BMv2)."""
+    """The same in packets of any size, where these are counted: as the experiment has it, or by BMv2, which counts
+    nothing else; null: bytes are."""
+    later_buffers_bytes: tuple[Number | None, ...] = ()
+    """Depths that were set later, by events or by a driver, in order of time; null: in packets."""
+    later_buffers_packets: tuple[Number | None, ...] = ()
+    """The same in packets; null: in bytes."""
     rtt_s: Number | None = None
     """What the link adds to the base round-trip time of flows without one of their own."""
     bdp_bytes: Number | None = None
@@ -125,7 +129,9 @@ class LinkRecord(_Record):
     duplication: Number = 0.0
     """Part of the packets that leave the link twice."""
     ecn_threshold_bytes: Number | None = None
-    """Depth from which packets are marked with CE; null: no marking."""
+    """Depth from which packets are marked with CE; null: no marking, or by a number of packets."""
+    ecn_threshold_packets: Number | None = None
+    """The same in packets of any size; null: no marking, or by bytes."""
     drops_recorded: bool = False
     """telemetry/drops.parquet has each packet that was dropped here, as many as the switch has counted. Otherwise a
     drop shows in the flow's next report only."""
@@ -136,9 +142,25 @@ class LinkRecord(_Record):
         return None if self.rate_schedule is None else rate_schedule(self.rate_schedule)
 
     @property
+    def full_buffer_bytes(self) -> float | None:
+        """Bytes of full-size frames that the buffer holds; None: not known."""
+        return self._of_full_frames(self.buffer_bytes, self.buffer_packets)
+
+    @property
+    def later_buffers(self) -> list[tuple[Number | None, Number | None]]:
+        """Depths that were set later, each in bytes or in packets, the shallowest first."""
+        pairs = list(zip_longest(self.later_buffers_bytes, self.later_buffers_packets))
+        return sorted(pairs, key=lambda pair: self._of_full_frames(*pair) or 0)
+
+    @property
     def deepest_bytes(self) -> float | None:
-        """The most that may ever have waited."""
-        return None if self.buffer_bytes is None else max((self.buffer_bytes, *self.later_buffers_bytes))
+        """The most that may ever have waited: shorter packets, where packets are counted, are fewer bytes."""
+        if self.full_buffer_bytes is None:
+            return None
+        return max(self.full_buffer_bytes, *(self._of_full_frames(*pair) or 0 for pair in self.later_buffers), 0)
+
+    def _of_full_frames(self, size_bytes: float | None, packets: float | None) -> float | None:
+        return size_bytes if packets is None else packets * self.mtu_frame_bytes
 
     @property
     def queue_kind(self) -> str | None:
@@ -154,6 +176,14 @@ class LinkRecord(_Record):
     def has_several_queues(self) -> bool:
         """Whether packets of one queue may wait while others come later and leave earlier."""
         return self.queue_kind in ("dualpi2", *FAIR)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counted_in_packets(cls, data: Any) -> Any:
+        """Before version 0.3.0, a buffer in packets had bytes as well: those of full-size frames."""
+        if isinstance(data, dict) and data.get("buffer_packets") is not None:
+            return {**data, "buffer_bytes": None}
+        return data
 
     @model_validator(mode="before")
     @classmethod

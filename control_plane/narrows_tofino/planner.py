@@ -88,7 +88,7 @@ def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
 def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
     """What run.json says of a link: asked for and made, in the units of the experiment and of the chip."""
     depth, shaping = bottleneck.depth, bottleneck.shaping
-    threshold = bottleneck.link.ecn_threshold_bytes
+    threshold = bottleneck.link.ecn_threshold
     return {
         "rate": {
             "asked_bps": shaping.asked_bps,
@@ -113,7 +113,7 @@ def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
         },
         "ecn_threshold_cells": None
         if threshold is None
-        else depth_units(threshold, depth.frame_bytes, depth.cell_bytes),
+        else depth_units(threshold.amount, depth.frame_bytes, depth.cell_bytes),
         "queue": asdict(bottleneck.queue),
         **_red(bottleneck),
         **_two_queues(bottleneck),

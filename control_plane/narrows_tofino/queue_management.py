@@ -25,6 +25,8 @@ _PERCENT = 100
 
 def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     """Raises InputError if a queue is to be managed in a way that the chip, its program or its driver cannot."""
+    for link in plan.links:
+        _refuse_packets(link)
     managed = [link for link in plan.links if link.management is not None]
     for link in managed:
         assert link.management is not None
@@ -82,6 +84,20 @@ def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
             f"{inventory.switch.chip} --managed, and program: {MANAGED_PROGRAM}; allowed without: tail-drop, or "
             "--target soft"
         )
+
+
+def _refuse_packets(link: Link) -> None:
+    """Raises InputError if something is to happen from a number of packets on: depths are in cells."""
+    counted = {
+        "ecn_threshold": link.ecn_threshold is not None and link.ecn_threshold.in_packets,
+        "queue.max": isinstance(link.management, Red) and link.management.in_packets,
+    }
+    for field, in_packets in counted.items():
+        if in_packets:
+            raise InputError(
+                f"{link.field}.{field}: is in packets, and Tofino knows how much memory a queue takes, not how many "
+                "packets are in it; allowed: a size, a time or BDPs, or --target soft"
+            )
 
 
 def _refuse_long_threshold(link: Link, field: str, threshold_ns: int, inventory: Inventory) -> None:

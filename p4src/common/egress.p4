@@ -6,7 +6,14 @@
 // A bottleneck's settings, from the control plane. Its packets need them; on Tofino their mirrored copies do, too.
 control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_t settings) {
     // For a bottleneck that is in use.
+#ifdef SEEDED_SAMPLING
+    action observe(bit<32> threshold, bit<1> counts_packets, bit<32> seed, bit<32> mask, bit<8> shift, bit<16> epoch,
+                   mirror_session_t mirror) {
+        settings.threshold_counts_packets = counts_packets;
+        settings.sample_seed = seed;
+#else
     action observe(bit<32> threshold, bit<32> mask, bit<8> shift, bit<16> epoch, mirror_session_t mirror) {
+#endif
         settings.ecn_threshold = threshold;
         settings.sample_mask = mask;
         settings.sample_shift = shift;
@@ -16,6 +23,10 @@ control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_
 
     // For all others: nothing is marked, nothing is reported.
     action ignore() {
+#ifdef SEEDED_SAMPLING
+        settings.threshold_counts_packets = 0;
+        settings.sample_seed = 0;
+#endif
         settings.ecn_threshold = 0xffffffff;
         settings.sample_mask = 0;
         settings.sample_shift = 0;
@@ -23,8 +34,8 @@ control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_
         settings.mirror_session = 0;
     }
 
-    // ECN threshold in depth units (2^32-1: off), sampling (mask = 2^shift - 1), the settings' generation, and the
-    // mirror session to the collector (0: no reports).
+    // ECN threshold in depth units or packets (2^32-1: off), sampling (mask = 2^shift - 1), the settings' generation, and
+    // the mirror session to the collector (0: no reports).
     table bottleneck {
         key = {
             bottleneck_index: exact @name("bottleneck");
@@ -42,12 +53,15 @@ control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_
     }
 }
 
+// `marking_depth`: the depth that the packet found, in the unit of its ECN threshold.
 control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout observation_t seen,
-                         in settings_t settings, out mirror_session_t mirror_session) {
+                         in settings_t settings, in bit<32> marking_depth, out mirror_session_t mirror_session) {
     // Packets of each flow that left the queue: arrivals - departures is the number of drops.
     PacketTotal() flow_departures;
     // Departures of each bottleneck: the sequence number of reports, and what sampling selects from.
     BottleneckTotal() bottleneck_departures;
+    // Which one of 2^shift departures in a row is reported.
+    SamplePosition() sample_position;
     // The greatest depth that any packet found, for checks that must not depend on reports.
     HighWatermark() high_watermark;
     // Departures of each flow in packets and bytes, for the control plane.
@@ -56,6 +70,7 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
     DelayHistogram() delay_histogram;
     bit<32> ecn_shortfall;
     bit<32> sample_phase;
+    bit<32> sampled_phase;
     bit<DELAY_BIN_WIDTH> delay_bin;
 
     // Sets the bin of a range of delays.
@@ -131,7 +146,8 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         mirror_session = 0;
     }
 
-    // One departure in 2^shift is reported.
+    // One of each 2^shift departures in a row is reported, at random: of traffic in step with the sampling, every 2^shift-th
+    // would be the same packets again and again. As each row has exactly one report, those lost are known.
     table sampling {
         key = {
             sample_phase: ternary @name("sample_phase");
@@ -151,10 +167,13 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         departure_counter.apply(flow.index);
         bottleneck_departures.apply(flow.bottleneck, seen.sequence);
 
+        // Within a row 1, 2, and so on up to the mask, then 0.
         sample_phase = seen.sequence & settings.sample_mask;
+        sample_position.apply(flow.bottleneck, seen.sequence, sample_phase, settings, sampled_phase);
+        sample_phase = sample_phase ^ sampled_phase;
         sampling.apply();
 
-        ecn_shortfall = settings.ecn_threshold |-| seen.enqueue_depth;
+        ecn_shortfall = settings.ecn_threshold |-| marking_depth;
 #ifdef MANAGED_QUEUES
         if (flow.mark == 1) {
             ecn_shortfall = 0;

@@ -67,11 +67,11 @@ header report_t {
     bit<8>  version;        // layout version, REPORT_VERSION
     bit<8>  flags;          // report_flags_t
     bit<8>  bottleneck;     // bottleneck index, 0..63
-    bit<8>  sample_shift;   // k: one report in 2^k departures of this bottleneck
+    bit<8>  sample_shift;   // k: one report in each row of 2^k departures of this bottleneck
     bit<16> flow;           // flow index: hash of bottleneck and 5-tuple
     bit<16> packet_length;  // Ethernet frame without preamble, gap and FCS, before truncation, in bytes
     bit<32> signature;      // second, independent hash of bottleneck and 5-tuple: tells colliding flows apart
-    bit<32> sequence;       // departures of this bottleneck so far; grows by 2^sample_shift from report to report
+    bit<32> sequence;       // departures of this bottleneck so far; (sequence - 1) >> sample_shift grows by 1 a report
     bit<32> arrivals;       // packets of this flow offered to the queue up to and including this one
     bit<32> departures;     // packets of this flow that left the queue up to and including this one
     bit<32> loss_drops;     // packets of this flow dropped by loss emulation before this one arrived

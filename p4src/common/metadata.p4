@@ -61,6 +61,10 @@ struct observation_t {
 // How a bottleneck is observed: its entry in the table of that name.
 struct settings_t {
     bit<32>          ecn_threshold;
+#ifdef SEEDED_SAMPLING
+    bit<1>           threshold_counts_packets;
+    bit<32>          sample_seed;
+#endif
     bit<32>          sample_mask;
     bit<8>           sample_shift;
     bit<16>          epoch;

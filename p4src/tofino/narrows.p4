@@ -368,13 +368,13 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
             if (dropped == 1) {
                 for_deparser.drop_ctl = 1;
             } else {
-                bottleneck.apply(hdr.frame, meta.flow, meta.seen, set, meta.mirror_session);
+                bottleneck.apply(hdr.frame, meta.flow, meta.seen, set, meta.seen.enqueue_depth, meta.mirror_session);
                 if (meta.mirror_session != 0) {
                     for_deparser.mirror_type = MIRROR_REPORT;
                 }
             }
 #else
-            bottleneck.apply(hdr.frame, meta.flow, meta.seen, set, meta.mirror_session);
+            bottleneck.apply(hdr.frame, meta.flow, meta.seen, set, meta.seen.enqueue_depth, meta.mirror_session);
             if (meta.mirror_session != 0) {
                 for_deparser.mirror_type = MIRROR_REPORT;
                 meta.mirror_kind = KIND_MIRROR;

@@ -14,6 +14,9 @@ typedef bit<32> mirror_session_t;
 // A packet can read what the one before it wrote, and can draw any number of random values.
 #define LOSS_WITH_MEMORY
 
+// Arithmetic can mix a seed into numbers; Tofino draws random ones.
+#define SEEDED_SAMPLING
+
 // How a bottleneck loses packets before its queue.
 const bit<2> LOSS_INDEPENDENT = 0;
 const bit<2> LOSS_BY_STATE = 1;
@@ -148,6 +151,7 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     BottleneckEgress() bottleneck;
     ReportEncapsulation() report;
     settings_t set;
+    bit<32> marking_depth;
     mirror_session_t mirror_session;
     bit<16> report_length;
     bit<1> undeliverable;
@@ -186,7 +190,11 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
             if (hdr.traffic_manager.epoch != 0) {
                 meta.seen.epoch = hdr.traffic_manager.epoch;
             }
-            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);
+            marking_depth = meta.seen.enqueue_depth;
+            if (set.threshold_counts_packets == 1) {
+                marking_depth = (bit<32>)standard.enq_qdepth;
+            }
+            bottleneck.apply(hdr, meta.flow, meta.seen, set, marking_depth, mirror_session);
             if (mirror_session != 0) {
                 clone_preserving_field_list(CloneType.E2E, mirror_session, FIELDS_OF_A_REPORT);
             }

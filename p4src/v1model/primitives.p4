@@ -89,6 +89,22 @@ control BottleneckTotal(in bottleneck_index_t index, out bit<32> total) {
     }
 }
 
+// Which phase of a row of 2^shift departures is reported: from a number that the row's and the seed are mixed into (the
+// finalizer of MurmurHash3, Appleby). Not by a CRC, which would only be shifted by the seed, and is in step with traffic
+// of which every 2^n-th packet is alike. Not by `random` either: to sample would change what is lost.
+control SamplePosition(in bottleneck_index_t bottleneck, in bit<32> sequence, in bit<32> phase, in settings_t settings,
+                       out bit<32> sampled_phase) {
+    apply {
+        sampled_phase = 0;
+        if (settings.sample_mask != 0) {
+            sampled_phase = (sequence - 1) & ~settings.sample_mask;
+            sampled_phase = (sampled_phase ^ (sampled_phase >> 16)) * 0x85ebca6b + settings.sample_seed;
+            sampled_phase = (sampled_phase ^ (sampled_phase >> 13)) * 0xc2b2ae35;
+            sampled_phase = (sampled_phase ^ (sampled_phase >> 16)) & settings.sample_mask;
+        }
+    }
+}
+
 // The largest depth of a bottleneck so far.
 control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
     register<bit<32>>(BOTTLENECK_COUNT) depths;

@@ -60,6 +60,25 @@ class ThresholdIsExact(BottleneckTest):
             self.assertEqual([report.flags & FLAG_CE_MARKED for report in reports], marks)
 
 
+class ThresholdInPackets(BottleneckTest):
+    """A threshold in packets is one of packets, whatever their size."""
+
+    needs = frozenset({Ability.HOLD, Ability.PACKET_DEPTH})
+
+    def runTest(self) -> None:
+        sizes = (SIZE, SIZE // 4, SIZE, SIZE // 3, SIZE // 2)
+        sent = [frames.ipv4(size=size, ecn=ECT_0) for size in sizes]
+        self.reported(ecn_threshold=2, counts_packets=True)
+        reports = [self.occupy(sent[0])]
+        self.send(1, sent[1:])
+        self.wait_for_arrivals(self.flow_of(sent[0]), 5)
+        self.switch.release(2, 0)
+        self.receive(2, 5)
+        reports += self.reports(4)
+        # The first is on the link: the fourth finds two that wait.
+        self.assertEqual([report.flags & FLAG_CE_MARKED for report in reports], [0, 0, 0, 1, 1])
+
+
 class Ipv4Codepoints(EcnTest):
     """Only ECT(0) and ECT(1) become CE; Not-ECT and CE stay as they are."""
 

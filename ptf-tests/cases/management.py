@@ -102,8 +102,8 @@ class ManagedTest(BottleneckTest):
 
     def red(self, **settings: int) -> None:
         """RED that forgets nothing in idle times."""
-        usual = {"slope": 0, "halvings": 0, "forgotten": (1 << 47) - 1, "ecn_marks": 0, "harddrop": 0, "nodrop": 0}
-        self.law("enqueue_law", "red", **{**usual, **settings})
+        usual = {"counts_packets": 0, "slope": 0, "halvings": 0, "forgotten": (1 << 47) - 1}
+        self.law("enqueue_law", "red", **{**usual, "ecn_marks": 0, "harddrop": 0, "nodrop": 0, **settings})
 
     def passes(self) -> Report:
         """One frame through an idle link; returns its report."""
@@ -308,6 +308,14 @@ class RedAverages(ManagedTest):
             self.arrive(sent)
             # In halves of a byte, found by frames 1 to 4: 0, 0 + 500, 500 + 1000 - 250, 1250 + 1500 - 625.
             self.assertEqual(self.switch.read_register(RED_AVERAGE, 0), 2125)
+            self.leave_at_once()
+        with self.subTest("in packets"):
+            self.switch.reset()
+            self.manage()
+            self.red(counts_packets=1, weight=1, low=1 << 60, high=1 << 61)
+            self.arrive(burst(5))
+            # In halves of 2^-10 packets: 0, 0 + 1024, 1024 + 2048 - 512, 2560 + 3072 - 1280.
+            self.assertEqual(self.switch.read_register(RED_AVERAGE, 0), 4352)
             self.leave_at_once()
         with self.subTest("idle"):
             self.switch.reset()

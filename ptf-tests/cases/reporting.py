@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from dataclasses import replace
 
 import expected
@@ -151,8 +152,14 @@ class WholeJumboInAReport(BottleneckTest):
         self.assertEqual(self.reports(1, collector)[0].original, frame)
 
 
+def row(report: Report) -> int:
+    """Which row of 2^k departures of its bottleneck a report is of."""
+    return ((report.sequence - 1) & 0xFFFFFFFF) >> report.sample_shift
+
+
 class Sampling(BottleneckTest):
-    """One report in 2^k departures, by the bottleneck's own count; the state is kept for all packets."""
+    """One report of each 2^k departures, by the bottleneck's own count, now of this one and now of that one; the state
+    is kept for all packets."""
 
     def runTest(self) -> None:
         self.reported()
@@ -160,12 +167,45 @@ class Sampling(BottleneckTest):
         for shift in (0, 1, 2, 3, 5):
             self.switch.write_register(SEQUENCE, 0, 0)
             self.observe(sample_shift=shift, change=True)
-            self.pass_through([frame] * 70)
-            reports = self.reports(70 >> shift)
+            self.pass_through([frame] * 64)
+            reports = self.reports(64 >> shift)
             self.expect_silence()
-            self.assertEqual([r.sequence for r in reports], list(range(1 << shift, 71, 1 << shift)))
+            self.assertEqual([row(report) for report in reports], list(range(64 >> shift)))
             self.assertEqual({r.sample_shift for r in reports}, {shift})
-        self.assertEqual(self.totals(self.flow_of(frame)), (350, 350, 0))
+            places = {(report.sequence - 1) % (1 << shift) for report in reports}
+            # All of 8 or more rows at one place: by chance once in 10^6 and less.
+            self.assertTrue(shift in (0, 5) or len(places) > 1, f"shift {shift}: always the same place")
+        self.assertEqual(self.totals(self.flow_of(frame)), (320, 320, 0))
+
+
+class SamplingIsRandom(BottleneckTest):
+    """Every place in a row is as likely, whatever came in the rows before, and another seed chooses others."""
+
+    needs = frozenset({Ability.SEEDED_SAMPLING})
+    ROWS = 512
+
+    def places(self, seed: int) -> list[int]:
+        """Which one of each four departures is reported."""
+        self.switch.write_register(SEQUENCE, 0, 0)
+        self.observe(sample_shift=2, seed=seed, change=True)
+        found: list[int] = []
+        for _ in range(16):
+            self.pass_through([frames.ipv4()] * (4 * self.ROWS // 16))
+            found += [(report.sequence - 1) % 4 for report in self.reports(self.ROWS // 16)]
+        return found
+
+    def runTest(self) -> None:
+        self.reported()
+        chosen, again, other = self.places(1), self.places(1), self.places(2)
+        self.assertEqual(chosen, again)
+        # Binomial with a quarter of 512: 128 and a deviation of 9.8; five of them are exceeded once in a million.
+        for name, equal in (
+            ("the other seed's", sum(map(operator.eq, chosen, other))),
+            ("those before", sum(map(operator.eq, chosen, chosen[1:]))),
+            ("those two before", sum(map(operator.eq, chosen, chosen[2:]))),
+            *((f"place {place}", chosen.count(place)) for place in range(4)),
+        ):
+            self.assertTrue(79 <= equal <= 177, f"{name}: {equal}")
 
 
 class SequenceIsTheBottlenecks(BottleneckTest):

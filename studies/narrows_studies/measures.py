@@ -64,7 +64,7 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     measures["common_s"] = _common_time(run)
     measures["even_split_s"] = _even_split(run)
     measures["convergences"] = convergences(_competing(run, longest))
-    measures["fillings"] = fillings(queue, run.run.bottleneck.buffer_bytes or np.nan)
+    measures["fillings"] = fillings(queue, run.run.bottleneck.full_buffer_bytes or np.nan)
     measures |= _sockets(run, flows, queue, begin, end)
     measures |= _completion(run)
     measures |= _model(run)
@@ -112,7 +112,7 @@ def _even_split(run: RunData) -> float | None:
 
 def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s: float) -> Measures:
     link = run.run.bottleneck
-    bdp, buffer = link.bdp_bytes or np.nan, link.buffer_bytes or np.nan
+    bdp, buffer = link.bdp_bytes or np.nan, link.full_buffer_bytes or np.nan
     depth = queue["depth_mean_bytes"].to_numpy(dtype=np.float64)
     known = depth[np.isfinite(depth)]
     mean = float(np.nanmean(queue["delay_mean_s"])) if len(known) else np.nan
@@ -333,10 +333,10 @@ def completion_measures(flows: Sequence[tuple[str, int, float, float]]) -> Measu
 
 def _model(run: RunData) -> Measures:
     link = run.run.bottleneck
-    if not link.buffer_bytes or not link.rtt_s:
+    if not link.full_buffer_bytes or not link.rtt_s:
         return {}
     ccas = [flow.cca for flow in run.run.flows]
-    return modelled(ccas, _rate(run), link.rtt_s, link.buffer_bytes, link.mtu_frame_bytes)
+    return modelled(ccas, _rate(run), link.rtt_s, link.full_buffer_bytes, link.mtu_frame_bytes)
 
 
 def modelled(

@@ -145,8 +145,8 @@ def _queue(run: RunData, axes: Axes, _: str) -> None:
     time = run.queue["time_s"].to_numpy()
     time, depth = _windows(time, run.queue["depth_mean_bytes"].to_numpy())
     axes.plot(time, depth / scale, color=PALETTE[7], linewidth=0.9)
-    if link.buffer_bytes:
-        axes.axhline(link.buffer_bytes / scale, color="#55595f", linestyle=(0, (5, 4)), linewidth=0.8)
+    if link.full_buffer_bytes:
+        axes.axhline(link.full_buffer_bytes / scale, color="#55595f", linestyle=(0, (5, 4)), linewidth=0.8)
     axes.set_ylabel("Queue (BDP)" if link.bdp_bytes else "Queue (kB)", fontsize=8)
 
 

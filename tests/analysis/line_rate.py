@@ -103,7 +103,15 @@ def configuration(rate_bps: int, limit_bytes: int, capture: Path) -> dict[str, A
         "src_mac": "02:00:00:00:00:fe", "dst_mac": "02:00:00:00:00:ff", "src_ip": "10.255.0.1", "dst_ip": "10.255.0.2",
         "src_port": 5499, "dst_port": 5500, "length": 184,
     }  # fmt: skip
-    observe = {"threshold": "0xffffffff", "mask": 0, "shift": 0, "epoch": 0, "mirror": 1}
+    observe = {
+        "threshold": "0xffffffff",
+        "counts_packets": 0,
+        "seed": 0,
+        "mask": 0,
+        "shift": 0,
+        "epoch": 0,
+        "mirror": 1,
+    }
     return {
         "program": str(PROGRAM),
         "ports": [1, 2, 3],

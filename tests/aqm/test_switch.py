@@ -69,7 +69,7 @@ def red(marks: bool, **flags: bool) -> tuple[Law, Callable[[], Discipline]]:
     limit, low, high, probability, log, idle_bps = 60_000, 10_000, 40_000, PERCENT_32 // 20, 7, 10_000_000
     halvings = -math.log2(1 - 2**-log) / 800_000
     slope = (probability << 32) // (high - low << log)
-    settings = {"weight": log, "low": low << log, "high": high << log, "slope": slope,
+    settings = {"counts_packets": 0, "weight": log, "low": low << log, "high": high << log, "slope": slope,
                 "halvings": int(halvings * 2**56), "forgotten": int(50 / halvings), "ecn_marks": int(marks),
                 "harddrop": int(flags.get("harddrop", False)), "nodrop": int(flags.get("nodrop", False))}  # fmt: skip
     model = partial(Red, limit=limit, low=low, high=high, probability=probability, weight_log=log, avpkt=1000)

@@ -26,7 +26,7 @@ FLOW: dict[str, Any] = {
     ),
     **dict.fromkeys(("fct_reason", "inflight_source", "ack_compression")),
     **{"links": ["bottleneck"], "limited_by": {}},
-    **dict.fromkeys(("datagrams", "responses", "video", "connections")),
+    **dict.fromkeys(("datagrams", "responses", "video", "connections", "standard_errors")),
     **{"src": "10.0.0.1", "dst": "10.0.1.1", "inflight_bytes": {"mean": None, "max": None}},
 }
 SUMMARY: Any = {
@@ -38,6 +38,7 @@ SUMMARY: Any = {
         **dict.fromkeys(("saturated_rate_bps", "standing_queue_bytes", "standing_queue_bdp")),
         **dict.fromkeys(("drops", "probe_drops", "aqm_drops", "loss_emulation_drops", "ce_marks")),
         **dict.fromkeys(("share_window_s", "run_window_s", "other_share_of_run")),
+        **dict.fromkeys(("buffer_packets", "standard_errors", "sampling_reason")),
         "rate_bps": 1e8,
         "buffer_bytes": 500000,
         "utilization": 0.99,

@@ -10,6 +10,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Change, Plan
 from narrows.experiment.planning import make_plan
+from narrows.experiment.queues import Threshold
 from narrows.experiment.sweep import make_series
 from narrows_formats.schedules import DelaySteps, RateSteps
 
@@ -82,7 +83,7 @@ def test_flows_start_and_stop() -> None:
 
 def test_a_threshold_fits_into_the_smallest_buffer() -> None:
     event = {"at": "1s", "link": "bottleneck", "buffer": "20packets"}
-    assert planned(event, ecn_threshold="19packets").bottleneck.ecn_threshold_bytes == 19 * 1514
+    assert planned(event, ecn_threshold="19packets").bottleneck.ecn_threshold == Threshold(19, in_packets=True)
     with pytest.raises(InputError, match="ecn_threshold"):
         planned(event, ecn_threshold="20packets")
 

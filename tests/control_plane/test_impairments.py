@@ -13,7 +13,7 @@ from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
 from narrows.experiment.loader import load, validate
 from narrows.experiment.plan import Link, Plan
 from narrows.experiment.planning import make_plan
-from narrows.switch.entries import ECN_OFF, Range, program_entries
+from narrows.switch.entries import ECN_OFF, Observation, Range, program_entries
 from narrows_formats.schedules import DelaySteps
 
 MS = 1_000_000
@@ -49,16 +49,22 @@ def test_a_recorded_loss_is_runs_of_positions(tmp_path: Path) -> None:
     # A resolved experiment needs no file.
     again = make_plan(validate(experiment.as_yaml_data(), "again"))
     assert again.links == plan.links
-    entries = [entry for entry in program_entries(plan, lambda _: (ECN_OFF, "")) if "loss" in entry.table]
+    entries = [entry for entry in program_entries(plan, lambda _: Observation(ECN_OFF, "")) if "loss" in entry.table]
     assert [(entry.table, entry.data) for entry in entries[:1]] == [("loss", {"model": 2})]
     assert [entry.data for entry in entries if entry.table == "loss_pattern"] == [{"packets": 10}]
-    lost = [entry.key["position"] for entry in program_entries(plan, lambda _: (ECN_OFF, "")) if entry.action == "lose"]
+    lost = [
+        entry.key["position"]
+        for entry in program_entries(plan, lambda _: Observation(ECN_OFF, ""))
+        if entry.action == "lose"
+    ]
     assert lost == [Range(0, 0), Range(3, 4), Range(9, 9)]
 
 
 def test_chances_are_in_units_that_have_certainty_too() -> None:
     plan = plan_of(loss={"gilbert_elliott": {"p": "25%", "r": "100%"}})
-    states = [entry for entry in program_entries(plan, lambda _: (ECN_OFF, "")) if entry.table == "loss_states"]
+    states = [
+        entry for entry in program_entries(plan, lambda _: Observation(ECN_OFF, "")) if entry.table == "loss_states"
+    ]
     assert [(entry.key["is_bad"], dict(entry.data)) for entry in states] == [
         (0, {"loss": 0, "leave": 1 << 30}),
         (1, {"loss": 1 << 32, "leave": 1 << 32}),

@@ -9,6 +9,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan
 from narrows.experiment.planning import make_plan
+from narrows.experiment.queues import Threshold
 from narrows.switch.link_models import variation
 
 MS = 1_000_000
@@ -82,7 +83,8 @@ def test_rate_and_buffer_are_planned_in_base_units(
 def test_sampling_and_ecn_are_planned_in_base_units() -> None:
     bottleneck = plan({"ecn_threshold": "20packets"}, telemetry={"sample": 16}).bottleneck
     assert bottleneck.sample_shift == 4
-    assert bottleneck.ecn_threshold_bytes == 20 * 1514
+    assert bottleneck.ecn_threshold == Threshold(20, in_packets=True)
+    assert plan({"ecn_threshold": "30kB"}).bottleneck.ecn_threshold == Threshold(30_000)
 
 
 def test_socket_buffers_limit_nothing_unless_asked_to() -> None:

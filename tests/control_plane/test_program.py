@@ -59,10 +59,10 @@ def test_thresholds_are_in_the_targets_units() -> None:
     assert loss_threshold(0.5) == 2**31
     assert loss_threshold(2**-32) == 1
     assert ecn_threshold(plan().bottleneck, 1) == 0xFFFFFFFF
-    assert ecn_threshold(plan(ecn_threshold="20packets").bottleneck, 1) == 20 * 1514
-    packets, cells = plan().frame_bytes, 80
-    assert ecn_threshold(plan(ecn_threshold="20packets").bottleneck, packets) == 20
-    assert ecn_threshold(plan(ecn_threshold="81B").bottleneck, cells) == 2
+    # Packets of any size: in no unit of bytes.
+    for unit_bytes in (1, 80, plan().frame_bytes):
+        assert ecn_threshold(plan(ecn_threshold="20packets").bottleneck, unit_bytes) == 20
+    assert ecn_threshold(plan(ecn_threshold="81B").bottleneck, 80) == 2
 
 
 def test_entries_fit_the_compiled_program() -> None:

@@ -37,9 +37,12 @@ def planned(queue: Any) -> Plan:
         ("codel", CoDel(5 * MS, 100 * MS, False)),
         ({"kind": "codel", "target": "2ms", "ecn": True}, CoDel(2 * MS, 100 * MS, True)),
         ("pie", Pie(15 * MS, 15 * MS, 2, 20, False)),
-        # 151,400 B: a quarter and a twelfth; a burst of (2 * 12616 + 37850) / 3000 = 21 packets. 21 + 1 - 12.6 = 9.38,
-        # and (1 - (1 - w)^21) / w is 7.5 with w = 1/8 and 11.9 with 1/16 (iproute2's tc_red_eval_ewma).
-        ("red", Red(12_616, 37_850, 0.02, 4, 1000, 10_000_000, False, False, False)),
+        # 100 packets: a quarter, and a third of it; a burst of (2 * 8 + 25) / 3 = 13 packets. 13 + 1 - 8 = 6, and
+        # (1 - (1 - w)^13) / w is 3.9 with w = 1/4 and 6.6 with 1/8 (iproute2's tc_red_eval_ewma).
+        ("red", Red(8, 25, 0.02, 3, 1000, 10_000_000, False, False, False, in_packets=True)),
+        # 151,400 B of full-size frames: a quarter. (2 * 10000 + 37850) / 3000 = 19; 19 + 1 - 10 = 10, and
+        # (1 - (1 - w)^19) / w is 7.4 with w = 1/8 and 11.3 with 1/16.
+        ({"kind": "red", "min": "10kB"}, Red(10_000, 37_850, 0.02, 4, 1000, 10_000_000, False, False, False)),
         # 50 + 1 - 5 = 46; (1 - (1 - w)^50) / w is 45.5 with w = 1/256 and 47.7 with 1/512.
         (
             {
@@ -74,10 +77,25 @@ def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Queue | None) -> No
         ({"kind": "fq", "flows": 100}, "is not a power of two; allowed: 2, 4"),
         ({"kind": "dualpi2", "classic_protection": 0.125}, "is not a whole number of percents"),
         ({"kind": "pie", "target": "5s"}, "target"),
-        ({"kind": "red", "max": "200packets"}, "queue.max: 302800 B is more than the buffer; allowed: up to 151400 B"),
+        (
+            {"kind": "red", "max": "200packets"},
+            "queue.max: 200 packets is more than the buffer; allowed: up to 100 packets",
+        ),
         (
             {"kind": "red", "min": "30kB", "max": "20kB"},
             "queue.min: 30000 B is not below `max`; allowed: 1 B to 19999 B",
+        ),
+        (
+            {"kind": "red", "min": "10packets", "max": "20kB"},
+            r"queue.min: 10packets cannot be compared with `max` \(20kB\), .*; allowed: both in packets, or neither",
+        ),
+        (
+            {"kind": "red", "min": "20packets", "max": "15packets"},
+            "queue.min: 20 packets is not below `max`; allowed: 1 packets to 14 packets",
+        ),
+        (
+            {"kind": "red", "min": "10packets", "burst": 5},
+            "queue.burst: 5 packets do not go with a `min` of 10 packets; allowed: 10 packets or more",
         ),
         (
             {"kind": "red", "min": "30kB", "burst": 20},
@@ -90,6 +108,16 @@ def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Queue | None) -> No
 def test_what_cannot_be_is_refused_by_name(queue: Any, says: str) -> None:
     with pytest.raises(InputError, match=says):
         planned(queue)
+
+
+@pytest.mark.parametrize("queue", ["fq", "fq_codel", "dualpi2"])
+def test_a_threshold_in_packets_of_several_queues_is_refused(queue: str) -> None:
+    bottleneck = {
+        "rate": "10Mbit", "buffer": "100packets", "rtt": "20ms", "queue": queue, "ecn_threshold": "40packets",
+    }  # fmt: skip
+    flows = [{"cca": "reno", "duration": "1s"}]
+    with pytest.raises(InputError, match=f"ecn_threshold: 40packets of a link with several queues \\({queue}\\), .*"):
+        make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": flows}, "x.yaml"))
 
 
 def test_tail_drop_has_the_program_that_it_had() -> None:
@@ -107,7 +135,7 @@ def test_other_switches_refuse_a_kind_by_name(
 ) -> None:
     """And say what they lack; nothing is created."""
     queue = {"kind": kind, "threshold": "1ms"} if kind == "step" else kind
-    bottleneck = {"rate": "10Mbit", "buffer": "100packets", "rtt": "20ms", "queue": queue}
+    bottleneck = {"rate": "10Mbit", "buffer": "150kB", "rtt": "20ms", "queue": queue}
     flows = [{"cca": "cubic", "duration": "1s"}]
     (tmp_path / "x.yaml").write_text(yaml.safe_dump({"name": "x", "bottleneck": bottleneck, "flows": flows}))
     monkeypatch.chdir(tmp_path)

@@ -24,7 +24,7 @@ from narrows.targets.soft.target import SoftTarget
 
 pytestmark = pytest.mark.needs("narrows-softswitch")
 
-LINK = {"rate": "10Mbit", "rtt": "20ms", "buffer": "100kB", "loss": 0.25, "ecn_threshold": "10packets"}
+LINK = {"rate": "10Mbit", "rtt": "20ms", "buffer": "100kB", "loss": 0.25, "ecn_threshold": "15kB"}
 DELAYS = {"steps": [{"at": "0s", "delay": "5ms"}, {"at": "1s", "delay": "9ms"}]}
 STEPS = {"steps": [{"at": "0s", "rate": "10Mbit"}, {"at": "1s", "rate": "5Mbit"}]}
 

@@ -62,14 +62,18 @@ def plan(link: dict[str, Any], **others: Any) -> Plan:
 
 @pytest.mark.parametrize("threshold", ["1B", "19packets", f"{DEEPEST}B"])
 def test_a_threshold_that_some_packet_finds_is_taken(threshold: str) -> None:
-    assert 0 < (plan({"ecn_threshold": threshold}).bottleneck.ecn_threshold_bytes or 0) <= DEEPEST
+    found = plan({"ecn_threshold": threshold}).bottleneck.ecn_threshold
+    assert found is not None and f"{found.amount}{'packets' if found.in_packets else 'B'}" == threshold
 
 
 @pytest.mark.parametrize(
     ("link", "says"),
     [
-        ({"ecn_threshold": "20packets"}, "nothing is marked: .* finds 0 to 28766 B there; allowed: 1 B to 28766 B"),
-        ({"ecn_threshold": f"{DEEPEST + 1}B"}, "nothing is marked"),
+        ({"ecn_threshold": "20packets"}, "nothing .* finds 0 to 19packets there; allowed: 1packets to 19packets"),
+        (
+            {"ecn_threshold": f"{DEEPEST + 1}B"},
+            "nothing is marked: .* finds 0 to 28766 B there; allowed: 1 B to 28766 B",
+        ),
         ({"ecn_threshold": "2bdp"}, "nothing is marked"),
         ({"ecn_threshold": "0.0000001bdp"}, "is 0 B, so that everything is marked"),
         ({"ecn_threshold": "1packets", "buffer": "1packets"}, "allowed: a larger buffer, or no threshold"),

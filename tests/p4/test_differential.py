@@ -79,7 +79,8 @@ def install(switch: Switch, scenario: Scenario, flows: set[int]) -> None:
     for bottleneck, choice in scenario.settings.items():
         key = {"bottleneck": bottleneck}
         mask = (1 << choice.sample_shift) - 1
-        observe = {"threshold": choice.ecn_threshold, "mask": mask, "shift": choice.sample_shift}
+        marking = {"threshold": choice.ecn_threshold, "counts_packets": 0}
+        observe = {**marking, "seed": bottleneck, "mask": mask, "shift": choice.sample_shift}
         control.insert(Entry("settings.bottleneck", key, "observe", {**observe, "epoch": 7, "mirror": choice.mirror}))
         addresses = {"src_mac": 1, "dst_mac": 2, "src_ip": 0xC613FFFE, "dst_ip": 0xC613FF01}
         ports = {"src_port": 5499, "dst_port": 5500 + bottleneck, "length": choice.report_length}

@@ -143,7 +143,16 @@ def wire(match: P4TableMatch, *, port: int) -> P4TableEntry:
 
 def reporting(index: int) -> list[P4TableEntry]:
     """The entries that have a bottleneck report each packet through clone session 1."""
-    observe = P4TableAction("NarrowsEgress.settings.observe", threshold=0xFFFFFFFF, mask=0, shift=0, epoch=0, mirror=1)
+    observe = P4TableAction(
+        "NarrowsEgress.settings.observe",
+        threshold=0xFFFFFFFF,
+        counts_packets=0,
+        seed=0,
+        mask=0,
+        shift=0,
+        epoch=0,
+        mirror=1,
+    )
     encapsulate = P4TableAction(
         "NarrowsEgress.report.encapsulate",
         src_mac="02:00:00:00:00:0f",

@@ -61,6 +61,7 @@ SLOW = {"kind": "pi2", "tupdate": "500ms"}
 SLOW_PERIOD = 500 * MS
 DUAL = {"kind": "dualpi2", "tupdate": "500ms"}
 CLASSIC, LOW = 0, 1
+FRAME = 1514
 
 
 def lab(
@@ -157,14 +158,29 @@ def test_a_report_has_no_room_for_losses_beside_drops() -> None:
         ({"probability": 0.001}, "queue.probability: 0.001 is not a whole percent"),
         ({"ecn": True, "harddrop": True}, "queue.harddrop: Tofino tells what RED picks, and not by which bound"),
         # Frames of 20 cells: certainty, divided by 32, is 11,900 x 100 / 64 = 18,593 cells above, 145 units of 128.
-        ({"min": "5packets", "max": "600packets"}, "queue.min: the driver makes 0 cells of 100, "),
+        ({"min": f"{5 * FRAME}B", "max": f"{600 * FRAME}B"}, "queue.min: the driver makes 0 cells of 100, "),
         # 200 x 100 / 64 = 312 cells are 4 units of 64, which 12,000 need.
-        ({"min": "590packets", "max": "600packets"}, "queue.min: the driver makes 4 steps "),
+        ({"min": f"{590 * FRAME}B", "max": f"{600 * FRAME}B"}, "queue.min: the driver makes 4 steps "),
         ({"bandwidth": "1Mbit", "burst": 600}, "queue.burst: an average over "),
     ],
 )
 def test_what_the_driver_would_make_something_else_of_is_refused(red: dict[str, Any], said: str) -> None:
-    assert refusal({"kind": "red", **red}, buffer="2000packets").startswith(f"bottleneck.{said}")
+    assert refusal({"kind": "red", **red}, buffer=f"{2000 * FRAME}B").startswith(f"bottleneck.{said}")
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("ecn_threshold", {"queue": "tail-drop", "ecn_threshold": "40packets"}),
+        ("queue.max", {"queue": {"kind": "red", "min": "50packets", "max": "600packets"}}),
+        ("queue.max", {"queue": "red", "buffer": "2000packets"}),
+    ],
+)
+def test_thresholds_in_packets_are_refused(field: str, settings: dict[str, Any]) -> None:
+    """Depths are in cells, and how many packets are in them is not known."""
+    said = refusal(**settings)
+    assert said.startswith(f"bottleneck.{field}: is in packets, and Tofino knows how much memory a queue takes")
+    assert said.endswith("allowed: a size, a time or BDPs, or --target soft")
 
 
 @pytest.mark.parametrize("share", [0, 1])

@@ -26,7 +26,8 @@ def check(run_dir: Path) -> int:
     reports = reports[reports["bottleneck"] == 0].sort_values("sequence", kind="stable")
     link = run["links"][0]
     conservation(run, summary)
-    link_and_queue(reports, link["rate_bps"], link["buffer_bytes"], link["mtu_frame_bytes"])
+    buffer_bytes = link["buffer_bytes"] or link["buffer_packets"] * link["mtu_frame_bytes"]
+    link_and_queue(reports, link["rate_bps"], buffer_bytes, link["mtu_frame_bytes"])
     figures(summary, link, int(reports["packet_length"].min()))
     return len(reports)
 

@@ -141,11 +141,13 @@ def depths(link: LinkRecord, packets: Packets) -> Counter[str]:
     if kind_of(link) != TAIL_DROP:
         return Counter()
     waiting: deque[tuple[int, int]] = deque()
+    packets_found: list[int] = []
     depth, lengths = 0, packets.lengths
     for came, left, length, found in zip(packets.came, packets.left, lengths, packets.found, strict=True):
         while waiting and waiting[0][0] <= came:
             depth -= waiting.popleft()[1]
         assert found == depth, (link.name, came)
+        packets_found.append(len(waiting))
         if left > came:
             waiting.append((left, length))
             depth += length
@@ -156,9 +158,11 @@ def depths(link: LinkRecord, packets: Packets) -> Counter[str]:
         while arrived < len(lengths) and packets.came[arrived] < left:
             arrived += 1
         assert behind == sums[arrived] - sums[position + 1], (link.name, left)
-    threshold = math.inf if link.ecn_threshold_bytes is None else link.ecn_threshold_bytes
-    for found, before, marked in zip(packets.found, packets.ecn_before, packets.marked, strict=True):
-        assert bool(marked) == (before in CAPABLE and found >= threshold), link.name
+    by_packets = link.ecn_threshold_packets is not None
+    threshold = link.ecn_threshold_packets if by_packets else link.ecn_threshold_bytes
+    found_depths = packets_found if by_packets else packets.found
+    for found, before, marked in zip(found_depths, packets.ecn_before, packets.marked, strict=True):
+        assert bool(marked) == (threshold is not None and before in CAPABLE and found >= threshold), link.name
     return Counter(depths=len(lengths))
 
 

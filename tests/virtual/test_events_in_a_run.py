@@ -71,7 +71,7 @@ events: [{at: 1s, link: bottleneck, buffer: 60packets}]
     depths, early = reports["enqueue_depth"], reports["came"] < 1_000_000_000
     assert depths[early].max() <= 4 * 1514 and depths[~early].max() > 10 * 1514
     record, summary = (json.loads((tmp_path / "out" / name).read_text()) for name in ("run.json", "summary.json"))
-    assert record["links"][0]["later_buffers_bytes"] == [60 * 1514]
+    assert record["links"][0]["later_buffers_packets"] == [60]
     assert not {"queue_above_buffer", "late_service"} & {one["code"] for one in summary["warnings"]}
 
 

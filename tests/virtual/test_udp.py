@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from test_in_a_guest import PATIENCE_S, start
 
@@ -98,6 +99,27 @@ def test_marks_are_seen_by_the_receiver(tmp_path: Path) -> None:
     flow = flows_of(tmp_path, text)["udp-1"]
     assert flow["drops"] == 0
     assert 0 < flow["ce_marks"] == flow["datagrams"]["ce_marked"]
+
+
+def test_packets_of_thresholds_and_buffers_are_of_any_size(tmp_path: Path) -> None:
+    """12 Mbit/s of 500 B into 10 Mbit/s: marked is what finds 40 packets or more, and 100 of 542 B are full."""
+    text = (
+        "name: packets\nbottleneck: {rate: 10Mbit, buffer: 100packets, rtt: 20ms, ecn_threshold: 40packets}\n"
+        "flows: [{name: u, udp: {rate: 12Mbit, payload: 500B, ecn: ect0}, duration: 2s}]\n"
+    )
+    flow = flows_of(tmp_path, text)["u-1"]
+    reports = pd.concat(map(pd.read_parquet, sorted((tmp_path / "out" / "telemetry").glob("reports-*.parquet"))))
+    found, marked = reports["enqueue_depth"] / (500 + HEADERS), reports["flags"] & 1
+    assert found.max() == 99 and ((found >= 40) == (marked == 1)).all()
+    # 3,000 packets/s come and 2,306 go. Once 40 wait, after 58 ms and 173 packets, all are marked: those of 2 s, and the
+    # 100 that wait then.
+    assert flow["drops"] > 0
+    assert flow["ce_marks"] == marked.sum() == pytest.approx(2 * 2306.3 + 100 - 173, abs=10)
+    link = json.loads((tmp_path / "out" / "summary.json").read_text())["bottleneck"]
+    assert (link["buffer_bytes"], link["buffer_packets"]) == (None, 100)
+    assert link["queue_bytes"]["max"] == 100 * (500 + HEADERS)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<td>100 packets</td>" in page and "<td>40 packets</td>" in page
 
 
 def test_what_is_under_way_at_the_end_arrives(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from narrows.experiment.driving import driven
 from narrows.experiment.event_checks import unchangeable
 from narrows.experiment.plan import Link
 from narrows.experiment.planning import make_plan
-from narrows.experiment.topology import check_change
+from narrows.experiment.topology import check_change, in_packets
 from narrows.switch.entries import DELAY_BITS
 from narrows.switch.widths import unreported_depths, unreported_waits
 
@@ -191,8 +191,8 @@ class Bed:
                 depth = QueueDepth.parse(f"{buffer}B" if isinstance(buffer, int) else buffer)
                 limit = check_change(settings, one, self._plan.frame_bytes, depth, None)
                 assert limit is not None
-                asked["limit"] = [limit, int(depth.value) if depth.unit == "packets" else None]
-                self._check_reported(replace(one, later_limits_bytes=(limit,)))
+                asked["limit"] = [limit, in_packets(depth)]
+                self._check_reported(replace(one, later_limits=((limit, in_packets(depth)),)))
             if loss is not None:
                 asked["loss"] = parse_ratio(loss)
                 check_change(settings, one, self._plan.frame_bytes, None, asked["loss"])

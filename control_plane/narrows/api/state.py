@@ -14,12 +14,14 @@ from narrows_formats.units import NANOSECONDS
 class LinkState:
     """A link: its settings, what waits in its queue, and its counters since the run began.
 
-    Rates are in L2 bit/s, sizes in bytes of Ethernet frames, ``delay_ns`` in nanoseconds, ``loss`` is a ratio. Departed
+    Rates are in L2 bit/s, sizes in bytes of Ethernet frames; a buffer has a limit in bytes or in packets, the other one
+    is None. ``delay_ns`` in nanoseconds, ``loss`` is a ratio. Departed
     packets are those whose transmission has begun, dropped packets those that found the queue full.
     """
 
     rate_bps: int
-    limit_bytes: int
+    limit_bytes: int | None
+    limit_packets: int | None
     delay_ns: int
     loss: float
     queue_bytes: int

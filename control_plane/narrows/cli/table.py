@@ -61,10 +61,12 @@ def warning_lines(summary: Summary, said: Sequence[str] = ()) -> list[str]:
 
 
 def _of_link(link: LinkSummary, name: str) -> list[str]:
-    delay, jain = link["queue_delay_s"], link["fairness"]["jain_index"]
+    delay, jain, errors = link["queue_delay_s"], link["fairness"]["jain_index"], link["standard_errors"]
+    used = _estimate(link["utilization"], errors and errors["utilization"], 100, "%")
+    mean = _estimate(delay["mean"], errors and errors["queue_delay_mean_s"], 1e3, "ms")
     found = [
-        f"{name}: {scaled(link['utilization'], 100, '%')} utilized, {_lost(link)}",
-        f"queue delay: {scaled(delay['mean'], 1e3, 'ms')} mean, {scaled(delay['p99'], 1e3, 'ms')} p99",
+        f"{name}: {used} utilized, {_lost(link)}",
+        f"queue delay: {mean} mean, {scaled(delay['p99'], 1e3, 'ms')} p99",
     ]
     if jain is None or (window := link["fairness"]["window_s"]) is None:
         return found
@@ -81,6 +83,13 @@ def _lost(bottleneck: BottleneckSummary) -> str:
     return (
         f"{lost} ({bottleneck['loss_emulation_drops']} packets by loss emulation, {bottleneck['drops']} by the queue)"
     )
+
+
+def _estimate(value: float | None, error: float | None, factor: float, unit: str) -> str:
+    """The same with its standard error, if it is estimated from a sample."""
+    if value is None or error is None:
+        return scaled(value, factor, unit)
+    return f"{scaled(value, factor)} \u00b1 {scaled(error, factor, unit)}"
 
 
 def scaled(value: float | None, factor: float, unit: str = "") -> str:

@@ -92,7 +92,8 @@ class DirectionSettings(Model):
     ecn_threshold: Depth | None = Field(
         default=None,
         description="A packet that can be marked gets CE when the queue it finds has this depth or more; at most the "
-        "buffer less a full-size frame, since no packet finds more. Without it nothing is marked.",
+        "buffer less a full-size frame, since no packet finds more. In packets of any size: not on Tofino, nor where a "
+        "link has several queues. Without it nothing is marked.",
     )
     queue: LinkQueue = Field(
         default=Simple(kind="tail-drop"),
@@ -357,9 +358,9 @@ class Telemetry(Model):
 
     sample: Annotated[int | str, BeforeValidator(_read_sample), _SAMPLE_SCHEMA] = Field(
         default=1,
-        description="One report for each N packets that leave the bottleneck; a power of two, up to 65536. Drops stay "
-        "exact per flow up to its last report. `auto`: the least that a testbed's collector and its port hold of the "
-        "packets/s that the flows make; 1 on switches in software.",
+        description="One report of each N packets in a row that leave the bottleneck, drawn at random; a power of two, "
+        "up to 65536. Drops stay exact per flow up to its last report. `auto`: the least that a testbed's collector "
+        "and its port hold of the packets/s that the flows make; 1 on switches in software.",
     )
     sockets: Time = Field(
         default=_SOCKETS_EVERY,

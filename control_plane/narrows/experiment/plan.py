@@ -19,7 +19,7 @@ from narrows_formats.span import Span
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
-from narrows.experiment.queues import Queue, marks
+from narrows.experiment.queues import Queue, Threshold, marks
 
 if TYPE_CHECKING:
     # A run that takes place somewhere else takes only the plan with it.
@@ -120,7 +120,7 @@ class ReportedLink:
     queue: int = 0
     sample_shift: int = 0
     loss: float = 0.0
-    ecn_threshold_bytes: int | None = None
+    ecn_threshold: Threshold | None = None
     loss_model: GilbertElliott | LossPattern | None = None
     delay_steps: DelaySteps | None = None
     jitter: Jitter | None = None
@@ -149,9 +149,10 @@ class Link(ReportedLink):
     """One direction of a link that has a rate: a queue of the switch, in base units.
 
     ``rate_bps`` is L2; ``l1_rate_bps`` is set only for a rate written as L1, ``limit_packets`` only for a depth in
-    packets. A rate that varies is ``schedule``, from the experiment's start on, and ``rate_bps`` what its BDP is of
-    (`narrows_formats.schedules`). ``later_limits_bytes`` are what `Plan.changes` make of its limit. ``field`` is where
-    an experiment file has it. With ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
+    packets: ``limit_bytes`` is then that of full-size frames. A rate that varies is ``schedule``, from the experiment's
+    start on, and ``rate_bps`` what its BDP is of (`narrows_formats.schedules`). ``later_limits`` are what
+    `Plan.changes` make of its limit, in bytes and packets as well. ``field`` is where an experiment file has it. With
+    ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
     ``management`` is how its queue is managed, None: it drops what it has no room for.
     """
 
@@ -164,7 +165,7 @@ class Link(ReportedLink):
     sample_auto: bool = False
     schedule: RateSchedule | None = None
     management: Queue | None = None
-    later_limits_bytes: tuple[int, ...] = ()
+    later_limits: tuple[tuple[int, int | None], ...] = ()
 
     @property
     def byte_limit(self) -> int:
@@ -174,7 +175,7 @@ class Link(ReportedLink):
     @property
     def most_limit_bytes(self) -> int:
         """The most that may ever wait."""
-        return max((self.limit_bytes, *self.later_limits_bytes))
+        return max(self.limit_bytes, *(limit_bytes for limit_bytes, _ in self.later_limits), 0)
 
     @property
     def rates_bps(self) -> Span:
@@ -519,7 +520,7 @@ class Plan:
     @property
     def marks_ecn(self) -> bool:
         """Whether a link marks packets, so that hosts are to use ECN."""
-        return any(link.ecn_threshold_bytes is not None or marks(link.management) for link in self.links)
+        return any(link.ecn_threshold is not None or marks(link.management) for link in self.links)
 
     def uses_ecn(self, flow: Flow) -> bool:
         """Whether the connections of a TCP flow are to use ECN."""

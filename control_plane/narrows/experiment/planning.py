@@ -88,11 +88,9 @@ def _changes(experiment: Experiment, network: Topology) -> tuple[Change, ...]:
     """What of the events no schedule of the switch has; topology has checked them, and gives the limits in bytes."""
     found = []
     for link in network.links:
-        limits = iter(link.later_limits_bytes)
+        limits = iter(link.later_limits)
         for event in of_link(experiment.events, link.name):
-            limit = None
-            if event.buffer is not None:
-                limit = next(limits), int(event.buffer.value) if event.buffer.unit == "packets" else None
+            limit = None if event.buffer is None else next(limits)
             if limit is not None or event.loss is not None:
                 found.append(Change(event.at, link.name, limit, event.loss))
     return tuple(sorted(found, key=lambda change: change.at_ns))

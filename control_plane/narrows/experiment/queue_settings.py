@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from narrows_formats.units import TIME_UNITS, format_time
+from narrows_formats.units import TIME_UNITS, QueueDepth, format_time
 from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Discriminator, Field, StrictInt, Tag, field_validator
 
@@ -219,19 +219,19 @@ def _tag(value: Any) -> str:
     return f"({_KINDS[kind].__name__})"
 
 
-def planned(queue: Any, field: str, limit: int, at: tuple[int, int, int]) -> queues.Queue | None:
+def planned(queue: Any, field: str, buffer: QueueDepth, at: tuple[int, int, int]) -> queues.Queue | None:
     """A link's `queue` as a plan has it; None: it drops what it has no room for.
 
     Args:
         queue: as it is written.
         field: where the link is.
-        limit: its buffer in bytes.
+        buffer: what may wait there, as it is written.
         at: its rate, RTT and full-size frame, in base units.
 
     Raises:
         InputError: it does not go with the link.
     """
-    found: queues.Queue | None = queue.on(field, limit, at) if isinstance(queue, RedSettings) else queue.planned
+    found: queues.Queue | None = queue.on(field, buffer, at) if isinstance(queue, RedSettings) else queue.planned
     return found
 
 

@@ -10,6 +10,14 @@ PIE_GAINS, PI2_GAINS = 16, 256
 
 
 @dataclass(frozen=True)
+class Threshold:
+    """A depth from which on packets are marked: in bytes, or in packets of any size."""
+
+    amount: int
+    in_packets: bool = False
+
+
+@dataclass(frozen=True)
 class HeadDrop:
     """A full queue drops its oldest packets."""
 
@@ -50,13 +58,13 @@ class Pie:
 
 @dataclass(frozen=True)
 class Red:
-    """RED (RFC 7567) by an average of bytes, in which the newest arrival has the weight 2^-``weight``.
+    """RED (RFC 7567) by an average depth in bytes or packets, in which the newest arrival has the weight 2^-``weight``.
 
     An idle time counts as the packets of ``avpkt_bytes`` that a link of ``bandwidth_bps`` would have sent in it.
     """
 
-    min_bytes: int
-    max_bytes: int
+    min_depth: int
+    max_depth: int
     probability: float
     weight: int
     avpkt_bytes: int
@@ -64,6 +72,7 @@ class Red:
     ecn: bool
     harddrop: bool
     nodrop: bool
+    in_packets: bool = False
     kind: str = "red"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from narrows_formats.units import QueueDepth
 from narrows_formats.validation import refuse
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -38,7 +39,7 @@ class RedSettings(Model):
     burst: Count | None = Field(
         default=None,
         description="Packets that may come at once while the average is low; the weight of the newest in the average "
-        "follows from it. Without it (2 `min` + `max`) / (3 `avpkt`).",
+        "follows from it. Without it (2 `min` + `max`) / 3, divided by `avpkt` where these are no packets.",
     )
     bandwidth: Rate | None = Field(
         default=None,
@@ -57,32 +58,41 @@ class RedSettings(Model):
             raise refuse("has an effect with ecn only", "false, or true beside ecn: true")
         return nodrop
 
-    def on(self, field: str, limit: int, at: tuple[int, int, int]) -> queues.Red:
+    def on(self, field: str, buffer: QueueDepth, at: tuple[int, int, int]) -> queues.Red:
         """As a plan has it.
 
         Args:
             field: where the link is written.
-            limit: its buffer in bytes.
+            buffer: what may wait there, as it is written.
             at: its rate, RTT and full-size frame, in base units.
 
         Raises:
             InputError: its parameters do not go together, or not with the link.
         """
-        high = limit // 4 if self.max is None else self.max.in_bytes(*at)
-        low = high // 3 if self.min is None else self.min.in_bytes(*at)
-        if high > limit:
-            raise InputError(f"{field}.queue.max: {high} B is more than the buffer; allowed: up to {limit} B")
-        if not 0 < low < high:
-            raise InputError(f"{field}.queue.min: {low} B is not below `max`; allowed: 1 B to {high - 1} B")
-        burst = (2 * low + high) // (3 * self.avpkt) if self.burst is None else self.burst
-        if (weight := weight_of(burst, low / self.avpkt)) is None:
+        in_packets = (self.max or self.min or buffer).unit == "packets"
+        if self.max is not None and self.min is not None and (self.min.unit == "packets") != in_packets:
             raise InputError(
-                f"{field}.queue.burst: {burst} packets of {self.avpkt} B do not go with a `min` of {low} B; allowed: "
-                f"{-(-low // self.avpkt)} packets or more, and a `min` of more than a packet where they are many"
+                f"{field}.queue.min: {self.min} cannot be compared with `max` ({self.max}), as packets differ in size; "
+                "allowed: both in packets, or neither"
+            )
+        unit, frame, packet = (" packets", at[-1], 1) if in_packets else (" B", 1, self.avpkt)
+        limit = buffer.in_bytes(*at) // frame
+        high = limit // 4 if self.max is None else self.max.in_bytes(*at) // frame
+        low = high // 3 if self.min is None else self.min.in_bytes(*at) // frame
+        if high > limit:
+            raise InputError(f"{field}.queue.max: {high}{unit} is more than the buffer; allowed: up to {limit}{unit}")
+        if not 0 < low < high:
+            raise InputError(f"{field}.queue.min: {low}{unit} is not below `max`; allowed: 1{unit} to {high - 1}{unit}")
+        burst = (2 * low + high) // (3 * packet) if self.burst is None else self.burst
+        if (weight := weight_of(burst, low / packet)) is None:
+            size = "" if in_packets else f" of {self.avpkt} B"
+            raise InputError(
+                f"{field}.queue.burst: {burst} packets{size} do not go with a `min` of {low}{unit}; allowed: "
+                f"{-(-low // packet)} packets or more, and a `min` of more than a packet where they are many"
             )
         bandwidth = at[0] if self.bandwidth is None else self.bandwidth
         return queues.Red(
-            low, high, self.probability, weight, self.avpkt, bandwidth, self.ecn, self.harddrop, self.nodrop
+            low, high, self.probability, weight, self.avpkt, bandwidth, self.ecn, self.harddrop, self.nodrop, in_packets
         )
 
 

@@ -34,7 +34,8 @@ from narrows.experiment.plan import (
     ReportedLink,
     SwitchPort,
 )
-from narrows.experiment.queue_settings import planned
+from narrows.experiment.queue_settings import DualPi2Settings, FairSettings, planned
+from narrows.experiment.queues import Threshold
 
 if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 COLLECTOR = "collector"
 # Names that no host of flows can have.
 TAKEN = (COLLECTOR, "switch")
+# What v1model's depth in packets holds.
+MOST_PACKETS = (1 << 19) - 1
 UNPLACED = -1
 
 
@@ -154,11 +157,14 @@ def _limited(
         # Exact for full-size frames, the ones that fill a link; run.json states the L2 rate that was set.
         rate = round(Fraction(rate * frame, frame + L1_OVERHEAD_BYTES))
     limit = _limit(settings.buffer, field, (rate, rtt_ns, frame))
-    later = [
-        _limit(event.buffer, f"events.{experiment.events.index(event)}", (rate, rtt_ns, frame))
+    later = tuple(
+        (
+            _limit(event.buffer, f"events.{experiment.events.index(event)}", (rate, rtt_ns, frame)),
+            in_packets(event.buffer),
+        )
         for event in events
         if event.buffer is not None
-    ]
+    )
     model = settings.loss.planned if isinstance(settings.loss, LossModel) else None
     loss = settings.loss if isinstance(settings.loss, float) else settings.loss.planned.mean_loss
     if model is None:
@@ -175,22 +181,24 @@ def _limited(
         loopback=False,
         rate_bps=rate,
         limit_bytes=limit,
-        limit_packets=int(settings.buffer.value) if settings.buffer.unit == "packets" else None,
+        limit_packets=in_packets(settings.buffer),
         # The least buffer that there will be.
-        ecn_threshold_bytes=_ecn_threshold(settings, field, (rate, rtt_ns, min([limit, *later]), frame)),
+        ecn_threshold=_ecn_threshold(
+            settings, field, (rate, rtt_ns, min(limit, *(least for least, _ in later), limit), frame)
+        ),
         loss=loss,
         loss_model=model,
         rtt_ns=rtt_ns,
         delay_ns=settings.base_delay_ns,
         delay_steps=delay_steps(settings.delay, events) if isinstance(settings.delay, int) else settings.delay.schedule,
-        later_limits_bytes=tuple(later),
+        later_limits=later,
         jitter=None if settings.jitter is None else settings.jitter.planned,
         duplication=settings.duplication,
         sample_shift=0 if isinstance(sample, str) else sample.bit_length() - 1,
         sample_auto=isinstance(sample, str),
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
-        management=planned(settings.queue, field, limit, (rate, rtt_ns, frame)),
+        management=planned(settings.queue, field, settings.buffer, (rate, rtt_ns, frame)),
     )
 
 
@@ -221,6 +229,11 @@ def check_change(
     return limit
 
 
+def in_packets(buffer: QueueDepth) -> int | None:
+    """Packets that may wait where that is what counts; None: it is bytes."""
+    return int(buffer.value) if buffer.unit == "packets" else None
+
+
 def _limit(buffer: QueueDepth, field: str, at: tuple[int, int, int]) -> int:
     """What may wait in a queue, in bytes.
 
@@ -249,8 +262,8 @@ def _check_loss(loss: float, field: str) -> None:
         )
 
 
-def _ecn_threshold(settings: DirectionSettings, field: str, at: tuple[int, int, int, int]) -> int | None:
-    """The depth in bytes from which packets are marked; None: nothing is.
+def _ecn_threshold(settings: DirectionSettings, field: str, at: tuple[int, int, int, int]) -> Threshold | None:
+    """The depth from which packets are marked; None: nothing is.
 
     Args:
         settings: of the link.
@@ -258,19 +271,29 @@ def _ecn_threshold(settings: DirectionSettings, field: str, at: tuple[int, int, 
         at: its rate, RTT, buffer and full-size frame, in base units.
 
     Raises:
-        InputError: no full-size frame that the buffer takes can find that depth, or every packet does.
+        InputError: no full-size frame that the buffer takes can find that depth, or every packet does; or it is in
+            packets of several queues.
     """
-    if settings.ecn_threshold is None:
+    written = settings.ecn_threshold
+    if written is None:
         return None
     rate_bps, rtt_ns, limit, frame = at
-    threshold, deepest = settings.ecn_threshold.in_bytes(rate_bps, rtt_ns, frame), limit - frame
-    if 0 < threshold <= deepest:
-        return threshold
+    counts_packets = written.unit == "packets"
+    if counts_packets and isinstance(settings.queue, FairSettings | DualPi2Settings):
+        raise InputError(
+            f"{field}.ecn_threshold: {written} of a link with several queues ({settings.queue.kind}), each of which "
+            "counts its own packets only; allowed: a size, a time or BDPs"
+        )
+    unit, amount, deepest = " B", written.in_bytes(rate_bps, rtt_ns, frame), limit - frame
+    if counts_packets:
+        unit, amount, deepest = "packets", amount // frame, min(deepest // frame, MOST_PACKETS)
+    if 0 < amount <= deepest:
+        return Threshold(amount, counts_packets)
     raise InputError(
-        f"{field}.ecn_threshold: {settings.ecn_threshold} is {threshold} B, so that "
-        f"{'nothing' if threshold else 'everything'} is marked: a full-size frame that fits into the buffer "
-        f"({settings.buffer}, {limit} B) finds 0 to {deepest} B there; "
-        + (f"allowed: 1 B to {deepest} B" if deepest else "allowed: a larger buffer, or no threshold")
+        f"{field}.ecn_threshold: {written} is {amount}{unit}, so that "
+        f"{'nothing' if amount else 'everything'} is marked: a full-size frame that fits into the buffer "
+        f"({settings.buffer}, {limit} B) finds 0 to {deepest}{unit} there; "
+        + (f"allowed: 1{unit} to {deepest}{unit}" if deepest else "allowed: a larger buffer, or no threshold")
     )
 
 

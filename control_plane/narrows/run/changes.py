@@ -41,8 +41,8 @@ def varied(link: ReportedLink, made: Iterable[Made]) -> ReportedLink:
     if isinstance(link, Link):
         if rates:
             link = replace(link, schedule=RateSteps(tuple(({0: link.rate_bps} | rates).items())))
-        limits = tuple(one.change.limit[0] for one in mine if one.change.limit is not None)
-        link = replace(link, later_limits_bytes=link.later_limits_bytes + limits)
+        limits = tuple(one.change.limit for one in mine if one.change.limit is not None)
+        link = replace(link, later_limits=link.later_limits + limits)
     return link
 
 

@@ -173,7 +173,8 @@ class Conductor:
 def _state(link: Link, queue: QueueStats) -> dict[str, Any]:
     return {
         "rate_bps": link.rate_bps,
-        "limit_bytes": link.limit_bytes,
+        "limit_bytes": link.byte_limit or None,
+        "limit_packets": link.limit_packets,
         "delay_ns": link.delay_ns,
         "loss": link.loss,
         "queue_bytes": queue.depth_bytes,

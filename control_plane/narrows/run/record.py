@@ -231,17 +231,18 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
     }
     if not isinstance(link, Link) or applied is None:
         return found
-    written = experiment.directions[link.name]
+    written, marked = experiment.directions[link.name], link.ecn_threshold
     return found | {
         "rate_bps": applied.rate_bps,
         "rate_layer": "l2",
         "rate_packets_s": applied.rate_packets_s,
         "written_rate_bps": written.rate if isinstance(written.rate, int) else None,
         "written_rate_layer": written.rate_layer,
-        "buffer_bytes": applied.limit_bytes,
-        "later_buffers_bytes": list(link.later_limits_bytes),
+        "buffer_bytes": applied.limit_bytes if applied.limit_packets is None else None,
         **({"written_buffer": str(written.buffer)} if depends_on_rate(written.buffer, link) else {}),
         "buffer_packets": applied.limit_packets,
+        "later_buffers_bytes": [size if packets is None else None for size, packets in link.later_limits],
+        "later_buffers_packets": [packets for _, packets in link.later_limits],
         "bdp_bytes": float(link.bdp_bytes),
         "loss": link.loss,
         "duplication": link.duplication,
@@ -251,7 +252,8 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
             if (value := getattr(link, name)) is not None
         },
         **({} if link.management is None else {"queue_management": asdict(link.management)}),
-        "ecn_threshold_bytes": link.ecn_threshold_bytes,
+        "ecn_threshold_bytes": None if marked is None or marked.in_packets else marked.amount,
+        "ecn_threshold_packets": marked.amount if marked is not None and marked.in_packets else None,
         **({} if link.schedule is None else {"rate_schedule": as_json(link.schedule)}),
     }
 

@@ -251,7 +251,8 @@ def _setting(experiment: Experiment, plan: Plan) -> str:
     for name, link in experiment.all_links.items():
         rate = units.rate(link.rate) if isinstance(link.rate, int) else str(link.rate)
         parts = [rate, f"{units.duration(link.rtt / NANOSECONDS)} RTT"]
-        parts += [f"{units.size(planned[name].limit_bytes)} buffer"] if name in planned else []
+        if (found := planned.get(name)) is not None:
+            parts.append(f"{units.depth(found.limit_bytes, found.limit_packets)} buffer")
         links.append(f"{'' if alone else f'{name} '}{' · '.join(parts)}")
     return f"{' · '.join(links)} · {flows} flow{'' if flows == 1 else 's'}"
 

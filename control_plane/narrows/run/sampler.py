@@ -67,7 +67,8 @@ class FlowRate:
 class LinkState:
     """A link at a moment: its rate, and the L2 rate of everything that left its queue; its queue; drops so far.
 
-    ``other_bps`` is what of it is not the plan's flows'; ``ce_marks`` are packets, by the collector. None is what
+    ``other_bps`` is what of it is not the plan's flows'; ``filled`` is the part of the buffer that is taken, of which
+    ``limit_bytes`` is the size, None where it counts packets. ``ce_marks`` are packets, by the collector. None is what
     is not known (yet).
     """
 
@@ -76,7 +77,8 @@ class LinkState:
     rate_bps: float | None
     other_bps: float | None
     queue_bytes: int | None
-    limit_bytes: int
+    filled: float | None
+    limit_bytes: int | None
     departed_packets: int
     drops: int | None
     ce_marks: int | None = None
@@ -237,7 +239,8 @@ class Sampler:
             rate_bps=rate,
             other_bps=other,
             queue_bytes=queue.depth_bytes,
-            limit_bytes=link.limit_bytes,
+            filled=_filled(queue),
+            limit_bytes=queue.limit_bytes or None,
             departed_packets=queue.dequeued_packets,
             drops=queue.dropped_packets,
         )
@@ -277,6 +280,15 @@ class Sampler:
             if key in self._owner:
                 found[self._owner[key]] += packets
         return found
+
+
+def _filled(queue: QueueStats) -> float | None:
+    """The part of a queue's limit that is taken, in its own unit."""
+    if queue.limit_bytes:
+        return None if queue.depth_bytes is None else queue.depth_bytes / queue.limit_bytes
+    return (
+        queue.depth_packets / queue.limit_packets if queue.limit_packets and queue.depth_packets is not None else None
+    )
 
 
 def _offered_bps(link: Link, before: Reading, now: Reading) -> int:

@@ -42,7 +42,8 @@ def queue(snapshot: Snapshot) -> str:
 def _depth(link: LinkState) -> str:
     if link.queue_bytes is None:
         return f"{link.departed_packets} packets through"
-    return f"{link.queue_bytes / 1000:,.0f} kB ({link.queue_bytes / link.limit_bytes:.0%})"
+    filled = "" if link.filled is None else f" ({link.filled:.0%})"
+    return f"{link.queue_bytes / 1000:,.0f} kB{filled}"
 
 
 def drops(count: int | None) -> str:

@@ -55,9 +55,10 @@ def _of_link(link: BottleneckSummary, fairness: FairnessSummary) -> dict[str, fl
     return {
         "rate_bps": link["rate_bps"],
         "buffer_bytes": link["buffer_bytes"],
+        "buffer_packets": link.get("buffer_packets"),  # Runs of earlier releases have none.
         "utilization": link["utilization"],
         "bottleneck_loss_ratio": link["loss_ratio"],
-        "bottleneck_total_loss_ratio": link.get("total_loss_ratio"),  # Runs of the first release have none.
+        "bottleneck_total_loss_ratio": link.get("total_loss_ratio"),
         "queue_bytes_mean": link["queue_bytes"]["mean"],
         "queue_delay_mean_s": link["queue_delay_s"]["mean"],
         "queue_delay_p99_s": link["queue_delay_s"]["p99"],

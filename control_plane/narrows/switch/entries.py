@@ -64,6 +64,18 @@ class ProgramEntry:
 
 
 @dataclass(frozen=True)
+class Observation:
+    """The depth from which on packets of a link are marked, `ECN_OFF` for none, and its ``unit``, for people.
+
+    ``others`` are settings that only some architectures have.
+    """
+
+    threshold: int
+    unit: str
+    others: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class DelayBin:
     """A bin of the queue-delay histogram: delays whose first ``prefix_length`` bits are those of ``lowest``."""
 
@@ -93,7 +105,7 @@ def loss_threshold(loss: float) -> int:
 
 def program_entries(
     plan: Plan,
-    ecn_threshold: Callable[[ReportedLink], tuple[int, str]],
+    observation: Callable[[ReportedLink], Observation],
     share_of: Callable[[int], int] = lambda _: 0,
     delay_bits: int = DELAY_BITS,
     laws_of: LawsOf = laws,
@@ -102,7 +114,7 @@ def program_entries(
 
     Args:
         plan: the run.
-        ecn_threshold: queue depth of a link from which on packets are marked, or `ECN_OFF`; and its unit, for people.
+        observation: of a link, as the program can have it.
         share_of: share of the flow indices of the pipe of an ingress port; 0 is all of them.
         delay_bits: width of a queue delay in the program.
         laws_of: the program's entries that manage the queue of a link with frames of so many bytes.
@@ -120,8 +132,7 @@ def program_entries(
         yield from link_entries(link, plan.frame_bytes, laws_of)
         whose = "" if link.name == ONLY_LINK else f"{link.name}: "
         why = f"{whose}mark CE from a depth on, report one departure in {1 << link.sample_shift}"
-        threshold, unit = ecn_threshold(link)
-        yield _observe(link.index, threshold, unit, link.sample_shift, why)
+        yield _observe(link.index, observation(link), link.sample_shift, why)
     # Last: packets take a link only once all of it is there.
     yield from _paths(plan, share_of)
 
@@ -210,16 +221,17 @@ def _collector(plan: Plan, index: int) -> ProgramEntry:
     return ProgramEntry("collector", {"bottleneck": index}, "encapsulate", data, "address of the reports", units)
 
 
-def _observe(index: int, threshold: int, depth_unit: str, sample_shift: int, why: str) -> ProgramEntry:
+def _observe(index: int, observation: Observation, sample_shift: int, why: str) -> ProgramEntry:
     """ECN and sampling of a bottleneck; the settings never change under way, so that there is one generation."""
     data = {
-        "threshold": threshold,
+        "threshold": observation.threshold,
+        **observation.others,
         "mask": (1 << sample_shift) - 1,
         "shift": sample_shift,
         "epoch": EPOCH,
         "mirror": COLLECTOR_SESSION,
     }
-    units = {"threshold": "off" if threshold == ECN_OFF else depth_unit}
+    units = {"threshold": "off" if observation.threshold == ECN_OFF else observation.unit}
     return ProgramEntry("bottleneck", {"bottleneck": index}, "observe", data, why, units)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from zlib import crc32
 
 from finsy import (
     P4CloneSessionEntry,
@@ -23,6 +24,7 @@ from narrows.paths import compiled_program
 from narrows.switch.entries import (
     COLLECTOR_SESSION,
     ECN_OFF,
+    Observation,
     Prefix,
     ProgramEntry,
     Range,
@@ -50,7 +52,22 @@ def entities(plan: Plan, profile: TargetProfile, schema: P4Schema) -> list[Writa
 def plan_entries(plan: Plan, profile: TargetProfile) -> Iterator[ProgramEntry]:
     """Table entries of a plan in the program's own words, in the order in which they are installed."""
     unit = profile.depth_unit_bytes or plan.frame_bytes
-    return program_entries(plan, lambda link: (ecn_threshold(link, unit), profile.depth_unit))
+
+    def observation(link: ReportedLink) -> Observation:
+        marked = link.ecn_threshold
+        in_packets = marked is not None and marked.in_packets
+        return Observation(
+            ecn_threshold(link, unit),
+            "packets" if in_packets else profile.depth_unit,
+            {"counts_packets": int(in_packets), "seed": sample_seed(plan.seed, link)},
+        )
+
+    return program_entries(plan, observation)
+
+
+def sample_seed(seed: int, link: ReportedLink) -> int:
+    """32 bits by which the program chooses what it samples of a link: others for each link and each run."""
+    return crc32(f"{seed} {link.index}".encode())
 
 
 def table_entries(entries: Iterable[ProgramEntry], schema: P4Schema) -> list[Writable]:
@@ -113,9 +130,11 @@ def program_digests(program: str = "v1model") -> dict[str, str]:
 
 
 def ecn_threshold(link: ReportedLink, unit_bytes: int) -> int:
-    """A link's ECN threshold in depth units of that many bytes, rounded up; `ECN_OFF` without one."""
-    threshold = link.ecn_threshold_bytes
-    return ECN_OFF if threshold is None else min(-(-threshold // unit_bytes), ECN_OFF - 1)
+    """A link's ECN threshold in packets, or in depth units of that many bytes, rounded up; `ECN_OFF` without one."""
+    marked = link.ecn_threshold
+    if marked is None:
+        return ECN_OFF
+    return marked.amount if marked.in_packets else min(-(-marked.amount // unit_bytes), ECN_OFF - 1)
 
 
 async def read_flow_totals(session: P4RuntimeSession, flows: Collection[int]) -> list[FlowTotals]:

@@ -22,6 +22,8 @@ PIE_CERTAIN, PI2_CERTAIN = (1 << 56) - 1, (1 << 32) - 1
 PI2_UNIT_NS = 64
 # RED's probabilities are of 32 bits, what they add for each unit of the average of 64, its halvings in units of 2^-56.
 RED_CERTAIN, RED_SLOPE, RED_HALVING = (1 << 32) - 1, 1 << 32, 1 << 56
+# Its depths in packets are in units of 2 to the power of minus this.
+RED_PACKET_BITS = 10
 # Halvings after which nothing is left of its average of 52 bits.
 RED_HALVINGS = 52
 # Packets that the longest queue of FQ-CoDel loses at once, at most (RFC 8290, section 4.1).
@@ -73,11 +75,13 @@ def _enqueue_law(link: Link, mtu: int) -> Call | None:
 
 
 def _red(red: Red) -> dict[str, int]:
-    """The average is in units of 2^-weight of a byte."""
-    low, high = red.min_bytes << red.weight, red.max_bytes << red.weight
+    """The average is in units of 2^-weight of a byte, or of 2^-10 packets."""
+    scale = red.weight + (RED_PACKET_BITS if red.in_packets else 0)
+    low, high = red.min_depth << scale, red.max_depth << scale
     packet_ns = red.avpkt_bytes * 8 * NANOSECONDS / red.bandwidth_bps
     halvings_each_ns = -log2(1 - 2**-red.weight) / packet_ns
     return {
+        "counts_packets": int(red.in_packets),
         "weight": red.weight,
         "low": low,
         "high": high,

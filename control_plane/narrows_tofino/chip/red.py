@@ -69,7 +69,7 @@ def wred(red: Red, frame_bytes: int, cell_bytes: int) -> Wred:
     packet_ns = red.avpkt_bytes * 8 * NANOSECONDS / red.bandwidth_bps
     return Wred(
         time_constant_ns=-packet_ns / log1p(-(2**-red.weight)),
-        min_cells=depth_units(red.min_bytes, frame_bytes, cell_bytes),
-        max_cells=depth_units(red.max_bytes, frame_bytes, cell_bytes),
+        min_cells=depth_units(red.min_depth, frame_bytes, cell_bytes),
+        max_cells=depth_units(red.max_depth, frame_bytes, cell_bytes),
         percent=round(red.probability * 100),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from narrows.experiment.plan import Plan, ReportedLink
 from narrows.experiment.port_choice import Cells
-from narrows.switch.entries import ECN_OFF, Prefix, ProgramEntry, Range, program_entries
+from narrows.switch.entries import ECN_OFF, Observation, Prefix, ProgramEntry, Range, program_entries
 from narrows_formats.units import format_size
 
 from narrows_tofino.bfrt.client import Operation
@@ -44,16 +44,16 @@ def program_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Pla
         for entry in reader.entries(table)
     ]
 
-    def threshold(link: ReportedLink) -> tuple[int, str]:
-        if (asked := link.ecn_threshold_bytes) is None:
-            return ECN_OFF, ""
-        cells = depth_units(asked, plan.frame_bytes, inventory.switch.generation.cell_bytes)
-        return min(cells, ECN_OFF - 1), f"cells, {format_size(asked)} of frames"
+    def observation(link: ReportedLink) -> Observation:
+        if (asked := link.ecn_threshold) is None:
+            return Observation(ECN_OFF, "")
+        cells = depth_units(asked.amount, plan.frame_bytes, inventory.switch.generation.cell_bytes)
+        return Observation(min(cells, ECN_OFF - 1), f"cells, {format_size(asked.amount)} of frames")
 
     shares = index_shares(plan)
     entries = program_entries(
         plan,
-        threshold,
+        observation,
         lambda port: shares[pipe_of(port)],
         DELAY_BITS,
         lambda link, _: laws(link, inventory.latency_ns),

@@ -31,10 +31,10 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
     }
 
     // One queue, and RED before it.
-    action red(bit<8> weight, bit<64> low, bit<64> high, bit<64> slope, bit<64> halvings, bit<48> forgotten,
-               bit<1> ecn_marks, bit<1> harddrop, bit<1> nodrop) {
+    action red(bit<1> counts_packets, bit<8> weight, bit<64> low, bit<64> high, bit<64> slope, bit<64> halvings,
+               bit<48> forgotten, bit<1> ecn_marks, bit<1> harddrop, bit<1> nodrop) {
         flow.queue = 0;
-        red_settings = {weight, low, high, slope, halvings, forgotten, ecn_marks, harddrop, nodrop};
+        red_settings = {counts_packets, weight, low, high, slope, halvings, forgotten, ecn_marks, harddrop, nodrop};
     }
 
     // Low-latency packets (ECT(1) and CE) have a queue of their own.
@@ -66,7 +66,7 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
         dropped = 0;
         verdict = VERDICT_PASS;
         pie_settings = {0, 0, 0, 0, 0};
-        red_settings = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+        red_settings = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
         // A law's settings are parameters of its action, so that packets of other laws do not pay for them.
         switch (enqueue_law.apply().action_run) {
             pie_at_enqueue: {

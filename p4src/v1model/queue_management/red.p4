@@ -8,6 +8,8 @@ const bit<64> RED_ONE = 0x100000000;
 const bit<64> LN_2 = 0xb17217f7;
 
 struct red_t {
+    // Depths are in units of 2^-10 packets, so that the average has parts of one; otherwise in bytes.
+    bit<1>  counts_packets;
     // The newest arrival has the weight 2^-weight.
     bit<8>  weight;
     // Bounds of the average, times 2^weight; and the probability, times 2^32, for each unit above the lower bound.
@@ -25,7 +27,7 @@ struct red_t {
 
 control RedEnqueue(in bottleneck_index_t bottleneck, in red_t red, in bit<48> now, in bit<1> capable,
                    out bit<2> verdict) {
-    // The average of the depth in bytes, times 2^weight.
+    // The average of the depth, times 2^weight.
     register<bit<64>>(BOTTLENECK_COUNT) averages;
     // The next packet's place in the count since the last pick; 0 while the average is below its lower bound.
     register<bit<32>>(BOTTLENECK_COUNT) unpicked_packets;
@@ -71,7 +73,12 @@ control RedEnqueue(in bottleneck_index_t bottleneck, in red_t red, in bit<48> no
         unpicked_packets.read(unpicked, at);
         arrival_times.read(last, at);
         tm_link_free_ns.read(link_free, at);
-        tm_depth_bytes.read(depth, at);
+        if (red.counts_packets == 1) {
+            tm_depth_packets.read(depth, at);
+            depth = depth << 10;
+        } else {
+            tm_depth_bytes.read(depth, at);
+        }
 
         // Times wrap: a link that became free less than half of their range ago is idle.
         idle = now - link_free;

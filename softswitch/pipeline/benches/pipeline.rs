@@ -71,7 +71,7 @@ fn configure(pipeline: &mut Pipeline, bottlenecks: usize, report: bool) -> Resul
         pipeline.table_insert(cross, &entry(&program, cross, key, ".bottleneck", vec![b, b + 100, 0]))?;
         let settings = table(&program, ".settings.bottleneck");
         let session = u128::from(report);
-        let params = vec![0xffff_ffff, 0, 0, 1, session];
+        let params = vec![0xffff_ffff, 0, 0, 0, 0, 1, session];
         let exact = vec![KeyMatch::Exact(b)];
         pipeline.table_insert(settings, &entry(&program, settings, exact.clone(), ".observe", params))?;
         let collector = table(&program, ".collector");

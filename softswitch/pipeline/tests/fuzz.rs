@@ -60,7 +60,7 @@ fn bottleneck() -> (Pipeline, PacketPool) {
     let session = u128::from(SESSION);
     let entries = [
         (".cross_connect", any, 1, ".bottleneck", vec![5, 2, 3]),
-        (".settings.bottleneck", vec![KeyMatch::Exact(5)], 0, ".observe", vec![1, 0, 0, 9, session]),
+        (".settings.bottleneck", vec![KeyMatch::Exact(5)], 0, ".observe", vec![1, 0, 0, 0, 0, 9, session]),
         (".collector", vec![KeyMatch::Exact(5)], 0, ".encapsulate", vec![1, 2, 3, 4, 5, 6, REPORT_BYTES as u128]),
     ];
     for (table, key, priority, action, params) in entries {

@@ -29,7 +29,8 @@ impl Switch {
         key[0] = KeyMatch::Ternary { value: 1, mask: 0x1ff };
         insert(&mut switch.pipeline, ".cross_connect", key, 1, ".bottleneck", vec![5, 2, 3]);
         let five = vec![KeyMatch::Exact(5)];
-        insert(&mut switch.pipeline, ".settings.bottleneck", five.clone(), 0, ".observe", vec![20_000, 0, 0, 9, 7]);
+        let observe = vec![20_000, 0, 0, 0, 0, 9, 7];
+        insert(&mut switch.pipeline, ".settings.bottleneck", five.clone(), 0, ".observe", observe);
         let to = vec![0x0a, 0x0b, 0x0a00_0001, 0x0a00_0002, 4000, 5500, 150];
         insert(&mut switch.pipeline, ".collector", five, 0, ".encapsulate", to);
         switch

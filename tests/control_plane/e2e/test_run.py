@@ -267,14 +267,15 @@ def test_sweep_makes_a_directory_of_runs(tmp_path: Path) -> None:
     assert result.returncode == EXIT_OK, result.stdout + result.stderr
     runs = [json.loads(path.read_text()) for path in sorted(out.glob("*/run.json"))]
     assert [run["links"][0]["buffer_packets"] for run in runs] == [20, None]
-    assert [run["links"][0]["buffer_bytes"] for run in runs] == [20 * 1514, 50_000]
+    assert [run["links"][0]["buffer_bytes"] for run in runs] == [None, 50_000]
     assert all(run["flows"][0]["bytes_sent"] == 1_000_000 for run in runs)
     manifest = json.loads((out / "sweep.json").read_text())
     assert [run["parameters"]["bottleneck.buffer"] for run in manifest["runs"]] == ["20packets", "50kB"]
     assert "bottleneck.buffer" in (out / "report.html").read_text()
     table = pd.read_parquet(out / "sweep.parquet")
     assert list(table["bottleneck.buffer"]) == ["20packets", "50kB"]
-    assert list(table["buffer_bytes"]) == [20 * 1514, 50_000]
+    assert list(table["buffer_packets"].dropna()) == [20]
+    assert list(table["buffer_bytes"].dropna()) == [50_000]
     assert (table["goodput_bps"] > 0).all()
 
 

@@ -90,7 +90,7 @@ def test_a_run_on_bmv2_measures_and_leaves_nothing(tmp_path: Path) -> None:
     assert (run["target_profile"]["time_unit_s"], run["target_profile"]["depth_unit"]) == (1e-6, "packets")
     bottleneck = run["links"][0]
     assert (bottleneck["rate_packets_s"], bottleneck["rate_bps"]) == (PACKETS_S, RATE_BPS)
-    assert (bottleneck["buffer_packets"], bottleneck["buffer_bytes"]) == (19, 19 * 1514)
+    assert (bottleneck["buffer_packets"], bottleneck["buffer_bytes"]) == (19, None)
     # Arrivals, departures and drops close to the packet, from the senders' interfaces to the receiver's.
     assert run["drop_cross_check"]["bottleneck"]["problems"] == []
     assert [balance["lost"] for balance in run["balances"]] == [0, 0, 0]

@@ -72,7 +72,9 @@ pub fn configure(twins: &mut Twins) {
         let action = "NarrowsIngress.cross_connect.bottleneck";
         twins.insert(".cross_connect", &entry(key, 1, action, vec![port, port + 100, port]));
         let exact = vec![KeyMatch::Exact(port)];
-        let settings = vec![20_000, if port == 2 { 3 } else { 0 }, port, 9, 7 * u128::from(port != 1)];
+        let (mask, session) = (if port == 2 { 3 } else { 0 }, 7 * u128::from(port != 1));
+        // One marks by bytes, one by packets; one samples.
+        let settings = vec![if port == 0 { 20_000 } else { 20 }, port & 1, 0x89ab_cdef, mask, port, 9, session];
         twins.insert(".settings.bottleneck", &entry(exact.clone(), 0, "NarrowsEgress.settings.observe", settings));
         let to = vec![0x0a, 0x0b, 0x0a00_0001, 0x0a00_0002, 4000, 5500, 120 + port];
         twins.insert(".collector", &entry(exact.clone(), 0, "NarrowsEgress.report.encapsulate", to));
