@@ -83,7 +83,8 @@ QUANTITIES = (
     Quantity("goodput_bps", "Goodput", "Mbit/s", 1e6, per_group=True, caption=TOGETHER),
 )
 SWEEP_UNITS = {
-    "rate_bps": "bit/s (L2)", "buffer_bytes": "bytes", "utilization": "1", DROPPED.column: "1", LOST.column: "1",
+    "rate_bps": "bit/s (L2)", "buffer_bytes": "bytes", "buffer_packets": "packets", "utilization": "1",
+    DROPPED.column: "1", LOST.column: "1",
     "queue_bytes_mean": "bytes", "queue_delay_mean_s": "s", "queue_delay_p99_s": "s", "jain_index": "1",
     "goodput_bps": "bit/s (payload)", "share": "1", "share_of_run": "1", "loss_ratio": "1",
 }  # fmt: skip

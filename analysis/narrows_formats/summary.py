@@ -35,8 +35,30 @@ class Distribution(TypedDict):
 
 
 @_exactly
+class LinkErrors(TypedDict):
+    """Standard errors of what is estimated from a sample of a link's packets, in the units of the estimates."""
+
+    utilization: float | None
+    queue_bytes_mean: float | None
+    queue_delay_mean_s: float | None
+    ce_marks: float | None
+
+
+@_exactly
+class FlowErrors(TypedDict):
+    """Standard errors of what is estimated from a sample of a flow's packets, in the units of the estimates."""
+
+    goodput_bps: float | None
+    throughput_bps: float | None
+    ce_marks: float | None
+
+
+@_exactly
 class BottleneckSummary(TypedDict):
-    """The link and its queue; the reasons say why a number is not there."""
+    """The link and its queue; the reasons say why a number is not there.
+
+    ``standard_errors`` is None where every packet is in a report, and nothing is estimated.
+    """
 
     rate_bps: float | None
     rate_mean_bps: float | None
@@ -45,6 +67,7 @@ class BottleneckSummary(TypedDict):
     down_s: float | None
     down_reason: str | None
     buffer_bytes: float | None
+    buffer_packets: float | None
     utilization: float | None
     loss_ratio: float | None
     total_loss_ratio: float | None
@@ -63,6 +86,8 @@ class BottleneckSummary(TypedDict):
     aqm_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
+    standard_errors: LinkErrors | None
+    sampling_reason: str | None
 
 
 @_exactly
@@ -214,7 +239,8 @@ class ConnectionSummary(TypedDict):
 
 @_exactly
 class FlowSummary(TypedDict):
-    """One flow; ``fct_reason`` says why it has no completion time; a ``probe`` does not compete.
+    """One flow; ``fct_reason`` says why it has no completion time, ``standard_errors`` how well estimates are known; a
+    ``probe`` does not compete.
 
     ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``ack_compression`` is
     null where acknowledgements are not reported, or only some of them. ``datagrams`` is null of TCP, ``responses`` of
@@ -257,6 +283,7 @@ class FlowSummary(TypedDict):
     responses: ResponseSummary | None
     video: VideoSummary | None
     connections: list[ConnectionSummary] | None
+    standard_errors: FlowErrors | None
 
 
 @_exactly

@@ -52,6 +52,8 @@ class Scenario:
     senders: list[Sender] = field(default_factory=list)
     origin_ns: int = 123_456_789_000
     sample_shift: int = 0
+    # Which packet of each row of 2^sample_shift is reported, from 0; None: drawn at random.
+    sampled: int | None = None
     loss: float = 0.0
     seed: int = 1
     name: str = "synthetic"
@@ -232,7 +234,9 @@ def write_run(run_dir: Path, scenario: Scenario, files: int = 2) -> Truth:
     (run_dir / "hosts").mkdir()
     rows = truth.rows
     if scenario.sample_shift:
-        kept = rows["sequence"] % (1 << scenario.sample_shift) == 0
+        row, place = np.divmod(rows["sequence"].astype(np.int64) - 1, 1 << scenario.sample_shift)
+        drawn = np.random.default_rng(1).integers(0, 1 << scenario.sample_shift, len(row))[row]
+        kept = place == (drawn if scenario.sampled is None else scenario.sampled)
         rows = {name: values[kept] for name, values in rows.items()}
     for part, index in enumerate(np.array_split(np.arange(len(rows["flow"])), files)):
         name = f"reports-{part:05d}.parquet"

@@ -8,7 +8,7 @@ import pytest
 import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
-from narrows_analysis.metrics import completion, fairness, loss, queue, rtt, synchronization, throughput
+from narrows_analysis.metrics import completion, fairness, loss, queue, rtt, sampling, synchronization, throughput
 
 
 class TestFairness:
@@ -236,3 +236,43 @@ class TestSynchronization:
         assert synchronization.rate_synchronization([wave, 2 * wave]) == pytest.approx(1.0)
         assert synchronization.rate_synchronization([wave, 5 - wave]) == pytest.approx(-1.0)
         assert synchronization.rate_synchronization([wave, np.ones(200)]) is None
+
+
+class TestSampling:
+    """Of many samples, as many as should are within two standard errors of the truth."""
+
+    @staticmethod
+    def drawn(values: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        rows = values[: len(values) // n * n].reshape(-1, n)
+        return rows[np.arange(len(rows)), rng.integers(0, n, len(rows))]
+
+    @pytest.mark.parametrize("n", [2, 4, 8, 64])
+    def test_means_are_within_two_standard_errors(self, n: int) -> None:
+        """Packets in step with the rows, of which the error is exact, and in bursts, of which it is a bound."""
+        for name, values in (
+            ("in step", np.tile([1042.0, 142.0], 16_384)),
+            ("in bursts", np.repeat(np.tile([1042.0, 142.0], 64), 256)),
+            ("ramp", np.arange(32_768.0)),
+        ):
+            rng, errors = np.random.default_rng(1), []
+            for _ in range(400):
+                sample = self.drawn(values, n, rng)
+                spread = sampling.variance(float(sample.sum()), float((sample**2).sum()), len(sample))
+                error = sampling.mean_error(spread, len(sample))
+                assert error is not None and spread == pytest.approx(sample.var(ddof=1))
+                errors.append((sample.mean() - values.mean()) / error)
+            assert np.mean(np.abs(errors) <= 2) >= 0.92, name
+            if name == "in step":
+                # Its deviation is 1, known to 1 / sqrt(800) = 3.5 %.
+                assert np.std(errors) == pytest.approx(1, abs=0.15)
+
+    def test_what_is_before_the_first_and_behind_the_last_report(self) -> None:
+        """Uniform times: the second moment of what is outside of them, of 20,000 samples, to 5 %."""
+        rng = np.random.default_rng(1)
+        for count in (5, 39, 200):
+            times = rng.random((20_000, count))
+            outside = 1 - (times.max(axis=1) - times.min(axis=1))
+            assert sampling.ends_error(count) == pytest.approx(np.sqrt((outside**2).mean()), rel=0.05)
+
+    def test_of_nothing(self) -> None:
+        assert sampling.mean_error(0.0, 0) is None and sampling.variance(7.0, 49.0, 1) == 0

@@ -42,6 +42,15 @@ class LogLinearHistogram:
         """Arithmetic mean; None if empty."""
         return self._sum / self.count if self.count else None
 
+    @property
+    def variance(self) -> float:
+        """Variance of the values as a sample, by their bins; 0 with less than two of them."""
+        filled = np.flatnonzero(self._counts)
+        if self.count < 2:
+            return 0.0
+        values, counts = self._upper_end(filled), self._counts[filled]
+        return float((counts * (values - np.average(values, weights=counts)) ** 2).sum() / (self.count - 1))
+
     def _upper_end(self, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The largest value that a bin can hold: no value that counts in it, or below it, is larger."""
         shift = np.maximum(bins // (1 << PRECISION_BITS) - 1, 0)

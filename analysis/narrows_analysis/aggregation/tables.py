@@ -138,6 +138,7 @@ class Aggregation:
         self.clock_steps = int(mine.get("clock_steps", 0)) + int(mine.get("implausible_times", 0))
         self.saturated_bits = 8 * int(mine.get("saturated_bytes", 0))
         self.saturated_ticks = int(mine.get("saturated_units", 0))
+        self.link_sums = {name: int(mine.get(name, 0)) for name in ("reports", "departures", "bytes", "squared_bytes")}
         # A packet that pushes others out finds no room for itself, but is let in when there is.
         deepest = run.bottleneck.deepest_bytes if run.bottleneck.pushes_out else None
         self._most_units = _NEVER if deepest is None else int(deepest / run.depth_unit_bytes)
@@ -293,6 +294,8 @@ class Aggregation:
         self.begins_unseen = np.zeros(self.rows, np.bool_)
         # Rows whose arrivals and drops are not known.
         self.uncounted = np.zeros(self.rows, np.bool_)
+        # What reports of rows say of the lengths of packets, and how many packets there were.
+        self.length_sums = {name: np.zeros(self.rows) for name in ("reports", "departures", "bytes", "squared_bytes")}
         # Rows of what programs make, connection by connection.
         self.connections: dict[Key, dict[str, int]] = {}
         for batch in self._batches("flow_totals.parquet"):
@@ -314,6 +317,8 @@ class Aggregation:
             if not self.drops_recorded:
                 self.begins_unseen[row[batch["lost_first"] > 0]] = True
             self.uncounted[row[self._shared[batch["flow"]]]] = True
+            for name, sums in self.length_sums.items():
+                np.add.at(sums, row, batch[name])
 
     def _grid_sizes(self, mine: dict[str, Any]) -> tuple[int, int]:
         """Numbers of intervals; longer ones than the tables' where the grid would pass MAX_CELLS cells or QUEUE_BINS
@@ -335,25 +340,32 @@ class Aggregation:
         )
         return flow_bins, queue_bins
 
-    def scaled(self, batch: Mapping[str, Any], name: str) -> Any:
-        """What reports show, of intervals or of a connection, for all packets that left with them."""
+    def scaled(self, batch: Mapping[str, Any], name: str, sums: Mapping[str, Any] | None = None) -> Any:
+        """What reports show, of intervals or of a connection, for all packets that left with them.
+
+        Of a sample a report stands for as many packets as any other one of its flow, or link, whose ``sums`` are given:
+        how many left in an interval, by its reports, depends on which packets these are of.
+        """
         if self.complete:
             return batch[name]
-        return batch[name] * (batch["departures"] / np.maximum(batch["reports"], 1))
+        counts = batch if sums is None or not self.order.sample_shift else sums
+        return batch[name] * (counts["departures"] / np.maximum(counts["reports"], 1))
 
     def _flow_series(self) -> None:
         for batch in self._batches("flow_series.parquet"):
             row, column = self._row(batch), batch["interval"] // self._flow_factor
-            payload = self.scaled(batch, "payload_bytes")
+            sums = {name: values[row] for name, values in self.length_sums.items()}
+            payload = self.scaled(batch, "payload_bytes", sums)
             # Only TCP has sequence numbers; of other traffic every byte is new.
             tcp = batch["advanced_bytes"] > 0
             retransmitting = batch["retransmitted_bytes"] > 0
             numbered = tcp | retransmitting | (batch["new_bytes"] < batch["payload_bytes"])
             self.flows.add(
-                row, column, departures=batch["departures"], bytes=self.scaled(batch, "bytes"), payload_bytes=payload,
-                new_bytes=np.where(numbered, batch["new_bytes"], payload),
+                row, column, departures=batch["departures"], bytes=self.scaled(batch, "bytes", sums),
+                payload_bytes=payload, new_bytes=np.where(numbered, batch["new_bytes"], payload),
                 advanced_bytes=np.where(numbered, batch["advanced_bytes"], payload),
-                **{name: self.scaled(batch, name) for name in ("data_packets", "retransmitted_packets", "ce_marks")},
+                **{name: self.scaled(batch, name, sums)
+                   for name in ("data_packets", "retransmitted_packets", "ce_marks")},
                 samples=batch["reports"], delay_ticks=batch["delay_sum"],
             )  # fmt: skip
             self.flow_delay.add(row, column, batch["delay_max"])
@@ -370,9 +382,10 @@ class Aggregation:
             zero = np.zeros(len(column), np.int64)
             due = batch["departures"] >> (self.order.sample_shift or 0)
             self.queue.add(
-                zero, column, departures=batch["departures"], bytes=self.scaled(batch, "bytes"),
-                ce_marks=self.scaled(batch, "ce_marks"), samples=batch["reports"], depth_units=batch["depth_sum"],
-                delay_ticks=batch["delay_sum"], missing=np.maximum(due - batch["reports"], 0),
+                zero, column, departures=batch["departures"], bytes=self.scaled(batch, "bytes", self.link_sums),
+                ce_marks=self.scaled(batch, "ce_marks", self.link_sums), samples=batch["reports"],
+                depth_units=batch["depth_sum"], delay_ticks=batch["delay_sum"],
+                missing=np.maximum(due - batch["reports"], 0),
             )  # fmt: skip
             self._add_bytes(self._gone_bytes, column, batch["bytes"])
             for extremes, name in ((self.depth, "depth"), (self.delay, "delay")):

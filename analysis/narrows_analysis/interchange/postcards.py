@@ -55,7 +55,8 @@ def postcard(report: Report, key: FlowKey | None, node: int, since_ns: int, dept
     kind = INNER[key.ip_version] if inner and key else INNER_NONE
     bits = TRACKED | (DROPPED if report.drops or report.loss_drops else 0)
     bits |= CONGESTED if fields["flags"] & FLAG_CE_MARKED else 0
-    number = fields["sequence"] >> fields["sample_shift"] & SEQUENCE
+    # Each row of 2^sample_shift departures has one report.
+    number = ((fields["sequence"] - 1) % (1 << 32) >> fields["sample_shift"]) + 1 & SEQUENCE
     group = struct.pack("!II", VERSION << 28 | bottleneck << 22 | number, node)
     metadata = BASELINE_WORDS + len(ours)
     words = FIXED_WORDS + metadata + len(inner) // 4

@@ -13,6 +13,7 @@ from narrows_formats.schedules import Opportunities
 from narrows_formats.summary import (
     BottleneckSummary,
     GroupSummary,
+    LinkErrors,
     Summary,
     is_nearly_the_run,
     share_seconds,
@@ -84,10 +85,11 @@ def _of_link(view: Run, alone: bool) -> list[str]:
     if alone and (rtts := list(view.base_rtts_s)):
         span = dict.fromkeys(units.duration(rtt_s) for rtt_s in (rtts[0], rtts[-1]))
         parts.append(f"{' to '.join(span)} RTT")
-    if link.buffer_bytes is not None:
+    if link.full_buffer_bytes is not None:
         at = "" if link.schedule is None else f" at {units.rate(link.rate_bps)}"
-        bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP{at})" if link.bdp_bytes else ""
-        parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}{_later_buffer(link)}")
+        bdp = f"{units.significant(link.full_buffer_bytes / link.bdp_bytes, 3)} BDP{at}" if link.bdp_bytes else ""
+        bdp += " of full-size frames" if bdp and link.buffer_packets is not None else ""
+        parts.append(f"{_buffer(link)} buffer{f' ({bdp})' if bdp else ''}{_later_buffer(link)}")
     if link.queue_management is not None:
         parts.append(f"{link.queue_management['kind']} queue")
     if link.loss:
@@ -104,12 +106,16 @@ def _at_one_rate(link: LinkRecord) -> str:
     return f" whatever the rate: {link.written_buffer} at {units.rate(link.rate_bps)}"
 
 
+def _buffer(link: LinkRecord) -> str:
+    return units.depth(link.buffer_bytes, link.buffer_packets)
+
+
 def _later_buffer(link: LinkRecord) -> str:
     """What events, or a driver, made of a buffer."""
-    later = link.later_buffers_bytes
+    later = link.later_buffers
     if not later:
         return ""
-    return f", later {' to '.join(dict.fromkeys(units.size(size) for size in (min(later), max(later))))}"
+    return f", later {' to '.join(dict.fromkeys(units.depth(*depth) for depth in (later[0], later[-1])))}"
 
 
 # Different delays that are listed one by one.
@@ -248,15 +254,18 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
         return [_tile(*row) for row in rows]
     link, fairness = summary["bottleneck"], summary["fairness"]
     delay, depth = link["queue_delay_s"], link["queue_bytes"]
-    window = fairness["window_s"]
+    window, errors = fairness["window_s"], link["standard_errors"] or EXACT
     rows = [
-        ("Link used", "bottleneck.utilization", units.percent(link["utilization"]), link["utilization"],
+        ("Link used", "bottleneck.utilization", _with_error(units.percent, link["utilization"], errors["utilization"]),
+         link["utilization"],
          f"of {units.rate(link['rate_mean_bps'] or link['rate_bps'])}"),
         ("Packets dropped", "bottleneck.loss_ratio", units.percent(link["loss_ratio"]), link["loss_ratio"],
          f"{_dropped(link)}{_emulated(link)}{_marked(link)}"),
-        ("Queue delay, mean", "bottleneck.queue_delay_s.mean", units.duration(delay["mean"]), delay["mean"],
+        ("Queue delay, mean", "bottleneck.queue_delay_s.mean",
+         _with_error(units.duration, delay["mean"], errors["queue_delay_mean_s"]), delay["mean"],
          f"99 % below {units.duration(delay['p99'])}"),
-        ("Queue depth, mean", "bottleneck.queue_bytes.mean", units.size(depth["mean"]), depth["mean"],
+        ("Queue depth, mean", "bottleneck.queue_bytes.mean",
+         _with_error(units.size, depth["mean"], errors["queue_bytes_mean"]), depth["mean"],
          f"at most {units.size(depth['max'])}"),
     ]  # fmt: skip
     if len(run.flows) > 1:
@@ -267,6 +276,11 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
             ("Jain's index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
         )
     return [_tile(*row) for row in rows]
+
+
+def _with_error(text: Callable[[float | None], str], value: float | None, error: float | None) -> str:
+    """A number and its standard error, of what is estimated from a sample."""
+    return text(value) if value is None or error is None else f"{text(value)} \u00b1 {text(error)}"
 
 
 def _tile(name: str, key: str, value: str, raw: float | None, detail: str) -> dict[str, Any]:
@@ -306,6 +320,8 @@ def tables(data: RunData) -> list[dict[str, Any]]:
     return result if len(run.flows) <= MAX_BARS else result[::-1]
 
 
+# Standard errors of a link of which each packet is in a report.
+EXACT: LinkErrors = {"utilization": None, "queue_bytes_mean": None, "queue_delay_mean_s": None, "ce_marks": None}
 # Headings that are too long for a column of numbers.
 _HEADINGS = {"retransmitted": "Retrans-\nmitted", "lost by emulation": "Lost by\nemulation"}
 _TEXTS: dict[str, Callable[[float | None], str]] = {
@@ -320,7 +336,11 @@ def _flow_table(data: RunData) -> dict[str, Any]:
     for row, style in zip(flow_rows(summary, columns), styles, strict=False):
         start_s, end_s = (None, None) if row.flow is None else (row.flow["start_s"], row.flow["end_s"])
         life = units.MISSING if start_s is None else f"{start_s:.1f}\u2013{end_s:.1f}"
-        cells = [number(_TEXTS[one.kind](value), value) for one, value in zip(columns, row.values, strict=True)]
+        error = row.flow and row.flow["standard_errors"] and row.flow["standard_errors"]["goodput_bps"]
+        cells = [
+            number(_with_error(_TEXTS[one.kind], value, error if one.name == "goodput" else None), value)
+            for one, value in zip(columns, row.values, strict=True)
+        ]
         rows.append([text(row.name, style), text(row.cca or None), *cells, number(life, start_s)])
     headings = [_HEADINGS.get(one.name, "\n".join(one.name.rsplit(" ", 1))) for one in columns]
     names = ["Flow", "CCA", *(name[:1].upper() + name[1:] for name in headings), ACTIVE]
@@ -414,7 +434,9 @@ def dynamics(summary: Summary) -> list[tuple[str, str]]:
 def _sampling(sample: int | None) -> str:
     if sample is None:
         return "no report"
-    return "every packet reported" if sample == 1 else f"one report in {sample} packets"
+    if sample == 1:
+        return "every packet reported"
+    return f"one report in {sample} packets, drawn at random, so that figures have a standard error (\u00b1)"
 
 
 def _flat(value: object) -> str:
@@ -447,12 +469,18 @@ def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple
     return [
         ("Rate (L2: Ethernet frames without preamble, gap and FCS)", _set_rate(link)),
         ("Rate measured while the link was never idle", units.rate(section["saturated_rate_bps"])),
-        ("Buffer", units.size(link.buffer_bytes) + _at_one_rate(link) + _later_buffer(link)),
+        ("Buffer", _buffer(link) + _at_one_rate(link) + _later_buffer(link)),
         ("Bandwidth-delay product", units.size(link.bdp_bytes)),
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
         ("Behind the queue", _behind_queue(link)),
-        ("ECN threshold", "off" if link.ecn_threshold_bytes is None else units.size(link.ecn_threshold_bytes)),
+        ("ECN threshold", _ecn_threshold(link)),
     ]
+
+
+def _ecn_threshold(link: LinkRecord) -> str:
+    if link.ecn_threshold_bytes is None and link.ecn_threshold_packets is None:
+        return "off"
+    return units.depth(link.ecn_threshold_bytes, link.ecn_threshold_packets)
 
 
 def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:

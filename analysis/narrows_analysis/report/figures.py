@@ -200,12 +200,15 @@ class RunFigures:
     def depth(self) -> Chart:
         """Queue depth over time, with the buffer and the BDP."""
         bottleneck = self.run.bottleneck
-        most = max(self.summary["bottleneck"]["queue_bytes"]["max"] or 0.0, bottleneck.deepest_bytes or 0.0, 1.0)
+        sizes = [bottleneck.buffer_bytes, *(size_bytes for size_bytes, _ in bottleneck.later_buffers)]
+        most = max(self.summary["bottleneck"]["queue_bytes"]["max"] or 0.0, *(size or 0.0 for size in sizes), 1.0)
         scale, unit = _size_unit(most)
-        references, later = [], bottleneck.later_buffers_bytes
+        # Of what counts packets there is no line: it is at other bytes wherever packets are of other sizes.
+        references, later = [], [size_bytes for size_bytes, _ in bottleneck.later_buffers if size_bytes is not None]
         if bottleneck.buffer_bytes is not None:
-            references.append(Reference(bottleneck.buffer_bytes / scale, "buffer at first" if later else "buffer"))
-        ends = dict.fromkeys((min(later), max(later))) if later else ()
+            name = "buffer at first" if bottleneck.later_buffers else "buffer"
+            references.append(Reference(bottleneck.buffer_bytes / scale, name))
+        ends = dict.fromkeys((later[0], later[-1])) if later else ()
         references += [Reference(size_bytes / scale, "buffer later") for size_bytes in ends]
         if bottleneck.bdp_bytes is not None and bottleneck.bdp_bytes != bottleneck.buffer_bytes:
             references.append(Reference(bottleneck.bdp_bytes / scale, "1 BDP", fit=False))

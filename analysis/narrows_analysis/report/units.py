@@ -28,6 +28,11 @@ def significant(value: float, digits: int = 4) -> str:
     return text.replace(",", THIN_SPACE)
 
 
+def depth(size_bytes: float | None, packets: float | None) -> str:
+    """A depth in packets, where these are what counts, or in bytes."""
+    return size(size_bytes) if packets is None else f"{significant(packets)} packet{'' if packets == 1 else 's'}"
+
+
 def with_half_width(value: float, half: float) -> str:
     """A mean and half the width of its interval, which says how many digits of it are known: two of the half's, and
     at most four of the mean's."""

@@ -49,7 +49,7 @@ def connection_rows(
             "drops": None if shared else total["drops"],
             "ce_marks": round(aggregation.scaled(total, "ce_marks")),
             "queue_delay_mean_s": total["delay_sum"] / reports * unit_s if reports else None,
-            "queue_delay_max_s": total["delay_max"] * unit_s if reports else None,
+            "queue_delay_max_s": total["delay_max"] * unit_s if aggregation.complete and reports else None,
             "rtt_s": {"min": record.rtt_min_s, "mean": record.rtt_mean_s} if record else {"min": None, "mean": None},
             "inflight_bytes": {
                 "mean": record.inflight_mean_bytes if record else None,

@@ -35,6 +35,7 @@ from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.records.sockets import SocketRecords
 from narrows_analysis.summary.connections import connection_rows
+from narrows_analysis.summary.samples import flow_errors, of_sample
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
 
@@ -142,6 +143,7 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "down_s": None,
         "down_reason": why,
         "buffer_bytes": None,
+        "buffer_packets": None,
         "utilization": None,
         "loss_ratio": None,
         "total_loss_ratio": None,
@@ -160,13 +162,17 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "aqm_drops": None,
         "loss_emulation_drops": None,
         "ce_marks": None,
+        "standard_errors": None,
+        "sampling_reason": None,
     }
 
 
 def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckSummary:
     """A link and its queue: the "bottleneck" part of the summary where there is one link."""
     section = no_bottleneck_section(NO_TELEMETRY)
-    section["rate_bps"], section["buffer_bytes"] = run.bottleneck.rate_bps, run.bottleneck.buffer_bytes
+    link = run.bottleneck
+    section["rate_bps"] = link.rate_bps
+    section["buffer_bytes"], section["buffer_packets"] = link.buffer_bytes, link.buffer_packets
     if aggregation is None or not (aggregation.order.reports or aggregation.drops_recorded):
         return section
     if not aggregation.uncounted.any():
@@ -227,6 +233,8 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
         if link.rate_bps and link.rtt_s and standing is not None:
             section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
     section["ce_marks"] = round(queue.totals["ce_marks"][0])
+    if aggregation.order.sample_shift:
+        of_sample(section, run, aggregation)
 
 
 def _why_no_down_time(section: BottleneckSummary, link: LinkRecord, spanned: bool) -> str | None:
@@ -328,7 +336,9 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
         seconds = (window[1] - window[0]) / 2 * width
         section["oscillation_reason"] = f"the queue depth has no period below {seconds / 2:.3g} s"
     if len(rows := competing_rows(aggregation)) > 1:
-        if not aggregation.uncounted.any():
+        # Of a sample without records, drops are known by the next report only: several episodes may be one then.
+        dated = aggregation.drops_recorded or not aggregation.order.sample_shift
+        if dated and not aggregation.uncounted.any():
             drops = aggregation.flows.cells["drops"][rows, slice(*window)]
             times = [np.flatnonzero(flow) * width for flow in drops]
             section["loss_synchronization"] = loss_synchronization(times, max(reaction_time(run), width) * 1.01)
@@ -449,7 +459,7 @@ def _flow_section(
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
         "links": list(flow.links), "limited_by": {}, "datagrams": host.datagrams, "responses": host.responses,
         "video": host.viewed,
-        "connections": None,
+        "connections": None, "standard_errors": None,
     }  # fmt: skip
     if host.datagrams is not None and (rtts := host.datagrams["rtt_s"]) is not None:
         section["rtt_s"], section["rtt_source"] = {"min": rtts["min"], "mean": rtts["mean"]}, PROBE_SOURCE
@@ -474,6 +484,8 @@ def _flow_section(
             "ce_marks": round(totals["ce_marks"]),
             "retransmit_ratio": _retransmit_ratio(aggregation, table, number),
         }
+        if aggregation.order.sample_shift:
+            section["standard_errors"] = flow_errors(section, aggregation, number)
     if not aggregation.collided[table.indices(number)].any():
         section["arrivals"] = int(totals["arrivals"])
         section["drops"] = int(totals["drops"])

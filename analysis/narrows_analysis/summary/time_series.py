@@ -22,6 +22,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _WRITE_ROWS = 1 << 18
 
+_EXTREMES = ("depth_min_bytes", "depth_max_bytes", "delay_min_s", "delay_max_s")
 _OFFERED = ("arrivals", "drops", "aqm_drops", "loss_drops")
 _COUNTS = {"arrivals", "departures", "drops", "aqm_drops", "loss_drops", "ce_marks", "data_packets",
            "retransmitted_packets", "missing_reports"}  # fmt: skip
@@ -101,6 +102,8 @@ def _write_flows_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
                 "queue_delay_mean_s": ratio(cells["delay_ticks"][row, span], cells["samples"][row, span]) * unit_s,
                 "queue_delay_max_s": delay_max[row, span] * unit_s,
             }
+            if aggregation.order.sample_shift:
+                values["queue_delay_max_s"] = [None] * n
             for name in _COUNTS & set(cells):
                 values[name] = np.rint(cells[name][row, span]).astype(np.int64)
             if aggregation.uncounted[row]:
@@ -138,6 +141,9 @@ def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
         values[name] = np.rint(cells[name]).astype(np.int64)
     if aggregation.uncounted.any():
         values |= {name: [None] * aggregation.queue.bins for name in _OFFERED if name in values}
+    if aggregation.order.sample_shift:
+        # The extremes of a sample are not those of the packets.
+        values |= {name: [None] * aggregation.queue.bins for name in _EXTREMES}
     writer.write_table(_table(QUEUE_SERIES_SCHEMA, values))
 
 
