@@ -111,8 +111,8 @@ def test_packets_of_thresholds_and_buffers_are_of_any_size(tmp_path: Path) -> No
     reports = pd.concat(map(pd.read_parquet, sorted((tmp_path / "out" / "telemetry").glob("reports-*.parquet"))))
     found, marked = reports["enqueue_depth"] / (500 + HEADERS), reports["flags"] & 1
     assert found.max() == 99 and ((found >= 40) == (marked == 1)).all()
-    # 3,000 packets/s come and 2,306 go. Once 40 wait, after 58 ms and 173 packets, all are marked: those of 2 s, and the
-    # 100 that wait then.
+    # 3,000 packets/s come and 2,306 go. Once 40 wait, after 58 ms and 173 packets, all are marked: those of 2 s, and
+    # the 100 that wait then.
     assert flow["drops"] > 0
     assert flow["ce_marks"] == marked.sum() == pytest.approx(2 * 2306.3 + 100 - 173, abs=10)
     link = json.loads((tmp_path / "out" / "summary.json").read_text())["bottleneck"]
