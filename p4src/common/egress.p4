@@ -146,8 +146,8 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         mirror_session = 0;
     }
 
-    // One of each 2^shift departures in a row is reported, at random: of traffic in step with the sampling, every 2^shift-th
-    // would be the same packets again and again. As each row has exactly one report, those lost are known.
+    // One of each 2^shift departures in a row is reported, at random where a target can: of traffic in step with the sampling,
+    // every 2^shift-th would be the same packets again and again. As each row has exactly one report, those lost are known.
     table sampling {
         key = {
             sample_phase: ternary @name("sample_phase");

@@ -50,8 +50,8 @@ header bridge_flow_t {
     bit<8>  flags;
 }
 
-// What the egress packet length includes besides the frame: both bridge headers and the frame check sequence.
-const bit<16> BRIDGED_BYTES = 14;
+// What the egress packet length includes besides the frame: it is that of the packet as it came in, so that bridge headers are
+// not in it.
 const bit<16> FCS_BYTES = 4;
 
 // Added to a mirrored copy: at most 32 bytes. Flow index and signature are computed from the copy's own headers, and the
@@ -326,7 +326,7 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
 
     // Computes the frame's own length.
     action strip() {
-        meta.seen.packet_length = intrinsic.pkt_length - (BRIDGED_BYTES + FCS_BYTES);
+        meta.seen.packet_length = intrinsic.pkt_length - FCS_BYTES;
 #ifdef MANAGED_QUEUES
         // Laws compare it with what they allow.
         meta.seen.queue_delay = from_parser.global_tstamp[31:0] - hdr.bridge_flow.timestamp;

@@ -121,10 +121,10 @@ control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new
         flags = flags | FLAG_COLLISION;
     }
 
-    // Translates the register's verdict.
+    // Translates the register's verdict. Tofino 1 writes four bits of it: the others keep what the container held before.
     table judge {
         key = {
-            verdict: exact;
+            verdict[3:0]: exact @name("verdict");
         }
         actions = {
             own;
@@ -190,34 +190,12 @@ control BottleneckTotal(in bottleneck_index_t index, out bit<32> total) {
     }
 }
 
-// Which phase of a row of 2^shift departures is reported: drawn for each row when its first packet leaves, whose phase is 1.
-// Not by a CRC: that is in step with traffic of which every 2^n-th packet is alike.
+// Which phase of a row of 2^shift departures is reported: the last one. A draw for each row, compared with the phase, is an
+// operation over two stages, which the compiler refuses.
 control SamplePosition(in bottleneck_index_t bottleneck, in bit<32> sequence, in bit<32> phase, in settings_t settings,
                        out bit<32> sampled_phase) {
-    Random<bit<32>>() random;
-    // What was drawn for each bottleneck's present row.
-    Register<bit<32>, bottleneck_index_t>(BOTTLENECK_COUNT) phases;
-    bit<32> drawn;
-    RegisterAction<bit<32>, bottleneck_index_t, bit<32>>(phases) draw = {
-        void apply(inout bit<32> stored, out bit<32> sampled) {
-            stored = drawn;
-            sampled = stored;
-        }
-    };
-    RegisterAction<bit<32>, bottleneck_index_t, bit<32>>(phases) read = {
-        void apply(inout bit<32> stored, out bit<32> sampled) {
-            sampled = stored;
-        }
-    };
-
     apply {
-        drawn = random.get();
-        drawn = drawn & settings.sample_mask;
-        if (phase == 1 || settings.sample_shift == 0) {
-            sampled_phase = draw.execute(bottleneck);
-        } else {
-            sampled_phase = read.execute(bottleneck);
-        }
+        sampled_phase = 0;
     }
 }
 

@@ -123,10 +123,10 @@ def measured_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> runner.Chec
 def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = measured_run(tmp_path, monkeypatch)
 
-    def refuse(_path: Path, _name: Path) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(os, "rename", refuse)
     with pytest.raises(RunError, match="Permission denied; the results are in ") as raised:
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     kept = Path(str(raised.value).rpartition(" ")[2])

@@ -210,7 +210,16 @@ def test_byte_counters_of_tofino_leave_out_what_is_not_the_frames() -> None:
     source = (P4SRC / "tofino" / "narrows.p4").read_text()
     value = {name: int(number) for name, number in re.findall(r"(\w+_(?:BYTES|QUEUE))(?: =)? (\d+)", source)}
     assert value["COUNTED_BEFORE_QUEUE"] == value["FCS_BYTES"] == 4
-    assert value["COUNTED_BEHIND_QUEUE"] == value["BRIDGED_BYTES"] + value["FCS_BYTES"]
+    bodies = re.findall(r"header bridge_\w+ \{(.*?)\}", source.replace("bottleneck_index_t", "bit<6>"), re.DOTALL)
+    bridged_bits = sum(int(width) for body in bodies for width in re.findall(r"bit<(\d+)>", body))
+    assert "BOTTLENECK_WIDTH 6" in (P4SRC / "common" / "constants.p4").read_text() and len(bodies) == 2
+    assert value["COUNTED_BEHIND_QUEUE"] == bridged_bits // 8 + value["FCS_BYTES"]
+
+
+def test_the_length_of_a_frame_behind_the_queue_is_without_its_fcs_alone() -> None:
+    """At egress a packet's length is that with which it came in: bridge headers are in byte counters, but not in it."""
+    source = (P4SRC / "tofino" / "narrows.p4").read_text()
+    assert re.findall(r"intrinsic\.pkt_length(.*);", source) == [" - FCS_BYTES"]
 
 
 @pytest.mark.parametrize("architecture", ["tofino", "tofino2", "tofino-managed", "tofino2-managed"])
