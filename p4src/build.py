@@ -60,6 +60,16 @@ ALLOWED_WARNINGS = {
     r"Parser state min_parse_depth_accept_loop will be unrolled": (
         "a state of the compiler's own, which reads short frames up to Tofino 1's least parsing depth"
     ),
+    # The assembler's, which come in pairs: what, and where the other definition is.
+    r"duplicate hash group \d+, will merge with|previous definition here": (
+        "a table that takes a hash group's bits for two purposes defines it once for each, with seeds of different bits"
+    ),
+    r"Input xbar hash group \d+ mergeable conflict in stage \d+|conflicting hash group definition here": (
+        "two tables have bits of one hash group; the assembler refuses it where a bit of one is made for the other, too"
+    ),
+    r"exact hashtable \d+ does not exist in table \w+": (
+        "of such a group the assembler looks through all hashes, also those that this table takes no bits of"
+    ),
 }
 
 
