@@ -20,7 +20,8 @@ class TargetProfile:
     ``depth_unit_bytes`` the bytes of one such unit (None where a unit has no fixed size, such as packets).
     With ``depth_overhead_bytes`` it is memory, of which each packet takes whole units, for its frame and so many bytes.
     ``empty_queue_delay`` is what reports give as queue delay while nothing waits, in time units; readers take it off.
-    ``drop_records`` is whether each dropped packet has a record with its own time.
+    ``drop_records`` is whether each dropped packet has a record with its own time, ``random_samples`` whether which
+    packets of a sample are reported is drawn: otherwise it is each n-th.
     What follows ``empty_queue_delay`` is None for reports without a target, of a capture.
     """
 
@@ -36,6 +37,7 @@ class TargetProfile:
     delay_line: bool | None = None
     flow_drop_counters: bool | None = None
     drop_records: bool | None = None
+    random_samples: bool | None = None
 
     @property
     def depth_left_reported(self) -> bool:

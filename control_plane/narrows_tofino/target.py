@@ -175,6 +175,7 @@ class TofinoTarget(LabTarget):
             rate_layer="l2",
             delay_line=False,
             flow_drop_counters=False,
+            random_samples=False,
         )
 
     def bind_to_target(self, plan: Plan) -> Plan:

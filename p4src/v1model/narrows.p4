@@ -14,7 +14,7 @@ typedef bit<32> mirror_session_t;
 // A packet can read what the one before it wrote, and can draw any number of random values.
 #define LOSS_WITH_MEMORY
 
-// Arithmetic can mix a seed into numbers; Tofino draws random ones.
+// Arithmetic can mix a seed into numbers, from which a position in a row of samples is drawn.
 #define SEEDED_SAMPLING
 
 // How a bottleneck loses packets before its queue.

@@ -297,7 +297,10 @@ def run_json(scenario: Scenario, truth: Truth) -> dict[str, Any]:
         "ended": "2026-01-02T03:05:05Z",
         "status": "complete",
         "reason": None,
-        "target_profile": {"name": scenario.target, "time_unit_s": 1e-9, "depth_unit": "bytes", "depth_unit_bytes": 1},
+        "target_profile": {
+            "name": scenario.target, "time_unit_s": 1e-9, "depth_unit": "bytes", "depth_unit_bytes": 1,
+            "random_samples": scenario.target == "soft",
+        },
         "host": {"kernel": "6.1.0", "cpu": "synthetic"},
         "switch": {"program": "sha256:0123456789abcdef"},
         "bottleneck": {

@@ -14,6 +14,7 @@ from narrows_analysis.records.run_directory import Run
 
 # Values that a percentile has above it, at the least: of fewer it would be hardly anything but the greatest.
 MIN_ABOVE = 5
+EVERY_NTH = "; each of them is the n-th packet, and traffic in step with that is not estimated well: no standard errors"
 REASON = (
     "one report in {} packets: what depends on single packets (greatest depth and delay, standing queue, drops in one "
     "episode) is not of a sample"
@@ -22,13 +23,17 @@ REASON = (
 
 def of_sample(section: BottleneckSummary, run: Run, aggregation: Aggregation) -> None:
     """Give the estimates of a link their standard errors, and take out what a sample does not have."""
-    section["sampling_reason"] = REASON.format(1 << (aggregation.order.sample_shift or 0))
+    drawn = bool(run.profile.random_samples)
+    reason = REASON.format(1 << (aggregation.order.sample_shift or 0))
+    section["sampling_reason"] = reason if drawn else reason + EVERY_NTH
     section["standing_queue_bytes"] = section["standing_queue_bdp"] = None
     sums = aggregation.link_sums
     few = sums["reports"] < MIN_ABOVE * 100
     for values in (section["queue_bytes"], section["queue_delay_s"]):
         values["max"] = None
         values["p99"] = None if few else values["p99"]
+    if not drawn:
+        return
     used, count = section["utilization"], sums["reports"]
     depth = mean_error(aggregation.depth_histogram.variance, count)
     delay = mean_error(aggregation.delay_histogram.variance, count)
@@ -40,8 +45,10 @@ def of_sample(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
     }
 
 
-def flow_errors(section: FlowSummary, aggregation: Aggregation, number: int) -> FlowErrors:
-    """Standard errors of what is estimated of a flow."""
+def flow_errors(section: FlowSummary, aggregation: Aggregation, number: int) -> FlowErrors | None:
+    """Standard errors of what is estimated of a flow; None where which packets are reported is not drawn."""
+    if not aggregation.run.profile.random_samples:
+        return None
     sums = {name: float(values[number]) for name, values in aggregation.length_sums.items()}
     goodput, throughput = section["goodput_bps"], section["throughput_bps"]
     return {

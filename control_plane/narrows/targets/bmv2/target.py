@@ -42,6 +42,7 @@ PROFILE = TargetProfile(
     rate_layer="l2",
     delay_line=False,
     flow_drop_counters=False,
+    random_samples=True,
 )
 # Packets that may wait at every port but the bottleneck's. The default, 64, loses reports.
 OTHER_DEPTH = 100_000

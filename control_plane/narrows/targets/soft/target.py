@@ -51,6 +51,7 @@ PROFILE = TargetProfile(
     rate_layer="l2",
     delay_line=True,
     flow_drop_counters=True,
+    random_samples=True,
 )
 
 
