@@ -344,7 +344,7 @@ def test_doctor_names_every_fault_and_its_cure(machines: Machines, inventory: In
         assert "vegas2 not loaded; fix: modprobe" in found["alice: CCAs"].problem
         assert found["alice: link"].problem == found["alice: offloads"].problem == ""
         assert "alice: earlier run" in found and found["alice: earlier run"].problem == ""
-        assert found["switch: BF Runtime"].problem == "" and "266240 cells of 80 B" in found["switch: chip"].found
+        assert found["switch: BF Runtime"].problem == "" and "286720 cells of 80 B" in found["switch: chip"].found
         assert "runs at 40G, the inventory says 100G; fix:" in found["switch: port 1/0"].problem
         assert "a run adds it at 100G" in found["switch: port 2/0"].found
         assert all("fix" in one.problem for one in found.values() if one.problem)

@@ -15,6 +15,8 @@ ALL_PIPES = 0xFFFF
 BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.33, "50%": 0.5, "66%": 0.66,
        "80%": 0.8, "DISABLE": 0.0}  # fmt: skip
 PROFILES = 32
+# The driver keeps a weight as it is; a chip may have fewer bits for it.
+WEIGHTS = 0xFFFF
 # What adding a port sets, apart from its queues.
 OF_ADDED_PORTS = ("port.sched_shaping", "port.sched_cfg", "port.flowcontrol")
 LANES = {"1G": 1, "10G": 1, "25G": 1, "40G": 4, "50G": 2, "100G": 4}
@@ -302,6 +304,8 @@ class TrafficManager:
             # The driver has one number for two names, and reads back the first of them.
             same = {"0": "LOW", "HIGH": "7"}
             data = {name: same.get(value, value) if "priority" in name else value for name, value in data.items()}
+            if "dwrr_weight" in data:
+                data["dwrr_weight"] &= WEIGHTS
             if "pg_l1_node" in data and data["pg_l1_node"] % L1_NODES_APART != key[1] // self.kind.queues_per_port:
                 raise Refused("INVALID_ARGUMENT", "Table Entry modify failed Invalid arguments")
         self._at(table, key, pipe).update(data)
