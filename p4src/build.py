@@ -67,6 +67,9 @@ ALLOWED_WARNINGS = {
     r"Input xbar hash group \d+ mergeable conflict in stage \d+|conflicting hash group definition here": (
         "two tables have bits of one hash group; the assembler refuses it where a bit of one is made for the other, too"
     ),
+    r"\w+\.(dynhash|prim)\.json: can't read file": (
+        "the compiler's driver has removed these when the assembler is asked again, whose output is thrown away then"
+    ),
     r"exact hashtable \d+ does not exist in table \w+": (
         "of such a group the assembler looks through all hashes, also those that this table takes no bits of"
     ),

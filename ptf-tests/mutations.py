@@ -376,8 +376,9 @@ MUTATIONS = (
     Mutation(
         "the original is truncated with its report",
         _TOP,
-        "            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);\n",
-        "            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);\n            truncate(184);\n",
+        "            bottleneck.apply(hdr, meta.flow, meta.seen, set, marking_depth, mirror_session);\n",
+        "            bottleneck.apply(hdr, meta.flow, meta.seen, set, marking_depth, mirror_session);\n"
+        "            truncate(184);\n",
         "reporting.ShortAndLongPackets",
     ),
     Mutation(

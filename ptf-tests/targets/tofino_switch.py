@@ -30,8 +30,8 @@ _CHIP_LACKS = {
     Ability.EXACT_RATE: "a shaper's bucket lets two frames or more through at once",
     Ability.MANAGED: "its traffic manager neither drops at departure for free nor tells depths before",
     Ability.LOSS_WITH_MEMORY: "its program loses packets independently of each other only",
-    Ability.SEEDED_SAMPLING: "its program draws which packets it samples",
-    Ability.PACKET_DEPTH: "depths are in cells",
+    Ability.SEEDED_SAMPLING: "its program samples the last packet of each row",
+    Ability.PACKET_DEPTH: "its traffic manager counts depths in cells",
     Ability.VARYING_LINE: "its ports have no delay line",
 }
 _NO_LAWS = {Ability.TOFINO_LAWS: "its program has no queue management (--managed, or program: of the testbed)"}

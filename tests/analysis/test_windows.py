@@ -69,7 +69,7 @@ def test_shares_of_the_run_and_of_the_time_together_are_named(tmp_path: Path) ->
     words = verdict(load(tmp_path / "run").run, summary)
     first, second, third = (f"{100 * part / sum(ever):.3g} %" for part in ever)
     assert words.startswith(
-        f"Over the whole run (0 to {whole[1]:.3f} s), first took {first} of the goodput, "
+        f"Over the whole run (0 to {round(whole[1], 3):.12g} s), first took {first} of the goodput, "
         f"third {third}, second {second}. "
     )
     first, second, third = (f"{100 * part / sum(together):.3g} %" for part in together)

@@ -28,6 +28,7 @@ FLOW: dict[str, Any] = {
     **{"links": ["bottleneck"], "limited_by": {}},
     **dict.fromkeys(("datagrams", "responses", "video", "connections", "standard_errors")),
     **{"src": "10.0.0.1", "dst": "10.0.1.1", "inflight_bytes": {"mean": None, "max": None}},
+    **{"probe": False, "share_of_run": None},
 }
 SUMMARY: Any = {
     "format": 0,

@@ -17,7 +17,8 @@ NAME = "<b>bbr-vs-cubic</b>"
 def link(**changes: Any) -> dict[str, Any]:
     return {
         "name": "bottleneck", "link_bps": 100_000_000, "rate_bps": 96_000_000.0, "other_bps": 0.0,
-        "queue_bytes": 250_000, "limit_bytes": 500_000, "departed_packets": 9900, "drops": 100, **changes,
+        "queue_bytes": 250_000, "filled": 0.5, "limit_bytes": 500_000, "departed_packets": 9900, "drops": 100,
+        **changes,
     }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...
         return Outcome(status, "", directory, summary, ())
 
     monkeypatch.setattr(
-        series_module, "check", lambda experiment, *_: SimpleNamespace(plan=make_plan(experiment), notes=())
+        series_module, "check", lambda experiment, *_: SimpleNamespace(plan=make_plan(experiment), notes=(), made_by={})
     )
     monkeypatch.setattr(side_by_side, "execute", execute)
     file = path / "experiment.yaml"

@@ -192,7 +192,7 @@ def test_a_rate_beyond_the_machine_names_virtual_time() -> None:
     assert THIS_MACHINE.notes(slow, SoftTarget()) == []
     # The same rate in larger packets are fewer.
     assert THIS_MACHINE.notes(plan({"rate": "10Gbit"}, mtu=9000), SoftTarget()) == []
-    assert Guests.notes(None, fast, SoftTarget()) == []  # type: ignore[arg-type]
+    assert Guests.notes(types.SimpleNamespace(_about=types.SimpleNamespace(flaws=())), fast, SoftTarget()) == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("running", "named"), [(False, True), (True, False)])

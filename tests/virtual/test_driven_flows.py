@@ -219,7 +219,7 @@ def test_a_buffer_is_checked_as_the_file_is(tmp_path: Path) -> None:
     for given, said in (
         ({"buffer": 2**32}, "link bottleneck.buffer: is 4294967.296kB; allowed: up to 4294967295 B, as reports hold"),
         ({"buffer": 1513}, "link bottleneck.buffer: 1.513kB is 1513 B, which no full-size frame of 1514 B fits into"),
-        ({"buffer": "30packets"}, "link bottleneck.ecn_threshold: 30packets is 45420 B, so that nothing is marked"),
+        ({"buffer": "30packets"}, "link bottleneck.ecn_threshold: 30packets is 30packets, so that nothing is marked"),
         ({"loss": 1e-11}, "link bottleneck.loss: 1e-11 cannot be distinguished from 0"),
     ):
         with pytest.raises(InputError, match=said):

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows_formats import files, storage
-from rich.console import Console
 from rich.table import Table
 
 from narrows.cli.table import NOT_KNOWN, scaled
@@ -30,6 +29,7 @@ def analyze_packets(front: Path, behind: Path | None, out: Path) -> None:
     import narrows_analysis
 
     from narrows.run.results import give_to_user
+    from narrows.terminal import Terminal
 
     try:
         found = narrows_analysis.analyze_captures(front, behind)
@@ -38,16 +38,16 @@ def analyze_packets(front: Path, behind: Path | None, out: Path) -> None:
     out.mkdir(parents=True)
     storage.write_json(out / files.CAPTURE, found)
     give_to_user(out)
-    console = Console()
+    console = Terminal()
     console.print(_table(found, out.name))
     if found["reason"] is not None:
-        console.print(f"{found['reason']}: --behind FILE is the other side", highlight=False, soft_wrap=True)
+        console.print(f"{found['reason']}: --behind FILE is the other side", soft_wrap=True)
     if found["not_read"]:
-        console.print(f"{found['not_read']} frames are not IP, or were cut too short", highlight=False)
+        console.print(f"{found['not_read']} frames are not IP, or were cut too short")
     edges = sum(flow["at_edges"] or 0 for flow in found["flows"])
     if edges:
-        console.print(f"{edges} packets are at a time that only one capture has: not counted as lost", highlight=False)
-    console.print(f"captures: {out / files.CAPTURE}", soft_wrap=True, highlight=False)
+        console.print(f"{edges} packets are at a time that only one capture has: not counted as lost")
+    console.print(f"captures: {out / files.CAPTURE}", soft_wrap=True)
 
 
 def _table(found: Captured, title: str) -> Table:
