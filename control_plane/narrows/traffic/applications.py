@@ -349,7 +349,11 @@ def keep(source: Path, target: Path) -> list[str]:
 
     The programs' user may change ``source`` meanwhile. Returns what was not kept, and why.
     """
-    owner = source.stat().st_uid
+    try:
+        owner = source.stat().st_uid
+    except FileNotFoundError:
+        # A flow of all else that hosts send has no program.
+        return []
     files, size, left = 0, 0, 0
     for path, file in beneath.walk(source):
         if file is not None:
