@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from narrows import python
 from narrows.errors import RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
@@ -31,7 +32,7 @@ from narrows.traffic.connection import Connection
 from narrows.traffic.traffic import Traffic
 from narrows.virtual import guest_memory
 from narrows.virtual.cores import core
-from narrows.virtual.guest import Guest, python
+from narrows.virtual.guest import Guest
 from narrows.virtual.kernels import Kernel
 from narrows.virtual.measurement import needed_directories
 from narrows.virtual.task import TASK_FILE
@@ -98,7 +99,7 @@ async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Ke
         needed = (INIT.parent, *needed_directories(directory))
         (directory / TASK_FILE).write_bytes(pickle.dumps((link, options, experiment, plan, needed)))
         memory_bytes = guest_memory.memory_bytes(plan)
-        async with await Guest.start(kernel, memory_bytes, python(str(INIT)), cpu, directory) as guest:
+        async with await Guest.start(kernel, memory_bytes, python.in_guest(str(INIT)), cpu, directory) as guest:
             async for _ in guest.lines():
                 return pickle.loads((directory / FOUND_FILE).read_bytes())  # type: ignore[no-any-return]
         raise RunError(f"{experiment.name}: the guest ended{guest.stderr_tail()}")
