@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import sys
 import traceback
 from pathlib import Path
 
@@ -21,7 +22,8 @@ def main() -> None:
         link, options, experiment, plan, needed = pickle.loads((directory / TASK_FILE).read_bytes())
         init.seed_random_numbers(experiment.seed)
         init.prepare(needed, (directory,))
-        # It needs the guest's own /proc as it is imported.
+        # It needs the guest's own /proc as it is imported, and Python looks beside a guest's first process for nothing.
+        sys.path.append(str(Path(__file__).parent))
         from passage import measure
 
         (directory / FOUND_FILE).write_bytes(pickle.dumps(asyncio.run(measure(link, options, experiment, plan))))

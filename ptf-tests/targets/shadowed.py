@@ -35,6 +35,9 @@ NAME = "tofino-fake"
 # What neither Tofino's program nor its traffic manager has.
 NOTHING_TO_SHADOW = (Ability.MANAGED, Ability.LOSS_WITH_MEMORY, Ability.VARYING_LINE)
 
+# Parameters of `observe` that Tofino's program does not have.
+SOFTWARE_ONLY = ("counts_packets", "seed")
+
 
 class DifferenceError(AssertionError):
     """A fake does not hold what was written to it."""
@@ -65,7 +68,7 @@ class ShadowedControl:
         """Change what existing entries do."""
         self._first.modify(*entries)
         for other in self._others:
-            other.control.modify(*entries)
+            other.control.modify(*_that_fit(entries, other))
 
     def delete(self, *entries: Entry) -> None:
         """Remove table entries."""
@@ -109,9 +112,15 @@ class ShadowedControl:
 
 
 def _that_fit(entries: Iterable[Entry], switch: TofinoSwitch) -> Iterator[Entry]:
-    """Entries as a program has them that holds queue delays in fewer bits; bins of longer delays are left out."""
+    """Entries as a program has them that holds delays in fewer bits, counts no packets for thresholds and seeds no
+    samples; bins of longer delays are left out."""
     missing = Profile.delay_bits - switch.profile.delay_bits
     for entry in entries:
+        if entry.action == "observe":
+            yield replace(
+                entry, params={name: entry.params[name] for name in entry.params if name not in SOFTWARE_ONLY}
+            )
+            continue
         if entry.table != "delay_bins":
             yield entry
             continue

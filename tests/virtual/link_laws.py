@@ -181,11 +181,12 @@ def figures(link: LinkRecord, section: dict[str, Any], packets: Packets) -> Coun
     assert section["other_share"] not in (0, None) or None in shares or sum(shares) == count, link.name
     if section["utilization"] is None or "opportunities_ns" in (link.rate_schedule or {}):
         return Counter(figures=5)
-    # From the first arrival until the last packet has left.
-    offered = Offered(link)
-    until = offered.until(packets.left[-1]) + 8 * packets.lengths[-1] * NS
+    # From the first arrival until the last packet has left, and longer where packets were dropped, or flows paused.
+    offered, (begin, end) = Offered(link), (round(time_s * NS) for time_s in section["run_window_s"])
+    assert begin <= min(packets.came) + 1
+    until = max(offered.until(packets.left[-1]) + 8 * packets.lengths[-1] * NS, offered.until(end))
     carried = 8 * NS * sum(packets.lengths)
-    assert section["utilization"] == pytest.approx(carried / (until - offered.until(min(packets.came))), rel=1e-6)
+    assert section["utilization"] == pytest.approx(carried / (until - offered.until(begin)), rel=1e-6)
     return Counter(figures=6)
 
 
