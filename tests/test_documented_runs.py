@@ -84,7 +84,7 @@ def shown_transcript() -> str:
 
 
 def shape(said: str) -> list[str]:
-    """The lines of a run without numbers, and without how far it is: a longer one says that oftener."""
+    """The lines of a run without numbers, and without how far it is."""
     lines = [line for line in said.splitlines() if not re.match(r"\w+: [\d.]+ s(:| of)|.*left something behind", line)]
     return [re.sub(r"[━─]+|[\d.]+|[ \t]+", " ", line.replace(f"{Path.cwd()}/", "")).strip() for line in lines]
 
@@ -112,6 +112,9 @@ def test_a_command_for_root(words: list[str], project: Path) -> None:
 @pytest.mark.needs("guest-kernel", SOFTSWITCH, COLLECTOR)
 @pytest.mark.parametrize("words", VIRTUAL, ids=" ".join)
 def test_a_run_in_virtual_time(words: list[str], project: Path) -> None:
+    if words == README_RUN:
+        # At its length: of a run of a second, the start of a later flow is so large a part that a column tells it.
+        shutil.copy(ROOT / "experiments" / "demo.yaml", project / "experiments")
     done = run(words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert list((project / "results").glob("*/report.html"))
