@@ -15,11 +15,12 @@ import numpy.typing as npt
 from narrows_formats.summary import DelayDistribution
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.interchange.packet_headers import TCP, FiveTuple, Packet, decode
+from narrows_analysis.interchange.packet_headers import TCP, Packet, decode
 from narrows_analysis.interchange.pcap_file import NANOSECONDS, read_frames
 from narrows_analysis.metrics.loss import retransmission_ratio
 from narrows_analysis.metrics.responses import distribution
 from narrows_analysis.metrics.rtt import rtt_from_timestamps
+from narrows_analysis.records.five_tuple import FiveTuple
 
 ONE_SIDE = "one capture does not show what was lost between two places, nor how long it took"
 # From here on the longest packet of one side and of the other are no longer those of the same frames.

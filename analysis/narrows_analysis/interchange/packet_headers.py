@@ -6,7 +6,8 @@ from __future__ import annotations
 import ipaddress
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from narrows_analysis.records.five_tuple import FiveTuple
 
 TCP, UDP = 6, 17
 # Link types (tcpdump.org/linktypes.html), and how long each one's header is before its EtherType ends.
@@ -20,25 +21,10 @@ TIMESTAMPS = 8
 KNOWN_BY = 64
 
 
-class FiveTuple(NamedTuple):
-    """Whose packets they are."""
-
-    protocol: int
-    src: str
-    dst: str
-    src_port: int
-    dst_port: int
-
-    @property
-    def reverse(self) -> FiveTuple:
-        """The other direction."""
-        return FiveTuple(self.protocol, self.dst, self.src, self.dst_port, self.src_port)
-
-
 @dataclass(frozen=True, slots=True)
 class Packet:
     """A packet: ``ip_bytes`` and ``payload`` are lengths on the wire, ``network`` and ``transport`` what identifies it:
-    all that no router and no network card changes. ``cut``: less of the transport was stored than there was."""
+    all that neither a router nor a NIC changes. ``cut``: less of the transport was stored than there was."""
 
     flow: FiveTuple
     ip_bytes: int
@@ -109,7 +95,7 @@ def _transport(
     cut, stored = len(data) < min(length, KNOWN_BY), data[:KNOWN_BY]
     if protocol == UDP and data:
         ports = struct.unpack_from(">HH", data)
-        # A checksum may still be missing in front of the network card that fills it in.
+        # With checksum offload, packets are captured before the NIC fills the checksum in.
         return Packet(
             FiveTuple(protocol, src, dst, *ports), ip_bytes, length - 8, network, stored[:6] + stored[8:], cut
         )

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,21 +19,12 @@ from narrows_formats import files
 from narrows_formats.flow_names import ANYWHERE
 
 from narrows_analysis.errors import AnalysisError
+from narrows_analysis.records.five_tuple import FiveTuple
 from narrows_analysis.records.run_directory import FlowSpec, Run
 
 Int64Array = npt.NDArray[np.int64]
 OTHER = -1
 Key = tuple[int, int]
-
-
-class FiveTuple(NamedTuple):
-    """Whose packets a connection's are."""
-
-    protocol: int
-    src: str
-    dst: str
-    src_port: int
-    dst_port: int
 
 
 @dataclass

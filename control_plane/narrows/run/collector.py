@@ -20,7 +20,7 @@ from narrows.paths import binary
 
 READY_S = 20.0
 FLUSH_S = 120.0
-# One on this machine that has used no processor time for so long after it was asked to end stands still.
+# A local collector that has used no CPU time for this long after SIGTERM is hung.
 STUCK_S, POLL_S = 10.0, 0.5
 HOST = "collector"
 SHOWN = re.compile(r"\d+ reports in (?P<bytes>\d+) bytes")

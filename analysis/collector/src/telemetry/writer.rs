@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Version of the tables' schema; it is in every file's metadata.
 pub const SCHEMA_VERSION: &str = "2";
 
-/// What is in a telemetry directory beside reports.
+/// Everything in a telemetry directory but the reports.
 const OTHER_FILES: [&str; 3] = ["flow_keys.parquet", "drops.parquet", "collector.json"];
 
 /// Rows of a file that is still being written can be read after this time: a collector that is killed loses no more.
