@@ -91,22 +91,6 @@ def test_shares_of_the_run_and_of_the_time_together_are_named(tmp_path: Path) ->
     assert "<p>Over the time in which all flows were running (3 to 3.7 s)" in page and "Share of\nrun" in page
 
 
-def test_a_flow_whose_sender_was_ended_ran_until_then(tmp_path: Path) -> None:
-    write(tmp_path, MEASURED[:2])
-    as_planned = analyze_run(tmp_path)
-    file = tmp_path / "run.json"
-    run = json.loads(file.read_text())
-    for flow in run["flows"]:
-        flow.update(ended_s=flow["start_s"] + flow["duration_s"], duration_s=600.0)
-    file.write_text(json.dumps(run))
-    ended = analyze_run(tmp_path)
-    used = as_planned["bottleneck"]["utilization"]
-    assert used is not None and used > 0.5
-    assert ended["bottleneck"] == as_planned["bottleneck"] and ended["flows"] == as_planned["flows"]
-    assert ended["run_window_s"] == as_planned["run_window_s"]
-    assert ended["share_window_s"] == as_planned["share_window_s"]
-
-
 def test_flows_that_run_all_the_time_have_one_share(tmp_path: Path) -> None:
     write(tmp_path, MEASURED[:2])
     summary = analyze_run(tmp_path)

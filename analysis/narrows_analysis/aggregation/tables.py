@@ -169,16 +169,15 @@ class Aggregation:
     def active_ticks(self, row: int) -> tuple[int, int] | None:
         """First and last moment at which the flow of `row` was running, in time units; None if it was never seen.
 
-        A flow with a duration runs until that is over, or until its sender was ended before, even if it sends nothing
-        or no packet of it gets through any more: a starved flow is not one that has ended. A run that was cut short
-        ends with its last packet.
+        A flow with a planned duration runs until that is over even if it sends nothing or no packet of it gets through
+        any more: a starved flow is not one that has ended. A run that was cut short ends with its last packet.
         """
         first, last = int(self.first_arrival[row]), int(self.last_data_departure[row])
         if max(int(self.last_departure[row]), int(self.last_drop[row])) < first:
             return None
         spec = self.run.flows[row] if row < len(self.run.flows) else None
-        if spec is not None and spec.send_until_s is not None:
-            planned = round(spec.send_until_s / self.clock.unit_s)
+        if spec is not None and spec.duration_s is not None:
+            planned = round((spec.start_s + spec.duration_s) / self.clock.unit_s)
             end = _NEVER if self.run.status == "complete" else int(self.last_departure.max())
             last = max(last, min(planned, end))
         return first, max(first, last)

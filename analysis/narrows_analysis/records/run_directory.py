@@ -40,15 +40,6 @@ class FlowSpec(FlowRecord):
         return 0.0 if self.started_s is None else self.started_s - self.start_s
 
     @property
-    def send_until_s(self) -> float | None:
-        """When its duration was over, or its sender ended before: an event, a driver or a command may end it, or TCP
-        gives up. In seconds from the experiment's origin; None for a flow without a duration."""
-        if self.duration_s is None:
-            return None
-        planned_s = self.start_s + self.duration_s
-        return planned_s if self.ended_s is None else min(planned_s, self.ended_s)
-
-    @property
     def key(self) -> tuple[int, int] | None:
         """Flow index and signature, where run.json knows them."""
         return None if self.flow is None or self.signature is None else (self.flow, self.signature)
@@ -149,8 +140,9 @@ class Run:
 
     @property
     def planned_end_s(self) -> float | None:
-        """Latest end of a flow with a duration, in seconds from the experiment's origin; None if no flow has one."""
-        return max((flow.send_until_s for flow in self.flows if flow.send_until_s is not None), default=None)
+        """Latest end that the experiment states, in seconds from its origin; None if no flow has a duration."""
+        ends = [flow.start_s + flow.duration_s for flow in self.flows if flow.duration_s is not None]
+        return max(ends) if ends else None
 
 
 def _whole(directory: Path) -> None:

@@ -105,8 +105,8 @@ class RunFigures:
         return matrix[:, whole] if whole.any() else matrix
 
     def _planned_end(self, row: int) -> float:
-        until_s = self.run.flows[row].send_until_s
-        return -np.inf if until_s is None else min(until_s, self.x_range[1])
+        flow = self.run.flows[row]
+        return -np.inf if flow.duration_s is None else min(flow.start_s + flow.duration_s, self.x_range[1])
 
     def _lines(self, matrix: FloatArray, scale: float, *, x0: float = 0.0, step: bool = False) -> list[ChartSeries]:
         """A line for each flow, or for each group where there are too many flows to tell apart; intervals from `x0`."""

@@ -278,9 +278,9 @@ def _late_drops(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
 def _silent_end(run: Run, aggregation: Aggregation) -> list[WarningSummary]:
     """A link that nothing leaves any more long before its flows end. What programs and users send may be over early."""
     ends = [
-        flow.send_until_s
+        flow.start_s + flow.duration_s
         for flow, said in zip(run.flows[: run.data_flows], run.host_records, strict=False)
-        if flow.send_until_s is not None and not flow.by_addresses and said.responses is None and said.viewed is None
+        if flow.duration_s is not None and not flow.by_addresses and said.responses is None and said.viewed is None
     ]
     last = float(aggregation.last_departure[: run.data_flows].max(initial=0)) * aggregation.clock.unit_s
     if run.status != "complete" or not ends or max(ends) - last <= MAX_SILENT_END * max(ends):

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from narrows.api.bed import Bed, testbed
+from narrows.api.interval import Interval
 from narrows.api.runs import experiment, run
+from narrows.api.sender import Sender
 from narrows.api.state import FlowState, LinkState, State
+from narrows.api.tcp_info import TcpInfo
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
 
 __all__ = [
-    "Bed", "Experiment", "FlowState", "InputError", "LinkState", "NarrowsError", "RunError", "State", "experiment",
-    "run", "testbed",
+    "Bed", "Experiment", "FlowState", "InputError", "Interval", "LinkState", "NarrowsError", "RunError", "Sender",
+    "State", "TcpInfo", "experiment", "run", "testbed",
 ]  # fmt: skip

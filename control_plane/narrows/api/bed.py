@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from narrows_formats.units import (
 from narrows.api.child import Child
 from narrows.api.reports import LiveReports
 from narrows.api.runs import Source, directory_of, experiment, single
+from narrows.api.sender import Sender
 from narrows.api.state import State, state_of
 from narrows.errors import InputError, RunError
 from narrows.experiment.driving import driven
@@ -90,6 +91,13 @@ class Bed:
         finally:
             self._state = replace(self.state, over=True)
             self._child.end()
+
+    def abandon(self) -> None:
+        """End the run without a result, in place of leaving the with block; what it had measured may be left there."""
+        assert self._child is not None
+        self._child.end()
+        if self._state is not None:
+            self._state = replace(self._state, over=True)
 
     @property
     def state(self) -> State:
@@ -239,6 +247,14 @@ class Bed:
             When they stop.
         """
         return int(self._have({"stop": name, "at_ns": at_ns})["made_ns"])
+
+    @property
+    def flows(self) -> Mapping[str, Sender]:
+        """The senders of the run's flows by name: what a driver sets of them, and what their kernel knows.
+
+        In virtual time no time passes between a step and what is asked or set after it.
+        """
+        return {flow.name: Sender(flow.name, flow.rtt_ns / NANOSECONDS, self._have) for flow in self._plan.flows}
 
     def reports(self) -> pa.Table:
         """The reports that have come since the last call, a row for each packet that left a queue.

@@ -35,12 +35,14 @@ class Driver(Protocol):
         ``{"until_ns": ...}``: go on until that time since the experiment's start. ``{"link": ..., "rate_bps",
         "limit", "loss", "delay_ns"}``: give a link other settings now, those that are there; ``limit`` is in bytes and,
         for a depth in packets, in packets. ``{"start": ..., "at_ns": ...}``, ``{"stop": ..., "at_ns": ...}``: a group's
-        flows, or one, at that time, or for None as soon as can be. ``{"reports": true}``: all that have come.
+        flows, or one, at that time, or for None as soon as can be. ``{"steer": ..., "window", "rate_bps"}``: one flow's
+        window in segments and pacing rate from now on, None as they are. ``{"reports": true}``: all that have come.
         ``{"end": true}``: that was all.
         """
 
     def tell(self, answer: dict[str, Any]) -> None:
-        """An answer: ``{"state": ...}`` to the first kind and once before all, ``{"made_ns": ...}`` to the next three.
+        """An answer: ``{"state": ...}`` to the first kind and once before all, ``{"made_ns": ...}`` to the next four,
+        to the fourth with the ``tcp_info`` of the flow's socket, or None if it is not under way.
 
         To the last one ``{"reports": ...}``: the ``file`` with an Arrow stream of all reports until now and how many
         ``bytes`` of it that is, ``start_ns``, the switch's time at the experiment's start, and the ``owners`` that are
@@ -56,6 +58,20 @@ class FlowRequest:
     verb: Verb
     name: str
     at_ns: int
+
+
+@dataclass(frozen=True)
+class SenderSetting:
+    """What a driver set of a sender: its window in segments, its pacing rate, and when that was."""
+
+    flow: str
+    window: int | None
+    rate_bps: int | None
+    made_ns: int
+
+
+# What a driver has had done.
+Action = Made | FlowRequest | SenderSetting
 
 
 class Conductor:
@@ -81,7 +97,7 @@ class Conductor:
         self._origin_ns = 0
         self._offset_ns = 0
         self._held_ns = 0
-        self.done: list[Made | FlowRequest] = []
+        self.done: list[Action] = []
         """The driver's changes and requests so far."""
 
     async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
@@ -121,10 +137,22 @@ class Conductor:
         elif "stop" in command:
             at_ns = await self._traffic.stop_flows(command["stop"], command["at_ns"])
             self._requested(FlowRequest("stop", command["stop"], at_ns))
+        elif "steer" in command:
+            await self._steer(command)
         elif "reports" in command:
             await self._tell_reports()
         else:
             await self._change(command)
+
+    async def _steer(self, command: dict[str, Any]) -> None:
+        try:
+            answer = await self._traffic.steer(command["steer"], command["window"], command["rate_bps"])
+        except RunError as error:
+            self._driver.tell({"refused": str(error)})
+            return
+        if answer["tcp_info"] is not None and (command["window"], command["rate_bps"]) != (None, None):
+            self.done.append(SenderSetting(command["steer"], command["window"], command["rate_bps"], answer["made_ns"]))
+        self._driver.tell(answer)
 
     def _requested(self, request: FlowRequest) -> None:
         self.done.append(request)

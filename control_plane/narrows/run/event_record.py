@@ -12,7 +12,7 @@ from narrows.experiment.events import Event, flow_words, link_words
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Verb
 from narrows.run.changes import Made
-from narrows.run.conductor import FlowRequest
+from narrows.run.conductor import Action, FlowRequest, SenderSetting
 from narrows.run.measurement import Measured
 from narrows.traffic.connection import Connection
 
@@ -20,10 +20,7 @@ from narrows.traffic.connection import Connection
 def events(experiment: Experiment, measured: Measured) -> list[dict[str, Any]]:
     """The events in order of time, as `narrows_formats.run_record.EventRecord` has them."""
     found = [_of_file(event, measured) for event in experiment.events]
-    found += [
-        (_changed(one) if isinstance(one, Made) else _requested(one, measured)) | {"asked_by": "driver"}
-        for one in measured.by_driver
-    ]
+    found += [_of_driver(one, measured) | {"asked_by": "driver"} for one in measured.by_driver]
     return sorted(found, key=lambda one: one["at_ns"])
 
 
@@ -52,6 +49,24 @@ def _changed(made: Made) -> dict[str, Any]:
     if change.loss is not None:
         written["loss"] = change.loss
     return _record(link_words(change.link, written), change.at_ns, made.achieved_ns, "software")
+
+
+def _of_driver(one: Action, measured: Measured) -> dict[str, Any]:
+    match one:
+        case Made():
+            return _changed(one)
+        case FlowRequest():
+            return _requested(one, measured)
+        case SenderSetting():
+            return _set(one)
+
+
+def _set(setting: SenderSetting) -> dict[str, Any]:
+    """What a driver set of a sender."""
+    written = [] if setting.window is None else [f"cwnd {setting.window}"]
+    if setting.rate_bps is not None:
+        written.append(f"pacing_rate {format_rate(setting.rate_bps)}")
+    return _record(f"{setting.flow}: {', '.join(written)}", setting.made_ns, setting.made_ns, "host")
 
 
 def _requested(request: FlowRequest, measured: Measured) -> dict[str, Any]:

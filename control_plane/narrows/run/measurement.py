@@ -30,7 +30,7 @@ from narrows.run import disturbances, draining
 from narrows.run.changes import Changes, Made
 from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
-from narrows.run.conductor import Conductor, Driver, FlowRequest
+from narrows.run.conductor import Action, Conductor, Driver
 from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
@@ -120,7 +120,7 @@ class Measured:
     counters: Counters | None
     unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()
-    by_driver: tuple[Made | FlowRequest, ...] = ()
+    by_driver: tuple[Action, ...] = ()
 
 
 def with_reports_of_its_own(plan: Plan) -> Plan:
@@ -251,6 +251,8 @@ class Measurement:
             with self._remembering_failure(), contextlib.suppress(asyncio.CancelledError):
                 await task
         self._note_standstill()
+        if self._status == "complete":
+            self._traffic.is_over()
 
     async def _change(self, begun: asyncio.Future[float]) -> None:
         """Make the changes of links that no schedule has, counted from the experiment's start, or those of a driver."""

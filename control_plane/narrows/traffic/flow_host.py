@@ -54,6 +54,9 @@ INTERVAL_S = 1.0
 TIMER = struct.Struct("=qqqq")  # struct itimerspec
 TFD_NONBLOCK, TFD_TIMER_ABSTIME = os.O_NONBLOCK, 1
 RESET = struct.pack("ii", 1, 0)  # struct linger: closing ends the connection and drops what was not sent
+# asm-generic/socket.h: the window and the rate of the congestion controls that `external.c` has.
+SO_MARK, SO_MAX_PACING_RATE = 36, 47
+UNPACED = (1 << 64) - 1
 POLL_S = 0.005
 # How long a socket that takes all it is given may keep the thread from what else is due.
 TURN_S = 0.001
@@ -178,6 +181,12 @@ class Connection:
         self._sent = 0
         self._started_s: float | None = None
         self._samples: list[dict[str, Any]] = []
+        self._marks = 0
+
+    @property
+    def is_established(self) -> bool:
+        """Whether it is connected, and with what was asked."""
+        return self._is_checked
 
     @property
     def socket(self) -> socket.socket:
@@ -237,6 +246,26 @@ class Connection:
             return Progress.WAITS if self.socket.recv(1) else Progress.DELIVERED
         except BlockingIOError:
             return Progress.WAITS
+
+    def steer(self, window: int | None, rate: int | None) -> bytes:
+        """Set a window in segments and a pacing rate in bytes/s, those that are given, of the congestion control
+        `external`: from now on. Returns the tcp_info of that moment.
+
+        Raises:
+            OSError: the kernel refuses one.
+            Failed: it has another value.
+        """
+        if window is not None:
+            # Two settings of one window differ.
+            self._marks += 1
+            mark = (self._marks & 1) << 31 | window
+            set_options(self.socket, [("SO_MARK", socket.SOL_SOCKET, SO_MARK, "=I", mark)])
+        if rate is not None:
+            set_options(self.socket, [("SO_MAX_PACING_RATE", socket.SOL_SOCKET, SO_MAX_PACING_RATE, "=Q", rate)])
+        if window is not None or rate is not None:
+            # What there is to send is sent, as far as both allow now.
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
 
     def sample(self, now_s: float) -> None:
         """Note what the kernel knows of the connection at the moment; without an RTT it has measured none."""
@@ -459,6 +488,23 @@ class FlowSockets(Loop):
         for connection in self._connections[name]:
             self._at(at_s, partial(self._finish, connection))
 
+    def steer(self, name: str, window: int | None, rate: int | None) -> None:
+        """Set a flow's window and rate, see `Connection.steer`, and tell what its socket says; safe to call from
+        another thread."""
+        self._call(partial(self._steer, name, window, rate))
+
+    def _steer(self, name: str, window: int | None, rate: int | None) -> None:
+        connection = self._connections[name][0]
+        answer: dict[str, Any] = {"at_s": self._now_s(), "tcp_info": None, "refused": None}
+        if connection in self._running and connection.is_established:
+            try:
+                answer["tcp_info"] = connection.steer(window, rate).hex()
+            except OSError as error:
+                answer["refused"] = str(error.strerror)
+            except Failed as error:
+                answer["refused"] = str(error)
+        self._tell({"flow": name, "steered": answer})
+
     def run(self, origin_s: float) -> None:
         """Serve all sockets until `stop`, times being counted from this monotonic time."""
         try:
@@ -620,9 +666,12 @@ def open_here(_: str, *kind: int) -> socket.socket:
 
 
 def run_command(flows: Any, command: dict[str, Any]) -> None:
-    """Have what makes flows do to one what a command says: ``release`` or ``finish`` names it, ``at_s`` is when."""
+    """Have what makes flows do to one what a command says: ``release``, ``finish`` or ``steer`` names it, and ``at_s``
+    is when, or ``window`` and ``rate`` what it gets now."""
     if "release" in command:
         flows.release(command["release"], command["at_s"])
+    elif "steer" in command:
+        flows.steer(command["steer"], command["window"], command["rate"])
     else:
         flows.finish(command["finish"], command["at_s"])
 

@@ -224,6 +224,10 @@ class ThreadFlows(ThreadGenerator):
         assert isinstance(self._loop, flow_host.FlowSockets)
         self._loop.finish(name, at_s)
 
+    async def _steer(self, name: str, window: int | None, rate: int | None) -> None:
+        assert isinstance(self._loop, flow_host.FlowSockets)
+        self._loop.steer(name, window, rate)
+
 
 class ProcessFlows(HostGenerator):
     """A process on each host that has flows, ready before the experiment begins."""
@@ -290,6 +294,9 @@ class ProcessFlows(HostGenerator):
 
     async def _end_at(self, name: str, at_s: float) -> None:
         self._tell(name, {"finish": name, "at_s": at_s})
+
+    async def _steer(self, name: str, window: int | None, rate: int | None) -> None:
+        self._tell(name, {"steer": name, "window": window, "rate": rate})
 
     def _tell(self, name: str, command: dict[str, Any]) -> None:
         host = self._host(self._flows[name], "begins")

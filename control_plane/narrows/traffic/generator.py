@@ -32,6 +32,8 @@ from narrows.traffic.connection import Connection
 GRACE_S = 60.0
 # Of what all flows together need at least.
 SLOWDOWN = 20
+# A host that sets a window does so at once.
+STEER_S = 10.0
 
 
 class Generator(ABC):
@@ -49,6 +51,7 @@ class Generator(ABC):
         self._found: dict[str, dict[int, Connection]] = {flow.name: {} for flow in flows}
         self._ends: dict[str, asyncio.Future[None]] = {}
         self._released: dict[str, asyncio.Event] = {flow.name: asyncio.Event() for flow in flows if flow.held}
+        self._steered: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._records: dict[str, dict[str, Any]] = {}
         self._origin_s = 0.0
 
@@ -60,7 +63,7 @@ class Generator(ABC):
     @property
     def active(self) -> int:
         """Flows that have begun and not ended."""
-        return sum(bool(found) and not self._ends[name].done() for name, found in self._found.items())
+        return len(self.under_way)
 
     @property
     def connections(self) -> list[Connection]:
@@ -126,6 +129,20 @@ class Generator(ABC):
             RunError: its host cannot be reached.
         """
         await self._end_at(name, at_ns / NANOSECONDS)
+        self._lasts_until(name, at_ns)
+
+    def lasts_until(self, at_ns: int) -> None:
+        """Note that flows under way last until a time, not as long as was planned: the traffic is over then."""
+        for name, flow in self.under_way.items():
+            if flow.duration_ns is not None and flow.start_ns < at_ns < flow.start_ns + flow.duration_ns:
+                self._lasts_until(name, at_ns)
+
+    @property
+    def under_way(self) -> dict[str, Flow]:
+        """Flows that have begun and not ended, by name."""
+        return {name: self._flows[name] for name, found in self._found.items() if found and not self._ends[name].done()}
+
+    def _lasts_until(self, name: str, at_ns: int) -> None:
         flow = self._flows[name]
         self._flows[name] = replace(flow, duration_ns=at_ns - flow.start_ns)
         for connection in self._found[name].values():
@@ -134,6 +151,30 @@ class Generator(ABC):
     async def _end_at(self, name: str, at_s: float) -> None:
         """Do what `end` says."""
         raise InputError(f"flow {name}: is of a kind that cannot be stopped")
+
+    async def steer(self, name: str, window: int | None, rate: int | None) -> dict[str, Any]:
+        """Set the window in segments and the pacing rate in bytes/s of a flow under way, those that are given.
+
+        Returns:
+            ``at_s``, when that was, since the experiment's start, ``tcp_info`` of its socket in hexadecimal digits,
+            None if it is not under way, and ``refused``: why its kernel did not take them.
+
+        Raises:
+            InputError: flows of its kind have no such window.
+            RunError: its host does not answer.
+        """
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._steered[name] = answer
+        await self._steer(name, window, rate)
+        try:
+            async with asyncio.timeout(STEER_S):
+                return await answer
+        except TimeoutError:
+            raise RunError(f"flow {name}: its host does not answer within {STEER_S:g} s") from None
+
+    async def _steer(self, name: str, window: int | None, rate: int | None) -> None:
+        """Have the flow's host do what `steer` says, and say so in an event."""
+        raise InputError(f"flow {name}: is of a kind whose window cannot be set; allowed: bulk and finite flows")
 
     async def follow(self, name: str) -> None:
         """Wait for the end of a flow.
@@ -182,7 +223,8 @@ class Generator(ABC):
 
         An event is a mapping with the name of the ``flow`` and one of ``started_s`` (of the connection ``number``),
         ``ended_s`` (with its ``record``, see `narrows_formats.connection_record`), ``received`` (what the receiving
-        side adds to that record), ``failed`` (why) and ``done``; times are seconds since the experiment's start.
+        side adds to that record), ``steered`` (the answer of `steer`), ``failed`` (why) and ``done``; times are seconds
+        since the experiment's start.
         """
         name, end = event["flow"], self._ends[event["flow"]]
         flow, found = self._flows[name], self._found[name]
@@ -197,6 +239,9 @@ class Generator(ABC):
         elif "received" in event:
             if 0 in found:
                 self._write(found[0], self._records.get(name, {}) | {"received": event["received"]})
+        elif "steered" in event:
+            if not self._steered[name].done():
+                self._steered[name].set_result(event["steered"])
         elif "failed" in event:
             self._fail(name, event["failed"])
         elif not end.done():

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from narrows_formats.units import NANOSECONDS, format_time
 
@@ -21,6 +22,8 @@ from narrows.traffic.registry import generators
 from narrows.traffic.sockets import Readings, SamplingProcesses, SamplingThread, SocketSampler
 
 ORIGIN_STEP_S = 0.1
+# Congestion controls whose window and pacing rate are set from outside: those of narrows/virtual/external.c.
+EXTERNAL = ("external", "external_halve")
 
 
 class Traffic:
@@ -146,6 +149,29 @@ class Traffic:
             await generator.end(flow.name, at_ns)
         return at_ns
 
+    async def steer(self, name: str, window: int | None, rate_bps: int | None) -> dict[str, Any]:
+        """Set the window in segments and the pacing rate of one flow of the congestion control `external`.
+
+        Without either its socket is only read, whatever its congestion control.
+
+        Returns:
+            ``made_ns`` since the experiment's start, and ``tcp_info`` in hexadecimal digits; None if it is not under
+            way.
+
+        Raises:
+            InputError: there is no such flow, or its window is not set from outside.
+            RunError: its kernel refuses, or its host cannot be reached.
+        """
+        ((generator, flow), *others) = self._named(name)
+        if others or flow.repeat > 1 or flow.arrivals:
+            raise InputError(f"flow {name}: has several connections; allowed: one flow, of one connection")
+        if (window is not None or rate_bps is not None) and flow.cca not in EXTERNAL:
+            raise InputError(f"flow {name}: has the congestion control {flow.cca}; allowed: {', '.join(EXTERNAL)}")
+        answer = await generator.steer(flow.name, window, None if rate_bps is None else rate_bps // 8)
+        if answer["refused"] is not None:
+            raise RunError(f"flow {name}: {answer['refused']}")
+        return {"made_ns": round(answer["at_s"] * NANOSECONDS), "tcp_info": answer["tcp_info"]}
+
     def _named(self, name: str) -> list[tuple[Generator, Flow]]:
         """The flows of a group, or the one of that name, each with what makes it."""
         flows = [(generator, flow) for generator in self._generators for flow in generator.flows]
@@ -165,6 +191,12 @@ class Traffic:
                 f"{format_time(at_ns)}: is past, or too soon for the hosts; allowed: {format_time(first_ns)} or later"
             )
         return first_ns if at_ns is None else at_ns
+
+    def is_over(self) -> None:
+        """Note that flows under way last until now: no other was to end the run, as that of a command or a driver."""
+        now_ns = time.monotonic_ns() - round(self._origin * NANOSECONDS)
+        for generator in self._generators:
+            generator.lasts_until(now_ns)
 
     async def stop(self) -> None:
         """Interrupt what still runs, so that its partial result is written.
