@@ -21,7 +21,7 @@ import pytest
 from _pytest.outcomes import Skipped
 from narrows.hosts.users import can_execute
 from narrows.targets.bmv2 import simple_switch
-from narrows.virtual import kernels
+from narrows.virtual import kernels, own_cca
 from narrows.virtual.adjustments import adjusted
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
 
@@ -67,6 +67,11 @@ def _seeded() -> bool:
     return any(salt in kernels.configuration(kernel) for kernel in kernels.installed()[:1])
 
 
+def _has_external() -> bool:
+    found = map(kernels.remembered, kernels.installed()[:1])
+    return any(about is not None and "external" in about.ccas for about in found)
+
+
 def _a_kernel_has(option: str) -> bool:
     return any(option in kernels.configuration(kernel) for kernel in kernels.installed())
 
@@ -97,6 +102,14 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
     "seeded-kernel": lambda: None if _seeded() else "no kernel of today's adjustments is built; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
+    "external-kernel": lambda: (
+        None if _has_external() else "no kernel with the congestion control external is built; `make kernel` does"
+    ),
+    "kernel-objects": lambda: (
+        None
+        if own_cca.has_objects(kernels.DEFAULT)
+        else "no objects of the default kernel are kept; `make kernel` does"
+    ),
     "bridge-kernel": lambda: (
         None if _a_kernel_has("CONFIG_BRIDGE=y") else "no kernel with a bridge is built; `make kernel` does"
     ),

@@ -127,6 +127,7 @@ FILES = {
     "\t_mix_pool_bytes(command_line, strlen(command_line));\n"
     "void add_device_randomness(const void *buf, size_t len)\n{\n\tunsigned long entropy;\n}\n"
     "void add_interrupt_randomness(int irq)\n{\n\tunsigned long entropy;\n}\n",
+    "net/ipv4/Makefile": "obj-$(CONFIG_TCP_CONG_BIC) += tcp_bic.o\nobj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o\n",
     "drivers/net/Makefile": "obj-$(CONFIG_TUN) += tun.o\nobj-$(CONFIG_VETH) += veth.o\nobj-y += wireless/\n",
 }
 TRACED = "(void *) PTRACE_O_TRACESYSGOOD) < 0) {\n"
@@ -296,7 +297,7 @@ def test_the_files_of_a_build_are_counted_before_it(tmp_path: Path) -> None:
     assert not (tmp_path / "a.o").exists()
     assert build.files_to_compile([*make, "--file=none"]) is None
     said: list[str] = []
-    build._run(make, tmp_path / "log", said.append, "compiling", 3)
+    build.run(make, tmp_path / "log", said.append, "compiling", 3)
     assert (tmp_path / "log").read_text().count(build.COMPILED) == 3
 
 
@@ -312,7 +313,7 @@ def test_why_a_build_failed(said: str, shown: str, tmp_path: Path) -> None:
     after = 40 if "error" in said or "undefined" in said else 15
     script = f'echo "$0"; for n in $(seq {after}); do echo "line $n"; done; exit 2'
     with pytest.raises(RunError) as caught:
-        build._run(["sh", "-c", script, said], tmp_path / "log", None, "compiling")
+        build.run(["sh", "-c", script, said], tmp_path / "log", None, "compiling")
     assert str(caught.value) == f"compiling failed:\n{shown}"
     assert f"line {after}" in (tmp_path / "log").read_text()
 

@@ -28,21 +28,43 @@ def build(
         list[str] | None,
         typer.Option(help="An option of its configuration, CONFIG_NAME=VALUE; may be given several times."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the kernel, for --kernel.", show_default="default")] = None,
+    cca: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A C file with a congestion control of your own, which is added to --base in seconds; several times."
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="The kernel that --cca adds to.", show_default="default", autocompletion=completion.kernels),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the kernel, for --kernel.", show_default="default, with --cca the file's"),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Compilers at once.", show_default="all processors")] = None,
 ) -> None:
     """Build a kernel from any Linux source; takes a few minutes, needs no root, and installs nothing."""
+    from narrows.errors import InputError
     from narrows.terminal import Terminal
-    from narrows.virtual import kernels
+    from narrows.virtual import kernels, own_cca
     from narrows.virtual.build import build as build_kernel
 
+    if cca and (source or patch or config):
+        raise InputError("--cca: adds to a kernel that is built; allowed: without --source, --patch and --config")
+    if base and not cca:
+        raise InputError("--base: is what --cca adds to; allowed: with --cca")
     console = Terminal()
-    called = name or kernels.DEFAULT
+    called = name or (cca[0].stem if cca else kernels.DEFAULT)
 
     def say(text: str) -> None:
         console.print(f"kernel {called}: {text}", highlight=False, markup=False, soft_wrap=True)
 
-    kernel, about = build_kernel(called, source, patch or [], jobs or len(os.sched_getaffinity(0)), say, config or [])
+    compilers = jobs or len(os.sched_getaffinity(0))
+    if cca:
+        kernel, about = own_cca.add(cca, base or kernels.DEFAULT, called, compilers, say)
+    else:
+        kernel, about = build_kernel(called, source, patch or [], compilers, say, config or [])
     say(f"Linux {about.release}, its clock jumps; {', '.join(about.cca_names())}")
     for note in about.notes(kernels.build_command(kernel)):
         say(f"note: {note}")

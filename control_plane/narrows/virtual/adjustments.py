@@ -11,6 +11,10 @@ from narrows.errors import RunError
 from narrows.hosts.users import APPLICATION_ID
 
 LAUNCH = Path(__file__).with_name("launch.c")
+EXTERNAL = Path(__file__).with_name("external.c")
+# Congestion controls that are added to a tree: its kernel has those that are there when it is linked.
+ADDED = "narrows_"
+TCP = "net/ipv4"
 SYSCALLS = "arch/um/kernel/skas/syscall.c"
 # Where a source is known to have all of the texts.
 KNOWN = "Linux 6.1, 6.12, 7.2 and 7.3"
@@ -141,6 +145,22 @@ ADJUSTMENTS = (
                 "obj-$(CONFIG_VETH) += veth.o\nobj-$(CONFIG_VETH) += narrows_launch.o\n",
             ),
             Edit("drivers/net/narrows_launch.c", "", LAUNCH.read_text()),
+        ),
+    ),
+    # Users' own congestion controls are added one file each, and programs may drive a sender.
+    Adjustment(
+        "congestion controls can be added to it",
+        (
+            Edit(
+                f"{TCP}/Makefile",
+                "obj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o\n",
+                "obj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o\n"
+                f"obj-y += $(patsubst %.c,%.o,$(notdir $(wildcard $(srctree)/{TCP}/{ADDED}*.c)))\n"
+                # Kernels with BBRv3 ask a congestion control for the segments of a write by another name.
+                f"CFLAGS_{ADDED}external.o += $(if $(shell grep min_tso_segs $(srctree)/include/net/tcp.h),"
+                "-DEXTERNAL_MIN_TSO_SEGS)\n",
+            ),
+            Edit(f"{TCP}/{ADDED}external.c", "", EXTERNAL.read_text()),
         ),
     ),
     # Where system calls are caught by ptrace a guest's processes would make them to this machine once their kernel is

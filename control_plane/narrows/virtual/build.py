@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from narrows_formats.units import duration_in_words
 
 from narrows.errors import InputError, RunError
-from narrows.virtual import sources
+from narrows.virtual import kernels, sources
 from narrows.virtual.adjustments import adjust, adjusted
-from narrows.virtual.kernels import IMAGE, About, Kernel, cache, directory, remember, remember_build
+from narrows.virtual.kernels import IMAGE, About, Kernel, directory, remember, remember_build
 from narrows.virtual.probing import boot
 
 FRAGMENT = Path(__file__).with_name("kernel.config")
@@ -30,6 +31,8 @@ OPTION = re.compile(r'CONFIG_\w+=(y|n|-?\d+|0x[0-9a-fA-F]+|"[^"\n]*")', re.ASCII
 ALGORITHM = re.compile(r"^config (TCP_CONG_\w+)", re.MULTILINE)
 ARCHITECTURE = "ARCH=um"
 OPTIONAL = "# Where the source has them"
+# In a workshop.
+TREE, OUTPUT, LOG, CONFIGURATION = "tree", "output", "build.log", ".config"
 LOG_LINES = 15
 COMPILER_ERROR = re.compile(r":\d+: (fatal )?error: |undefined reference to ")
 COMPILED = "  CC "
@@ -69,32 +72,25 @@ def build(
     """
     if lacks := problems():
         raise InputError("\n".join(lacks))
-    final = directory(name)
+    directory(name)  # no kernel can have some names
     chosen = _by_name(options)
     if source is not None:
         sources.check(source)
     for patch in patches:
         if not patch.is_file():
             raise InputError(f"--patch {patch}: is not there; allowed: a patch file (diff -u, git format-patch)")
-    place = cache() / "build"
-    place.mkdir(parents=True, exist_ok=True)
-    if (free := shutil.disk_usage(place).free) < ROOM_BYTES:
-        raise InputError(
-            f"{place}: has {free >> 20} MB left; a build takes {ROOM_BYTES >> 20} MB; fix: $XDG_CACHE_HOME"
-        )
-    # A path with a blank or a colon in it is refused by the kernel's Makefile.
-    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=place) as scratch:
-        made = _make(Path(scratch), source, patches, jobs, say, chosen)
-        say("booting it")
-        found = boot(Kernel(name, made / IMAGE))
-        if found.flaws:
-            raise RunError(f"kernel {name}: is not kept, what it measures is itself: {'; '.join(found.flaws)}")
-        final.parent.mkdir(parents=True, exist_ok=True)
-        if final.exists():
-            final.rename(Path(scratch) / "before")
-        made.rename(final)
-    kernel = Kernel(name, final / IMAGE)
-    remember(kernel, found)
+    with in_workshop(name) as place:
+        if (free := shutil.disk_usage(place).free) < ROOM_BYTES:
+            raise InputError(
+                f"{place}: has {free >> 20} MB left; a build takes {ROOM_BYTES >> 20} MB; fix: $XDG_CACHE_HOME"
+            )
+        _empty(place)
+        try:
+            made = _make(place, source, patches, jobs, say, chosen)
+            kernel, found = install(name, made, say)
+        except BaseException:
+            _empty(place)
+            raise
     # Files by paths that are right wherever the command is given the next time.
     remember_build(
         name,
@@ -104,6 +100,52 @@ def build(
             *(("--config", option) for option in options),
         ],
     )
+    return kernel, found
+
+
+@contextmanager
+def in_workshop(name: str) -> Iterator[Path]:
+    """Where a kernel is built, which nothing else uses meanwhile: its tree and its objects stay there."""
+    place = kernels.workshop(name)
+    # A path with a blank or a colon in it is refused by the kernel's Makefile.
+    place.mkdir(parents=True, exist_ok=True)
+    directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield place
+    finally:
+        os.close(directory)
+
+
+def _empty(place: Path) -> None:
+    for path in place.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def install(name: str, made: Path, say: Callable[[str], None]) -> tuple[Kernel, About]:
+    """Boot a kernel that was built, and put it into the cache in place of any with the same name.
+
+    Args:
+        name: in the cache.
+        made: directory with the image and its configuration.
+        say: progress.
+
+    Raises:
+        RunError: it does not boot, or measures itself; what had the name until then stays.
+    """
+    say("booting it")
+    found = boot(Kernel(name, made / IMAGE))
+    if found.flaws:
+        raise RunError(f"kernel {name}: is not kept, what it measures is itself: {'; '.join(found.flaws)}")
+    final = directory(name)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    before = made.with_name("before")
+    if final.exists():
+        final.rename(before)
+    made.rename(final)
+    shutil.rmtree(before, ignore_errors=True)
+    kernel = Kernel(name, final / IMAGE)
+    remember(kernel, found)
     return kernel, found
 
 
@@ -143,21 +185,35 @@ def _make(
 ) -> Path:
     """Everything up to a directory with the kernel in it."""
     archive = sources.distribution(scratch, say) if source is None else source.absolute()
-    tree, output, made = scratch / "tree", scratch / "output", scratch / "made"
+    tree = scratch / TREE
     # What a patch touches must be there.
     sources.unpack(archive, tree, bool(patches), say)
+    sources.forget(scratch)
     for patch in patches:
         _apply(patch.absolute(), tree, say)
     adjust(tree)
+    output = scratch / OUTPUT
     output.mkdir()
-    make = ["make", "-C", str(tree), f"O={output}", ARCHITECTURE, f"-j{jobs}"]
-    log = scratch / "build.log"
+    make = make_command(scratch, jobs)
+    log = scratch / LOG
     _configure(tree, output, make, log, say, {"CONFIG_BUILD_SALT": salt(tree), **chosen})
-    _run([*make, "prepare"], log, None, "preparing")
-    _run([*make, IMAGE], log, say, "compiling", files_to_compile([*make, IMAGE]))
+    run([*make, "prepare"], log, None, "preparing")
+    run([*make, IMAGE], log, say, "compiling", files_to_compile([*make, IMAGE]))
+    return take(scratch)
+
+
+def make_command(place: Path, jobs: int) -> list[str]:
+    """The words that make something of the tree in a workshop."""
+    return ["make", "-C", str(place / TREE), f"O={place / OUTPUT}", ARCHITECTURE, f"-j{jobs}"]
+
+
+def take(place: Path) -> Path:
+    """A directory with the kernel that was compiled in a workshop, and its configuration."""
+    made = place / "made"
+    shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
-    for file, kept in ((IMAGE, IMAGE), (".config", "config")):
-        shutil.copy2(output / file, made / kept)
+    for file, kept in ((IMAGE, IMAGE), (CONFIGURATION, "config")):
+        shutil.copy2(place / OUTPUT / file, made / kept)
     return made
 
 
@@ -189,11 +245,11 @@ def _configure(
     say("configuring")
     options = [f"{name}={value}" for name, value in chosen.items()]
     wanted = "\n".join([FRAGMENT.read_text(), *algorithms(tree), *options, ""])
-    _run([*make, "tinyconfig"], log, None, "configuring")
-    with (output / ".config").open("a") as config:
+    run([*make, "tinyconfig"], log, None, "configuring")
+    with (output / CONFIGURATION).open("a") as config:
         config.write(wanted)
-    _run([*make, "olddefconfig"], log, None, "configuring")
-    found = set((output / ".config").read_text().splitlines())
+    run([*make, "olddefconfig"], log, None, "configuring")
+    found = set((output / CONFIGURATION).read_text().splitlines())
     if lacks := [line for line in _needed() if line not in found]:
         raise RunError(f"this source cannot be configured as a guest's kernel: it has no {', '.join(lacks)}")
     for name, value in chosen.items():
@@ -236,7 +292,7 @@ def progress(files: int, total: int | None, seconds: float) -> str:
     return f"{files} of {total} files in {seconds:.0f} s, about {duration_in_words(left)} left"
 
 
-def _run(command: list[str], log: Path, say: Callable[[str], None] | None, what: str, total: int | None = None) -> None:
+def run(command: list[str], log: Path, say: Callable[[str], None] | None, what: str, total: int | None = None) -> None:
     """Run a step of the build; what it says goes to a log, of which an error shows the compiler's or the end.
 
     Of a step that compiles ``total`` files it is said now and then how far it is.

@@ -133,6 +133,11 @@ def directory(name: str) -> Path:
     return cache() / "kernels" / name
 
 
+def workshop(name: str) -> Path:
+    """Where a kernel is built: its tree and its objects."""
+    return cache() / "build" / name
+
+
 def installed() -> list[Kernel]:
     """All kernels in the cache by name, the default one first."""
     found = [Kernel(path.parent.name, path) for path in (cache() / "kernels").glob(f"[!.]*/{IMAGE}")]
@@ -195,6 +200,7 @@ def remove(name: str) -> None:
         have = ", ".join(one.name for one in installed()) or "none"
         raise InputError(f"kernel {name}: is not built; allowed: {have}")
     shutil.rmtree(place)
+    shutil.rmtree(workshop(name), ignore_errors=True)
 
 
 def configuration(kernel: Kernel) -> str:

@@ -31,6 +31,8 @@ LEFT_OUT = tuple(
                   "drivers/infiniband", "drivers/usb", "drivers/iio", "drivers/staging", "sound", "Documentation")
     for kind in ("c", "h", "rst", "yaml", "txt", "svg")
 )  # fmt: skip
+# Where `distribution` has apt's lists and the package.
+LISTS, FETCHED = "apt", "package"
 TREE_MARKS = ("Makefile", "Kconfig", "net/ipv4/tcp_input.c", "arch/um")
 
 
@@ -130,6 +132,12 @@ def distribution(scratch: Path, say: Callable[[str], None]) -> Path:
     return best.archive or _fetch(best, scratch, say)
 
 
+def forget(scratch: Path) -> None:
+    """Remove what `distribution` fetched, once it is unpacked."""
+    for name in (LISTS, FETCHED):
+        shutil.rmtree(scratch / name, ignore_errors=True)
+
+
 def _installed() -> list[Package]:
     return [
         Package(path.name, _version(match), archive=path)
@@ -152,7 +160,7 @@ def _backports(scratch: Path, say: Callable[[str], None]) -> tuple[str, ...]:
     if not keys.exists() or shutil.which("apt-get") is None:
         return ()
     say("asking Debian's backports for a newer source")
-    lists = scratch / "apt"
+    lists = scratch / LISTS
     (lists / "lists" / "partial").mkdir(parents=True)
     sources = lists / "sources.list"
     sources.write_text("".join(BACKPORTS.format(mirror=MIRROR, suite=suite) for suite in BACKPORTS_SUITES))
@@ -173,7 +181,7 @@ def _backports(scratch: Path, say: Callable[[str], None]) -> tuple[str, ...]:
 
 def _fetch(package: Package, scratch: Path, say: Callable[[str], None]) -> Path:
     say(f"fetching {package.name} (about 160 MB); it is not installed")
-    fetched = scratch / "package"
+    fetched = scratch / FETCHED
     fetched.mkdir()
     for command in (["apt-get", *package.apt, "-qq", "download", package.name],):
         answer = subprocess.run(command, cwd=fetched, capture_output=True, text=True)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users' own congestion controls, C files that are added to a guest's kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from narrows.errors import InputError, RunError
+from narrows.virtual import kernels, own_cca
+from narrows_analysis import load
+
+CCAS = Path(__file__).with_name("ccas")
+NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
+MSS, RTT_S, RATE_BPS = 1448, 0.02, 100_000_000
+EXPERIMENT = """\
+name: own-cca
+bottleneck: {{rate: 100Mbit, buffer: 1MB, rtt: 20ms}}
+hosts: {{jitter: 0s}}
+flows: [{{name: own, cca: {cca}, duration: 3s}}]
+"""
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.needs("guest-kernel", "kernel-objects", "narrows-softswitch", "narrows-collector", "ip"),
+]
+Build = Callable[..., str]
+
+
+@pytest.fixture
+def build() -> Iterator[Build]:
+    """Builds a kernel with some of `CCAS` under a name of its own; returns the name."""
+    names: list[str] = []
+
+    def make(*ccas: str) -> str:
+        name = f"test-own-{'-'.join(ccas)}"
+        names.append(name)
+        own_cca.add([CCAS / f"{cca}.c" for cca in ccas], kernels.DEFAULT, name, 2, lambda _text: None)
+        return name
+
+    yield make
+    built = {kernel.name for kernel in kernels.installed()}
+    for name in built.intersection(names):
+        kernels.remove(name)
+
+
+def run(place: Path, kernel: str, cca: str) -> subprocess.CompletedProcess[str]:
+    (place / "x.yaml").write_text(EXPERIMENT.format(cca=cca))
+    return subprocess.run(
+        [*NARROWS, "run", "x.yaml", "--virtual", "--kernel", kernel, "--out", f"out-{cca}"],
+        cwd=place, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_a_window_of_twenty_segments_carries_twenty_segments_an_rtt(tmp_path: Path, build: Build) -> None:
+    kernel = build("fixed20")
+    assert run(tmp_path, kernel, "fixed20").returncode == 0
+    summary = load(tmp_path / "out-fixed20").summary
+    # The receiver acknowledges every other segment: an RTT, and the time of two frames, after the first was sent.
+    expected = 20 * MSS * 8 / (RTT_S + 2 * 1514 * 8 / RATE_BPS)
+    assert summary["groups"][0]["goodput_bps"] == pytest.approx(expected, rel=0.01)
+    assert kernels.config_digest(kernels.find(kernel)) != kernels.config_digest(kernels.find(kernels.DEFAULT))
+
+
+@pytest.mark.parametrize(
+    ("cca", "said"),
+    [("divides", "Kernel panic"), ("oopses", "Kernel panic"), ("hangs", "the guest's time stood still")],
+)
+def test_a_fault_ends_its_run_by_name_and_the_next_run_goes_on(
+    cca: str, said: str, tmp_path: Path, build: Build
+) -> None:
+    kernel = build(cca, "fixed20")
+    failed = run(tmp_path, kernel, cca)
+    assert failed.returncode == 1 and said in failed.stderr + failed.stdout
+    assert run(tmp_path, kernel, "fixed20").returncode == 0
+
+
+def test_the_compilers_errors_have_the_lines_of_the_file(build: Build) -> None:
+    with pytest.raises(RunError, match=r"ccas/misspelt\.c:8:\d+: error: .*twenty"):
+        build("misspelt")
+    # What is left of it keeps nobody from the next build.
+    build("fixed20")
+
+
+def test_a_name_that_is_taken_is_refused(build: Build) -> None:
+    with pytest.raises(RunError, match="of 1 files 0 registered a congestion control of a new name; its kernel has"):
+        build("taken")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["nothing.c"], r"nothing\.c: is no file"),
+        (["fixed20.c", "fixed20.c"], "two files have one name"),
+        (["../test_own_cca.py"], "is not a C file's name"),
+    ],
+)
+def test_what_is_no_file_is_refused(files: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        own_cca.add([CCAS / file for file in files], kernels.DEFAULT, "test-own", 2, lambda _text: None)
+
+
+def test_a_kernel_without_objects_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = kernels.find(kernels.DEFAULT)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    place = kernels.directory(kernels.DEFAULT)
+    place.mkdir(parents=True)
+    (place / kernels.IMAGE).symlink_to(default.path)
+    with pytest.raises(InputError, match=r"--base default: its objects were not kept.*; fix: narrows kernel build"):
+        own_cca.add([CCAS / "fixed20.c"], kernels.DEFAULT, "test-own", 2, lambda _text: None)
