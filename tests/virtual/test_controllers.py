@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Senders that a driver steers in virtual time: what is set holds, and controllers in Python do what theory says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from narrows import api
+from narrows.controllers import Aimd, Copa, DelayTarget, drive
+from narrows.errors import InputError
+from narrows.virtual import kernels
+from narrows_formats.programs import COLLECTOR
+
+pytestmark = pytest.mark.needs("guest-kernel", "external-kernel", "narrows-softswitch", COLLECTOR, "ip")
+FRAME, MSS = 1514, 1448
+
+
+def bed(out: Path, cca: str, rate: str = "20Mbit", buffer: str = "1bdp", rtt: str = "40ms", **flow: Any) -> api.Bed:
+    experiment = {
+        "name": "steered",
+        "bottleneck": {"rate": rate, "buffer": buffer, "rtt": rtt},
+        "hosts": {"jitter": "0s"},
+        "flows": [{"name": "agent", "cca": cca, "duration": "10s", **flow}],
+    }
+    return api.testbed(experiment, virtual=True, kernel=kernels.installed()[0].name, out=out)
+
+
+def test_a_window_holds_and_a_rate_does(tmp_path: Path) -> None:
+    with bed(tmp_path / "out", "external", buffer="100packets") as driven:
+        agent = driven.flows["agent-1"]
+        assert agent.info() is None
+        driven.step("200ms")
+        began = agent.info()
+        assert began is not None and began.cwnd == 10 and began.pacing_rate_bps is None
+        window = agent.set(cwnd=20)
+        assert window is not None and window.cwnd == 20
+        # The host may be ahead of the halted switch by a part of the shortest RTT, and says when it was.
+        assert 200_000_000 <= window.time_ns < 240_000_000
+        # More is under way at that very instant.
+        assert window.in_flight > began.in_flight
+        driven.step("1s")
+        after = agent.info()
+        assert after is not None
+        # 20 segments an RTT and the two frames that one acknowledgement is for (RFC 1122, section 4.2.3.2).
+        expected = 20 * MSS * 8 / (0.04 + 2 * FRAME * 8 / 20e6)
+        assert api.Interval(window, after).throughput_bps == pytest.approx(expected, rel=0.03)
+        paced = agent.set(cwnd=1000, pacing_rate="5Mbit")
+        driven.step("1s")
+        later = agent.info()
+        assert paced is not None and later is not None and later.pacing_rate_bps == 5e6 and later.cwnd == 1000
+        # Linux paces IP packets.
+        assert api.Interval(paced, later).throughput_bps == pytest.approx(5e6 * MSS / (FRAME - 14), rel=0.03)
+    events = [event["what"] for event in json.loads((tmp_path / "out" / "run.json").read_text())["events"]]
+    assert events == ["agent-1: cwnd 20", "agent-1: cwnd 1000, pacing_rate 5Mbit"]
+
+
+@pytest.mark.long
+def test_what_a_loss_does_is_the_congestion_controls(tmp_path: Path) -> None:
+    """With a window of twice what link and queue hold packets are lost; one keeps its window, one halves it."""
+    found = {}
+    for cca in ("external", "external_halve"):
+        with bed(tmp_path / cca, cca, buffer="20packets") as driven:
+            driven.step("200ms")
+            agent = driven.flows["agent-1"]
+            # A path of 40 ms at 20 Mbit/s holds 66 frames.
+            agent.set(cwnd=160)
+            driven.step("500ms")
+            info = agent.info()
+            assert info is not None and info.retransmits > 0
+            found[cca] = info.cwnd
+            agent.set(cwnd=160)
+            assert (again := agent.info()) is not None and again.cwnd == 160
+    assert found["external"] == 160 and found["external_halve"] <= 80
+
+
+def test_only_what_can_be_steered_is(tmp_path: Path) -> None:
+    with bed(tmp_path / "out", "cubic", count=2) as driven:
+        driven.step("200ms")
+        with pytest.raises(InputError, match=r"flow agent-1: has the congestion control cubic; allowed: external"):
+            driven.flows["agent-1"].set(cwnd=5)
+        info = driven.flows["agent-1"].info()
+        assert info is not None and info.rtt_s is not None and info.rtt_s >= 0.04
+        with pytest.raises(InputError, match="there is no such flow; allowed: agent-1, agent-2"):
+            drive(driven, {"other": Aimd()})
+
+
+@pytest.mark.long
+def test_a_window_stepped_once_an_rtt_is_renos(tmp_path: Path) -> None:
+    """Between a loss and its halving there is up to one step more than in the kernel.
+
+    Reno's window W is a sawtooth between (C + B) / 2 and C + B, C the path's and B the queue's segments: on average
+    0.75 (C + B). Stepped, the peak is later by the loss's detection and one step, at most 2 segments higher; the trough by
+    half of that. The mean moves by at most 2 segments, and the time of a cycle, (C + B) / 2 round trips, by at most 2
+    round trips: so does the number of halvings.
+    """
+    means, halvings = {}, {}
+    for cca in ("reno", "external"):
+        with bed(tmp_path / cca, cca, duration="60s") as driven:
+            agent = driven.flows["agent-1"]
+            if cca == "external":
+                drive(driven, {"agent-1": Aimd()})
+            else:
+                while not driven.step("40ms").over:
+                    assert driven.over or agent.info() is not None or driven.time_ns < 100_000_000
+        sockets = driven.result.sockets
+        steady = sockets[sockets["time_s"] > 15]["cwnd_bytes"] / MSS
+        means[cca] = steady.mean()
+        halvings[cca] = int((steady.diff() < -10).sum())
+    # The path holds 66 frames, and the queue as many.
+    assert means["reno"] == pytest.approx(0.75 * 132, rel=0.1)
+    assert means["external"] == pytest.approx(means["reno"], abs=0.02 * 132 + 2)
+    assert halvings["reno"] >= 5 and abs(halvings["external"] - halvings["reno"]) <= 2
+
+
+@pytest.mark.long
+def test_a_target_of_delay_is_held(tmp_path: Path) -> None:
+    with bed(tmp_path / "out", "external", buffer="4bdp", duration="15s") as driven:
+        drive(driven, {"agent-1": DelayTarget(target_s=0.01)})
+    series = driven.result.queue
+    settled = series[series["time_s"] > 5]
+    assert settled["delay_mean_s"].mean() == pytest.approx(0.01, rel=0.2)
+    assert (used := driven.result.summary["bottleneck"]["utilization"]) is not None and used > 0.95
+
+
+@pytest.mark.long
+def test_copa_keeps_its_queue_short(tmp_path: Path) -> None:
+    """One flow moves between an empty queue and 2.5 / delta packets (section 3, of the oscillation's bounds)."""
+    with bed(tmp_path / "out", "external", buffer="4bdp", duration="15s") as driven:
+        drive(driven, {"agent-1": Copa(delta=0.5)})
+    series = driven.result.queue
+    settled = series[series["time_s"] > 5]
+    packets = settled["delay_mean_s"].mean() * 20e6 / 8 / FRAME
+    assert 0 < packets <= 2.5 / 0.5 + 5
+    assert (used := driven.result.summary["bottleneck"]["utilization"]) is not None and used > 0.9

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Congestion control as an environment of Gymnasium and PettingZoo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import narrows.gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from narrows.errors import InputError
+from narrows.gym import CongestionControl, Links, ParallelCongestionControl
+from narrows_formats.programs import COLLECTOR
+from pettingzoo.test import parallel_api_test
+
+GUEST = pytest.mark.needs("guest-kernel", "external-kernel", "narrows-softswitch", COLLECTOR, "ip")
+ONE_LINK = Links(rate_bps=(20e6, 20e6), rtt_s=(0.02, 0.02), buffer_bdp=(1.0, 1.0))
+SHORT: dict[str, Any] = {"episode_s": 0.5, "links": ONE_LINK}
+
+
+def played(environment: gymnasium.Env[Any, Any], seed: int, actions: int) -> list[Any]:
+    """Everything that an episode says, with some actions that a seed draws."""
+    draw = np.random.default_rng(seed)
+    found: list[Any] = [environment.reset(seed=seed)]
+    for _ in range(actions):
+        found.append(environment.step(draw.uniform(-2, 2, 1).astype(np.float32)))
+        if found[-1][3]:
+            break
+    return found
+
+
+@GUEST
+@pytest.mark.long
+def test_gymnasiums_checker_finds_nothing() -> None:
+    environment = gymnasium.make(narrows.gym.NAME, **SHORT).unwrapped
+    check_env(environment, skip_render_check=True)
+    environment.close()
+
+
+@GUEST
+@pytest.mark.long
+def test_pettingzoos_checker_finds_nothing() -> None:
+    environment = ParallelCongestionControl(2, **SHORT)
+    parallel_api_test(environment, num_cycles=10)
+    environment.close()
+
+
+@GUEST
+def test_one_seed_and_policy_is_one_episode(tmp_path: Path) -> None:
+    environment = CongestionControl(
+        render_mode="report", observation="orca", action="window", reward="orca", results=tmp_path, **SHORT
+    )
+    first, second = (played(environment, 3, 40) for _ in range(2))
+    assert len(first) > 10 and repr(first) == repr(second)
+    assert repr(played(environment, 4, 5)) != repr(first[:6])
+    page = environment.render()
+    assert page == tmp_path / "episode-2" / "report.html" and page.exists()
+
+
+@GUEST
+def test_a_faster_agent_gets_more(tmp_path: Path) -> None:
+    environment = CongestionControl(step=0.02, sees_queue=True, **SHORT)
+    rewards = {}
+    for action in (-5.0, 5.0):
+        environment.reset(seed=1)
+        total, over = 0.0, False
+        while not over:
+            _, reward, _, over, info = environment.step(np.array([action], np.float32))
+            total += reward
+        rewards[action] = total
+        assert set(info) == {"link", "time_s", "agent", "queue_bytes"}
+    environment.close()
+    assert rewards[5.0] > rewards[-5.0]
+
+
+@GUEST
+def test_actions_that_cannot_be_are_refused_and_change_nothing() -> None:
+    environment = CongestionControl(**SHORT)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        environment.step(np.zeros(1, np.float32))
+    environment.reset(seed=1)
+    for action, said in (
+        (np.array([np.nan]), "allowed: from"),
+        (np.array([1e9]), "allowed: from"),
+        (np.zeros(2), r"has the shape \(2,\); allowed: \(1,\)"),
+    ):
+        with pytest.raises(InputError, match=said):
+            environment.step(action.astype(np.float32))
+    environment.step(np.zeros(1, np.float32))
+    environment.close()
+    environment.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"observation": "vision"}, "observation 'vision': allowed: aurora, orca, or a callable"),
+        ({"reward": "fame"}, "reward 'fame': allowed"),
+        ({"action": "dance"}, "action 'dance': allowed: rate, window"),
+        ({"episode_s": 0}, "episode_s 0: allowed: seconds above 0"),
+        ({"step": float("nan")}, "step nan: allowed"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        CongestionControl(**options)
+
+
+def test_links_are_drawn_from_their_ranges() -> None:
+    links = Links(rate_bps=(1e6, 1e8), rtt_s=(0.001, 0.1), buffer_bdp=(0.5, 2), loss=(0.0, 0.1))
+    drawn = [links.draw(np.random.default_rng(seed)) for seed in range(200)]
+    rates = [int(link["rate"].removesuffix("bit")) for link in drawn]
+    # Of a log-uniform range a half lies below its geometric mean.
+    assert all(1e6 <= rate <= 1e8 for rate in rates) and 70 < sum(rate < 1e7 for rate in rates) < 130
+    assert all(0 <= link["loss"] <= 0.1 for link in drawn)
+    with pytest.raises(InputError, match="links: rate_bps 2 to 1: allowed: a range"):
+        Links(rate_bps=(2.0, 1.0))
