@@ -92,9 +92,9 @@ def test_a_window_stepped_once_an_rtt_is_renos(tmp_path: Path) -> None:
     """Between a loss and its halving there is up to one step more than in the kernel.
 
     Reno's window W is a sawtooth between (C + B) / 2 and C + B, C the path's and B the queue's segments: on average
-    0.75 (C + B). Stepped, the peak is later by the loss's detection and one step, at most 2 segments higher; the trough by
-    half of that. The mean moves by at most 2 segments, and the time of a cycle, (C + B) / 2 round trips, by at most 2
-    round trips: so does the number of halvings.
+    0.75 (C + B). Stepped, the peak is later by the loss's detection and one step, at most 2 segments higher; the trough
+    by half of that. The mean moves by at most 2 segments, and the time of a cycle, (C + B) / 2 round trips, by at most
+    2 round trips: so does the number of halvings.
     """
     means, halvings = {}, {}
     for cca in ("reno", "external"):
