@@ -51,8 +51,8 @@ def test_a_window_holds_and_a_rate_does(tmp_path: Path) -> None:
         driven.step("1s")
         later = agent.info()
         assert paced is not None and later is not None and later.pacing_rate_bps == 5e6 and later.cwnd == 1000
-        # Linux paces IP packets.
-        assert api.Interval(paced, later).throughput_bps == pytest.approx(5e6 * MSS / (FRAME - 14), rel=0.03)
+        # Linux paces payload (tcp_update_skb_after_send).
+        assert api.Interval(paced, later).throughput_bps == pytest.approx(5e6, rel=0.03)
     events = [event["what"] for event in json.loads((tmp_path / "out" / "run.json").read_text())["events"]]
     assert events == ["agent-1: cwnd 20", "agent-1: cwnd 1000, pacing_rate 5Mbit"]
 
@@ -108,7 +108,9 @@ def test_a_window_stepped_once_an_rtt_is_renos(tmp_path: Path) -> None:
         sockets = driven.result.sockets
         steady = sockets[sockets["time_s"] > 15]["cwnd_bytes"] / MSS
         means[cca] = steady.mean()
-        halvings[cca] = int((steady.diff() < -10).sum())
+        # PRR takes a kernel's window down in steps: a halving is where it falls below the mean.
+        above = steady > means[cca]
+        halvings[cca] = int((above.shift(fill_value=False) & ~above).sum())
     # The path holds 66 frames, and the queue as many.
     assert means["reno"] == pytest.approx(0.75 * 132, rel=0.1)
     assert means["external"] == pytest.approx(means["reno"], abs=0.02 * 132 + 2)

@@ -40,7 +40,7 @@ class Sender:
 
         Args:
             cwnd: segments.
-            pacing_rate: bit/s of IP packets as Linux paces them, or with a unit: ``"12Mbit"``.
+            pacing_rate: bit/s of TCP payload, which is what Linux paces, or with a unit: ``"12Mbit"``.
 
         Returns:
             The state of its socket just after that, with the time at which it was done; None before its connection

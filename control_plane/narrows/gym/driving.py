@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,7 +80,7 @@ class Setting:
             raise InputError(f"reset: options {', '.join(sorted(unknown))}: allowed: bottleneck")
         link = options.get("bottleneck") or self.links.draw(random)
         # The run ends after the last step: an agent's flow may be connected late.
-        cca, duration = "external_halve" if self.halve_on_loss else "external", f"{self.episode_s + 60:g}s"
+        cca, duration = "external_halve" if self.halve_on_loss else "external", f"{math.ceil(self.episode_s) + 60}s"
         source = {
             "name": "episode",
             "seed": int(random.integers(1 << 31)),
