@@ -30,7 +30,7 @@ from narrows.virtual.kernels import config_digest, configuration, find
 from narrows_analysis.metrics.completion import ideal_completion_time
 from narrows_analysis.metrics.fairness import convergence_time
 from narrows_analysis.metrics.throughput import goodput_limit
-from narrows_analysis.study_results import MeasuredPoint, Results, read_results, setting, write_results
+from narrows_analysis.study_results import MeasuredPoint, Results, put_results, read_results, setting
 from narrows_formats.link_names import ONLY_LINK
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 from narrows_studies.checks import meets, picks
@@ -48,7 +48,7 @@ from narrows_studies.measures import (
     turns,
 )
 from narrows_studies.model import LINKS, Control, Link, Study
-from narrows_studies.page import results_path, write_page
+from narrows_studies.page import results_path, write_kept_page
 from narrows_studies.probes import probe_measures
 from narrows_studies.results import merged
 from narrows_studies.running.catalogue import StudyPoint, find_study, study_points
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     if record.points:
-        print(f"page: {write_page(study, options.publish)}")
+        print(f"page: {write_kept_page(study, options.publish)}")
     return code
 
 
@@ -356,7 +356,7 @@ class Record:
     def __init__(self, study: Study, link: Link, senders: Sequence[Senders], place: Path) -> None:
         """Nothing is written before `take`."""
         self.points: list[MeasuredPoint] = []
-        self._study, self._link, self._path = study, link, results_path(study, link, place)
+        self._study, self._link, self._path = study, link, results_path(study, place)
         self._settings = {
             setting(control.id, point.parameters)
             for control in _controls(study, link, None, None)
@@ -371,7 +371,7 @@ class Record:
         self.points.append(point)
         again = {(one.setting, one.repetition) for one in self.points}
         # Read anew: another run may have measured other points meanwhile.
-        old = read_results(self._path) if self._path.exists() else None
+        old = read_results(self._path, self._link)
         others = [
             one
             for one in (old.points if old else ())
@@ -381,7 +381,7 @@ class Record:
         if old and others:
             machine["kernel"] = merged(old.machine["kernel"], machine["kernel"])
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_results(Results(self._study.name, self._link, (*others, *self.points), {}, machine), self._path)
+        put_results(self._path, Results(self._study.name, self._link, (*others, *self.points), {}, machine))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pathlib import Path
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, InputError
 from narrows.targets.registry import target_factory
 from narrows.virtual.kernels import config_digest, find
-from narrows_analysis.study_results import MeasuredPoint, read_results, setting, write_results
+from narrows_analysis.study_results import MeasuredPoint, read_results, read_variants, setting, write_results
 from narrows_studies.model import Study
 from narrows_studies.names import OFFERS
 from narrows_studies.page import VARIANTS, results_path
@@ -60,12 +60,12 @@ def _differences(study: Study, place: Path, senders: Sequence[Senders]) -> str:
     found: list[tuple[float, MeasuredPoint, StudyPoint]] = []
     kernels: set[str] = set()
     for variant in VARIANTS:
-        path = results_path(study, variant, place)
         known = {
             (setting(one.experiment, one.parameters), one.point.repetition, one.point.experiment.seed): one
             for one in study_points(study, quick=variant == "quick")
         }
-        for point in read_results(path).points if path.exists() else ():
+        results = read_results(results_path(study, place), variant)
+        for point in results.points if results else ():
             now = known.get((point.setting, point.repetition, point.provenance.get("seed")))
             made_with = point.provenance.get("kernel_config_sha256", "")
             if now is not None and made_with:
@@ -86,8 +86,9 @@ def again(study: Study, wanted: StudyPoint, sender: Senders) -> MeasuredPoint:
         target = target_factory("soft", None, None, out, True)
         results = StudyRun(study, "quick", out, "soft", target, Console(stderr=True), [sender]).run([wanted])
         # As they are written: with six digits.
-        write_results(results, out / "rounded.json")
-        return read_results(out / "rounded.json").points[0]
+        write_results(out / "rounded.parquet", results)
+        (rounded,) = read_variants(out / "rounded.parquet")
+        return rounded.points[0]
 
 
 def compare(then: MeasuredPoint, now: MeasuredPoint) -> str:

@@ -14,7 +14,7 @@ from narrows_formats.suggestion import suggestion
 from narrows_analysis import gallery
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.run_data import RunData
-from narrows_analysis.study_results import read_results
+from narrows_analysis.study_results import read_variants
 from narrows_analysis.sweep import load_sweep
 
 
@@ -38,7 +38,7 @@ class LoadedRun(RunData):
 
 
 class LoadedStudy:
-    """A study's measured points: `results` as they were written, and `frame`; shown, it is the frame."""
+    """A study's measured points: `results` of each variant as written, and all as `frame`; shown, it is the frame."""
 
     def __init__(self, path: Path) -> None:
         """Read a results file.
@@ -47,21 +47,23 @@ class LoadedStudy:
             AnalysisError: it is not a study's results.
         """
         self.path = path
-        self.results = read_results(path)
+        self.results = read_variants(path)
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row for each point: its experiment, repetition and directory, its parameters, and its measures."""
+        """A row for each point: variant, experiment, repetition and directory, its parameters, and its measures."""
         return pd.DataFrame(
             [
                 {
+                    "variant": one.variant,
                     "experiment": point.experiment,
                     "repetition": point.repetition,
                     "directory": point.directory,
                     **point.parameters,
                     **point.measures,
                 }
-                for point in self.results.points
+                for one in self.results
+                for point in one.points
             ]
         )
 

@@ -33,4 +33,4 @@ INTERVALS = "intervals.csv"
 CAPTURE = "capture.json"
 
 # In a study's directory.
-STUDY = "results.json"
+STUDY = "results.parquet"

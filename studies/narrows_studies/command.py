@@ -102,8 +102,8 @@ def study(
     add: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Results of points that were measured elsewhere (results.json of another directory, or what --publish "
-            "wrote); these are not run again; may be given several times.",
+            help="Results of points that were measured elsewhere (results.parquet of another directory, or what "
+            "--publish wrote); these are not run again; may be given several times.",
             show_default="none",
         ),
     ] = None,
@@ -111,7 +111,9 @@ def study(
     publish_to: Annotated[
         Path | None,
         typer.Option(
-            "--publish", help="Write the comparison page and its results there too.", show_default="only --out"
+            "--publish",
+            help="Write the comparison page, its plot and the results there too.",
+            show_default="only --out",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -134,6 +136,7 @@ def study(
         FIGURES,
         control_findings,
         findings,
+        keep,
         publish,
         results_path,
         verdict_counts,
@@ -184,12 +187,15 @@ def study(
     if not controls:
         of = "" if figure is None else "all figures: "
         console.print(f"{of}{verdict_counts(chosen, results)}", highlight=False)
-    for place in (directory, publish_to):
-        if place is not None:
-            page = publish(chosen, read_results(directory / files.STUDY), directory, place, wanted_formats)
-            for made in (page, results_path(chosen, results.variant, place), place / FIGURES):
-                give_to_user(made)
-            console.print(f"page: {page}", soft_wrap=True, highlight=False)
+    # As they are written: with six digits.
+    written = read_results(directory / files.STUDY, variant) or results
+    pages = {directory: publish(chosen, written, directory, directory, wanted_formats)}
+    if publish_to is not None:
+        pages[publish_to] = keep(chosen, written, directory, publish_to)
+    for place, page in pages.items():
+        for made in (page, results_path(chosen, place), place / FIGURES):
+            give_to_user(made)
+        console.print(f"page: {page}", soft_wrap=True, highlight=False)
     incomplete = any(reason.startswith("failed") for reason in results.skipped.values())
     raise typer.Exit(EXIT_FAILED if incomplete else EXIT_OK)
 

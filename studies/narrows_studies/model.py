@@ -229,6 +229,7 @@ class Study:
     Attributes:
         claims: how many claims a reader of the whole text counted; None if there is no such count.
         account: what our list of claims is based on, and what it therefore lacks.
+        shown: the figure whose first plot is on the study's first page; by default the first one that has a plot.
     """
 
     name: str
@@ -240,6 +241,12 @@ class Study:
     left_out: tuple[LeftOut, ...] = ()
     claims: int | None = None
     account: str = ""
+    shown: str = ""
+
+    @property
+    def overview(self) -> StudyFigure | None:
+        """The figure whose first plot is on the study's first page; None if no figure has a plot."""
+        return next((one for one in self.figures if one.plots and self.shown in ("", one.id)), None)
 
     @property
     def experiments(self) -> tuple[str, ...]:

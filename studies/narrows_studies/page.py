@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study's pages, computed from its results: one with every published claim, our values and the verdicts, and one for
-each figure with its plots, measurements and controls."""
+each figure with its plots, measurements and controls.
+
+A repository keeps the results, the first page and one plot (`keep`); all the rest is made from these (`publish`).
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from pathlib import Path
 import pandas as pd
 from narrows_analysis.export import FIGURES as FIGURE_FORMATS
 from narrows_analysis.export import TABLES, save_table
-from narrows_analysis.study_results import MeasuredPoint, Results, Variant, read_results, write_results
+from narrows_analysis.study_results import MeasuredPoint, Results, Variant, put_results, read_results
 
 from narrows_studies.checks import holds, meets, picks
 from narrows_studies.evaluate import Finding, evaluate_all, evidence, moved, verdict_text
 from narrows_studies.explain import explain
 from narrows_studies.model import LINKS, Control, Statement, Study, StudyFigure
-from narrows_studies.plots import draw_all, image_name, slug
+from narrows_studies.plots import FROM_RUNS, draw_all, draw_overview, image_name, slug
 from narrows_studies.results import figure_points, points_of
 
 VARIANTS: tuple[Variant, ...] = ("full", "quick")
@@ -35,6 +38,9 @@ LINK_CAVEAT = (
     "are read stay the same. A difference that remains is not due to the switch, but may be due to any of these.",
     "",
 )
+
+Judged = Sequence[tuple[Results, list[tuple[StudyFigure, Finding]]]]
+Controlled = Sequence[tuple[Results, list[tuple[Control, Finding]]]]
 
 
 def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]]:
@@ -115,26 +121,23 @@ def claims(study: Study, results: Results) -> pd.DataFrame:
 
 
 def publish(study: Study, results: Results, runs: Path, place: Path, formats: Sequence[str] = ()) -> Path:
-    """Write the pages of a study, with figures and results, into a directory; returns the first one.
+    """Write all pages of a study, with figures and results, into a directory; returns the first page.
 
     Args:
         study: the study.
-        results: of one variant; the other variant's, if they are in the directory already, stay on the page.
+        results: of one variant; the other variants', if they are in the directory already, stay on the pages.
         runs: directory of the runs, for figures over time.
-        place: where the page goes; ``results/`` and ``figures/`` are made in it.
+        place: where the pages go; ``results/`` and ``figures/`` are made in it.
         formats: of `narrows_analysis.export`, in which figures, and the table of claims, are written besides.
+
+    Raises:
+        AnalysisError: the results in the directory are something else.
     """
-    (place / RESULTS).mkdir(parents=True, exist_ok=True)
-    write_results(results, results_path(study, results.variant, place))
+    _put(study, results, place)
     draw_all(study, results, runs, place / FIGURES, [one for one in formats if one in FIGURE_FORMATS and one != "png"])
     for one in formats:
         if one in TABLES:
             save_table(claims(study, results), place / f"{study.name}.{results.variant}.claims", one)
-    return write_page(study, place)
-
-
-def write_page(study: Study, place: Path) -> Path:
-    """Write the pages into a directory, from the results and figures in it; returns the first one."""
     pages = render(study, place)
     for name, text in pages.items():
         (place / name).parent.mkdir(exist_ok=True)
@@ -142,9 +145,32 @@ def write_page(study: Study, place: Path) -> Path:
     return place / next(iter(pages))
 
 
-def results_path(study: Study, variant: str, place: Path) -> Path:
-    """Where the results of a variant are."""
-    return place / RESULTS / f"{study.name}.{variant}.json"
+def keep(study: Study, results: Results, runs: Path, place: Path) -> Path:
+    """Write what a repository keeps of a study: results, the first page and its plot; returns the page. See `publish`.
+
+    Raises:
+        AnalysisError: the results in the directory are something else.
+    """
+    _put(study, results, place)
+    draw_overview(study, results, runs, place / FIGURES)
+    return write_kept_page(study, place)
+
+
+def _put(study: Study, results: Results, place: Path) -> None:
+    (place / RESULTS).mkdir(parents=True, exist_ok=True)
+    put_results(results_path(study, place), results)
+
+
+def write_kept_page(study: Study, place: Path) -> Path:
+    """Write the first page into a directory, from the results and the plot in it."""
+    page = place / f"{study.name}.md"
+    page.write_text(kept_page(study, place), encoding="utf-8")
+    return page
+
+
+def results_path(study: Study, place: Path) -> Path:
+    """Where the results of all variants are."""
+    return place / RESULTS / f"{study.name}.parquet"
 
 
 def title(study: Study) -> str:
@@ -158,18 +184,39 @@ def render(study: Study, place: Path) -> dict[str, str]:
 
     The first has the verdicts; each other one is of a figure, in a directory of the study's name.
     """
-    results, controls = (
-        [read_results(path) for variant in variants if (path := results_path(study, variant, place)).exists()]
-        for variants in (VARIANTS, CONTROLS)
-    )
-    judged = [(one, findings(study, one)) for one in results]
-    controlled = [(one, control_findings(study, one)) for one in controls]
+    results, judged = _judged(study, place)
+    controlled = [(one, control_findings(study, one)) for one in _read(study, CONTROLS, place)]
     figures = {}
     for figure in study.figures:
         if lines := _figure(study, figure, judged, controlled, place):
             head = [f"# {_heading(figure)}", "", MADE, "", f"Of [{title(study)}](../{study.name}.md).", ""]
             caveat = LINK_CAVEAT if _has_links(study, figure, results) else ()
             figures[f"{study.name}/{slug(figure.id)}.md"] = (figure, [*head, *caveat, *lines])
+    listed = ["Plots, measurements where ours differs, and controls:", ""]
+    listed += [f"- [{_heading(figure)}]({name})" for name, (figure, _) in figures.items()]
+    pages = {f"{study.name}.md": _first_page(study, place, results, judged, listed if figures else [])}
+    return pages | {name: _text(text) for name, (_, text) in figures.items()}
+
+
+def kept_page(study: Study, place: Path) -> str:
+    """The first page where those of figures are not: in a repository."""
+    results, judged = _judged(study, place)
+    made = (
+        "The site that `make docs` builds has a page for each figure: plots, measurements where ours differs, controls."
+    )
+    return _first_page(study, place, results, judged, [made])
+
+
+def _read(study: Study, variants: Sequence[Variant], place: Path) -> list[Results]:
+    return [one for variant in variants if (one := read_results(results_path(study, place), variant)) is not None]
+
+
+def _judged(study: Study, place: Path) -> tuple[list[Results], Judged]:
+    results = _read(study, VARIANTS, place)
+    return results, [(one, findings(study, one)) for one in results]
+
+
+def _first_page(study: Study, place: Path, results: Sequence[Results], judged: Judged, figures: Sequence[str]) -> str:
     lines = [
         f"# {title(study)}",
         "",
@@ -187,11 +234,28 @@ def render(study: Study, place: Path) -> dict[str, str]:
         *_claims(study, judged),
     ]
     if figures:
-        lines += ["## Figures", "", "Plots, measurements where ours differs, and controls:", ""]
-        lines += [f"- [{_heading(figure)}]({name})" for name, (figure, _) in figures.items()] + [""]
-    lines += _skipped(results)
-    pages = {f"{study.name}.md": lines} | {name: text for name, (_, text) in figures.items()}
-    return {name: "\n".join(text).rstrip() + "\n" for name, text in pages.items()}
+        overview = study.overview
+        images = _images(study, overview, 0, results[:1], place, FIGURES) if overview else []
+        lines += ["## Figures", "", *images, *figures, ""]
+    return _text([*lines, *_skipped(results)])
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _images(
+    study: Study, figure: StudyFigure, position: int, results: Sequence[Results], place: Path, folder: str
+) -> list[str]:
+    """A plot of each variant that has it; how to have it, if it is drawn from runs and these are not here."""
+    plot, lines = figure.plots[position], list[str]()
+    for one in results:
+        image = image_name(study, figure, position, one.variant)
+        if (place / FIGURES / image).exists():
+            lines += [f"![{plot.title} ({one.variant})]({folder}/{image})", ""]
+    if results and not lines and plot.kind in FROM_RUNS:
+        lines = [f"*{plot.title}* is drawn from runs: `narrows study {study.name} --figure {figure.id}`.", ""]
+    return lines
 
 
 def _heading(figure: StudyFigure) -> str:
@@ -258,10 +322,6 @@ def _verdicts(study: Study, results: Sequence[Results]) -> list[str]:
     return [f"**Verdicts, {one.variant}.** {verdict_counts(study, one)}." for one in results] + [""]
 
 
-Judged = Sequence[tuple[Results, list[tuple[StudyFigure, Finding]]]]
-Controlled = Sequence[tuple[Results, list[tuple[Control, Finding]]]]
-
-
 def _claims(study: Study, judged: Judged) -> list[str]:
     """The table of every published claim that we know of."""
     statements = sum(len(figure.statements) for figure in study.figures)
@@ -296,11 +356,8 @@ def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Contr
             if found.differs:
                 lines += _notes(found, one, figure_points(one, figure))
             lines += _controlled(study, figure, found, one, controlled)
-    for place_of, plot in enumerate(figure.plots):
-        for one, _ in judged:
-            image = image_name(study, figure, place_of, one.variant)
-            if (place / FIGURES / image).exists():
-                lines += [f"![{plot.title} ({one.variant})](../{FIGURES}/{image})", ""]
+    for position in range(len(figure.plots)):
+        lines += _images(study, figure, position, [one for one, _ in judged], place, f"../{FIGURES}")
     return lines
 
 

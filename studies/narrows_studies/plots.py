@@ -29,6 +29,8 @@ from narrows_studies.results import points_of
 FloatArray = npt.NDArray[np.float64]
 
 WINDOW_S = 0.5
+# Kinds of plots that need the runs; results are enough for the others.
+FROM_RUNS = ("time", "box", "ecdf")
 WIDTH, PANEL_HEIGHT, DPI = 6.4, 1.7, 100
 LABELS = {
     "loss_ratio": "Loss (%)", "utilization": "Utilization (%)", "share": "Share of goodput (%)", "jain": "Jain's index",
@@ -52,17 +54,30 @@ def slug(name: str) -> str:
 
 def draw_all(study: Study, results: Results, runs: Path, place: Path, formats: Sequence[str] = ()) -> list[Path]:
     """Draw every plot of a study that has results, as PNG and in other formats; returns the files written."""
-    drawn = []
+    return [
+        path
+        for figure in study.figures
+        for position in range(len(figure.plots))
+        for path in _draw(study, figure, position, results, runs, place, formats)
+    ]
+
+
+def draw_overview(study: Study, results: Results, runs: Path, place: Path) -> list[Path]:
+    """Draw the plot that the study's first page has, as PNG; returns the files written."""
+    return [] if study.overview is None else _draw(study, study.overview, 0, results, runs, place)
+
+
+def _draw(
+    study: Study, figure: StudyFigure, position: int, results: Results, runs: Path, place: Path,
+    formats: Sequence[str] = (),
+) -> list[Path]:  # fmt: skip
     place.mkdir(parents=True, exist_ok=True)
-    for figure in study.figures:
-        points = list(points_of(results, figure.experiment))
-        for position, plot in enumerate(figure.plots):
-            picture = draw(plot, points, runs)
-            if picture is not None:
-                path = place / image_name(study, figure, position, results.variant)
-                picture.savefig(path, dpi=DPI, metadata={"Software": None})
-                drawn += [path, *(save_figure(picture, path.with_suffix(""), kind) for kind in formats)]
-    return drawn
+    picture = draw(figure.plots[position], list(points_of(results, figure.experiment)), runs)
+    if picture is None:
+        return []
+    path = place / image_name(study, figure, position, results.variant)
+    picture.savefig(path, dpi=DPI, metadata={"Software": None})
+    return [path, *(save_figure(picture, path.with_suffix(""), kind) for kind in formats)]
 
 
 def draw(plot: Plot, points: list[MeasuredPoint], runs: Path) -> Figure | None:

@@ -20,7 +20,7 @@ from narrows.run.joining import experiment_of, read_record
 from narrows_analysis import AnalysisError, analyze_run, read_run
 from narrows_analysis.comparison.sides import read_side
 from narrows_analysis.records.json_files import read_json
-from narrows_analysis.study_results import MeasuredPoint, read_results
+from narrows_analysis.study_results import MeasuredPoint, read_variants
 from narrows_analysis.summary.source import analyze_source
 from narrows_analysis.sweep import load_sweep
 from narrows_formats import beneath
@@ -150,9 +150,9 @@ def test_a_fifo_of_a_sweep_is_not_waited_for(sweep: Path, name: str) -> None:
 def test_other_files_of_results_are_ordinary_ones(run: Path) -> None:
     for name in ("run.json", "experiment.yaml"):
         fifo(run / name)
-    os.mkfifo(run / "results.json")
+    os.mkfifo(run / "results.parquet")
     assert read_record(run) == {}
     assert experiment_of(run) is None
     assert [one["name"] for one in _listed(run.parent)] == ["sent"]
     with pytest.raises(AnalysisError, match="is not an ordinary file"):
-        read_results(run / "results.json")
+        read_variants(run / "results.parquet")

@@ -15,7 +15,7 @@ from test_comparison import runs, write_sweep
 
 def test_a_run_is_one_whatever_lies_beside_it(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.0))
-    (tmp_path / "run" / "results.json").write_text("{}")
+    (tmp_path / "run" / "results.parquet").write_text("{}")
     assert isinstance(load(tmp_path / "run"), LoadedRun)
 
 
@@ -30,19 +30,18 @@ def test_a_study_is_its_points(tmp_path: Path) -> None:
         MeasuredPoint("figure-3", {"bottleneck.buffer": "1bdp"}, 1, {"utilization": 0.5}, "0001"),
         MeasuredPoint("figure-4", {}, 2, {"loss": None}, "0002"),
     )
-    write_results(Results("ware2019", "quick", points), tmp_path / "results.json")
-    for path in (tmp_path, tmp_path / "results.json"):
+    write_results(tmp_path / "results.parquet", Results("ware2019", "quick", points))
+    for path in (tmp_path, tmp_path / "results.parquet"):
         study = load(path)
-        assert isinstance(study, LoadedStudy) and study.results.variant == "quick"
+        assert isinstance(study, LoadedStudy) and [one.variant for one in study.results] == ["quick"]
         first, second = study.frame.to_dict("records")
-        assert (first["experiment"], first["bottleneck.buffer"], first["utilization"]) == ("figure-3", "1bdp", 0.5)
+        assert (first["variant"], first["experiment"], first["bottleneck.buffer"]) == ("quick", "figure-3", "1bdp")
+        assert first["utilization"] == 0.5
         assert (second["repetition"], second["directory"]) == (2, "0002") and math.isnan(second["loss"])
 
 
-@pytest.mark.parametrize("name", ["", "results.json"])
+@pytest.mark.parametrize("name", ["", "results.parquet"])
 def test_what_is_none_of_them_is_named(tmp_path: Path, name: str) -> None:
-    (tmp_path / "results.json").write_text("[]" if name else "{}")
-    if not name:
-        (tmp_path / "results.json").rename(tmp_path / "other.json")
+    (tmp_path / (name or "other.json")).write_text("[]")
     with pytest.raises(AnalysisError, match=str(tmp_path / (name or "run.json"))):
         load(tmp_path / name)

@@ -19,7 +19,7 @@ from narrows.traffic.connection import Connection
 from narrows.virtual import kernels
 from narrows_analysis.metrics.completion import ideal_completion_time
 from narrows_analysis.metrics.throughput import goodput_limit
-from narrows_analysis.study_results import MeasuredPoint, Results, read_results, write_results
+from narrows_analysis.study_results import MeasuredPoint, Results, read_variants, write_results
 from narrows_studies.page import results_path
 from narrows_studies.running.senders import this_machine
 
@@ -182,13 +182,13 @@ def test_results_of_points_that_are_no_more_are_dropped(script: Any, tmp_path: P
     study = script.find_study("hurtig2018")
     parameters = [{"bottleneck.buffer": buffer, "flows.rival.cca": "cubic"} for buffer in ("0.5bdp", "2bdp", "4bdp")]
     shallow, deep, gone = (MeasuredPoint("through-tbf-equals", one, 1, {"fct_s.subject": 1.0}) for one in parameters)
-    path = results_path(study, "tbf", tmp_path)
+    path = results_path(study, tmp_path)
     path.parent.mkdir()
-    write_results(Results("hurtig2018", "tbf", (shallow, deep, gone), {}, {"kernel": "6.1", "target": "x"}), path)
+    write_results(path, Results("hurtig2018", "tbf", (shallow, deep, gone), {}, {"kernel": "6.1", "target": "x"}))
     again = replace(shallow, measures={"fct_s.subject": 2.0})
     sender = replace(this_machine(), release="7.3.4")
     script.Record(study, "tbf", [sender], tmp_path).take(again)
-    found = read_results(path)
+    (found,) = read_variants(path)
     # The quick variant has no buffer of 4 BDP.
     assert found.points == (deep, again)
     assert found.machine["kernel"] == "6.1, 7.3.4"
@@ -204,11 +204,11 @@ def test_a_run_that_is_ended_early_loses_nothing(script: Any, tmp_path: Path) ->
     )
     for record, point in [(script.Record(study, "tbf", [sender], tmp_path), one) for one in (first, second)]:
         record.take(point)
-    path = results_path(study, "tbf", tmp_path)
-    assert read_results(path).points == (first, second)
+    path = results_path(study, tmp_path)
+    assert read_variants(path)[0].points == (first, second)
     again = replace(first, measures={"fct_s.subject": 2.0})
     script.Record(study, "tbf", [sender], tmp_path).take(again)
-    assert read_results(path).points == (second, again)
+    assert read_variants(path)[0].points == (second, again)
 
 
 @pytest.mark.long

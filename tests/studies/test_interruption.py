@@ -19,6 +19,7 @@ from distributions import install
 from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
 from narrows.hosts.process import start_time
 from narrows.hosts.state import RunState, all_runs, existing_namespaces
+from narrows_analysis.study_results import read_variants
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
 pytestmark = [pytest.mark.needs("root", SOFTSWITCH, COLLECTOR), pytest.mark.parallel_safe]
@@ -41,7 +42,7 @@ FIRST, SECOND = "0001-buffer=2bdp", "0002-buffer=4bdp"
 
 # What is the other's: its command, where its points are, and what its directory holds beside them in the end.
 KINDS = {
-    "study": (["study", "tiny", "--real-time"], "one", ["figures", "results", "results.json", "tiny.md"]),
+    "study": (["study", "tiny", "--real-time"], "one", ["figures", "results", "results.parquet", "tiny.md"]),
     "sweep": (["run", EXPERIMENT], "", ["intervals.csv", "report.html", "sweep.json", "sweep.parquet"]),
 }
 
@@ -129,8 +130,11 @@ def test_what_was_interrupted_and_killed_goes_on(place: Path, kind: str) -> None
     assert json.loads((second / "run.json").read_text())["status"] == "complete"
     beside = {path.name for path in (place / "out").iterdir()} | {path.name for path in points.iterdir()}
     assert beside == {FIRST, SECOND, *KINDS[kind][2], *([KINDS[kind][1]] if KINDS[kind][1] else [])}
-    record = json.loads((place / "out" / {"study": "results.json", "sweep": "sweep.json"}[kind]).read_text())
-    assert len(record["points" if kind == "study" else "runs"]) == 2
+    if kind == "study":
+        (results,) = read_variants(place / "out" / "results.parquet")
+        assert len(results.points) == 2
+    else:
+        assert len(json.loads((place / "out" / "sweep.json").read_text())["runs"]) == 2
 
     # Once more: there is nothing left to do.
     command = Command(place, kind, "again")

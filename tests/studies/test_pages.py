@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from narrows_analysis import AnalysisError
-from narrows_analysis.study_results import MeasuredPoint, Results, Variant, read_results, write_results
+from narrows_analysis.study_results import MeasuredPoint, Results, Variant, put_results, read_results, read_variants
 from narrows_studies.model import LINKS, Control, Link, Study
 from narrows_studies.page import (
     control_findings,
     findings,
+    keep,
+    kept_page,
     publish,
     render,
     results_path,
@@ -29,6 +32,13 @@ DOCS = Path(__file__).parents[2] / "docs" / "studies"
 CLAYPOOL = STUDIES["claypool2019"]
 
 
+def committed(study: Study, variant: Variant) -> Results:
+    """The results that the repository keeps of a variant."""
+    found = read_results(results_path(study, DOCS), variant)
+    assert found is not None
+    return found
+
+
 def pages(first: Path) -> str:
     """The text of a study's pages: its verdicts, and what there is of each figure."""
     figures = sorted(first.with_suffix("").glob("*.md"))
@@ -38,21 +48,20 @@ def pages(first: Path) -> str:
 @pytest.mark.long
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_the_committed_pages_are_the_code_s(study: Study) -> None:
+    kept = kept_page(study, DOCS)
+    assert (DOCS / f"{study.name}.md").read_text(encoding="utf-8") == kept
+    # What the page is of is its title, and it has a plot; on the site every figure that was run is listed on it.
+    assert kept.startswith(f"# {title(study)}\n") and f'"{title(study)}"' in study.citation
+    assert kept.count("](figures/") == 1
     made = render(study, DOCS)
-    committed = [DOCS / f"{study.name}.md", *(DOCS / study.name).glob("*.md")]
-    assert {str(page.relative_to(DOCS)): page.read_text(encoding="utf-8") for page in committed} == made
-    # What the page is of is its title, and every figure that was run is listed on it.
     first, *figures = made
-    assert made[first].startswith(f"# {title(study)}\n") and f'"{title(study)}"' in study.citation
-    assert all(f"]({figure})" in made[first] for figure in figures)
+    assert figures and all(f"]({figure})" in made[first] for figure in figures)
+    # A reader of the repository, where they are not, finds no link to them.
+    assert f"]({study.name}/" not in kept
 
 
 def test_the_readme_counts_the_verdicts() -> None:
-    found = [
-        finding.verdict
-        for study in STUDIES.values()
-        for _, finding in findings(study, read_results(results_path(study, "quick", DOCS)))
-    ]
+    found = [finding.verdict for study in STUDIES.values() for _, finding in findings(study, committed(study, "quick"))]
     counts = Counter(found)
     readme = " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
     assert (
@@ -65,9 +74,9 @@ def test_what_differs_is_shown_through_other_links_as_well() -> None:
     """Of what differs in quick variants the README says how much of it does so without our switch."""
     counted = {link: Counter[str]() for link in LINKS}
     for study, link in itertools.product(STUDIES.values(), LINKS):
-        path = results_path(study, link, DOCS)
-        controls = control_findings(study, read_results(path)) if path.exists() else []
-        for _, found in findings(study, read_results(results_path(study, "quick", DOCS))):
+        through = read_results(results_path(study, DOCS), link)
+        controls = control_findings(study, through) if through is not None else []
+        for _, found in findings(study, committed(study, "quick")):
             if found.verdict == "differs":
                 mine = [
                     one.verdict
@@ -94,13 +103,50 @@ def results(loss: float) -> Results:
 
 
 def test_results_can_be_read_back(tmp_path: Path) -> None:
-    write_results(results(0.123456789), tmp_path / "results.json")
-    found = read_results(tmp_path / "results.json")
-    assert found.points[0].measures["loss_ratio"] == 0.123457
-    assert found.skipped == {"loss/0001": "failed: no reason"}
-    (tmp_path / "results.json").write_text("{}")
+    path = tmp_path / "results.parquet"
+    put_results(path, results(0.123456789))
+    (found,) = read_variants(path)
+    assert found == replace(results(0.123457), points=found.points)
+    assert [dict(point.measures) for point in found.points] == [dict(one.measures) for one in results(0.123457).points]
+    path.write_text("{}")
     with pytest.raises(AnalysisError, match="is not a study's results"):
-        read_results(tmp_path / "results.json")
+        read_variants(path)
+
+
+def test_results_are_as_they_were_written(tmp_path: Path) -> None:
+    """To the order of swept fields; and what a run has no value of is not what was never measured of it."""
+    made = {"seed": 5, "rtt_s": 0.099507471, "hosts": {"rate_bps": 1000, "offloads": [], "interrupts": None}}
+    points = (
+        MeasuredPoint(
+            "a", {"x": "1", "y": "2"}, 1, {"jain": None, "share.bbr": 1e-05, "packets": 16777200.0}, "a/1", made
+        ),
+        MeasuredPoint("b", {"y": "2", "x": "1"}, 2, {"jain": 0.333333}, "b/1"),
+        MeasuredPoint("a", {}, 3, {}, "a/2", {"seed": 6}),
+    )
+    quick = Results(
+        "claypool2019", "quick", points, {}, {"cpus": 2, "published": {"left_s": 0.1}}, {"a": {"repeat": 3}}
+    )
+    full = replace(results(0.5), variant="full")
+    path = tmp_path / "results.parquet"
+    put_results(path, quick)
+    put_results(path, full)
+    found = read_results(path, "quick")
+    assert found == quick
+    assert found is not None and [list(one.parameters) for one in found.points] == [["x", "y"], ["y", "x"], []]
+    # Of one variant results are replaced, and the other one's stay.
+    put_results(path, replace(quick, points=points[:1]))
+    assert {one.variant: len(one.points) for one in read_variants(path)} == {"full": 3, "quick": 1}
+    assert read_results(path, "full") == full and read_results(path, "tbf") is None
+    with pytest.raises(AnalysisError, match="has results of claypool2019, not of hock2017"):
+        put_results(path, replace(quick, study="hock2017"))
+    with pytest.raises(ValueError, match="jain is inf"):
+        put_results(path, replace(quick, points=(replace(points[0], measures={"jain": math.inf}),)))
+    assert read_results(path, "full") == full
+    # Others read it as a table.
+    frame = pd.read_parquet(path)
+    assert list(frame["variant"]) == ["full"] * 3 + ["quick"]
+    assert frame["provenance.rtt_s"].iloc[3] == 0.099507471 and frame["x"].iloc[3] == "1"
+    assert frame["utilization"].iloc[0] == pytest.approx(0.98765) and math.isnan(frame["jain"].iloc[3])
 
 
 def test_a_page_says_what_can_be_made_again(tmp_path: Path) -> None:
@@ -167,10 +213,21 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
     assert "- **Rule changed after data were seen**, *they take turns with a period of about 20 s*: Any period" in page
     # How much of the text is there, and that other links take the place of the switch only.
     assert "counted 32, no more than are listed." in page and "may be due to any of these." in page
-    assert results_path(CLAYPOOL, "quick", tmp_path).exists()
+    assert results_path(CLAYPOOL, tmp_path).exists()
     # Drawn from the results; what is drawn from runs is left out without them.
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["claypool2019-7-1-quick.png"]
     assert "(../figures/claypool2019-7-1-quick.png)" in page
+
+
+def test_a_repository_keeps_the_first_page_and_its_plot(tmp_path: Path) -> None:
+    page = keep(CLAYPOOL, results(0.02), tmp_path, tmp_path)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == [
+        "claypool2019.md", "figures/claypool2019-7-1-quick.png", "results/claypool2019.parquet",
+    ]  # fmt: skip
+    assert "![Loss by buffer (quick)](figures/claypool2019-7-1-quick.png)" in page.read_text()
+    # What has to be drawn from runs, which are gone, is named with the command that makes them.
+    shown = replace(CLAYPOOL, shown="8")
+    assert "is drawn from runs: `narrows study claypool2019 --figure 8`." in kept_page(shown, tmp_path)
 
 
 def test_the_page_says_how_much_of_it_was_run(tmp_path: Path) -> None:
@@ -243,11 +300,12 @@ def test_every_claim_has_its_place_and_is_no_quotation(study: Study) -> None:
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_the_committed_results_are_of_experiments_that_there_are(study: Study) -> None:
     """A point of settings that no longer exist is judged by no rule."""
-    for variant, quick in (("quick", True), ("full", False)):
-        path = results_path(study, variant, DOCS)
-        if path.exists():
+    variants: tuple[tuple[Variant, bool], ...] = (("quick", True), ("full", False))
+    for variant, quick in variants:
+        results = read_results(results_path(study, DOCS), variant)
+        if results is not None:
             known = {(one.experiment, tuple(sorted(one.parameters.items()))) for one in study_points(study, quick)}
-            found = {(one.experiment, tuple(sorted(one.parameters.items()))) for one in read_results(path).points}
+            found = {(one.experiment, tuple(sorted(one.parameters.items()))) for one in results.points}
             assert found <= known, variant
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from narrows.virtual.kernels import DEFAULT, config_digest, find
-from narrows_analysis.study_results import read_results
+from narrows_analysis.study_results import read_variants
 from narrows_studies.model import Study, StudyFigure
 from narrows_studies.running.catalogue import study_points
 from narrows_studies.running.senders import guests
@@ -51,7 +51,7 @@ script = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(script)
 study = Study("tiny", "A", "B", "C", (StudyFigure("1", "tiny", "title"),))
 (point,) = study_points(study, quick=False, root=experiments)
-write_results(Results("tiny", "quick", (script.again(study, point, guests(["default"])[0]),)), out)
+write_results(out, Results("tiny", "quick", (script.again(study, point, guests(["default"])[0]),)))
 """
 STUDY = Study("tiny", "A", "B", "C", (StudyFigure("1", "tiny", "title"),))
 
@@ -95,14 +95,14 @@ def test_a_checkout_elsewhere_makes_the_same_point(script: Any, tmp_path: Path) 
     (tmp_path / "tiny" / "tiny.yaml").write_text(yaml.safe_dump(LONG))
     found = []
     for number, checkout in enumerate((ROOT, elsewhere)):
-        out = tmp_path / f"{number}.json"
+        out = tmp_path / f"{number}.parquet"
         subprocess.run(
             [sys.executable, "-c", MAKES_IT, checkout, tmp_path, out],
             env={**os.environ, "PYTHONPATH": f"{checkout / 'control_plane'}:{checkout / 'analysis'}"},
             check=True,
             timeout=120,
         )
-        found.append(read_results(out).points[0])
+        found.append(read_variants(out)[0].points[0])
     assert script.compare(*found) == ""
 
 

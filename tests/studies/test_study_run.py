@@ -30,7 +30,7 @@ from narrows.run.ingredients import made_here
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import AnalysisError
-from narrows_analysis.study_results import Results, read_results
+from narrows_analysis.study_results import Results, read_variants, write_results
 from narrows_formats.files import STUDY as RESULTS
 from narrows_studies.measures import Measures
 from narrows_studies.model import Study, StudyFigure
@@ -150,7 +150,7 @@ def test_complete_points_are_not_run_again(study: _Study) -> None:
     assert len(study.results.points) == 3
     assert "0 of 3 points to run" in said
     assert "3 complete already" in said
-    assert read_results(study.out / RESULTS) == study.results
+    assert read_variants(study.out / RESULTS) == (study.results,)
 
 
 def test_points_that_another_kernel_or_program_made_are_not_mixed_in(study: _Study) -> None:
@@ -184,7 +184,7 @@ def test_an_interrupted_point_is_done_again(study: _Study) -> None:
     with pytest.raises(Interrupted, match="the same command continues from here"):
         study.go()
     assert [name[:4] for name in study.ran] == ["0001", "0002"]
-    assert len(read_results(study.out / RESULTS).points) == 1
+    assert len(read_variants(study.out / RESULTS)[0].points) == 1
     study.outcome = lambda _directory: "complete"
     study.go()
     assert [name[:4] for name in study.ran] == ["0002", "0003"]
@@ -223,16 +223,16 @@ def test_other_points_stay_in_the_results(study: _Study) -> None:
     runner = StudyRun(STUDY, "quick", study.out, "soft", lambda _: SoftTarget(), console)
     first, *others = study.points()
     assert len(runner.run([first], 1, others).points) == 3
-    assert len(read_results(study.out / RESULTS).points) == 3
+    assert len(read_variants(study.out / RESULTS)[0].points) == 3
 
 
 def go_with(study: _Study, path: Path, made: dict[str, str] | None = None, mixed: bool = False) -> Results:
     """Run the study in a new directory, with points that were measured elsewhere, by what would be here if not by."""
-    points, data = study.points(), json.loads(path.read_text())
-    if isinstance(data["points"], list):
-        for point in data["points"]:
-            point["provenance"] = made_here(THIS_MACHINE, PROGRAMS) if made is None else made
-        path.write_text(json.dumps(data))
+    points = study.points()
+    made_by = made_here(THIS_MACHINE, PROGRAMS) if made is None else made
+    there = read_variants(path)
+    for one in there:
+        write_results(path, replace(one, points=tuple(replace(point, provenance=made_by) for point in one.points)))
     external = [read_external_results(path, STUDY, "quick", points)]
     study.ran.clear()
     console, out = Console(quiet=True), study.path / "new"
@@ -245,10 +245,10 @@ def test_what_was_measured_elsewhere_is_not_run_again(study: _Study) -> None:
     study.outcome = lambda directory: RunError("why") if directory.startswith("0002") else "complete"
     study.go()
     path = study.out / RESULTS
-    there = json.loads(path.read_text())
-    there["machine"] |= {"kernel": "6.4.0", "bbr_ack_aggregation": None}
-    there["points"][0]["measures"]["loss_ratio"] = 0.25
-    path.write_text(json.dumps(there))
+    (there,) = read_variants(path)
+    changed = replace(there.points[0], measures={**there.points[0].measures, "loss_ratio": 0.25})
+    known = {**there.machine, "kernel": "6.4.0", "bbr_ack_aggregation": None}
+    write_results(path, replace(there, machine=known, points=(changed, *there.points[1:])))
     study.outcome = lambda _directory: "complete"
     results = go_with(study, path)
     assert [name[:4] for name in study.ran] == ["0002"]
@@ -256,7 +256,7 @@ def test_what_was_measured_elsewhere_is_not_run_again(study: _Study) -> None:
     # It says what all of them were measured with.
     assert results.machine["kernel"] == f"{machine.describe()['kernel']}, 6.4.0"
     assert results.experiments == {"one": study.points()[0].written}
-    assert read_results(study.path / "new" / RESULTS) == results
+    assert read_variants(study.path / "new" / RESULTS) == (results,)
 
 
 def test_what_was_measured_with_other_settings_is_refused(study: _Study) -> None:
@@ -288,15 +288,18 @@ def test_what_another_commit_or_kernel_measured_is_taken_in_only_if_that_is_aske
         ({"variant": "full"}, "holds results of mine, full; allowed: of mine, quick"),
         ({"experiments": {}}, "does not say what was run as one; allowed: results that do"),
         ({"experiments": {"one": {"name": "x"}}}, "--add .*: one"),
-        ({"points": 1}, "is not a study's results"),
+        (None, "is not a study's results"),
     ],
 )
-def test_what_are_no_results_of_this_study_is_refused(study: _Study, change: dict[str, Any], said: str) -> None:
+def test_what_are_no_results_of_this_study_is_refused(study: _Study, change: dict[str, Any] | None, said: str) -> None:
     study.go()
     path = study.out / RESULTS
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    if change is None:
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        write_results(path, replace(read_variants(path)[0], **change))
     with pytest.raises(InputError, match=said):
-        go_with(study, path)
+        read_external_results(path, STUDY, "quick", study.points())
 
 
 def test_what_is_left_takes_as_long_as_what_was_run(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +370,7 @@ def test_two_studies_in_one_directory_are_refused(study: _Study) -> None:
     study.go()
     assert len(study.ran) == 3 and other.ran == []
     # Nothing stays of the lock.
-    assert sorted(path.name for path in study.out.iterdir()) == ["one", "results.json"]
+    assert sorted(path.name for path in study.out.iterdir()) == ["one", RESULTS]
 
 
 def test_results_that_lack_a_newer_field_are_kept(study: _Study) -> None:

@@ -254,6 +254,7 @@ STUDY = Study(
         .plotted(lines("Loss by buffer, BBR and BBR_Shallow", "loss_ratio", x=BUFFER, by=CCA_BBR)),
     ),
     claims=32,
+    shown="7",
     account="The text was not at hand but for its abstract: claims are those of that, of a summary of the figures, "
     "and of what a reader reported as missing (marked as changed).",
     left_out=(

@@ -147,6 +147,7 @@ STUDY = Study(
         .plotted(over_time("Three RTTs in one bottleneck", "goodput", "queue")),
     ),
     claims=18,
+    shown="small-buffer",
     account="Neither the paper nor its slides were at hand: claims are those of a summary of the slides.",
     left_out=(
         not_tested(

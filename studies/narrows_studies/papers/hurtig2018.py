@@ -365,6 +365,7 @@ STUDY = Study(
     differences="A train lasts as long as the large flow. Flows end when the receiver has read their last byte.",
     figures=(TRAINS, WINDOW, SIZES, GAPS, EQUALS, MEDIUM, SMALL),
     claims=36,
+    shown="9",
     account="The text was not at hand but for its abstract: claims are those of that, of a summary of the figures, "
     "and of what a reader reported of figures 2, 8, 10, 14 and 15 (marked as changed).",
     left_out=(

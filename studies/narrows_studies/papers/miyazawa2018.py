@@ -88,6 +88,7 @@ STUDY = Study(
         .plotted(over_time("Goodput and queue: the larger queue", "goodput", "queue", where=LARGER)),
     ),
     claims=10,
+    shown="divergence",
     account="The text was not at hand: claims are those of a summary of its results.",
     left_out=(
         not_tested(

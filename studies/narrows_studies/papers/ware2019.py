@@ -117,6 +117,7 @@ STUDY = Study(
             )
         ),
     ),
+    shown="model",
     account="The text was not at hand: claims are those of an article by its first author about it (2024), and of the "
     "abstract, data and configuration files of the evaluation on FABRIC (F. B. Sarpkaya et al., BBR's Sharing Behavior "
     "with CUBIC and Reno, 2025).",

@@ -12,7 +12,7 @@ from narrows.errors import InputError
 from narrows.experiment.assignment import WHOLE
 from narrows.experiment.loader import validate
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.study_results import Results, Variant, read_results, setting
+from narrows_analysis.study_results import Results, Variant, read_variants, setting
 from narrows_formats.flat import flat
 
 from narrows_studies.model import Study
@@ -26,13 +26,13 @@ def read_external_results(path: Path, study: Study, variant: Variant, points: Se
         InputError: they are something else, or of other settings.
     """
     try:
-        results = read_results(path)
+        there = read_variants(path)
     except AnalysisError as error:
         raise InputError(f"--add {error}; allowed: results of {study.name}, {variant}") from error
-    if (results.study, results.variant) != (study.name, variant):
-        raise InputError(
-            f"--add {path}: holds results of {results.study}, {results.variant}; allowed: of {study.name}, {variant}"
-        )
+    results = next((one for one in there if (one.study, one.variant) == (study.name, variant)), None)
+    if results is None:
+        held = ", ".join(f"{one.study}, {one.variant}" for one in there)
+        raise InputError(f"--add {path}: holds results of {held}; allowed: of {study.name}, {variant}")
     measured = {(one.setting, one.repetition): one for one in results.points}
     found = []
     for point in points:

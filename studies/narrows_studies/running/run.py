@@ -291,7 +291,7 @@ class StudyRun:
 
     def _write(self) -> None:
         path = self._directory / files.STUDY
-        write_results(self._results(), path)
+        write_results(path, self._results())
         give_to_user(path)
 
 
