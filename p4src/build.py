@@ -145,6 +145,11 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def _compact(path: Path) -> None:
+    """Takes the white space out of a JSON file, which programs read: indented, it has as many lines as all sources."""
+    path.write_text(json.dumps(json.loads(path.read_text()), separators=(",", ":")) + "\n")
+
+
 def _need(tool: str) -> str:
     if shutil.which(tool) is None:
         raise BuildError(f"{tool} is not on PATH; install p4c (https://github.com/p4lang/p4c) and try again")
@@ -172,6 +177,7 @@ def _v1model(top: str, out: Path) -> str:
     tool = _need("p4c-bm2-ss")
     p4info = str(out / "narrows.p4info.txtpb")
     _run([tool, "--std", "p4-16", "-o", str(out / "narrows.json"), "--p4runtime-files", p4info, top])
+    _compact(out / "narrows.json")
     return _version(tool)
 
 
@@ -217,9 +223,8 @@ def _tofino(architecture: str, out: Path) -> str:
         problems += exceeded_limits(architecture, resources["stages"]) + lost_matches(assembly.read_text())
         if problems:
             raise BuildError("\n".join([f"{architecture}:", *problems]))
-        schema.write_text(json.dumps(json.loads(schema.read_text()), indent=1) + "\n")
-        # It is not for readers, and indented it would have as many lines as the rest of this checkout.
-        loaded[0].write_text(json.dumps(json.loads(loaded[0].read_text()), separators=(",", ":")) + "\n")
+        for path in (schema, loaded[0]):
+            _compact(path)
         # Where the SDE's own build installs them, seen from the directory of the SDE's installation.
         named = [generator, "--name", name, "--device", chip, "--pipe", PIPE, "--testdir", str(raw)]
         _run([*named, "--installdir", f"share/{chip}pd/{name}"])
