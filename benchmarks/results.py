@@ -111,7 +111,8 @@ def write(
         },
     }
     as_json, as_markdown = stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.md")
-    as_json.write_text(json.dumps(document, indent=1) + "\n")
+    # The other one is for readers.
+    as_json.write_text(json.dumps(document, separators=(",", ":")) + "\n")
     as_markdown.write_text(_markdown(outcomes, machine, shlex.join(command), note))
     return as_json, as_markdown
 

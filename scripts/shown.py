@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -34,8 +34,7 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 
 (
     TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, LINKS, CLOCKS, BMV2, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER,
-    INSTRUCTIONS, SOAK, COLLECTOR, DELAY_LINE, BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL, BESIDE_LAUNCH,
-    FORWARDING_BMV2,
+    INSTRUCTIONS, SOAK, COLLECTOR, DELAY_LINE, FORWARDING_BMV2,
 ) = (
     f"{name}.json"
     for name in (
@@ -46,9 +45,7 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
         "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
         "2026-11-27-2cpu-x86_64-forwarding", "2026-11-24-2cpu-x86_64-pipeline", "2026-11-24-2cpu-x86_64-analyzer",
         "2026-11-27-2cpu-x86_64-instructions", "2026-11-21-2cpu-x86_64-soak", "2026-11-25-2cpu-x86_64-collector",
-        "2026-11-22-2cpu-x86_64-collector", "2026-11-26-2cpu-x86_64-beside",
-        "2026-11-26-2cpu-x86_64-beside-forwarding", "2026-11-26-2cpu-x86_64-beside-virtual",
-        "2026-11-27-2cpu-x86_64-beside-launch", "2026-11-21-2cpu-x86_64",
+        "2026-11-22-2cpu-x86_64-collector", "2026-11-21-2cpu-x86_64",
     )
 )  # fmt: skip
 TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahimahi mm-link"
@@ -253,39 +250,6 @@ def soak() -> str:
     )
 
 
-def beside(file: str, name: str, figure: str) -> dict[str, float]:
-    """Medians of one checkout's figure over another's, by case."""
-    part = benchmark(file, name)
-    ours, theirs = part["runs"]["this"][0], part["runs"]["other"][0]
-    keys = [key for key in ours if key.endswith(f": {figure}") and key in theirs]
-    return {key.rpartition(": ")[0]: ratio(part, "this", "other", key)["median"] for key in keys}
-
-
-def other_revision(file: str) -> str:
-    """The other checkout's commit."""
-    return str(json.loads((RESULTS / file).read_text())["host"]["other revision"])
-
-
-def against_another_day() -> str:
-    """What this checkout did of what an older one did, on the same day."""
-
-    def ends(values: Collection[float]) -> str:
-        return f"{min(values):.2f} to {max(values):.2f}"
-
-    replayed = beside(BESIDE, "pipeline", "packets_per_s")
-    forwarded = beside(BESIDE_FORWARDING, "forwarding", "goodput_bps")["Narrows"]
-    wall = beside(BESIDE_VIRTUAL, "virtual", "wall_ratio")
-    with_lro = [value for case, value in wall.items() if "LRO" in case]
-    without = [value for case, value in wall.items() if "LRO" not in case]
-    files = ", ".join(named(file) for file in (BESIDE, BESIDE_FORWARDING, BESIDE_VIRTUAL))
-    return (
-        f"Of the packets/s that an older checkout ({other_revision(BESIDE)}) replayed on the same day, a newer one "
-        f"replays {ends(replayed.values())}, case by case; over interfaces it forwards {forwarded:.2f} of the rate, "
-        f"and a second of virtual time takes {ends(without)} times as long, with LRO {ends(with_lro)} times (medians). "
-        f"{files}\n"
-    )
-
-
 def table(*rows: tuple[str, ...]) -> str:
     """A table of Markdown; the first row is its head."""
     return "".join(f"| {' | '.join(row)} |\n" for row in (rows[0], ("---",) * len(rows[0]), *rows[1:]))
@@ -323,14 +287,7 @@ def virtual_costs() -> str:
         *rows,
     )
     fixed = found["Fixed: boot to first packet, and end"]["wall_ratio"]["median"]
-    wall = beside(BESIDE_LAUNCH, "virtual", "wall_ratio")
-    of_before = ", ".join(f"{wall[load]:.2f} at {load.partition(',')[0]}" for load in loads[1:])
-    older = other_revision(BESIDE_LAUNCH)
-    return (
-        f"{shown}\nThe start and the end of a run take {fixed:.1f} s more. {named(VIRTUAL)}\n\n"
-        f"With frames of 1500 B that is, of the time of an older checkout ({older}), {of_before}. "
-        f"{named(BESIDE_LAUNCH)}\n"
-    )
+    return f"{shown}\nThe start and the end of a run take {fixed:.1f} s more. {named(VIRTUAL)}\n"
 
 
 def growth() -> str:
@@ -483,7 +440,7 @@ def transcript() -> str:
 
 MADE: dict[str, Callable[[], str]] = {
     "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, "rates": rates, "times": times, "soak": soak,
-    "another-day": against_another_day, TRANSCRIPT: transcript,
+    TRANSCRIPT: transcript,
     "virtual-costs": virtual_costs, "growth": growth, "virtual-accuracy": virtual_accuracy, "fast-links": fast_links,
     "clocks": partial(recorded, CLOCKS), "virtual-switches": partial(recorded, BMV2), "beside-linux": beside_linux,
     "l4s": l4s, "managed-cost": managed_cost,
