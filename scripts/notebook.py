@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from narrows_analysis.export import save_small_png
 
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "tutorials"
 NOTEBOOK = PLACE / "notebook.ipynb"
@@ -41,7 +42,7 @@ def output(value: Any, number: int) -> dict[str, Any]:
     data: dict[str, Any] = {"text/plain": repr(value).splitlines(keepends=True)}
     if isinstance(value, Figure):
         image = io.BytesIO()
-        value.savefig(image, format="png", dpi=90, metadata={"Software": None})
+        save_small_png(value, image, 90)
         data["image/png"] = base64.b64encode(image.getvalue()).decode()
     elif hasattr(value, "_repr_html_"):
         data["text/html"] = value._repr_html_().splitlines(keepends=True)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from narrows_analysis.errors import AnalysisError
 
@@ -57,6 +58,16 @@ def save_figure(figure: Figure, path: Path, kind: str) -> Path:
     target = path.with_name(f"{path.name}.{kind}")
     figure.savefig(target, format=kind, metadata=METADATA.get(kind))
     return target
+
+
+def save_small_png(figure: Figure, target: Path | BinaryIO, dpi: int) -> None:
+    """Write a figure for a page as PNG; with 64 colours, enough for its lines, it has a quarter of the bytes."""
+    from PIL import Image  # Slow to import.
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=dpi)
+    with Image.open(drawn) as image:
+        image.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(target, "png", optimize=True)
 
 
 def save_table(frame: pd.DataFrame, path: Path, kind: str) -> Path:

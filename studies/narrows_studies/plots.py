@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from narrows_analysis.colors import PALETTE
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.export import save_figure
+from narrows_analysis.export import save_figure, save_small_png
 from narrows_analysis.metrics.confidence import Estimate
 from narrows_analysis.run_data import RunData
 from narrows_analysis.study_results import MeasuredPoint, Results
@@ -76,7 +76,7 @@ def _draw(
     if picture is None:
         return []
     path = place / image_name(study, figure, position, results.variant)
-    picture.savefig(path, dpi=DPI, metadata={"Software": None})
+    save_small_png(picture, path, DPI)
     return [path, *(save_figure(picture, path.with_suffix(""), kind) for kind in formats)]
 
 
