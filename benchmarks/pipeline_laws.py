@@ -10,7 +10,8 @@ from typing import Any
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.paths import compiled_program
-from narrows.switch.queue_laws import laws, management_message
+from narrows.switch.entries import law_entries
+from narrows.targets.soft.settings import management_message
 
 MANAGED_PROGRAM = "v1model-managed"
 KINDS = ("step", "codel", "pie", "red", "pi2", "dualpi2", "fq", "fq_codel")
@@ -49,7 +50,7 @@ def managed(config: Path, kind: str) -> Path:
             "action": f"{CONTROLS[table]}.{action}",
             "params": dict(parameters),
         }
-        for table, (action, parameters) in laws(link, plan.frame_bytes)
+        for table, (action, parameters) in law_entries(link, plan.frame_bytes)
     ]
     asked = management_message(link, plan.frame_bytes)
     shares = asked.WhichOneof("scheduling")

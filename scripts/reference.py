@@ -33,20 +33,11 @@ from narrows.experiment.impairment_settings import (
     VaryingDelay,
 )
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
-from narrows.experiment.queue_settings import (
-    CodelSettings,
-    DualPi2Settings,
-    FairCodelSettings,
-    FairSettings,
-    Pi2Settings,
-    PieSettings,
-    StepSettings,
-)
-from narrows.experiment.red_settings import RedSettings
 from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.experiment.video import Video
 from narrows.experiment.workload import Exponential, Lognormal, Pareto, Sizes, Workload
+from narrows.queues.registry import SETTINGS
 from narrows_formats.columns import TABLES, telemetry_columns
 from narrows_formats.connection_record import ConnectionRecord, ConnectionSample
 from narrows_formats.run_record import EventRecord, FlowRecord, LinkRecord, RunRecord
@@ -193,16 +184,9 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
 }
 
 
-# The same of queues.md.
+# The same of queues.md: of laws with parameters.
 QUEUES: dict[str, list[tuple[type[BaseModel], str]]] = {
-    "step": [(StepSettings, "{}")],
-    "codel": [(CodelSettings, "{}")],
-    "pie": [(PieSettings, "{}")],
-    "red": [(RedSettings, "{}")],
-    "pi2": [(Pi2Settings, "{}")],
-    "dualpi2": [(DualPi2Settings, "{}")],
-    "fq": [(FairSettings, "{}")],
-    "fq_codel": [(FairCodelSettings, "{}")],
+    kind: [(settings, "{}")] for kind, settings in SETTINGS.items() if len(settings.model_fields) > 1
 }
 
 

@@ -8,7 +8,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import DualPi2, Pi2, Pie
+from narrows.queues.pi2 import DualPi2, Pi2
+from narrows.queues.pie import Pie
 
 # Laws whose probability is computed by the control plane, each `tupdate`.
 Updated = Pi2 | Pie | DualPi2

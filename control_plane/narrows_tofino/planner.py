@@ -9,7 +9,7 @@ from typing import Any
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.queues import Red
+from narrows.queues.red import Red
 
 from narrows_tofino.binding import bind
 from narrows_tofino.chip.depth import depth_units

@@ -7,8 +7,10 @@ from math import isclose
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import DualPi2, Red, Step
-from narrows.switch.queue_laws import NEEDS
+from narrows.queues.law import Law
+from narrows.queues.pi2 import DualPi2
+from narrows.queues.red import Red
+from narrows.queues.step import Step
 from narrows_formats.units import NANOSECONDS, format_time
 
 from narrows_tofino.chip.red import MAX_TIME_CONSTANT_NS, wred
@@ -30,7 +32,7 @@ def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     managed = [link for link in plan.links if link.management is not None]
     for link in managed:
         assert link.management is not None
-        _refuse_law(link, link.management.kind, inventory)
+        _refuse_law(link, link.management, inventory)
         if isinstance(link.management, Step):
             _refuse_long_threshold(link, "threshold", link.management.threshold_ns, inventory)
         elif link.loss:
@@ -71,10 +73,11 @@ def refuse_shared_ports(plan: Plan, inventory: Inventory) -> None:
             )
 
 
-def _refuse_law(link: Link, kind: str, inventory: Inventory) -> None:
+def _refuse_law(link: Link, law: Law, inventory: Inventory) -> None:
+    kind = law.kind
     if kind not in KINDS:
         raise InputError(
-            f"{link.field}.queue: {kind} needs {NEEDS[kind]}, which the program on Tofino does not have; allowed: "
+            f"{link.field}.queue: {kind} needs {law.needs}, which the program on Tofino does not have; allowed: "
             f"tail-drop, {', '.join(KINDS)}, with or without ecn_threshold, or --target soft"
         )
     if not inventory.switch.manages_queues:

@@ -14,8 +14,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from narrows.experiment.plan import Link
-from narrows.experiment.queues import DualPi2, Pi2, Pie
-from narrows.switch.queue_laws import PI2_CERTAIN, PIE_CERTAIN, Call, update_law
+from narrows.queues.law import Call
+from narrows.queues.pi2 import CERTAIN as PI2_CERTAIN
+from narrows.queues.pi2 import DualPi2, Pi2
+from narrows.queues.pie import CERTAIN as PIE_CERTAIN
+from narrows.queues.pie import Pie
 from narrows_formats.units import NANOSECONDS
 
 from narrows_tofino.link_tasks import LinkTasks, Updated
@@ -155,7 +158,7 @@ class PieLaw:
 
 def law_of(law: Updated) -> Law:
     """A law at its beginning, with the parameters that the program on the softswitch has."""
-    _, parameters = update_law(law)
+    _, parameters = law.update
     match law:
         case Pi2(ecn=ecn):
             return Pi2Law(Controller(**parameters), ecn)

@@ -13,16 +13,17 @@ from typing import Any, TypeVar
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Link, Plan
-from narrows.experiment.queues import DualPi2, Red
 from narrows.hosts.base import Testbed
 from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab.machines import SshTestbed, machines_of
 from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
 from narrows.paths import data
+from narrows.queues.law import Call
+from narrows.queues.pi2 import DualPi2
+from narrows.queues.red import Red
 from narrows.switch.calibration import Findings, QueueFacts
 from narrows.switch.entries import law_entry
-from narrows.switch.queue_laws import Call
 from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner

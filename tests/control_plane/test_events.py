@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import Change, Plan
+from narrows.experiment.plan import Change, Plan, Threshold
 from narrows.experiment.planning import make_plan
-from narrows.experiment.queues import Threshold
 from narrows.experiment.sweep import make_series
 from narrows_formats.schedules import DelaySteps, RateSteps
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
-from narrows.experiment.quantities import Model
 from narrows.experiment.sweep import load_series
+from narrows.quantities import Model
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan
+from narrows.experiment.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan, Threshold
 from narrows.experiment.planning import make_plan
-from narrows.experiment.queues import Threshold
 from narrows.switch.link_models import variation
 
 MS = 1_000_000

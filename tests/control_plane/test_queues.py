@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -14,9 +14,15 @@ from narrows.errors import EXIT_BAD_INPUT, InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.queue_settings import Kind
-from narrows.experiment.queues import CoDel, DualPi2, Fair, HeadDrop, Pie, Queue, Red
-from narrows.switch.queue_laws import NEEDS, is_managed, laws
+from narrows.queues.codel import CoDel
+from narrows.queues.fifo import HeadDrop
+from narrows.queues.fq import FairCodel
+from narrows.queues.law import Law
+from narrows.queues.pi2 import DualPi2
+from narrows.queues.pie import Pie
+from narrows.queues.red import Red
+from narrows.queues.registry import SETTINGS
+from narrows.switch.entries import law_entries
 from narrows_tofino.queue_management import KINDS
 
 MS = 1_000_000
@@ -58,10 +64,10 @@ def planned(queue: Any) -> Plan:
         ),
         # tc's 0.16 and 3.2 Hz are 41 and 819 of 256.
         ("dualpi2", DualPi2(15 * MS, 16 * MS, 41, 819, MS, 2, 10)),
-        ("fq_codel", Fair(1024, 1514, CoDel(5 * MS, 100 * MS, True), kind="fq_codel")),
+        ("fq_codel", FairCodel(1024, 1514, CoDel(5 * MS, 100 * MS, True))),
     ],
 )
-def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Queue | None) -> None:
+def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Law | None) -> None:
     (link,) = planned(queue).links
     assert link.management == expected
 
@@ -124,11 +130,11 @@ def test_tail_drop_has_the_program_that_it_had() -> None:
     """No entry more, and not the program that manages queues."""
     for queue in ("tail-drop", "head-drop"):
         plan = planned(queue)
-        assert not is_managed(plan) and not list(laws(plan.links[0], plan.frame_bytes))
-    assert is_managed(planned("codel"))
+        assert not plan.manages_queues and not list(law_entries(plan.links[0], plan.frame_bytes))
+    assert planned("codel").manages_queues
 
 
-@pytest.mark.parametrize("kind", sorted(set(get_args(Kind)) - {"tail-drop"}))
+@pytest.mark.parametrize("kind", sorted(set(SETTINGS) - {"tail-drop"}))
 @pytest.mark.parametrize("target", ["bmv2", "tofino"])
 def test_other_switches_refuse_a_kind_by_name(
     target: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -146,7 +152,8 @@ def test_other_switches_refuse_a_kind_by_name(
         main()
     assert refused.value.code == EXIT_BAD_INPUT
     # Tofino's other program has some, which the inventory does not name.
-    lacks = "the program narrows_managed, " if target == "tofino" and kind in KINDS else f"{NEEDS[kind]}, which "
+    law = planned(queue).bottleneck.management
+    lacks = "the program narrows_managed, " if target == "tofino" and kind in KINDS else f"{law and law.needs}, which "
     assert f": bottleneck.queue: {kind} needs {lacks}" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
 
@@ -154,9 +161,9 @@ def test_other_switches_refuse_a_kind_by_name(
 def test_gains_are_as_linux_rounds_them() -> None:
     """PIE: 2/16 of 2^56 / 10^9 s; DualPI2: 41/256 Hz of 2^32 for each 64 ns: sch_pie.c and sch_dualpi2.c."""
     plan = planned("pie")
-    assert dict(laws(plan.links[0], 1514))["update_law"][1]["alpha"] == 2 * ((2**56 - 1) // 10**9) // 16
+    assert dict(law_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 2 * ((2**56 - 1) // 10**9) // 16
     plan = planned("dualpi2")
-    assert dict(laws(plan.links[0], 1514))["update_law"][1]["alpha"] == 41 * (2**32 - 1) * 64 // (256 * 10**9)
+    assert dict(law_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 41 * (2**32 - 1) * 64 // (256 * 10**9)
 
 
 def test_a_bound_of_a_time_has_a_unit() -> None:

@@ -32,7 +32,9 @@ from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Path as Way
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.queues import DualPi2, Pi2, Pie, Red
+from narrows.queues.pi2 import DualPi2, Pi2
+from narrows.queues.pie import Pie
+from narrows.queues.red import Red
 from narrows_tofino.bfrt.values import decode_data
 from narrows_tofino.binding import bind
 from narrows_tofino.chip.red import MadeWred, Wred, wred

@@ -12,7 +12,7 @@ from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from narrows.experiment.plan import Application
-from narrows.experiment.quantities import Model, Time
+from narrows.quantities import Model, Time
 
 EXIT = "exit"  # `until` of a group: its client ends by itself
 DEFAULT_TIMEOUT = 600_000_000_000  # ns

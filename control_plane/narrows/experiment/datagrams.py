@@ -11,7 +11,7 @@ from narrows_formats.units import NANOSECONDS, format_size
 from pydantic import Field
 
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Sending
-from narrows.experiment.quantities import Model, Rate, Size, Time
+from narrows.quantities import Model, Rate, Size, Time
 
 # Number and time of sending, which each datagram carries.
 MIN_PAYLOAD = 16

@@ -13,8 +13,8 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from narrows.experiment.impairment_settings import TextFile
 from narrows.experiment.plan import Ask, Exchange
-from narrows.experiment.quantities import Count, Model, Size, Time
 from narrows.experiment.workload import Gaps, Sizes, inside
+from narrows.quantities import Count, Model, Size, Time
 
 # What a request carries: how many bytes it asks for.
 MIN_REQUEST = 16

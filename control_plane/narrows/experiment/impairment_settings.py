@@ -15,7 +15,7 @@ from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
-from narrows.experiment.quantities import Model, Probability, Ratio, Time
+from narrows.quantities import Model, Probability, Ratio, Time
 
 # Runs of lost packets and samples that a switch takes.
 MAX_RUNS, MAX_SAMPLES = 65_536, 4_000_000

@@ -38,12 +38,13 @@ from narrows.experiment.exchanges import Requests
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
 from narrows.experiment.plan import DATA_PORTS
-from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
-from narrows.experiment.queue_settings import LinkQueue, Simple
 from narrows.experiment.tcp_settings import Sysctls, TcpFields
 from narrows.experiment.varying import LinkRate
 from narrows.experiment.video import Video
 from narrows.experiment.workload import Workload
+from narrows.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
+from narrows.queues.fifo import Simple
+from narrows.queues.registry import LinkQueue
 
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
 # telemetry.sample: the greatest, and the word for the least that can be had.

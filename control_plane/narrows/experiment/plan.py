@@ -19,7 +19,7 @@ from narrows_formats.span import Span
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
-from narrows.experiment.queues import Queue, Threshold, marks
+from narrows.queues.law import Law
 
 if TYPE_CHECKING:
     # A run that takes place somewhere else takes only the plan with it.
@@ -59,6 +59,14 @@ def own_seed(seed: int, number: int) -> int:
     """Seed of one of the random streams of a run: distinct from that of every other stream, also in the repetitions,
     whose run seeds are consecutive."""
     return seed + (number << SEED_BITS)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A depth from which on packets are marked: in bytes, or in packets of any size."""
+
+    amount: int
+    in_packets: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,13 +172,18 @@ class Link(ReportedLink):
     l1_rate_bps: int | None = None
     sample_auto: bool = False
     schedule: RateSchedule | None = None
-    management: Queue | None = None
+    management: Law | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()
 
     @property
     def byte_limit(self) -> int:
         """The queue's limit in bytes, 0 with one in packets, since it would count a short packet for less."""
         return self.limit_bytes if self.limit_packets is None else 0
+
+    @property
+    def marks(self) -> bool:
+        """Whether it marks packets."""
+        return self.ecn_threshold is not None or (self.management is not None and self.management.marks)
 
     @property
     def most_limit_bytes(self) -> int:
@@ -520,7 +533,12 @@ class Plan:
     @property
     def marks_ecn(self) -> bool:
         """Whether a link marks packets, so that hosts are to use ECN."""
-        return any(link.ecn_threshold is not None or marks(link.management) for link in self.links)
+        return any(link.marks for link in self.links)
+
+    @property
+    def manages_queues(self) -> bool:
+        """Whether the P4 program has a part in the management of a queue, so that it is to be the one that can."""
+        return any(link.management is not None and link.management.by_program for link in self.links)
 
     def uses_ecn(self, flow: Flow) -> bool:
         """Whether the connections of a TCP flow are to use ECN."""

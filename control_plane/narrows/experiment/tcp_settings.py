@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictInt, WithJsonSche
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Flow, Tcp
-from narrows.experiment.quantities import Count, Model, Rate, Size, Time
+from narrows.quantities import Count, Model, Rate, Size, Time
 
 MILLISECOND = NANOSECONDS // 1000
 # linux/tcp.h: those that take a number and read back as it. A listener hands them on to what it accepts.

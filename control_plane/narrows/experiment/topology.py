@@ -33,9 +33,9 @@ from narrows.experiment.plan import (
     Path,
     ReportedLink,
     SwitchPort,
+    Threshold,
 )
-from narrows.experiment.queue_settings import DualPi2Settings, FairSettings, planned
-from narrows.experiment.queues import Threshold
+from narrows.queues.law import LinkBasis
 
 if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
@@ -198,7 +198,7 @@ def _limited(
         sample_auto=isinstance(sample, str),
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
-        management=planned(settings.queue, field, settings.buffer, (rate, rtt_ns, frame)),
+        management=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
 
 
@@ -279,7 +279,7 @@ def _ecn_threshold(settings: DirectionSettings, field: str, at: tuple[int, int, 
         return None
     rate_bps, rtt_ns, limit, frame = at
     counts_packets = written.unit == "packets"
-    if counts_packets and isinstance(settings.queue, FairSettings | DualPi2Settings):
+    if counts_packets and settings.queue.several_queues:
         raise InputError(
             f"{field}.ecn_threshold: {written} of a link with several queues ({settings.queue.kind}), each of which "
             "counts its own packets only; allowed: a size, a time or BDPs"

@@ -14,10 +14,10 @@ from narrows_formats.units import RATE_UNITS, TIME_UNITS, format_time
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
 
-from narrows.experiment.quantities import Model, Rate, RateOrNone, Time
 from narrows.experiment.traces import holding, mahimahi, pensieve, periods, table
 from narrows.experiment.traces.base import RatePoint, TraceError
 from narrows.experiment.waves import STEPS, Kind, wave_steps
+from narrows.quantities import Model, Rate, RateOrNone, Time
 
 # What the switch takes of steps or opportunities.
 MAX_ENTRIES = 4_000_000

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from narrows.experiment.exchanges import MIN_REQUEST
 from narrows.experiment.plan import Exchange, Player
-from narrows.experiment.quantities import Model, Rate, Size, Time
+from narrows.quantities import Model, Rate, Size, Time
 
 _SEGMENT, _BUFFER = 4 * NANOSECONDS, 30 * NANOSECONDS
 # Huang et al. 2014: a reservoir of 90 s and a cushion of 126 s, of 240 s.

@@ -15,7 +15,6 @@ from narrows.experiment.application import DEFAULT_TIMEOUT
 from narrows.experiment.event_checks import flow_times
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, LinkSettings
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES
-from narrows.experiment.red_settings import RedSettings
 
 
 def without_effect(experiments: Sequence[Experiment]) -> dict[str, str]:
@@ -94,8 +93,8 @@ def _of_queues(experiment: Experiment) -> Iterator[tuple[str, str]]:
     for field, direction in _directions(experiment):
         if direction.ecn_threshold is not None and not can_be_marked:
             yield f"{field}.ecn_threshold", "marks nothing: no flow has packets that can be marked (ecn)"
-        if isinstance(direction.queue, RedSettings) and direction.queue.harddrop and not direction.queue.ecn:
-            yield f"{field}.queue.harddrop", "has no effect: without ecn nothing is marked"
+        for setting, why in direction.queue.without_effect():
+            yield f"{field}.queue.{setting}", why
 
 
 def _can_be_marked(group: FlowGroup) -> bool:

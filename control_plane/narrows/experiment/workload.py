@@ -18,7 +18,7 @@ from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, WithJsonSchema, field_validator, model_validator
 
 from narrows.experiment.cdf import ALLOWED_CDF, as_fractions, fault, interpolate
-from narrows.experiment.quantities import Count, Model, Size, Time
+from narrows.quantities import Count, Model, Size, Time
 
 _PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 # Where a file is named, the loader puts in what the file has.

@@ -15,7 +15,7 @@ from narrows_formats.link_names import ONLY_LINK
 
 from narrows.experiment.impairments import GilbertElliott, LossPattern
 from narrows.experiment.plan import LOSS_BITS, Link, Plan, ReportedLink
-from narrows.switch.queue_laws import Call, laws
+from narrows.queues.law import Call
 
 COLLECTOR_SESSION = 1
 ECN_OFF = 0xFFFFFFFF
@@ -28,6 +28,11 @@ LOSS_BY_STATE, LOSS_BY_PATTERN = 1, 2
 DELAY_BITS = 48
 BINS_AN_OCTAVE = 4
 LawsOf = Callable[[Link, int], Iterator[tuple[str, Call]]]
+
+
+def law_entries(link: Link, frame_bytes: int) -> Iterator[tuple[str, Call]]:
+    """The managing program's tables that have an entry for a link, with its action and parameters."""
+    return iter(()) if link.management is None else link.management.entries(link, frame_bytes)
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ def program_entries(
     observation: Callable[[ReportedLink], Observation],
     share_of: Callable[[int], int] = lambda _: 0,
     delay_bits: int = DELAY_BITS,
-    laws_of: LawsOf = laws,
+    laws_of: LawsOf = law_entries,
 ) -> Iterator[ProgramEntry]:
     """All entries of a plan, in the order in which they are to be installed.
 
@@ -137,7 +142,7 @@ def program_entries(
     yield from _paths(plan, share_of)
 
 
-def link_entries(link: ReportedLink, frame_bytes: int, laws_of: LawsOf = laws) -> Iterator[ProgramEntry]:
+def link_entries(link: ReportedLink, frame_bytes: int, laws_of: LawsOf = law_entries) -> Iterator[ProgramEntry]:
     """What the program has of a link's own settings: its loss, and how its queue is managed."""
     if link.loss_model is not None:
         yield from _loss_model(link.index, link.loss_model)

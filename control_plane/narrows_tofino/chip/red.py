@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log1p
 
-from narrows.experiment.queues import Red
+from narrows.queues.red import Red
 from narrows_formats.units import NANOSECONDS
 
 from narrows_tofino.chip.depth import depth_units

@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import DualPi2, Pi2, Pie, Red, Step
+from narrows.queues.law import Call
+from narrows.queues.pi2 import DualPi2, Pi2
+from narrows.queues.pie import Pie
+from narrows.queues.red import Red
+from narrows.queues.step import Step
 from narrows.switch.entries import ProgramEntry
-from narrows.switch.queue_laws import Call
 
 from narrows_tofino.bfrt.client import Operation
 from narrows_tofino.chip.red import TIME_PRECISION, Wred, wred

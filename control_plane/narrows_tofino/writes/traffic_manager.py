@@ -13,7 +13,7 @@ from math import gcd
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import DualPi2
+from narrows.queues.pi2 import DualPi2
 from narrows.switch.widths import unreported_waits
 from narrows_formats.schedules import RateSteps
 from narrows_formats.units import format_rate

@@ -8,7 +8,6 @@ from fractions import Fraction
 from narrows_formats.units import format_rate
 
 from narrows.experiment.plan import MAX_SENDERS, Plan
-from narrows.switch.queue_laws import NEEDS
 from narrows.switch.widths import unreported_waits
 from narrows.targets.bmv2.delay_line import MAX_PORTS
 
@@ -41,12 +40,12 @@ def depth(plan: Plan) -> int:
 
 def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     """What of a plan BMv2 cannot do as written, in real time or in virtual time; empty when it can do all of it."""
-    if managed := [(link.field, link.management.kind) for link in plan.links if link.management is not None]:
+    if managed := [(link.field, link.management) for link in plan.links if link.management is not None]:
         # Egress drops there what has had its time, knows delays in microseconds only, and ingress nothing of queues.
         return [
-            f"{field}.queue: {kind} needs {NEEDS[kind]}, which BMv2 does not have; allowed: tail-drop, with or without "
-            "ecn_threshold, or --target soft"
-            for field, kind in managed
+            f"{field}.queue: {law.kind} needs {law.needs}, which BMv2 does not have; allowed: tail-drop, with or "
+            "without ecn_threshold, or --target soft"
+            for field, law in managed
         ]
     if plan.loopbacks:
         # Its ports are interfaces, and none leads back into it.

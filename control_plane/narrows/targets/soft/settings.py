@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from google.protobuf.json_format import ParseDict
+
 from narrows.experiment.plan import Link, Plan
-from narrows.experiment.queues import HeadDrop
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.switch.link_models import delay_message, rate_message, variation
-from narrows.switch.queue_laws import management_message
 
 
 def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
@@ -27,9 +27,23 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             delay_ns=None if link.delay_steps is None else link.delay_ns,
             delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
             variation=variation(link, seed),
-            head_drop=isinstance(link.management, HeadDrop),
+            head_drop=drops_from_head(link),
             management=management_message(link, plan.frame_bytes),
         )
+
+
+def drops_from_head(link: Link) -> bool:
+    """Whether a full queue drops its oldest packets."""
+    return link.management is not None and link.management.head_drop
+
+
+def management_message(link: Link, frame_bytes: int) -> pb.Management:
+    """How the program manages a link's queue, and how several queues share the link."""
+    law = link.management
+    if law is None or not law.by_program:
+        return pb.Management(enabled=False)
+    message = pb.Management(enabled=True, index=link.index, period_ns=law.period_ns)
+    return ParseDict(dict(law.scheduling(frame_bytes)), message)
 
 
 def change_request(before: Link, after: Link) -> pb.ConfigureRequest:

@@ -14,12 +14,10 @@ from narrows_formats.units import NANOSECONDS, format_rate, format_time
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Host, Link, Plan
-from narrows.experiment.queues import HeadDrop, Pie, Red
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NIC_SEGMENTATION, NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.entries import DELAY_BITS
-from narrows.switch.queue_laws import is_managed
 from narrows.switch.readings import FlowDrops, PortStats, QueueStats, by_place
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
@@ -56,7 +54,7 @@ PROFILE = TargetProfile(
 
 
 def _program(plan: Plan) -> str:
-    return MANAGED_PROGRAM if is_managed(plan) else PROGRAM
+    return MANAGED_PROGRAM if plan.manages_queues else PROGRAM
 
 
 class SoftTarget(P4RuntimeTarget):
@@ -163,7 +161,9 @@ class SoftTarget(P4RuntimeTarget):
         self._collector = plan.collector_host
         self._frame_bytes = plan.frame_bytes
         self._program = _program(plan)
-        self._dropping = {link.index: link for link in plan.links if isinstance(link.management, Pie | Red)}
+        self._dropping = {
+            link.index: link for link in plan.links if link.management is not None and link.management.drops_on_arrival
+        }
 
     async def start(self, testbed: Testbed, piped: bool = False) -> None:
         """Start the switch on the testbed's ports and connect to it.
@@ -326,7 +326,7 @@ class SoftTarget(P4RuntimeTarget):
     async def _check_messages(self, link: Link, frame_bytes: int) -> None:
         """What is not a number of a queue's: how it is managed, and what varies."""
         from narrows.switch.link_models import schedule_status, variation
-        from narrows.switch.queue_laws import management_message
+        from narrows.targets.soft.settings import drops_from_head, management_message
 
         queues = by_place((await self._switch.manager.list()).queues)
         queue = queues[link.port, link.queue]
@@ -336,7 +336,7 @@ class SoftTarget(P4RuntimeTarget):
             ("schedule of the rate", rate, _status(queue.rate_schedule)),
             ("schedule of the delay", delay, _status(queue.delay_schedule)),
             ("variation", variation(link, self._seed) if link.varies_behind else None, queue.variation),
-            ("drop from the head", isinstance(link.management, HeadDrop), queue.head_drop),
+            ("drop from the head", drops_from_head(link), queue.head_drop),
             ("queue management", management_message(link, frame_bytes), queue.management),
         ):
             if asked is not None and read != asked:

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a law of queue management is: settings as users write them, and the law as a plan has it, in base units."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+
+from narrows_formats.units import TIME_UNITS, QueueDepth, format_time
+from pydantic import Field
+
+from narrows.quantities import Model, Time
+
+MS = TIME_UNITS["ms"]
+# Of no packet: 32 bits.
+NO_THRESHOLD = (1 << 32) - 1
+# Nanoseconds that the program holds in 32 bits.
+Short = Annotated[Time, Field(gt=0, le=NO_THRESHOLD - 1)]
+Period = Annotated[Time, Field(ge=MS, le=10_000 * MS)]
+
+# What several laws need of a switch.
+DEPTH_AT_INGRESS = "the depth of the queue before a packet is queued"
+DROPS_FOR_FREE = "drops behind the queue that cost the link no time"
+
+# An action of the program, and its parameters.
+Call = tuple[str, Mapping[str, int]]
+
+
+def time_field(default: int, description: str) -> Any:
+    """A field with a time, whose default is written as people write it."""
+    return Field(default=default, json_schema_extra={"default": format_time(default)}, description=description)
+
+
+class Buffer(Protocol):
+    """How much may wait in a queue, of which one bound is 0 or None."""
+
+    @property
+    def byte_limit(self) -> int:
+        """Bytes; 0: it is packets that count."""
+
+    @property
+    def limit_packets(self) -> int | None:
+        """Packets of any size."""
+
+
+@dataclass(frozen=True)
+class LinkBasis:
+    """What of a link a law may refer to: ``field`` is where it is written, its ``buffer`` as written."""
+
+    field: str
+    buffer: QueueDepth
+    rate_bps: int
+    rtt_ns: int
+    frame_bytes: int
+
+    def in_bytes(self, depth: QueueDepth) -> int:
+        """A depth in bytes; packets are full-size frames."""
+        return depth.in_bytes(self.rate_bps, self.rtt_ns, self.frame_bytes)
+
+
+class Law:
+    """A law as a plan has it. Its fields are what run.json has as ``queue_management``."""
+
+    kind: str
+    # What it needs of a switch and of Narrows' program on it, beyond dropping what there is no room for.
+    needs: ClassVar[str]
+    # The P4 program has a part in it, not the traffic manager alone.
+    by_program: ClassVar[bool] = True
+    # A full queue drops its oldest packets.
+    head_drop: ClassVar[bool] = False
+    # The program drops in front of the queue, where the traffic manager counts nothing.
+    drops_on_arrival: ClassVar[bool] = False
+
+    @property
+    def marks(self) -> bool:
+        """Whether it marks packets, so that hosts are to use ECN."""
+        return False
+
+    @property
+    def period_ns(self) -> int:
+        """From one update by the switch's timer to the next; 0: there are none."""
+        return 0
+
+    def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
+        """The tables of the managing program (p4src/v1model/queue_management) that have an entry for a link.
+
+        Args:
+            buffer: of the link.
+            frame_bytes: of a full-size frame.
+        """
+        yield from ()
+
+    def scheduling(self, frame_bytes: int) -> Mapping[str, Mapping[str, int]]:
+        """How several queues share the link: fields of the message `Management` (traffic_manager.proto)."""
+        return {}
+
+
+class UpdatedLaw(Law, ABC):
+    """A law whose probability changes each ``tupdate``, whether packets come or not."""
+
+    tupdate_ns: int
+
+    @property
+    def period_ns(self) -> int:
+        """See `Law.period_ns`."""
+        return self.tupdate_ns
+
+    @property
+    @abstractmethod
+    def update(self) -> Call:
+        """What the program does at those times."""
+
+
+class LawSettings(Model, ABC):
+    """A law as users write it, by the names that tc has; a subclass with a ``kind`` is a law that can be chosen."""
+
+    if TYPE_CHECKING:
+        kind: str
+
+    # Where lists have it: the simpler, the earlier.
+    position: ClassVar[int]
+    # The link has several queues, each of which counts its own packets only.
+    several_queues: ClassVar[bool] = False
+
+    @abstractmethod
+    def on(self, link: LinkBasis) -> Law | None:
+        """The law as a plan has it; None: the queue drops what it has no room for.
+
+        Raises:
+            InputError: its parameters do not go together, or not with the link.
+        """
+
+    def without_effect(self) -> Iterator[tuple[str, str]]:
+        """Settings that change nothing, and why."""
+        yield from ()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PIE (RFC 8033)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from narrows_formats.units import NANOSECONDS
+from pydantic import Field, StrictInt
+
+from narrows.queues.law import (
+    DEPTH_AT_INGRESS,
+    MS,
+    Buffer,
+    Call,
+    LawSettings,
+    LinkBasis,
+    Period,
+    Short,
+    UpdatedLaw,
+    time_field,
+)
+
+# Linux's unit of gains: sixteenths of 1/s.
+GAINS = 16
+# Probabilities have 56 bits (p4src/v1model/queue_management/pie.p4).
+CERTAIN = (1 << 56) - 1
+Gain = Annotated[StrictInt, Field(ge=0, le=32)]
+
+
+@dataclass(frozen=True)
+class Pie(UpdatedLaw):
+    """RFC 8033; gains in sixteenths of 1/s, as Linux has them."""
+
+    target_ns: int
+    tupdate_ns: int
+    alpha: int
+    beta: int
+    ecn: bool
+    kind: str = "pie"
+    needs: ClassVar[str] = DEPTH_AT_INGRESS
+    drops_on_arrival: ClassVar[bool] = True
+
+    @property
+    def marks(self) -> bool:
+        """See `Law.marks`."""
+        return self.ecn
+
+    def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
+        """See `Law.entries`."""
+        limits = {"limit_bytes": buffer.byte_limit, "limit_packets": buffer.limit_packets or 0}
+        settings = {"target": self.target_ns, "mtu": frame_bytes, **limits, "ecn_marks": int(self.ecn)}
+        yield "enqueue_law", ("pie_at_enqueue", settings)
+        yield "dequeue_law", ("pie_at_dequeue", {})
+        yield "update_law", self.update
+
+    @property
+    def update(self) -> Call:
+        """See `UpdatedLaw.update`."""
+        gains = {"alpha": _gain(self.alpha), "beta": _gain(self.beta)}
+        return "pie_at_update", {"target": self.target_ns, "tupdate": self.tupdate_ns, **gains}
+
+
+def _gain(sixteenths: int) -> int:
+    """Probability for each nanosecond of delay, as Linux rounds it."""
+    return sixteenths * (CERTAIN // NANOSECONDS) // GAINS
+
+
+class PieSettings(LawSettings):
+    """PIE (RFC 8033)."""
+
+    position: ClassVar[int] = 30
+
+    kind: Literal["pie"] = Field(description="PIE: drops on arrival with a probability that follows the delay.")
+    target: Short = time_field(15 * MS, "Target delay.")
+    tupdate: Period = time_field(15 * MS, "How often the probability changes.")
+    alpha: Gain = Field(default=2, description="Gain of the delay's distance from the target, in sixteenths.")
+    beta: Gain = Field(default=20, description="Gain of the delay's change, in sixteenths.")
+    ecn: bool = Field(default=False, description="Marks instead of drops, up to a probability of 10 %.")
+
+    def on(self, link: LinkBasis) -> Pie:
+        """See `LawSettings.on`."""
+        return Pie(self.target, self.tupdate, self.alpha, self.beta, self.ecn)
