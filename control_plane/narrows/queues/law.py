@@ -60,10 +60,10 @@ class LinkBasis:
         return depth.in_bytes(self.rate_bps, self.rtt_ns, self.frame_bytes)
 
 
-class Law:
+@dataclass(frozen=True)
+class Law(ABC):
     """A law as a plan has it. Its fields are what run.json has as ``queue_management``."""
 
-    kind: str
     # What it needs of a switch and of Narrows' program on it, beyond dropping what there is no room for.
     needs: ClassVar[str]
     # The P4 program has a part in it, not the traffic manager alone.
@@ -72,6 +72,11 @@ class Law:
     head_drop: ClassVar[bool] = False
     # The program drops in front of the queue, where the traffic manager counts nothing.
     drops_on_arrival: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Its name in files."""
 
     @property
     def marks(self) -> bool:
