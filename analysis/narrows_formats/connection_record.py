@@ -134,6 +134,8 @@ class ConnectionRecord(_Record):
     """Datagrams handed to the socket; null of TCP."""
     packets_unsent: Whole | None = None
     """Datagrams that the socket had no room for when their time came; null of TCP."""
+    last_sent_s: Time | None = None
+    """When the last datagram was sent, which may be before its sender ended; null of TCP."""
     received: Received | None = None
     """What arrived of them; null of TCP."""
     responses: tuple[Response, ...] | None = None

@@ -220,11 +220,18 @@ class Aggregation:
         """
         flows, unit_s = [self.run.flows[row] for row in rows], self.clock.unit_s
         timed = [flow for flow in flows if not flow.by_addresses]
+        # A sender of datagrams that pauses at its end is not at work any more.
+        last_sent_s = [self.run.host_records[row].last_sent_s for row in rows]
+        worked_s = [
+            flow.ended_s if sent_s is None else sent_s
+            for flow, sent_s in zip(flows, last_sent_s, strict=True)
+            if not flow.by_addresses
+        ]
         first_s = float(self.first_arrival[rows].min(initial=_NEVER)) * unit_s
         last_s = float(self.last_departure[rows].max(initial=-_NEVER)) * unit_s
         most_s = MAX_ERROR * (last_s - first_s) + max((flow.rtt_s or 0.0 for flow in flows), default=0.0)
         begun_s = min((flow.started_s for flow in timed if flow.started_s is not None), default=first_s)
-        ended_s = max((flow.ended_s for flow in timed if flow.ended_s is not None), default=last_s)
+        ended_s = max((time_s for time_s in worked_s if time_s is not None), default=last_s)
         return first_s - begun_s <= most_s and ended_s - last_s <= most_s
 
     @cached_property

@@ -57,6 +57,7 @@ def _of(record: ConnectionRecord) -> HostRecord:
         local_port=record.src_port,
         remote_port=record.dst_port,
         datagrams=_datagrams(record),
+        last_sent_s=record.last_sent_s,
         responses=None if record.responses is None else _responses(record.responses),
         video=record.video,
         viewed=None if record.video is None else _viewed(record, record.video),

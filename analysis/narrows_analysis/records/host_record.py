@@ -27,6 +27,8 @@ class HostRecord:
     local_port: int | None = None
     remote_port: int | None = None
     datagrams: DatagramSummary | None = None
+    # When the last datagram was sent.
+    last_sent_s: float | None = None
     responses: ResponseSummary | None = None
     video: VideoSession | None = None
     viewed: VideoSummary | None = None

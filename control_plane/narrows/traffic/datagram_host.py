@@ -115,12 +115,23 @@ class Sender:
         self._data = bytearray(flow["payload"])
         self._target = (flow["dst"], flow["dst_port"])
         self.is_over = False
-        self._ends_s = float("inf")
+        # It is running until then, whether it has anything to send or not.
+        self._ends_s: float = flow["end_s"]
+        self._last_sent_s: float | None = None
         # Position in the bursts, and which datagram of the burst comes next.
         self._burst, self._next = 0, 0
 
-    def next_s(self) -> float | None:
-        """When the next datagram is to be sent, in seconds since the experiment's start; None: that was all."""
+    def next_s(self) -> float:
+        """When there is something to do: to send the next datagram, or to end, where `is_sent`; in seconds since the
+        experiment's start."""
+        return self._ends_s if (at_s := self._next_datagram_s()) is None else at_s
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether all was sent."""
+        return self._next_datagram_s() is None
+
+    def _next_datagram_s(self) -> float | None:
         bursts = self.flow["bursts"]
         while self._burst < len(bursts):
             begin_s, end_s = bursts[self._burst]
@@ -133,10 +144,11 @@ class Sender:
     def release(self, at_s: float) -> None:
         """Have all times count from that one."""
         self.flow["bursts"] = [[begin_s + at_s, end_s + at_s] for begin_s, end_s in self.flow["bursts"]]
+        self._ends_s += at_s
 
     def finish(self, at_s: float) -> None:
         """Send nothing at that time or later."""
-        self._ends_s = at_s
+        self._ends_s = min(self._ends_s, at_s)
 
     def record(self, ended_s: float, ending: str) -> dict[str, Any]:
         """What there is to say at its end: `narrows_formats.connection_record`."""
@@ -147,6 +159,7 @@ class Sender:
             "started_s": self.started_s,
             "ended_s": ended_s,
             "ending": ending,
+            "last_sent_s": self._last_sent_s,
             "bytes_sent": self.sent * self.flow["payload"],
             "packets_sent": self.sent,
             "packets_unsent": self.unsent,
@@ -154,6 +167,7 @@ class Sender:
 
     def send(self) -> None:
         """Send the next one. One for which there is no room in the socket is counted, and not sent again."""
+        self._last_sent_s = self.next_s()
         self._next += 1
         STAMP.pack_into(self._data, 0, self.sent + self.unsent, time.monotonic())
         try:
@@ -272,8 +286,7 @@ class Datagrams:
             sender = self._senders[place]
             if sender.is_over:
                 continue
-            if sender.next_s() is None:
-                # `finish` set its end to this time.
+            if sender.is_sent:
                 self._end(sender, origin_s, "time_over")
                 continue
             began = sender.started_s is None
@@ -283,18 +296,14 @@ class Datagrams:
             if began:
                 # Its receiver may need as long as a datagram takes.
                 self._tell({"flow": sender.flow["name"], "number": 0, "started_s": sender.started_s})
-            if not self._note(place):
-                self._end(sender, origin_s, "time_over")
+            self._note(place)
         for _, place in due:
             if not self._senders[place].is_over:
                 self._end(self._senders[place], origin_s, "interrupted")
 
-    def _note(self, place: int) -> bool:
-        """Note when a sender is to send again; False if it is not."""
-        if (at_s := self._senders[place].next_s()) is None:
-            return False
-        heapq.heappush(self._due, (at_s, place))
-        return True
+    def _note(self, place: int) -> None:
+        """Note when a sender has something to do again."""
+        heapq.heappush(self._due, (self._senders[place].next_s(), place))
 
     def release(self, name: str, at_s: float) -> None:
         """Let a flow that was held back begin, its times counting from that one; safe to call from another thread."""

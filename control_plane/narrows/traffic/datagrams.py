@@ -24,7 +24,7 @@ def specify(flow: Flow) -> dict[str, Any]:
     """A flow as `narrows.traffic.datagram_host` makes it; times are seconds since the experiment's start. With
     ``one_clock`` its two hosts have the same one."""
     sending = flow.sending
-    assert sending is not None
+    assert sending is not None and flow.duration_ns is not None
     return {
         "name": flow.name,
         "held": flow.held,
@@ -36,6 +36,7 @@ def specify(flow: Flow) -> dict[str, Any]:
         "payload": sending.payload,
         "gap_s": sending.gap_ns / NANOSECONDS,
         "bursts": [[begin / NANOSECONDS, end / NANOSECONDS] for begin, end in sending.bursts],
+        "end_s": (flow.start_ns + flow.duration_ns) / NANOSECONDS,
         "ecn": sending.ecn,
         "echo": sending.echo,
         "one_clock": True,
