@@ -206,6 +206,24 @@ def test_processes_that_nothing_clears_away_have_ended(tmp_path: Path) -> None:
         process.stdin.close()
 
 
+@pytest.mark.needs("root")
+def test_processes_that_are_cleared_away_late_are_gone_when_they_are_said_to_be(tmp_path: Path) -> None:
+    late = NOT_CLEARED.replace(
+        "print(flush=True)\nsys.stdin", "print(flush=True)\ntime.sleep(0.4)\nfor _ in range(3): os.wait()\nsys.stdin"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", late], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdin is not None
+        first = int(process.stdout.readline())
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        kill({first})
+        assert start_time(first) is None
+        process.stdin.close()
+
+
 def test_a_process_that_ended_has_no_start_time() -> None:
     own = start_time(os.getpid())
     assert own is not None and own > 0

@@ -24,6 +24,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.process import start_time
+from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual import cores, guest, guest_memory, guest_supervisor, init, measurement, memory, watch
 from narrows.virtual.guest import Guest
 from narrows.virtual.kernels import Kernel
@@ -31,13 +32,14 @@ from narrows.virtual.measurement import how_it_ended
 
 # A child that a grandchild outlives; both say who they are.
 ORPHAN = "(sleep 600 & echo $!); exec sleep {}"
+BULK = {"cca": "cubic", "duration": "1s"}
 
 
-def plan(rate: str, rtt: str, buffer: str = "1bdp") -> Plan:
+def plan(rate: str, rtt: str, buffer: str = "1bdp", **flow: Any) -> Plan:
     data: dict[str, Any] = {
         "name": "test",
         "bottleneck": {"rate": rate, "rtt": rtt, "buffer": buffer},
-        "flows": [{"cca": "cubic", "duration": "1s"}],
+        "flows": [flow or BULK],
     }
     return make_plan(validate(data, "test"))
 
@@ -125,6 +127,24 @@ def test_memory_grows_with_what_is_in_flight() -> None:
     # Rings are the kernel's: sender, receiver and collector have one each.
     assert large - 3 * 250_000_000 // 4 > 8 * 250_000_000
     assert small % (1 << 20) == large % (1 << 20) == 0
+
+
+def test_memory_is_for_no_more_than_flows_can_send() -> None:
+    """200 MB of buffer, of which they fill little: memory for 24 times the rest of it is not set aside."""
+    most = {
+        # In a second 12.5 MB cross the link, and so much more is sent at once as was acknowledged.
+        12_500_000 + 20 * 1_514: {},
+        1_000_000: {"cca": "cubic", "size": "1MB", "repeat": 3},
+        # 125 of them, each with 28 B of headers and a frame's 14.
+        125 * 1_042: {"udp": {"rate": "1Mbit", "payload": "1000B"}, "duration": "1s"},
+    }
+    for sent_bytes, flow in most.items():
+        found = plan("100Mbit", "20ms", "200MB", **flow)
+        around = guest_memory.memory_bytes(found) - guest_memory.BASE_BYTES - 3 * guest_memory.HOST_BYTES
+        rings = 3 * settings(adapted(found)).ring_bytes
+        assert around - rings == pytest.approx(24 * sent_bytes + guest_memory.FLOW_BYTES, abs=1 << 20)
+    programs = plan("100Mbit", "20ms", "200MB", client=["sleep", "1"], server=["sleep", "{port}"])
+    assert guest_memory.memory_bytes(programs) > 24 * 200_000_000, "what a program sends is its own affair"
 
 
 def test_a_demand_that_no_machine_has_is_one_message() -> None:

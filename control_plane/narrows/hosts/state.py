@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -32,6 +32,8 @@ from narrows.hosts.run_lock import RunLock, remove_abandoned
 STATE_ROOT = Path("/run/narrows")
 NAMESPACE_PREFIX = "narrows-"
 KILL_WAIT_S = 5.0
+# For what ran to be cleared away by its parent, where that does so at all.
+CLEAR_WAIT_S = 1.0
 # Other users do not see what is there; processes of a run that are not root's find in it what they know by name.
 SEARCHED = 0o711
 LINKS, SETTINGS = Path("/sys/class/net"), Path("/proc/sys")
@@ -280,7 +282,12 @@ class RunState:
         for name in namespaces:
             # Deleting a namespace deletes its veth ends and with them their peers.
             with left.what_fails():
-                _remove(["ip", "netns", "delete", name], f"namespace {name}")
+                try:
+                    _remove(["ip", "netns", "delete", name], f"namespace {name}")
+                except RunError:
+                    # Another `narrows clean` may have been faster.
+                    if name in existing_namespaces():
+                        raise
                 removed.append(f"namespace {name}")
         shutil.rmtree(self.directory, ignore_errors=True)
         left.complain()
@@ -362,7 +369,7 @@ def namespace_pids(name: str) -> set[int]:
 
 
 def kill(pids: set[int]) -> None:
-    """SIGKILL processes and wait until they are gone.
+    """SIGKILL processes and wait until they have ended, and shortly until they are cleared away.
 
     Raises:
         RunError: some of them may not be ended, or are still there after five seconds; the message names them.
@@ -375,17 +382,21 @@ def kill(pids: set[int]) -> None:
             continue
         except PermissionError:
             refused.append(pid)
-    deadline = time.monotonic() + KILL_WAIT_S
-    while left := [
-        pid for pid in pids.difference(refused) if start_time(pid) is not None and not only_waits_for_children(pid)
-    ]:
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.01)
+    killed = pids.difference(refused)
+    left = _those_left(killed, KILL_WAIT_S, lambda pid: start_time(pid) is None or only_waits_for_children(pid))
+    _those_left(killed.difference(left), CLEAR_WAIT_S, lambda pid: start_time(pid) is None)
     problems = [f"process {pid} does not end" for pid in left]
     problems += [f"process {pid} cannot be ended: it is another user's" for pid in refused]
     if problems:
         raise RunError("\n".join(problems))
+
+
+def _those_left(pids: set[int], longest_s: float, has_ended: Callable[[int], bool]) -> list[int]:
+    """Processes that are still there when all have ended, or after so many seconds."""
+    deadline = time.monotonic() + longest_s
+    while (left := [pid for pid in pids if not has_ended(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return left
 
 
 def dead_runs(root: Path = STATE_ROOT) -> list[RunState]:

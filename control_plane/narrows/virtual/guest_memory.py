@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from pathlib import Path
 
 from narrows.errors import InputError
+from narrows.experiment.datagrams import frame_bytes
 from narrows.experiment.plan import Plan
-from narrows.targets.soft.virtual_time import adapted, settings
+from narrows.targets.soft.virtual_time import INITIAL_WINDOW, adapted, settings
 
 # Kernel, Python, collector and what they keep of the host's files.
 BASE_BYTES = 768 << 20
@@ -30,13 +32,40 @@ LARGE_BYTES, SLACK_BYTES = 1 << 30, 16 << 20
 
 def memory_bytes(plan: Plan) -> int:
     """Memory for a guest in which no buffer of a plan is too small: whole MiB."""
-    longest = max(port.delay_ns for port in plan.ports)
-    in_flight = sum(link.rates_bps.most * longest // 8_000_000_000 + link.most_limit_bytes for link in plan.links)
+    in_flight = min(_held_bytes(plan), _sent_bytes(plan))
     # The rings are the kernel's own and whole from the start.
     rings = settings(adapted(plan)).ring_bytes * len(plan.hosts)
     made = HOST_BYTES * len(plan.hosts) + FLOW_BYTES * len(plan.flows)
     wanted = BASE_BYTES + made + rings + SHARE * COPIES * in_flight
     return -(int(-wanted) >> 20) << 20
+
+
+def _held_bytes(plan: Plan) -> float:
+    """What paths and queues hold when they are full."""
+    longest = max(port.delay_ns for port in plan.ports)
+    return sum(link.rates_bps.most * longest / 8e9 + link.most_limit_bytes for link in plan.links)
+
+
+def _sent_bytes(plan: Plan) -> float:
+    """What flows can have sent at any time without an acknowledgement; infinity where that cannot be known.
+
+    A congestion window grows by no more than what was acknowledged, and all of that has crossed a link.
+    """
+    if plan.has_applications or plan.driven:
+        return math.inf
+    sent, carrying_ns = 0.0, 0.0
+    for flow in plan.flows:
+        if flow.sending is not None:
+            count = sum(end - begin for begin, end in flow.sending.bursts) / flow.sending.gap_ns
+            sent += count * frame_bytes(flow.sending.payload, plan.ip_version) * (2 if flow.sending.echo else 1)
+        elif flow.arrivals or flow.size is not None:
+            sent += sum(one.size for one in flow.arrivals) or flow.size or 0
+        else:
+            users = len(flow.exchange.users) if flow.exchange else 1
+            sent += 2 * INITIAL_WINDOW * plan.frame_bytes * users
+            end_ns = math.inf if flow.duration_ns is None else flow.start_ns + flow.duration_ns
+            carrying_ns = max(carrying_ns, end_ns)
+    return sent + sum(link.rates_bps.most for link in plan.links) * carrying_ns / 8e9
 
 
 def in_large_pages(size: int) -> int:
