@@ -66,7 +66,10 @@ def test_sampled_departures_after_the_last_report_are_no_drops() -> None:
     outcome = check(reports, totals, drops, 5, sampled=True)
     assert outcome.holds
     assert (outcome.flows[0].in_last_report, outcome.flows[0].after_last_report) == (3, 2)
-    assert not check(reports, totals, drops, 5).holds, "when every packet is reported, a missing report shows"
+    # When every packet is reported, a missing report shows, and it is no drop either.
+    outcome = check(reports, totals, drops, 5)
+    assert not outcome.holds and outcome.flows[0].after_last_report == 2
+    assert outcome.problems == ("flow index 1: 3 packets left after its last report",)
 
 
 def test_a_queue_without_a_drop_counter() -> None:

@@ -293,6 +293,28 @@ def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
     assert start_time(kernel) is None
 
 
+# As soon as the guest says that it is up, and imports the rest.
+AT_ONCE = """
+import os, signal
+from narrows.virtual.measurement import VirtualMeasurement
+tell = VirtualMeasurement._tell
+def at_once(self, event, progress):
+    if "up" in event:
+        os.kill(os.getpid(), signal.{})
+    return tell(self, event, progress)
+VirtualMeasurement._tell = at_once
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_comes_before_the_measurement_ends_it(tmp_path: Path, number: signal.Signals) -> None:
+    process = start(tmp_path, LONG, before=AT_ONCE.format(number.name))
+    assert process.wait(PATIENCE_S) == 130, (tmp_path / "said").read_text()
+    said = (tmp_path / "said").read_text()
+    assert "Traceback" not in said and f"{number.name}: stopping" in said
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.long
 def test_a_killed_guest_is_a_failed_run(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)

@@ -37,6 +37,7 @@ class LastReport:
 class FlowCheck:
     """One flow index: drops by its last report, drops after it, and drops by the traffic manager.
 
+    ``unreported`` packets left after its last report, and should have been in one.
     Flows of several links may have the same one, and count in the same cells: then reports are of all of them, and so
     are the traffic manager's drops together with those ``counted_at_other_links``.
     """
@@ -46,13 +47,19 @@ class FlowCheck:
     after_last_report: int
     counted_by_switch: int
     counted_at_other_links: int = 0
+    unreported: int = 0
 
     @property
-    def holds(self) -> bool:
-        """Whether both sides agree to the packet."""
+    def agrees(self) -> bool:
+        """Whether both sides have the same drops to the packet."""
         # Reports carry 32 bits: after days the switch has counted more.
         counted = self.counted_by_switch + self.counted_at_other_links
         return (self.in_last_report + self.after_last_report - counted) % MODULUS == 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether they have, and no report is missing at the end."""
+        return self.agrees and not self.unreported
 
 
 @dataclass(frozen=True)
@@ -155,19 +162,22 @@ def check(
         for seen in (of_link[flow] for of_link, _ in others if flow in of_link):
             report = max(report, seen, key=lambda one: (one.departures - report.departures + HALF) % MODULUS)
         total = by_flow.get(flow, FlowTotals(flow, report.arrivals, report.departures))
-        departed_later = total.departures - report.departures if sampled else 0
+        departed_later = total.departures - report.departures
         result = FlowCheck(
             flow=flow,
             in_last_report=(report.arrivals - report.departures) % MODULUS,
             after_last_report=(total.arrivals - report.arrivals - departed_later) % MODULUS,
             counted_by_switch=counted.get(flow, 0),
             counted_at_other_links=elsewhere[flow],
+            unreported=0 if sampled else departed_later % MODULUS,
         )
         flows.append(result)
-        if not result.holds:
+        if result.unreported:
+            problems.append(f"flow index {flow}: {result.unreported} packets left after its last report")
+        if not result.agrees:
             problems.append(
                 f"flow index {flow}: {result.in_last_report} drops by its last report and "
-                f"{result.after_last_report} packets that arrived later, but "
+                f"{result.after_last_report} later, but "
                 f"{result.counted_by_switch + result.counted_at_other_links} drops counted by the switch"
             )
     in_all = sum(counted.values())

@@ -19,12 +19,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows.run.stop_signals import stop_signals_wait
 from narrows.virtual import init
 from narrows.virtual.driven import GuestDriver
 from narrows.virtual.standstill import Standstill
 from narrows.virtual.task import TASK_FILE, GuestTask
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narrows.run.measurement import Measured
     from narrows.targets.base import Target
 
 # The directory that the guest's kernel runs in, outside: as long as nothing else is mounted, /proc is the host's. The
@@ -69,8 +73,8 @@ class Channel(init.Channel):
         self.tell(note=text)
 
 
-def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None) -> None:
-    """Make the run, and tell how it ended."""
+def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None, came: Sequence[signal.Signals]) -> None:
+    """Make the run, and tell how it ended; ``came`` are signals until it begins, which end it."""
     with init.imports_at_once():
         # Imported later by the target: then without memory at once.
         import narrows.switch.p4runtime_entries  # noqa: F401
@@ -93,8 +97,17 @@ def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None) -> No
     plan = target.prepare_for_guest(task.plan)
     target.is_held = task.driven or bool(task.plan.changes)
     measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns, driver=driver)
+
+    async def run() -> Measured:
+        measuring = asyncio.create_task(measurement.run(channel))
+        # Then signals are its own.
+        await asyncio.sleep(0)
+        if came:
+            signal.raise_signal(came[0])
+        return await measuring
+
     try:
-        measured = asyncio.run(measurement.run(channel))
+        measured = asyncio.run(run())
     except asyncio.CancelledError:
         channel.tell(interrupted=True)
     except NarrowsError as error:
@@ -114,23 +127,29 @@ def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None) -> No
 def main() -> None:
     """Does not return."""
     try:
-        task: GuestTask = pickle.loads(TASK.read_bytes())
-        init.seed_random_numbers(task.seed)
-        init.prepare(task.needed, (task.found.parent, task.results.path))
-        init.set_date(task.date_s)
-        channel = Channel()
-        driver = GuestDriver(channel, Standstill()) if task.driven else None
-        channel.listen(driver)
-        channel.tell(up=True)
-        if task.plan.has_applications and not init.charge_system_calls(task.syscall_ns):
-            channel.note(UNCHARGED.format(task.kernel_command))
-        os.environ |= task.environment
-        try:
-            measure(task, channel, driver)
-        except Exception as error:
-            traceback.print_exc()
-            channel.tell(failed=f"{type(error).__name__} in the guest: {error}")
+        # The kernel keeps signals that have no handler from the first process.
+        with stop_signals_wait() as came:
+            _live(came)
     except BaseException:
         traceback.print_exc()
     finally:
         init.power_off()
+
+
+def _live(came: Sequence[signal.Signals]) -> None:
+    task: GuestTask = pickle.loads(TASK.read_bytes())
+    init.seed_random_numbers(task.seed)
+    init.prepare(task.needed, (task.found.parent, task.results.path))
+    init.set_date(task.date_s)
+    channel = Channel()
+    driver = GuestDriver(channel, Standstill()) if task.driven else None
+    channel.listen(driver)
+    channel.tell(up=True)
+    if task.plan.has_applications and not init.charge_system_calls(task.syscall_ns):
+        channel.note(UNCHARGED.format(task.kernel_command))
+    os.environ |= task.environment
+    try:
+        measure(task, channel, driver, came)
+    except Exception as error:
+        traceback.print_exc()
+        channel.tell(failed=f"{type(error).__name__} in the guest: {error}")

@@ -78,6 +78,9 @@ def test_a_part_that_is_lost_is_named_and_nothing_stays(tmp_path: Path, fault: s
     assert out.exists(), printed
     record: dict[str, Any] = json.loads((out / "run.json").read_text())
     assert record["status"] != "complete" and record["reason"], record
+    # What left unreported is not taken for dropped.
+    for flow in record["drop_cross_check"]["bottleneck"]["flows_with_drops"]:
+        assert flow["in_last_report"] + flow["after_last_report"] == flow["counted_by_switch"]
     # Whatever died, what it had stored is readable: at 20 Mbit/s there are 1,650 full frames a second.
     assert len(load(out).reports()) > 800
     print(f"cases: 1 {fault}: {record['status']}: {record['reason']}")
