@@ -293,16 +293,26 @@ def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
     assert start_time(kernel) is None
 
 
-# As soon as the guest says that it is up, and imports the rest.
+# As soon as the guest says that it is up, whose time passes for a while before it measures.
 AT_ONCE = """
-import os, signal
+import os, pickle, signal
+from dataclasses import replace
 from narrows.virtual.measurement import VirtualMeasurement
-tell = VirtualMeasurement._tell
+tell, task = VirtualMeasurement._tell, VirtualMeasurement._task
+class Late:
+    def __init__(self, data):
+        self.data = data
+    def __reduce__(self):
+        wait = "[__import__('time').sleep(0.001) for _ in range(20000)] and __import__('pickle').loads(data)"
+        return eval, (wait, {{"data": self.data}})
+def late(self):
+    made = task(self)
+    return replace(made, target=pickle.dumps(Late(made.target)))
 def at_once(self, event, progress):
     if "up" in event:
         os.kill(os.getpid(), signal.{})
     return tell(self, event, progress)
-VirtualMeasurement._tell = at_once
+VirtualMeasurement._tell, VirtualMeasurement._task = at_once, late
 """
 
 
