@@ -6,22 +6,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakeswitch.fixtures import PIPE, RECEIVER_PORT, bound_plan, client, inventory, kind, switch
+from fakeswitch import meters
+from fakeswitch.fixtures import PIPE, RECEIVER_PORT, bound_plan, client, inventory, kind, managed_switch, switch
 from fakeswitch.server import FakeSwitch
 from narrows.errors import InputError
-from narrows_tofino.bfrt.client import ALL_PIPES, Client, Operation
+from narrows_tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation
+from narrows_tofino.bfrt.connect import connect
 from narrows_tofino.bfrt.errors import SwitchRefused
 from narrows_tofino.bfrt.values import Data, Key
 from narrows_tofino.planner import plan_switch
-from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.testbed.inventory import MANAGED_PROGRAM, Inventory
 from narrows_tofino.writes.planned import Reader
 from narrows_tofino.writes.reader import AssumedReader, LiveReader
 
-__all__ = ["client", "inventory", "kind", "switch"]
+__all__ = ["client", "inventory", "kind", "managed_switch", "switch"]
 
 QUEUE: Key = {"pg_id": 0, "pg_queue": 0}
 PORT: Key = {"$DEV_PORT": RECEIVER_PORT}
 ADDED: Data = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True}
+WRED: Data = {meters.TIME: 1e6, meters.LOW: 64, meters.HIGH: 192, meters.PROBABILITY: 1.0}
 SESSION: Data = {"$session_enable": True, "$direction": "EGRESS", "$ucast_egress_port": 5}
 
 
@@ -149,3 +152,41 @@ def test_memory(client: Client, switch: FakeSwitch) -> None:
         assert client.read_default(client.schema.table("tm.cfg")).data["total_cells"] == 280 * 1024
         pool = client.read(client.schema.table("tm.pool.cfg"), {"pool": "EG_APP_POOL_0"})
         assert pool.data["size_cells"] == 33_869
+
+
+def test_a_meter_that_was_never_set_never_drops(managed_switch: FakeSwitch) -> None:
+    """Thresholds of 2^32 - 1 in 8 bits and an exponent, and the shortest time: a cycle of the meters' clock."""
+    client = connect(Endpoint(managed_switch.address, MANAGED_PROGRAM, timeout_s=5), prefer=("own",))
+    table = client.schema.part("wred", "Wred")
+
+    def found() -> Data:
+        return client.read(table, {"$WRED_INDEX": 0}).data
+
+    try:
+        assert (found()[meters.LOW], found()[meters.HIGH]) == (4_278_190_080, 4_278_190_080)
+        cycle_ns = {"tofino": 0.8197, "tofino2": 1}[managed_switch.chip]
+        assert found()[meters.TIME] == pytest.approx(cycle_ns, abs=5e-5)
+        if managed_switch.chip == "tofino":
+            managed_switch.meter_hz = 1.271e9
+            assert found()[meters.TIME] == pytest.approx(0.7868, abs=5e-5)
+        client.write(Operation.MODIFY, table, {"$WRED_INDEX": 0}, WRED)
+        assert found()[meters.HIGH] == 192
+        client.clear(table)
+        assert found()[meters.HIGH] == 4_278_190_080
+    finally:
+        client.close()
+
+
+def test_default_entries_of_the_program_are_readable(client: Client) -> None:
+    table = client.schema.part("cross_connect", "MatchAction_Direct")
+    entry = client.read_default(table)
+    assert (entry.is_default, str(entry.action).rpartition(".")[2]) == (True, "discard")
+    assert client.read_all(table) == []
+
+
+def test_a_refusal_names_the_table(client: Client) -> None:
+    table = client.schema.table("$mirror.cfg")
+    with pytest.raises(SwitchRefused) as refusal:
+        client.write(Operation.DELETE, table, {"$sid": 7})
+    (one,) = refusal.value.refusals
+    assert one.message == "Table Entry delete failed table:$mirror.cfg Invalid arguments"

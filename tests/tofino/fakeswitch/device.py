@@ -9,7 +9,7 @@ from typing import Any
 from narrows_tofino.bfrt.schema import Schema, Table
 
 from fakeswitch.fixed_schema import fixed_schema
-from fakeswitch.program_schema import program_schema
+from fakeswitch.program_schema import default_actions, program_schema
 from fakeswitch.tables import Programs
 from fakeswitch.traffic_manager import ALL_PIPES, KINDS, Refused, TrafficManager
 
@@ -21,8 +21,12 @@ class Device:
         self.chip = chip
         self.kind = KINDS[chip]
         self.asic = asic
+        # The driver gives a model of Tofino 1 a clock of its own.
+        self.meter_hz = 1e9 if chip == "tofino2" else 1.22e9 if asic else 1.271e9
         self.pipes = pipes
-        self.documents = (program_schema(f"{chip}-managed" if managed else chip), fixed_schema(self.kind.prefix))
+        architecture = f"{chip}-managed" if managed else chip
+        self.documents = (program_schema(architecture), fixed_schema(self.kind.prefix))
+        self.default_actions = default_actions(architecture)
         self.schema = Schema.parse(*self.documents)
         self.tables_by_id = {table.id: table for table in self.schema.tables.values()}
         self.lock = threading.RLock()

@@ -18,13 +18,17 @@ TIME, LOW, HIGH, PROBABILITY = (
     "$WRED_SPEC_MAX_THRESH_CELLS",
     "$WRED_SPEC_MAX_PROBABILITY",
 )
-CLOCK_HZ = 1.22e9
-# Of a meter that was never set, as its bits read.
-UNSET = {TIME: 1e9 / CLOCK_HZ, LOW: 0, HIGH: 0, PROBABILITY: 0.0}
+# What the driver sets a meter to of itself: the largest thresholds that it can be given, cut to 8 bits and an exponent.
+NEVER = 0xFF << 24
 
 
-def kept(asked: dict[str, Any]) -> dict[str, Any]:
-    """What a meter holds of a specification.
+def unset(clock_hz: float) -> dict[str, Any]:
+    """What a meter holds that was never set."""
+    return {TIME: _time(1e9 / clock_hz, clock_hz), LOW: NEVER, HIGH: NEVER, PROBABILITY: 0.0}
+
+
+def kept(asked: dict[str, Any], clock_hz: float) -> dict[str, Any]:
+    """What a meter with a clock of ``clock_hz`` holds of a specification.
 
     Raises:
         Refused: the driver refuses it.
@@ -43,18 +47,18 @@ def kept(asked: dict[str, Any]) -> dict[str, Any]:
         exponent = _exponent(max(certain, low, high))
     low, high, certain = ((number >> exponent & 0xFF) << exponent for number in (low, high, certain))
     read = int(255.0 / certain * (high - low) / 2**scale * 100 / 255)
-    return {TIME: _time(asked[TIME]), LOW: low, HIGH: high, PROBABILITY: _float(min(read / 100, 1))}
+    return {TIME: _time(asked[TIME], clock_hz), LOW: low, HIGH: high, PROBABILITY: _float(min(read / 100, 1))}
 
 
-def _time(constant_ns: float) -> float:
+def _time(constant_ns: float, clock_hz: float) -> float:
     """An exponent and 9 bits behind the binary point, in cycles."""
-    cycles, exponent = constant_ns * CLOCK_HZ / 1e9, 0
+    cycles, exponent = constant_ns * clock_hz / 1e9, 0
     while cycles >= 2:
         cycles, exponent = cycles / 2, exponent + 1
     if exponent > 31:
         raise AssertionError("the driver would write beyond the field")
     mantissa = int((cycles - 1) * 512)
-    return _float((mantissa / 512 + 1) * 2**exponent / CLOCK_HZ * 1e9)
+    return _float((mantissa / 512 + 1) * 2**exponent / clock_hz * 1e9)
 
 
 def _exponent(largest: int) -> int:

@@ -29,8 +29,13 @@ def entries(device: Device, table: Table, asked: pb.TableEntry, pipe: int) -> It
             yield _cell(device, table, index, pipe, asked.table_flags.from_hw)
     elif table.type == "Wred":
         index = check_key(table, asked.key)[0]
-        yield _entry(table, (index,), device.programs.meters.get((table.name, index), meters.UNSET))
+        yield _entry(table, (index,), device.programs.meters.get((table.name, index), meters.unset(device.meter_hz)))
     elif table.type == "MatchAction_Direct":
+        if not has_key:
+            default = device.default_actions[table.name]
+            yield _entry(table, None, {}, next(one.id for one in table.actions if one.name == default))
+        if asked.is_default_entry:
+            return
         entries = device.programs.entries[table.name]
         keys = [check_key(table, asked.key)] if has_key else list(entries)
         for key in keys:

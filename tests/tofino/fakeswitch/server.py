@@ -13,11 +13,13 @@ from typing import Any
 import grpc
 from google.protobuf import any_pb2
 from narrows_tofino.bfrt import bfruntime_pb2 as pb
+from narrows_tofino.bfrt.schema import Table
 from narrows_tofino.testbed.inventory import MANAGED_PROGRAM
 
 from fakeswitch.device import Device
 from fakeswitch.faults import Fault
 from fakeswitch.reading import entries
+from fakeswitch.tables import named
 from fakeswitch.traffic_manager import Refused
 from fakeswitch.writing import write
 
@@ -215,8 +217,7 @@ class FakeSwitch(Device):
                 table = self.tables_by_id[entity.table_entry.table_id]
                 self.requests.append(("read", table.name))
                 self._faults("read", table.name, "before", context)
-                with self.lock:
-                    found = list(entries(self, table, entity.table_entry, request.target.pipe_id))
+                found = self._found(table, entity.table_entry, request.target.pipe_id)
                 for start in range(0, len(found), 256):
                     yield pb.ReadResponse(
                         entities=[pb.Entity(table_entry=entry) for entry in found[start : start + 256]]
@@ -225,6 +226,13 @@ class FakeSwitch(Device):
             except Refused as refused:
                 errors.append(pb.Error(canonical_code=grpc.StatusCode[refused.code].value[0], message=str(refused)))
         self._fail_if_any(errors, context)
+
+    def _found(self, table: Table, asked: pb.TableEntry, pipe: int) -> list[pb.TableEntry]:
+        try:
+            with self.lock:
+                return list(entries(self, table, asked, pipe))
+        except Refused as refused:
+            raise Refused(refused.code, named(table, str(refused))) from None
 
     def _authorised(self, client: int, p4_name: str) -> None:
         if not p4_name and client not in self.bound.values():

@@ -12,6 +12,9 @@ from narrows_tofino.bfrt.schema import Action, Field, Table
 
 from fakeswitch.traffic_manager import ALL_PIPES, Refused
 
+# What the driver says of each code, at the end of its messages.
+ENDINGS = ("Invalid arguments", "Object not found", "Already exists", "Not enough space", "Operation not supported",
+           "Not ready")  # fmt: skip
 ARRAYS = {"int_arr_val", "bool_arr_val", "str_arr_val"}
 
 
@@ -36,6 +39,7 @@ class Programs:
     def clear(self, table: Table) -> None:
         """Delete all entries, or zero all cells."""
         self.entries.pop(table.name, None)
+        self.meters = {place: held for place, held in self.meters.items() if place[0] != table.name}
         for store in (self.hardware, self.shadow):
             for place in [place for place in store if place[0] == table.name]:
                 del store[place]
@@ -54,6 +58,14 @@ class Programs:
         pipes = range(self.pipes) if pipe == ALL_PIPES else [pipe]
         numbers = [source.get((table.name, index, one), {}).get(spec.name, 0) for one in pipes]
         return [sum(numbers)] if table.type == "Counter" else numbers
+
+
+def named(table: Table, message: str) -> str:
+    """A message of the driver with its table, in front of the words that go with its code."""
+    for words in ENDINGS:
+        if message.endswith(words):
+            return f"{message.removesuffix(words).rstrip()} table:{table.name} {words}".lstrip()
+    return message
 
 
 def check_key(table: Table, key: pb.TableKey) -> tuple[Any, ...]:

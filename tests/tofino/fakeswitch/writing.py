@@ -10,7 +10,7 @@ from narrows_tofino.bfrt.schema import Table
 
 from fakeswitch import meters
 from fakeswitch.device import Device, short
-from fakeswitch.tables import check_data, check_key
+from fakeswitch.tables import check_data, check_key, named
 from fakeswitch.traffic_manager import Refused
 
 NAMES = {pb.Update.INSERT: "tableEntryAdd", pb.Update.MODIFY: "tableEntryMod", pb.Update.DELETE: "tableEntryDel"}
@@ -25,14 +25,17 @@ def write(device: Device, table: Table, kind: Any, entry: pb.TableEntry, pipe: i
         Refused: the driver would refuse it.
     """
     with device.lock:
-        if table.type in SERVICED:
-            _program(device, table, kind, entry)
-        elif table.name == "$PORT":
-            _port(device, table, kind, entry)
-        elif table.name == "$mirror.cfg":
-            _mirror(device, table, kind, entry)
-        else:
-            _fixed(device, table, kind, entry, pipe)
+        try:
+            if table.type in SERVICED:
+                _program(device, table, kind, entry)
+            elif table.name == "$PORT":
+                _port(device, table, kind, entry)
+            elif table.name == "$mirror.cfg":
+                _mirror(device, table, kind, entry)
+            else:
+                _fixed(device, table, kind, entry, pipe)
+        except Refused as refused:
+            raise Refused(refused.code, named(table, str(refused))) from None
 
 
 def _fixed(device: Device, table: Table, kind: Any, entry: pb.TableEntry, pipe: int) -> None:
@@ -86,7 +89,7 @@ def _program(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> N
         return
     if table.type == "Wred":
         _, values = check_data(table, entry.data, complete=False)
-        device.programs.meters[table.name, check_key(table, entry.key)[0]] = meters.kept(values)
+        device.programs.meters[table.name, check_key(table, entry.key)[0]] = meters.kept(values, device.meter_hz)
         return
     if table.type != "MatchAction_Direct":
         index = check_key(table, entry.key)[0]
