@@ -319,6 +319,10 @@ class TofinoTarget(LabTarget):
                     found.append(Balance(f"in {name}'s {counter}", received + more, received))
         return found
 
+    async def lost_reports(self, plan: Plan) -> dict[str, int]:
+        """Reports lost in mirror buffers and at the collector's port; what else is missing left the switch."""
+        return await self._call(self._lost_reports)
+
     async def stop(self) -> None:
         """Restore what was found, and close the session.
 
@@ -422,6 +426,10 @@ class TofinoTarget(LabTarget):
         return QueueFacts(
             shaping.shaper_bps, compensation, mark.limit_cells, mark.cells, self._guard.moved(), "cells", self._device()
         )
+
+    def _lost_reports(self) -> dict[str, int]:
+        assert self._guard is not None
+        return self._guard.lost_reports()
 
     def _crossing(self, plan: Plan) -> dict[str, PortTransfer]:
         """Both ends of each receiver's cable, where the hosts are machines, and both sides of each loopback port."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from fakeswitch.faults import Fault, stall
 from fakeswitch.fixtures import (
+    COLLECTOR_PORT,
     PIPE,
     RECEIVER_PORT,
     SECOND_SENDER_PORT,
@@ -27,7 +28,7 @@ from fakeswitch.fixtures import (
     switch,
 )
 from fakeswitch.server import FakeSwitch
-from fakeswitch.traffic_manager import TrafficManager
+from fakeswitch.traffic_manager import ALL_PIPES, TrafficManager
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Telemetry
 from narrows.experiment.plan import Plan
@@ -423,6 +424,32 @@ def test_what_is_lost_between_the_switch_and_the_receiver_is_reported(
         assert (cable.place, cable.entered, cable.lost) == ("between the switch and carol's NIC", 1005, 5)
         assert (discards.place, discards.lost) == ("in carol's NIC (rx_discards_phy)", 3)
         assert (backlog.place, backlog.lost) == ("in carol's kernel (backlog)", 2)
+        await target.stop()
+
+    do(run())
+
+
+@pytest.mark.parametrize("switch", ["tofino"], indirect=True)
+def test_reports_that_the_switch_drops_are_told_by_place(
+    switch: FakeSwitch, target: TofinoTarget, tmp_path: Path
+) -> None:
+    """What an earlier run has lost is not this one's; the mirror of another pipe makes none of its reports."""
+    mirror, port = (("mirror_dpg", (), PIPE), ("eg_port", (COLLECTOR_PORT,), ALL_PIPES))
+
+    def drop(where: tuple[str, tuple[int, ...], int], packets: int) -> None:
+        switch.tm.counters[*where, "drop_count_packets"] += packets
+
+    async def run() -> None:
+        drop(mirror, 100)
+        await target.start()
+        plan = target.bind_to_target(make_plan(make_experiment()))
+        await target.configure(plan)
+        drop(mirror, 3)
+        drop(("mirror_dpg", (), PIPE + 1), 50)
+        drop(port, 2)
+        places = {"in the mirror buffer of pipe 1": 3, f"at port {COLLECTOR_PORT}, the collector's": 2}
+        assert await target.lost_reports(plan) == places
+        assert await target.unexpected_losses(plan) == []
         await target.stop()
 
     do(run())

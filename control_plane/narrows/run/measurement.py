@@ -88,6 +88,7 @@ class Counters:
     ports: list[PortStats]
     links: dict[str, LinkCounters]
     packet_conservation: list[Balance]
+    lost_reports: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -383,6 +384,7 @@ class Measurement:
             ports=await self._target.ports(),
             links={link.name: await self._link_counters(link, queues[link.name]) for link in self._plan.links},
             packet_conservation=await self._target.packet_conservation(self._plan),
+            lost_reports=await self._target.lost_reports(self._plan),
         )
 
     async def _link_counters(self, link: Link, queue: QueueStats) -> LinkCounters:

@@ -101,6 +101,9 @@ def write(
             for balance in measured.counters.packet_conservation
             if balance.lost
         ]
+        notes += [
+            f"warning: {lost} reports dropped {place}" for place, lost in measured.counters.lost_reports.items() if lost
+        ]
         readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
         readings["shared_hosts"] = _shared_hosts(plan, measured.counters)
         readings["drop_cross_check"] = {name: check.as_json() for name, check in checks.items()}
@@ -169,6 +172,7 @@ def _readings(counters: Counters, counted: bool) -> dict[str, Any]:
             "ports": [asdict(port) for port in counters.ports],
         },
         "balances": [{**asdict(balance), "lost": balance.lost} for balance in counters.packet_conservation],
+        "lost_reports": counters.lost_reports,
     }
 
 

@@ -279,6 +279,13 @@ class Target(ABC):
         """
         return []
 
+    async def lost_reports(self, plan: Plan) -> dict[str, int]:
+        """Reports that the switch itself counts as dropped on their way to the collector, by place.
+
+        Counted since the target was configured; their sequence numbers tell how many are missing in all.
+        """
+        return {}
+
     @abstractmethod
     async def stop(self) -> None:
         """Stop the switch, or give it back as it was found. Safe to call at any time, and twice."""

@@ -89,8 +89,17 @@ class DropGuard:
             *(self._at_port(port, f"dropped at port {port}, where no link ends") for port in outputs),
         ]
         self._pools = pools
+        mirrors = sorted({one.queue.pipe for one in self._bottlenecks})
+        collector = manager.plan.collector.port
+        self._reports = [
+            *(
+                Counter(f"{prefix}.tm.counter.mirror_dpg", None, pipe, DROPS, f"in the mirror buffer of pipe {pipe}")
+                for pipe in mirrors
+            ),
+            self._at_port(collector, f"at port {collector}, the collector's"),
+        ]
         queues = (self._tail_drops(one) for one in self._bottlenecks)
-        self._start = {counter_id(counter): self._read(counter) for counter in (*self._wrong, *queues)}
+        self._start = {counter_id(counter): self._read(counter) for counter in (*self._wrong, *self._reports, *queues)}
 
     def misplaced(self) -> list[str]:
         """Drops since the start that were not tail drops of links, in words; a run with any has failed."""
@@ -112,6 +121,10 @@ class DropGuard:
             if count := self._moved(counter):
                 found[counter.name] = max(count, found.get(counter.name, 0))
         return found
+
+    def lost_reports(self) -> dict[str, int]:
+        """Reports dropped since the start, by place: what is missing besides was lost behind the switch."""
+        return {counter.meaning: self._moved(counter) for counter in self._reports}
 
     def mark(self, bottleneck: BottleneckQueue) -> Watermark:
         """How deep a queue has been since the start."""
