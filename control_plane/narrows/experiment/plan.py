@@ -40,7 +40,7 @@ SEED_BITS = 40
 # Random bits that loss emulation compares: the smallest loss ratio is 2^-32, and so is what the greatest lacks of 1.
 LOSS_BITS = 32
 MAX_SENDERS = 500
-MAX_PORT = 510  # v1model ports are 9 bits wide and 511 means "drop"
+MAX_PORT = 509  # v1model ports are 9 bits wide: 511 means "drop", and the timer's frames come in by 510
 
 FIRST_SERVER_PORT = 5201
 DATA_PORTS = range(10_000, 40_000)

@@ -37,6 +37,7 @@ impl Machine {
         clear(program, self);
         program.intrinsics.ingress_port.set(&mut self.frame, copy, self.ingress_clones.port);
         parse(program, self, copy);
+        copy.length = wire_length(program, copy);
         copy.limit(limit);
         copy.live.clone_from(&self.ingress_clones.live);
         copy.instance = Instance::IngressClone;
@@ -58,7 +59,12 @@ impl Machine {
             _ => zeros,
         };
         copy.set_copy(packet, program, from, end);
-        copy.length = wire_length(program, copy).min(u32::try_from(limit).unwrap_or(u32::MAX));
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        // Most copies are cut off long before the end of the frame.
+        copy.length = match packet.end - packet.payload + packet.missing {
+            rest if rest >= limit => limit,
+            _ => wire_length(program, packet).min(limit),
+        };
         if copy.live.len() != self.kept.len() {
             copy.live.resize(self.kept.len(), 0);
         }

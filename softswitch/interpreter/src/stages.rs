@@ -7,7 +7,7 @@ use crate::frame::preserve;
 use crate::intrinsics::Access;
 use crate::machine::{Machine, Outcome};
 use crate::output::place;
-use crate::packet::{Packet, FOREIGN};
+use crate::packet::Packet;
 
 /// What the queue measured, for one packet that leaves it. Units as v1model says or as the target's profile says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,18 +46,11 @@ pub struct Decisions {
 }
 
 impl Machine {
-    /// Parser, checksum verification and ingress. `ours`: the packet was made for this program.
-    pub fn ingress(
-        &mut self,
-        program: &Program,
-        packet: &mut Packet,
-        port: u16,
-        timestamp: u64,
-        ours: bool,
-    ) -> Decisions {
+    /// Parser, checksum verification and ingress of a new packet.
+    pub fn ingress(&mut self, program: &Program, packet: &mut Packet, port: u16, timestamp: u64) -> Decisions {
         let (machine, fields) = (self, &program.intrinsics);
         packet.forget();
-        packet.owner = if ours { program.id } else { FOREIGN };
+        packet.owner = program.id;
         packet.clear_bases(program);
         clear(program, machine);
         let frame = &mut machine.frame;
@@ -151,13 +144,12 @@ pub(crate) fn parse(program: &Program, machine: &mut Machine, packet: &mut Packe
     program.intrinsics.checksum_error.set(&mut machine.frame, packet, u64::from(outcome.checksum_error));
 }
 
-/// The length that queues account: without headers that only carry fields of the traffic manager.
+/// The length that queues account, what would leave: headers that are valid and emitted, and the bytes behind them.
 pub(crate) fn wire_length(program: &Program, packet: &Packet) -> u32 {
-    let mut length = packet.register_length;
-    let mut headers = packet.valid & program.manager_headers;
+    let mut length = packet.end - packet.payload + packet.missing;
+    let mut headers = packet.valid & program.emitted;
     while headers != 0 {
-        let header = headers.trailing_zeros() as usize;
-        length = length.wrapping_sub(program.headers[header]);
+        length += program.headers[headers.trailing_zeros() as usize];
         headers &= headers - 1;
     }
     length

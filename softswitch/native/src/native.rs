@@ -39,6 +39,7 @@ pub struct Native {
     resume: Entry,
     egress: Egress<Entry>,
     deparse: Entry,
+    limited: usize,
 }
 
 impl std::fmt::Debug for Native {
@@ -86,8 +87,16 @@ impl Native {
             resume: entry(compiled.resume),
             egress: Egress { packets: entry(compiled.egress.packets), copies: entry(compiled.egress.copies) },
             deparse: entry(compiled.deparse),
+            limited: compiled.limited,
             module: ManuallyDrop::new(compiled.module),
         })
+    }
+
+    /// Places in the program that are translated for all packets alike, and run slower for it, because code for each kind of packet
+    /// would have been too much.
+    #[must_use]
+    pub fn limited(&self) -> usize {
+        self.limited
     }
 
     /// Parser, checksum verification and ingress.

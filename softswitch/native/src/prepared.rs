@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use narrows_interpreter::packet::{FOREIGN, PREPARED};
+use narrows_interpreter::packet::PREPARED;
 
 /// Packets that can be prepared at a time.
 const PLACES: usize = 4;
@@ -12,7 +12,7 @@ const COUNT_BITS: u32 = 48;
 const MACHINE_BITS: u32 = 14;
 
 /// No id: native code never sees packets with this owner.
-const NONE: u64 = FOREIGN;
+const NONE: u64 = u64::MAX;
 
 /// A prepared packet.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use narrows_interpreter::output::{cut, gather};
-use narrows_interpreter::packet::{Instance, Packet as Inner, DEPARSED, FRESH};
+use narrows_interpreter::packet::{made_for, Instance, Packet as Inner, DEPARSED, FRESH};
 use narrows_interpreter::prefetch::prefetch;
 use narrows_interpreter::stages::{Decisions, EgressMeta};
 use narrows_native::{Deparsed, Native, NativeMachine};
@@ -122,7 +122,7 @@ impl Pipeline {
     pub fn prepare(&mut self, packet: &mut Packet, port: u16, timestamp: u64) {
         let program = &*self.program;
         let packet = &mut packet.0;
-        let ours = packet.owner == FRESH && packet.start as usize == program.headroom;
+        let ours = packet.owner == FRESH && packet.made_for == made_for(program);
         if let (true, false, Ok(native)) = (ours, self.interpreted, &program.native) {
             // SAFETY: code and machine are this program's, which does not change; the packet is fresh, with its headroom.
             unsafe { native.prepare(&mut self.machine, packet, port, timestamp) };
@@ -152,11 +152,13 @@ impl Pipeline {
     fn ingress_at_once(&mut self, packet: &mut Inner, port: u16, timestamp: u64) -> Decisions {
         let program = &*self.program;
         // Of a pool for another program the packet has no room where this one puts its headers.
-        let ours = packet.is_new() && packet.start as usize == program.headroom;
-        match program.native.as_ref().ok().filter(|_| ours && !self.interpreted) {
+        if !packet.is_new() || packet.made_for != made_for(program) {
+            packet.adopt(program);
+        }
+        match program.native.as_ref().ok().filter(|_| !self.interpreted) {
             // SAFETY: code and machine are this program's, which does not change; the packet is new, with its headroom.
             Some(native) => unsafe { native.ingress(&program.data, &mut self.machine, packet, port, timestamp) },
-            None => self.machine.change().ingress(&program.data, packet, port, timestamp, ours),
+            None => self.machine.change().ingress(&program.data, packet, port, timestamp),
         }
     }
 
@@ -189,8 +191,11 @@ impl Pipeline {
         }
         let fields = &self.program.digest_fields[usize::from(index)];
         let values = fields.iter().map(|f| self.machine.value(*f, packet));
-        self.digests
-            .push(DigestRecord { list: self.program.digests[usize::from(index)].list, values: values.collect() });
+        self.digests.push(DigestRecord {
+            program: self.program.id,
+            list: self.program.digests[usize::from(index)].list,
+            values: values.collect(),
+        });
     }
 
     /// Whose a packet is that ingress has seen and egress has not; `None` if the program says so of no packet, or not of this.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets that are not in use at the moment.
 
-use narrows_interpreter::packet::Packet as Inner;
+use narrows_interpreter::packet::{made_for, Packet as Inner};
 use narrows_program::field::TAIL;
 use narrows_program::Program;
 
@@ -15,6 +15,8 @@ use crate::packet::Packet;
 #[derive(Debug, Default)]
 pub struct PacketPool {
     headroom: usize,
+    /// The program whose packets these are.
+    made_for: u16,
     /// By size.
     free: [Vec<Box<Packet>>; 3],
 }
@@ -26,7 +28,7 @@ impl PacketPool {
     /// A pool for packets of `program`.
     #[must_use]
     pub fn new(program: &Program) -> Self {
-        Self { headroom: program.headroom, ..Self::default() }
+        Self { headroom: program.headroom, made_for: made_for(program), ..Self::default() }
     }
 
     /// A packet with room for a frame of `length` bytes (at most 60,000), whose content is arbitrary: fill all of
@@ -65,7 +67,7 @@ impl PacketPool {
 
     #[cold]
     fn make(&self, size: usize) -> Box<Packet> {
-        Box::new(Packet(Inner::new(self.headroom + SIZES[size] + TAIL)))
+        Box::new(Packet(Inner::new(self.headroom + SIZES[size] + TAIL, self.made_for)))
     }
 
     /// A packet that holds a copy of `frame`.
@@ -76,9 +78,12 @@ impl PacketPool {
         packet
     }
 
-    /// Gives a packet back.
+    /// Gives a packet back. One of another pool's program is not used again.
     #[inline]
     pub fn give(&mut self, packet: Box<Packet>) {
+        if packet.0.made_for != self.made_for {
+            return;
+        }
         let room = packet.0.buffer.len().saturating_sub(self.headroom + TAIL);
         let size = usize::from(room >= SIZES[1]) + usize::from(room >= SIZES[2]);
         self.free[size].push(packet);

@@ -45,7 +45,18 @@ impl Program {
     /// What whoever loads the program should know: that it is slow, and why.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let why = self.interpreted()?;
-        Some(format!("the program is interpreted, which takes about three times as long as native code: {why}"))
+        match &self.native {
+            Err(why) => {
+                let what = "the program is interpreted, which takes about three times as long as native code";
+                Some(format!("{what}: {why}"))
+            }
+            Ok(native) if native.limited() > 0 => {
+                let places = native.limited();
+                Some(format!(
+                    "the program is long: in {places} places its native code is not specialised, and slower for it"
+                ))
+            }
+            Ok(_) => None,
+        }
     }
 }

@@ -146,6 +146,8 @@ pub struct DigestInfo {
 /// One record that the program sent up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestRecord {
+    /// Of which program: [`crate::Program::id`].
+    pub program: u64,
     /// Which digest: [`DigestInfo::list`].
     pub list: u32,
     pub values: Vec<u128>,

@@ -31,6 +31,8 @@ pub struct Program {
     pub headroom: usize,
     /// Headers in the order in which they are emitted.
     pub deparser: Vec<u8>,
+    /// Bit h: header h leaves with the packet if it is valid.
+    pub emitted: u64,
     pub code: Code,
     pub infos: Vec<TableInfo>,
     pub tables: Vec<TableCode>,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use narrows_pipeline::{Pipeline, Program, TableInfo};
 use narrows_switch::failure::Failure;
-use narrows_switch::forwarding::{CloneSession, Forwarding, MAX_SESSION};
 use narrows_switch::switch::{PortKind, Switch};
 use narrows_switch::tm::{PORTS, PRIORITIES};
+use narrows_switch::unit::{CloneSession, ProgramUnit, MAX_SESSION};
 
 use crate::config::{Config, QueueConfig};
 use crate::{entries, link};
@@ -28,7 +28,7 @@ fn table<'p>(program: &'p Program, name: &str, place: &str) -> Result<&'p TableI
 }
 
 /// Loads the program and installs entries, default actions and clone sessions.
-fn forwarding(config: &Config, seed: u64) -> Result<Forwarding, Failure> {
+fn unit(config: &Config, seed: u64) -> Result<ProgramUnit, Failure> {
     let place = config.program.display();
     let json = std::fs::read(&config.program).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
     let program = Program::load(&json).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
@@ -39,20 +39,20 @@ fn forwarding(config: &Config, seed: u64) -> Result<Forwarding, Failure> {
         return Err(Failure::usage(format!("{place}: {multicast}: multicast groups are not supported")));
     }
     let program = Arc::new(program);
-    let mut forwarding = Forwarding::new(Pipeline::new(Arc::clone(&program), seed));
+    let mut unit = ProgramUnit::new(Pipeline::new(Arc::clone(&program), seed));
     for (number, given) in config.entries.iter().enumerate() {
         let place = format!("entries[{number}]");
         let wrong = |why: String| Failure::usage(format!("{place}: table {}: {why}", given.table));
         let table = table(&program, &given.table, &place)?;
         let entry = entries::entry(table, given).map_err(wrong)?;
-        forwarding.pipeline.table_insert(table.id, &entry).map_err(|error| wrong(error.to_string()))?;
+        unit.pipeline.table_insert(table.id, &entry).map_err(|error| wrong(error.to_string()))?;
     }
     for (number, given) in config.defaults.iter().enumerate() {
         let place = format!("defaults[{number}]");
         let wrong = |why: String| Failure::usage(format!("{place}: table {}: {why}", given.table));
         let table = table(&program, &given.table, &place)?;
         let action = entries::action(table, &given.action, &given.params).map_err(wrong)?;
-        let set = forwarding.pipeline.table_set_default(table.id, Some(&action));
+        let set = unit.pipeline.table_set_default(table.id, Some(&action));
         set.map_err(|error| wrong(error.to_string()))?;
     }
     for (number, given) in config.clone_sessions.iter().enumerate() {
@@ -66,9 +66,9 @@ fn forwarding(config: &Config, seed: u64) -> Result<Forwarding, Failure> {
         let replicas = given.ports.iter().map(|port| (*port, 0)).collect();
         let session =
             CloneSession { replicas, priority: given.queue, length_limit: given.length_limit, numeric_ports: false };
-        forwarding.sessions.set(given.session, Some(session));
+        unit.sessions.set(given.session, Some(session));
     }
-    Ok(forwarding)
+    Ok(unit)
 }
 
 /// The switch as it is before the first frame.
@@ -88,7 +88,7 @@ pub fn switch(config: &Config, seed: u64) -> Result<Switch, Failure> {
         return Err(Failure::usage("until_ns is missing: with loopback ports a frame may circulate for ever"));
     }
     let mut switch = Switch::new(&kinds, config.pool_packets);
-    switch.set_forwarding(forwarding(config, seed)?);
+    switch.set_unit(unit(config, seed)?);
     Ok(switch)
 }
 

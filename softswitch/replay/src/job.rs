@@ -50,7 +50,7 @@ impl Job {
         let sinks = Sinks::open(&self.config, &self.out);
         let sinks = sinks.map_err(|failure| failure.within(&self.path.display().to_string()))?;
         let whole = View { parsed: usize::MAX, shown: usize::MAX };
-        let program = self.switch.forwarding().map(|forwarding| forwarding.pipeline.program());
+        let program = self.switch.unit().map(|unit| unit.pipeline.program());
         let view = program.map_or(whole, |program| View::new(&self.config, program));
         let until_ns = self.config.until_ns.unwrap_or(u64::MAX);
         let run = Run::new(self.switch, sinks, self.sources, self.changes, view, until_ns);

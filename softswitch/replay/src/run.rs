@@ -60,8 +60,8 @@ impl Run {
         };
         let port = source.port;
         let following = source.prepare(self.switch.pool(), self.view);
-        if let (Some(following), Some(forwarding)) = (following, self.switch.forwarding()) {
-            forwarding.pipeline.prepare(following, port, time_ns);
+        if let (Some(following), Some(unit)) = (following, self.switch.unit()) {
+            unit.pipeline.prepare(following, port, time_ns);
         }
     }
 

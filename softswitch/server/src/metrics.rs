@@ -38,6 +38,12 @@ fn page(data_path: &mut DataPath) -> Page {
         [(Labels::new(), tm.pool_limit() as f64)].into_iter(),
     );
     add_ports(&mut page, data_path);
+    let program = data_path.switch.unit().map(|unit| unit.pipeline.program());
+    page.gauges(
+        "narrows_program_interpreted",
+        "1: the program runs without native code, at about a third of its speed; 0: with it",
+        program.map(|program| (Labels::new(), f64::from(u8::from(program.interpreted().is_some())))).into_iter(),
+    );
     let (discards, digests) = (data_path.switch.discards(), data_path.digests_dropped());
     let causes = [
         ("no_pipeline", discards.no_pipeline),

@@ -19,7 +19,7 @@ fn at_port(text: &str) -> Option<(u16, &str)> {
 /// A port number and its interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec {
-    /// 0 to 511.
+    /// 0 to 509: the numbers above are not those of ports.
     pub number: u16,
     /// Name in the network namespace of the switch.
     pub interface: String,
@@ -134,9 +134,20 @@ mod tests {
 
     #[test]
     fn port_syntax() {
-        let spec = PortSpec { number: 511, interface: "veth0".into() };
-        assert_eq!("511@veth0".parse(), Ok(spec));
-        for wrong in ["", "1", "@veth0", "512@veth0", "-1@veth0", "1@", "1@an-interface-name-too-long", "x@veth0"] {
+        let spec = PortSpec { number: 509, interface: "veth0".into() };
+        assert_eq!("509@veth0".parse(), Ok(spec));
+        for wrong in [
+            "",
+            "1",
+            "@veth0",
+            "510@veth0",
+            "511@veth0",
+            "512@veth0",
+            "-1@veth0",
+            "1@",
+            "1@an-interface-name-too-long",
+            "x@veth0",
+        ] {
             assert!(wrong.parse::<PortSpec>().is_err(), "{wrong}");
         }
     }

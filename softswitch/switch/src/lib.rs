@@ -6,10 +6,10 @@
 
 pub mod earliest;
 pub mod failure;
-pub mod forwarding;
 pub mod heap;
 pub mod io;
 pub mod line;
 pub mod switch;
 mod timeline;
 pub mod tm;
+pub mod unit;

@@ -6,9 +6,9 @@ mod common;
 
 use common::{call, field, frame, hex, load, program};
 use narrows_pipeline::{Packet, PacketPool};
-use narrows_switch::forwarding::{CloneSession, Forwarding};
 use narrows_switch::switch::{Output, PortKind, Switch};
 use narrows_switch::tm::{Changes, Management, Rate, Scheduling};
+use narrows_switch::unit::{CloneSession, ProgramUnit};
 use serde_json::{json, Value};
 
 /// What left, port and bytes, in order.
@@ -25,11 +25,11 @@ impl Output for Sent {
 /// A switch with ports 1, 2 and 3.
 fn switch(root: &Value, sessions: &[(u16, CloneSession)]) -> Switch {
     let mut switch = Switch::new(&[1, 2, 3].map(|port| (port, PortKind::Interface)), 1_000);
-    let mut forwarding = Forwarding::new(load(root));
+    let mut unit = ProgramUnit::new(load(root));
     for (number, session) in sessions {
-        forwarding.sessions.set(*number, Some(session.clone()));
+        unit.sessions.set(*number, Some(session.clone()));
     }
-    switch.set_forwarding(forwarding);
+    switch.set_unit(unit);
     switch
 }
 
@@ -105,7 +105,7 @@ fn looping(egress: Value) -> Switch {
     ]);
     let kinds = [(1, PortKind::Interface), (2, PortKind::Loopback), (3, PortKind::Interface)];
     let mut switch = Switch::new(&kinds, 1_000);
-    switch.set_forwarding(Forwarding::new(load(&program(ingress, egress))));
+    switch.set_unit(ProgramUnit::new(load(&program(ingress, egress))));
     switch
 }
 
@@ -186,7 +186,7 @@ fn registers_hold_what_a_managed_queue_is_like() {
         switch.tm.configure((1, 0), now_ns, changes).expect("a change that is allowed");
     };
     let seen = |switch: &mut Switch| {
-        let pipeline = &switch.forwarding().expect("a pipeline").pipeline;
+        let pipeline = &switch.unit().expect("a pipeline").pipeline;
         let ids: Vec<_> = pipeline.program().registers.iter().map(|register| register.id).collect();
         let cell = |number: usize| pipeline.register_read(ids[number], INDEX.into()).expect("a cell");
         (cell(0), cell(1))
@@ -204,4 +204,59 @@ fn registers_hold_what_a_managed_queue_is_like() {
     assert_eq!(seen(&mut switch), (0, 11_000));
     receive(&mut switch, 20_000, &mut sent);
     assert_eq!(seen(&mut switch), (0, 21_000));
+}
+
+/// Bytes that queues have accounted of one frame that ingress has worked on.
+fn accounted(root: &Value) -> u64 {
+    let mut switch = switch(root, &[]);
+    sent(&mut switch, 1);
+    switch.tm.status().iter().map(|queue| queue.counters.dequeued_bytes).sum()
+}
+
+/// What queues and shapers account is what leaves: headers that are valid and emitted, and what follows them. Whether a header came
+/// by an assignment makes no difference, one that is never emitted takes no time, and nothing that is removed twice counts twice.
+#[test]
+fn a_packet_is_as_long_as_what_leaves() {
+    // Headers `h` and `g` are 31 bytes each, `small` is 2, and 2 bytes follow.
+    let header = |name: &str| json!({"type": "header", "value": name});
+    let copy = || call("assign_header", json!([header("g"), header("h")]));
+    let remove = || call("remove_header", json!([header("g")]));
+    assert_eq!(accounted(&program(json!([copy()]), json!([]))), 31 + 31 + 2);
+    assert_eq!(accounted(&program(json!([copy(), remove(), copy(), remove()]), json!([]))), 31 + 2);
+    let mut root = program(json!([call("add_header", json!([header("small")]))]), json!([]));
+    assert_eq!(accounted(&root), 2 + 31 + 2);
+    root["deparsers"][0]["order"] = json!(["g", "h"]);
+    assert_eq!(accounted(&root), 31 + 2);
+}
+
+/// A frame of the old program's that is on its way while the program is replaced comes back into no buffer of the new one's: there,
+/// zeros are read in place of a header that is not valid.
+#[test]
+fn a_new_program_reads_nothing_of_frames_of_the_old_one() {
+    let add = json!([call("add_header", json!([{"type": "header", "value": "small"}]))]);
+    let mut switch = switch(&program(add, json!([])), &[]);
+    let delay = Changes { delay_ns: Some(1_000_000), ..Changes::default() };
+    switch.tm.configure((1, 0), 0, delay).expect("a change that is allowed");
+    let mut left = Sent::default();
+    let ones = frame(0xff, u16::MAX, u32::MAX, u64::MAX, u128::MAX);
+    let packet = switch.pool().packet(&ones);
+    switch.receive(1, 0, packet, &mut left);
+
+    // The new program has a longer header, which lies where the old one's frame is, and is never valid.
+    let mut root = program(json!([call("assign", json!([field("h", "a"), field("long", "z")]))]), json!([]));
+    let long: Vec<Value> = (0..5).map(|n| json!([format!("f{n}"), 128, false])).collect();
+    let long = [&long[..], &[json!(["z", 8, false])]].concat();
+    let types = root["header_types"].as_array_mut().expect("types");
+    types.push(json!({"name": "long_t", "id": 9, "fields": long}));
+    let headers = root["headers"].as_array_mut().expect("headers");
+    headers.push(json!({"name": "long", "id": 9, "header_type": "long_t", "metadata": false}));
+    switch.set_unit(ProgramUnit::new(load(&root)));
+    switch.advance(2_000_000, &mut left);
+    assert_eq!(left.0.len(), 1, "the frame of the old program left");
+    for number in 1..3 {
+        let packet = switch.pool().packet(&frame(7, 2, 3, 4, 5));
+        switch.receive(1, 2_000_000 * number, packet, &mut left);
+    }
+    switch.advance(1_000_000_000, &mut left);
+    assert_eq!(left.0[1..], [(1, frame(0, 2, 3, 4, 5)), (1, frame(0, 2, 3, 4, 5))]);
 }

@@ -85,6 +85,7 @@ fn finish(
     let (digests, digest_fields) = objects.digests.into_iter().unzip();
     let (homes, headroom) = homes(layout, &code.ops, &deparser)?;
     let intrinsics = architecture::intrinsics(layout)?;
+    let emitted = deparser.iter().fold(0, |set, &header| set | 1 << header) & !intrinsics.manager_headers();
     let placed = homes.iter().enumerate().filter(|(_, &home)| home > 0);
     let added_headers = placed.map(|(header, _)| 1 << header).sum();
     let mut program = Program {
@@ -96,6 +97,7 @@ fn finish(
         homes,
         headroom,
         deparser,
+        emitted,
         infos: tables.iter().map(|t| t.info.clone()).collect(),
         tables,
         counters,

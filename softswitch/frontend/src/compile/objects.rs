@@ -66,6 +66,7 @@ impl<'v> Objects<'v> {
                 return Err(LoadError::unsupported(format!("a register of {width} bits (1 to 64 are)"), name));
             }
             count_cells(size, name)?;
+            numbered(registers.len(), "registers", name)?;
             let id = RegisterId(registers.len() as u32);
             registers.push(RegisterInfo { id, name: name.to_owned(), size: size as usize, width: width as u32 });
         }
@@ -79,6 +80,7 @@ impl<'v> Objects<'v> {
             }
             let size = if direct { 0 } else { json::number(value, "size", name)? };
             count_cells(size, name)?;
+            numbered(counters.len(), "counters", name)?;
             let id = CounterId(counters.len() as u32);
             counters.push(CounterInfo { id, name: name.to_owned(), size: size as usize, table: None });
         }
@@ -136,6 +138,14 @@ impl Objects<'_> {
     }
 }
 
+/// Instructions name objects by 16 bits.
+fn numbered(number: usize, what: &str, name: &str) -> Result<()> {
+    match u16::try_from(number) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(LoadError::unsupported(format!("more than 65,536 {what}"), name)),
+    }
+}
+
 fn list_fields(value: &Value, layout: &Layout, name: &str) -> Result<Vec<Field>> {
     let mut fields = Vec::new();
     for element in json::array(value, "elements", name)? {
@@ -168,6 +178,7 @@ fn load_digests(root: &Value, layout: &Layout) -> Result<Vec<(DigestInfo, Vec<Fi
         let list = json::number(value, "id", name)?;
         let list = u32::try_from(list).map_err(|_| LoadError::malformed(format!("{name}: id {list}")))?;
         let widths = fields.iter().map(|f| f.width).collect();
+        numbered(digests.len(), "digests", name)?;
         digests.push((DigestInfo { list, name: name.to_owned(), widths }, fields));
     }
     Ok(digests)

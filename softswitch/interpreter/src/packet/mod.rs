@@ -25,8 +25,8 @@ pub struct Packet {
     pub live: Vec<u64>,
     /// Bit h: header h is valid.
     pub valid: u64,
-    /// The program that parsed it: native code runs on packets of its own program only. Or [`FRESH`], [`FOREIGN`],
-    /// [`DEPARSED`] or, of a packet whose ingress has begun, a number with the bit [`PREPARED`].
+    /// The program that parsed it: native code runs on packets of its own program only. Or [`FRESH`], [`DEPARSED`]
+    /// or, of a packet whose ingress has begun, a number with the bit [`PREPARED`].
     pub owner: u64,
     /// Where the frame starts (end of the headroom), then, after the deparser, where the output starts.
     pub start: u32,
@@ -49,6 +49,9 @@ pub struct Packet {
     pub instance: Instance,
     /// Clones between the packet that came in and this one.
     pub generation: u8,
+    /// The program for which the buffer is laid out, see [`made_for`]: another one may read in place of absent headers what this
+    /// one has written.
+    pub made_for: u16,
     /// Where each header lies in the buffer: an invalid one, at 0, in the zeros at the buffer's start.
     pub base: [u16; MAX_HEADERS],
 }
@@ -59,11 +62,15 @@ const PARSED_NEARBY: usize = 128;
 
 /// No program has seen the packet yet.
 pub const FRESH: u64 = 0;
-/// The packet was not made for the program that parsed it.
-pub const FOREIGN: u64 = u64::MAX;
 /// Egress has put the packet together.
 pub const DEPARSED: u64 = u64::MAX - 1;
 pub const PREPARED: u64 = 1 << 62;
+
+/// A program's number in [`Packet::made_for`]: that many programs are never loaded while a packet is on its way.
+#[must_use]
+pub fn made_for(program: &Program) -> u16 {
+    program.id as u16
+}
 
 /// v1model's `standard_metadata.instance_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -150,8 +157,9 @@ fn bases(program: &Program) -> usize {
 }
 
 impl Packet {
+    /// A packet with room for so many bytes, for a program.
     #[cold]
-    pub fn new(bytes: usize) -> Self {
+    pub fn new(bytes: usize, made_for: u16) -> Self {
         Self {
             buffer: vec![0; bytes],
             live: Vec::new(),
@@ -168,6 +176,7 @@ impl Packet {
             missing: 0,
             instance: Instance::Normal,
             generation: 0,
+            made_for,
             base: [0; MAX_HEADERS],
         }
     }
@@ -209,6 +218,17 @@ impl Packet {
         self.instance = Instance::Normal;
         self.generation = 0;
         self.owner = FRESH;
+    }
+
+    /// Makes it a new packet of `program` with the same frame, whatever it was before.
+    #[cold]
+    pub fn adopt(&mut self, program: &Program) {
+        let (frame, length) = (self.bytes().to_vec(), self.frame_length() as usize);
+        // The zeros at the start of the buffer are this program's.
+        self.buffer.clear();
+        self.set_frame(program.headroom, length, frame.len());
+        self.buffer[program.headroom..][..frame.len()].copy_from_slice(&frame);
+        self.made_for = made_for(program);
     }
 
     /// The same packet once more, with what its buffer holds from `from` to `end`; its frame ends there. Not copied: metadata,

@@ -49,6 +49,8 @@ pub(super) struct Starts {
     pending: Vec<(u32, Shape, Block, Leads)>,
     /// Instructions translated.
     translated: usize,
+    /// Blocks left to the general variant because there were too many.
+    pub limited: usize,
 }
 
 impl Lowering<'_, '_> {
@@ -69,7 +71,11 @@ impl Lowering<'_, '_> {
         let most = COPIES * self.program.code.ops.len() + COPIED;
         let variants = self.starts.variants.entry(at).or_default();
         *variants += 1;
-        if self.shape.general || *variants > VARIANTS || self.starts.translated > most {
+        if self.shape.general {
+            return self.general_block(at);
+        }
+        if *variants > VARIANTS || self.starts.translated > most {
+            self.starts.limited += 1;
             return self.general_block(at);
         }
         self.new_block(at, self.shape, Leads::Itself)

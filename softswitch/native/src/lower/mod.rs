@@ -59,6 +59,8 @@ pub(super) struct Compiled {
     pub resume: FuncId,
     pub egress: Egress<FuncId>,
     pub deparse: FuncId,
+    /// Blocks that are general because the limits on variants were reached.
+    pub limited: usize,
 }
 
 pub(super) fn compile(program: &Program) -> Result<Compiled, String> {
@@ -72,10 +74,11 @@ pub(super) fn compile(program: &Program) -> Result<Compiled, String> {
     let isa = isa.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())?;
     let mut module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
     let known = analyse(program);
-    let made = functions(program, &mut module, &known);
+    let mut limited = 0;
+    let made = functions(program, &mut module, &known, &mut limited);
     let linked = made.and_then(|made| Ok(module.finalize_definitions().map(|()| made)?));
     match linked {
-        Ok((prepare, resume, egress, deparse)) => Ok(Compiled { module, prepare, resume, egress, deparse }),
+        Ok((prepare, resume, egress, deparse)) => Ok(Compiled { module, prepare, resume, egress, deparse, limited }),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -96,6 +99,7 @@ fn functions(
     program: &Program,
     module: &mut JITModule,
     known: &[Option<Known>],
+    limited: &mut usize,
 ) -> Result<(FuncId, FuncId, Egress<FuncId>, FuncId), Box<ModuleError>> {
     let mut buffers = FunctionBuilderContext::new();
     let mut make = |name: &str, body: &mut dyn FnMut(&mut Lowering)| {
@@ -104,7 +108,7 @@ fn functions(
         let id = module.declare_function(name, Linkage::Local, &context.func.signature)?;
         context.func.name = UserFuncName::user(0, id.as_u32());
         let builder = FunctionBuilder::new(&mut context.func, &mut buffers);
-        Lowering::run(program, known, builder, body);
+        *limited += Lowering::run(program, known, builder, body);
         module.define_function(id, &mut context)?;
         Ok::<FuncId, Box<ModuleError>>(id)
     };
@@ -178,7 +182,7 @@ impl<'p, 'f> Lowering<'p, 'f> {
         known: &'p [Option<Known>],
         mut b: FunctionBuilder<'f>,
         body: &mut dyn FnMut(&mut Lowering),
-    ) {
+    ) -> usize {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
@@ -211,6 +215,7 @@ impl<'p, 'f> Lowering<'p, 'f> {
         body(&mut lowering);
         lowering.b.seal_all_blocks();
         lowering.b.finalize();
+        lowering.starts.limited
     }
 
     fn extra(&self, extra: Extra) -> Variable {

@@ -188,14 +188,26 @@ impl Lowering<'_, '_> {
         self.b.ins().return_(&[]);
     }
 
-    /// The length that queues account: without headers that only carry fields of the traffic manager.
+    /// The length that queues account, what would leave: headers that are valid and emitted, and the bytes behind them.
     fn wire_length(&mut self) {
-        let mut length = self.get_extra(Extra::RegisterLength);
-        for header in (0..64u8).filter(|h| self.program.manager_headers >> h & 1 == 1) {
+        let (mut length, counted) = if self.in_a_row {
+            // All that came in leaves.
+            (self.input(self.packet, I32, offset_of!(Packet, ingress_length)), self.program.added_only())
+        } else {
+            let [end, missing] =
+                [offset_of!(Packet, end), offset_of!(Packet, missing)].map(|place| self.field(self.packet, I32, place));
+            let payload = self.payload();
+            let rest = self.b.ins().isub(end, payload);
+            (self.b.ins().iadd(rest, missing), u64::MAX)
+        };
+        for header in (0..64u8).filter(|h| (self.program.emitted & counted) >> h & 1 == 1) {
+            if self.shape.headers.of(header) == Some(false) {
+                continue;
+            }
             let bytes = i64::from(self.program.headers[usize::from(header)]);
             let is_valid = self.is_valid(header);
             let bytes = self.b.ins().imul_imm(is_valid, bytes);
-            length = self.b.ins().isub(length, bytes);
+            length = self.b.ins().iadd(length, bytes);
         }
         self.set_field(self.packet, I32, offset_of!(Packet, length), length);
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_pipeline::{Pipeline, Program};
 use narrows_proto::p4::v1::{self as p4, ForwardingPipelineConfig};
-use narrows_switch::forwarding::Forwarding;
 use narrows_switch::io::{Gone, Handle};
+use narrows_switch::unit::ProgramUnit;
 use tonic::Status;
 
 use super::arbitration::{Clients, ToClient};
@@ -28,19 +28,27 @@ pub struct Configuration {
     pub cookies: Cookies,
 }
 
+/// A configuration with all the state that belongs to it, ready for the data path.
+pub struct Prepared {
+    configuration: Configuration,
+    unit: ProgramUnit,
+    /// Those that were configured for it.
+    digests: Digests,
+}
+
 /// The configurations of the device.
 #[derive(Default)]
 pub struct Pipelines {
     /// In the data path.
     pub active: Option<Configuration>,
     /// Saved but not committed: reads and writes go here until the commit.
-    pub saved: Option<(Configuration, Forwarding)>,
+    pub saved: Option<Prepared>,
 }
 
 impl Pipelines {
     /// The configuration that reads and writes refer to.
     pub fn current(&mut self) -> Result<&mut Configuration, Status> {
-        let current = self.saved.as_mut().map(|(configuration, _)| configuration).or(self.active.as_mut());
+        let current = self.saved.as_mut().map(|saved| &mut saved.configuration).or(self.active.as_mut());
         current.ok_or_else(|| Status::failed_precondition("no forwarding pipeline config was set"))
     }
 }
@@ -95,9 +103,17 @@ impl Control {
         lock(&self.clients)
     }
 
-    /// Digests; hold the guard for a moment only.
+    /// Digests of the program in the data path; hold the guard for a moment only.
     pub fn digests(&self) -> MutexGuard<'_, Digests> {
         lock(&self.digests)
+    }
+
+    /// Runs `action` on the digests that reads and writes refer to: the saved configuration's if there is one.
+    pub fn with_digests<R>(&self, pipelines: &mut Pipelines, action: impl FnOnce(&mut Digests) -> R) -> R {
+        match &mut pipelines.saved {
+            Some(saved) => action(&mut saved.digests),
+            None => action(&mut self.digests()),
+        }
     }
 
     /// What the primary of a role may change. No other client becomes primary while this is held, as that, too, takes it: what a
@@ -157,19 +173,17 @@ impl Control {
         Ok(loaded.map_err(|_| Status::internal("the program could not be loaded: the loader failed"))??)
     }
 
-    /// Forwarding state of a configuration with empty tables.
-    pub fn fresh(&self, configuration: &Configuration) -> Forwarding {
-        Forwarding::new(Pipeline::new(Arc::clone(&configuration.program), self.seed))
+    /// A configuration with empty tables.
+    pub fn fresh(&self, configuration: Configuration) -> Prepared {
+        let unit = ProgramUnit::new(Pipeline::new(Arc::clone(&configuration.program), self.seed));
+        Prepared { digests: Digests::of(configuration.program.id), configuration, unit }
     }
 
-    /// Puts a configuration with its forwarding state into the data path.
-    pub async fn commit(
-        &self,
-        pipelines: &mut Pipelines,
-        (configuration, forwarding): (Configuration, Forwarding),
-    ) -> Result<(), Status> {
-        self.handle.call(move |data_path| data_path.switch.set_forwarding(forwarding)).await.map_err(unavailable)?;
-        self.digests().clear();
+    /// Puts a configuration with its state into the data path.
+    pub async fn commit(&self, pipelines: &mut Pipelines, next: Prepared) -> Result<(), Status> {
+        let Prepared { configuration, unit, digests } = next;
+        self.handle.call(move |data_path| data_path.switch.set_unit(unit)).await.map_err(unavailable)?;
+        self.digests().replace(digests);
         pipelines.active = Some(configuration);
         pipelines.saved = None;
         Ok(())
@@ -179,14 +193,13 @@ impl Control {
     pub async fn query(&self, query: Query) -> Result<Vec<p4::Entity>, Status> {
         let mut pipelines = self.pipelines.lock().await;
         let answer = match query {
-            Query::Once(look) => self.with_forwarding(&mut pipelines, look).await?.map(|entities| entities()),
+            Query::Once(look) => self.with_unit(&mut pipelines, look).await?.map(|entities| entities()),
             Query::Entries(table, answer) => {
                 let (mut found, mut next) = (vec![], Some(0));
                 while let Some(place) = next {
-                    let fetch = move |forwarding: &mut Forwarding| {
-                        forwarding.pipeline.table_entries_from(table, place, ENTRIES_AT_ONCE)
-                    };
-                    let part = self.with_forwarding(&mut pipelines, fetch).await?.map_err(UpdateError::from)?;
+                    let fetch =
+                        move |unit: &mut ProgramUnit| unit.pipeline.table_entries_from(table, place, ENTRIES_AT_ONCE);
+                    let part = self.with_unit(&mut pipelines, fetch).await?.map_err(UpdateError::from)?;
                     found.extend(part.entries);
                     next = part.next;
                 }
@@ -200,15 +213,15 @@ impl Control {
 
     /// Runs `action` on the forwarding state that reads and writes refer to: the saved one if there is one, else the data
     /// path's, between two packets.
-    pub async fn with_forwarding<R: Send + 'static>(
+    pub async fn with_unit<R: Send + 'static>(
         &self,
         pipelines: &mut Pipelines,
-        action: impl FnOnce(&mut Forwarding) -> R + Send + 'static,
+        action: impl FnOnce(&mut ProgramUnit) -> R + Send + 'static,
     ) -> Result<R, Status> {
-        if let Some((_, forwarding)) = &mut pipelines.saved {
-            return Ok(action(forwarding));
+        if let Some(saved) = &mut pipelines.saved {
+            return Ok(action(&mut saved.unit));
         }
-        let result = self.handle.call(move |data_path| data_path.switch.forwarding().map(action)).await;
+        let result = self.handle.call(move |data_path| data_path.switch.unit().map(action)).await;
         result.map_err(unavailable)?.ok_or_else(|| Status::failed_precondition("no forwarding pipeline config was set"))
     }
 }

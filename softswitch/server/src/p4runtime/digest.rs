@@ -36,6 +36,8 @@ struct Stream {
 /// The digests that a controller has configured.
 #[derive(Default)]
 pub struct Digests {
+    /// Whose records these are: [`DigestRecord::program`].
+    program: u64,
     /// By the number that the program's records carry.
     streams: BTreeMap<u32, Stream>,
     next_list: u64,
@@ -73,9 +75,14 @@ impl Digests {
         self.streams.values().find(|stream| stream.id == id).map(|stream| stream.config)
     }
 
-    /// Forgets everything, as a new pipeline does.
-    pub fn clear(&mut self) {
-        self.streams.clear();
+    /// Digests of a program, none of which is configured.
+    pub fn of(program: u64) -> Self {
+        Digests { program, ..Digests::default() }
+    }
+
+    /// Goes on with the digests of another program, as they were configured for it. Lists are numbered on.
+    pub fn replace(&mut self, next: Digests) {
+        (self.program, self.streams) = (next.program, next.streams);
     }
 
     /// Records that were dropped because too many wait or are unacknowledged, or that no or not every primary got.
@@ -83,10 +90,10 @@ impl Digests {
         self.dropped
     }
 
-    /// A record of the program. Ignored while no client has configured its digest, or while the same data waits or is
+    /// A record of a program. Ignored if that is another one, while no client has configured its digest, or while the same data waits or is
     /// unacknowledged.
     pub fn add(&mut self, record: DigestRecord, now: Instant) {
-        let Some(stream) = self.streams.get_mut(&record.list) else {
+        let Some(stream) = self.streams.get_mut(&record.list).filter(|_| record.program == self.program) else {
             return;
         };
         if stream.known.contains(&record.values) {
@@ -195,7 +202,7 @@ mod tests {
     }
 
     fn record(value: u128) -> DigestRecord {
-        DigestRecord { list: 1, values: vec![value, 0] }
+        DigestRecord { program: 0, list: 1, values: vec![value, 0] }
     }
 
     fn sizes(lists: &[StreamMessageResponse]) -> Vec<usize> {

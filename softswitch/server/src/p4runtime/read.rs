@@ -8,7 +8,7 @@ use narrows_pipeline::{ControlError, CounterValue, Entry, TableId};
 use narrows_proto::p4::v1::{
     self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
 };
-use narrows_switch::forwarding::Forwarding;
+use narrows_switch::unit::ProgramUnit;
 use prost::Message;
 
 use super::entry;
@@ -18,7 +18,7 @@ use super::value::encode;
 use super::write::{cells, cookie_number, default_key, parts, Cookie, EntryKey};
 
 /// Answers from the forwarding state.
-type Look = Box<dyn FnOnce(&mut Forwarding) -> Result<Entities, UpdateError> + Send>;
+type Look = Box<dyn FnOnce(&mut ProgramUnit) -> Result<Entities, UpdateError> + Send>;
 
 /// Builds the answer from what was read, after packets continue.
 type Entities = Box<dyn FnOnce() -> Vec<p4::Entity> + Send>;
@@ -138,8 +138,8 @@ fn entries(
     let admitted = filter(wanted);
     let (schema, cookies, table) = (Arc::clone(schema), Arc::clone(cookies), table.clone());
     if wanted.is_default_action {
-        let call = move |forwarding: &mut Forwarding| {
-            let call = forwarding.pipeline.table_default(table.id)?;
+        let call = move |unit: &mut ProgramUnit| {
+            let call = unit.pipeline.table_default(table.id)?;
             let entities = move || {
                 let action = entry::to_action(&schema, &call);
                 let is_const = table.const_default;
@@ -219,11 +219,11 @@ fn index(cell: u64) -> Option<p4::Index> {
 /// Reads cells, and makes an entity of each.
 fn of_cells<Value: Send + 'static>(
     cells: Range<u64>,
-    read: impl Fn(&Forwarding, u64) -> Result<Value, ControlError> + Send + 'static,
+    read: impl Fn(&ProgramUnit, u64) -> Result<Value, ControlError> + Send + 'static,
     entity: impl Fn(u64, Value) -> Entity + Send + 'static,
 ) -> Query {
-    Query::Once(Box::new(move |forwarding| {
-        let values = cells.clone().map(|cell| read(forwarding, cell)).collect::<Result<Vec<_>, _>>()?;
+    Query::Once(Box::new(move |unit| {
+        let values = cells.clone().map(|cell| read(unit, cell)).collect::<Result<Vec<_>, _>>()?;
         Ok(Box::new(move || cells.zip(values).map(|(cell, value)| wrap(entity(cell, value))).collect()))
     }))
 }
@@ -235,7 +235,7 @@ fn counters(schema: &Schema, wanted: &p4::CounterEntry) -> Result<Vec<Query>, Up
         for part in parts(cells(wanted.index.as_ref(), known.size, "counter")?) {
             queries.push(of_cells(
                 part,
-                move |forwarding, cell| forwarding.pipeline.counter_read(id, cell),
+                move |unit, cell| unit.pipeline.counter_read(id, cell),
                 move |cell, value| {
                     let data = Some(entry::counter_data(value));
                     Entity::CounterEntry(p4::CounterEntry { counter_id, index: index(cell), data })
@@ -253,7 +253,7 @@ fn registers(schema: &Schema, wanted: &p4::RegisterEntry) -> Result<Vec<Query>, 
         for part in parts(cells(wanted.index.as_ref(), known.size, &known.name)?) {
             queries.push(of_cells(
                 part,
-                move |forwarding, cell| forwarding.pipeline.register_read(id, cell),
+                move |unit, cell| unit.pipeline.register_read(id, cell),
                 move |cell, value| {
                     let data = Some(p4::P4Data { data: Some(p4_data::Data::Bitstring(encode(value))) });
                     Entity::RegisterEntry(p4::RegisterEntry { register_id, index: index(cell), data })
@@ -265,8 +265,8 @@ fn registers(schema: &Schema, wanted: &p4::RegisterEntry) -> Result<Vec<Query>, 
 }
 
 fn sessions(session_id: u32) -> Query {
-    Query::Once(Box::new(move |forwarding| {
-        let all = forwarding.sessions.iter().filter(|(number, _)| session_id == 0 || u32::from(*number) == session_id);
+    Query::Once(Box::new(move |unit| {
+        let all = unit.sessions.iter().filter(|(number, _)| session_id == 0 || u32::from(*number) == session_id);
         let answers = all.map(|(number, session)| {
             let replicas = session.replicas.iter().map(|&(port, instance)| p4::Replica {
                 instance: instance.into(),

@@ -46,8 +46,8 @@ impl P4RuntimeService {
         let mut operations = operations.into_iter();
         while operations.len() > 0 {
             let part: Vec<Operation> = operations.by_ref().take(UPDATES_AT_ONCE).collect();
-            let apply = move |forwarding: &mut _| part.into_iter().map(|operation| operation(forwarding)).collect();
-            let done: Vec<_> = self.control.with_forwarding(pipelines, apply).await?;
+            let apply = move |unit: &mut _| part.into_iter().map(|operation| operation(unit)).collect();
+            let done: Vec<_> = self.control.with_unit(pipelines, apply).await?;
             results.extend(done);
         }
         Ok(results)
@@ -60,19 +60,21 @@ impl P4RuntimeService {
         config: Option<p4::digest_entry::Config>,
         kind: Type,
     ) -> Result<(), UpdateError> {
-        let mut digests = self.control.digests();
-        match (kind, digests.config(id).is_some()) {
-            (Type::Insert, true) => {
-                return Err(UpdateError::new(tonic::Code::AlreadyExists, format!("digest entry {id} exists")));
-            }
-            (Type::Modify | Type::Delete, false) => {
-                return Err(UpdateError::not_found(format!("there is no digest entry {id}")));
-            }
-            _ => {}
-        }
-        let known = pipelines.current().ok().and_then(|current| current.schema.digests.get(&id));
+        let known = pipelines.current().ok().and_then(|current| current.schema.digests.get(&id).cloned());
         let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no digest {id}")))?;
-        digests.configure(id, known, config);
+        self.control.with_digests(pipelines, |digests| {
+            match (kind, digests.config(id).is_some()) {
+                (Type::Insert, true) => {
+                    return Err(UpdateError::new(tonic::Code::AlreadyExists, format!("digest entry {id} exists")));
+                }
+                (Type::Modify | Type::Delete, false) => {
+                    return Err(UpdateError::not_found(format!("there is no digest entry {id}")));
+                }
+                _ => {}
+            }
+            digests.configure(id, &known, config);
+            Ok(())
+        })?;
         self.control.digests_changed.notify_one();
         Ok(())
     }
@@ -84,7 +86,7 @@ impl P4RuntimeService {
         parts: Vec<Operation>,
     ) -> Result<Result<(), UpdateError>, Status> {
         for part in parts {
-            if let Err(error) = self.control.with_forwarding(pipelines, part).await? {
+            if let Err(error) = self.control.with_unit(pipelines, part).await? {
                 return Ok(Err(error));
             }
         }
@@ -140,12 +142,13 @@ impl P4RuntimeService {
     }
 
     fn read_digests(&self, pipelines: &mut Pipelines, digest_id: u32) -> Result<Vec<p4::Entity>, Status> {
-        let digests = self.control.digests();
-        let known = pipelines.current()?.schema.digests.keys().copied();
-        let wanted = known.filter(|id| digest_id == 0 || *id == digest_id);
-        let entries =
-            wanted.filter_map(|id| Some(p4::DigestEntry { digest_id: id, config: Some(digests.config(id)?) }));
-        Ok(entries.map(|entry| p4::Entity { entity: Some(Entity::DigestEntry(entry)) }).collect())
+        let schema = Arc::clone(&pipelines.current()?.schema);
+        let wanted = schema.digests.keys().copied().filter(|id| digest_id == 0 || *id == digest_id);
+        Ok(self.control.with_digests(pipelines, |digests| {
+            let entries =
+                wanted.filter_map(|id| Some(p4::DigestEntry { digest_id: id, config: Some(digests.config(id)?) }));
+            entries.map(|entry| p4::Entity { entity: Some(Entity::DigestEntry(entry)) }).collect()
+        }))
     }
 }
 
@@ -238,8 +241,7 @@ impl P4Runtime for P4RuntimeService {
         let verified = match action {
             Action::Verify | Action::VerifyAndSave | Action::VerifyAndCommit => {
                 let configuration = self.control.verify(request.config).await?;
-                let forwarding = self.control.fresh(&configuration);
-                Some((configuration, forwarding))
+                Some(self.control.fresh(configuration))
             }
             Action::Commit if request.config.is_some() => {
                 return Err(Status::invalid_argument("COMMIT takes no config: it commits the one saved before"));

@@ -8,8 +8,8 @@ use narrows_proto::p4::v1::{
     self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
     update::Type,
 };
-use narrows_switch::forwarding::{CloneSession, Forwarding, MAX_SESSION};
 use narrows_switch::tm::{PORTS, PRIORITIES};
+use narrows_switch::unit::{CloneSession, ProgramUnit, MAX_SESSION};
 
 use super::entry;
 use super::error::UpdateError;
@@ -17,7 +17,7 @@ use super::schema::Schema;
 use super::value::decode;
 
 /// What is done to the forwarding state, between two packets.
-pub type Operation = Box<dyn FnOnce(&mut Forwarding) -> Result<(), UpdateError> + Send>;
+pub type Operation = Box<dyn FnOnce(&mut ProgramUnit) -> Result<(), UpdateError> + Send>;
 
 /// Cells of a counter or register that are read or written between the same two packets, so that a large array does not hold
 /// up packets.
@@ -121,8 +121,7 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
         let call = given.action.as_ref().map(|action| entry::action(schema, table, action, true)).transpose()?;
         // Without an action the program's own is set again, of which no controller has said anything.
         let cookie = call.is_some().then(|| cookie(given)).transpose()?;
-        let operation: Operation =
-            Box::new(move |forwarding| Ok(forwarding.pipeline.table_set_default(id, call.as_ref())?));
+        let operation: Operation = Box::new(move |unit| Ok(unit.pipeline.table_set_default(id, call.as_ref())?));
         return Ok(Decoded::Entry { key: default_key(id), cookie, operation });
     }
     if table.keys.is_empty() {
@@ -133,14 +132,13 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
     let priority = entry::priority(table, given.priority)?;
     let entry_key = (id, key.clone(), priority);
     if kind == Type::Delete {
-        let operation: Operation =
-            Box::new(move |forwarding| Ok(forwarding.pipeline.table_delete(id, &key, priority)?));
+        let operation: Operation = Box::new(move |unit| Ok(unit.pipeline.table_delete(id, &key, priority)?));
         return Ok(Decoded::Entry { key: entry_key, cookie: None, operation });
     }
     // An entry of the program is constant, its counter is not.
     if let (Type::Modify, true, None, Some(value)) = (kind, table.const_entries, &given.action, counter) {
-        return Ok(Decoded::Operation(Box::new(move |forwarding| {
-            Ok(forwarding.pipeline.direct_counter_write(id, &key, priority, value)?)
+        return Ok(Decoded::Operation(Box::new(move |unit| {
+            Ok(unit.pipeline.direct_counter_write(id, &key, priority, value)?)
         })));
     }
     let action = given.action.as_ref();
@@ -148,8 +146,8 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
         action.ok_or_else(|| UpdateError::invalid(format!("table {}: an entry needs an action", table.name)))?;
     let entry = Entry { key, priority, action: entry::action(schema, table, action, false)? };
     let cookie = cookie(given)?;
-    let operation: Operation = Box::new(move |forwarding| {
-        let pipeline = &mut forwarding.pipeline;
+    let operation: Operation = Box::new(move |unit| {
+        let pipeline = &mut unit.pipeline;
         match kind {
             Type::Insert => pipeline.table_insert(id, &entry)?,
             _ => pipeline.table_modify(id, &entry)?,
@@ -182,7 +180,10 @@ pub fn cells(index: Option<&p4::Index>, size: u64, what: &str) -> Result<Range<u
     let Some(index) = index else {
         return Ok(0..size);
     };
-    let allowed = || format!("{what}: index {} is not within 0 to {}", index.index, size - 1);
+    let allowed = || match size {
+        0 => format!("{what}: index {}: it has no cells", index.index),
+        _ => format!("{what}: index {} is not within 0 to {}", index.index, size - 1),
+    };
     let index = u64::try_from(index.index).map_err(|_| UpdateError::invalid(allowed()))?;
     match index < size {
         true => Ok(index..index + 1),
@@ -199,11 +200,11 @@ pub fn parts(cells: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 /// Does the same to each cell.
 fn in_parts(
     cells: Range<u64>,
-    action: impl Fn(&mut Forwarding, u64) -> Result<(), UpdateError> + Clone + Send + 'static,
+    action: impl Fn(&mut ProgramUnit, u64) -> Result<(), UpdateError> + Clone + Send + 'static,
 ) -> Decoded {
     let operation = |part: Range<u64>| -> Operation {
         let action = action.clone();
-        Box::new(move |forwarding| part.into_iter().try_for_each(|index| action(forwarding, index)))
+        Box::new(move |unit| part.into_iter().try_for_each(|index| action(unit, index)))
     };
     Decoded::Parts(parts(cells).map(operation).collect())
 }
@@ -219,7 +220,7 @@ fn counter(schema: &Schema, kind: Type, given: &p4::CounterEntry) -> Result<Deco
     let Some(value) = value else {
         return Ok(Decoded::Parts(vec![]));
     };
-    Ok(in_parts(cells, move |forwarding, index| Ok(forwarding.pipeline.counter_write(id, index, value)?)))
+    Ok(in_parts(cells, move |unit, index| Ok(unit.pipeline.counter_write(id, index, value)?)))
 }
 
 fn direct_counter(schema: &Schema, kind: Type, given: &p4::DirectCounterEntry) -> Result<Decoded, UpdateError> {
@@ -234,8 +235,8 @@ fn direct_counter(schema: &Schema, kind: Type, given: &p4::DirectCounterEntry) -
     let (id, key) = (table.id, entry::key(table, &named.r#match)?);
     let priority = entry::priority(table, named.priority)?;
     let value = given.data.as_ref().map(entry::counter_value).transpose()?;
-    Ok(Decoded::Operation(Box::new(move |forwarding| {
-        let pipeline = &mut forwarding.pipeline;
+    Ok(Decoded::Operation(Box::new(move |unit| {
+        let pipeline = &mut unit.pipeline;
         match value {
             Some(value) => Ok(pipeline.direct_counter_write(id, &key, priority, value)?),
             // Without data nothing is modified.
@@ -254,7 +255,7 @@ fn register(schema: &Schema, kind: Type, given: &p4::RegisterEntry) -> Result<De
         _ => return Err(UpdateError::invalid(format!("register {}: data must be a bit string", known.name))),
     };
     let id = known.id;
-    Ok(in_parts(cells, move |forwarding, index| Ok(forwarding.pipeline.register_write(id, index, value)?)))
+    Ok(in_parts(cells, move |unit, index| Ok(unit.pipeline.register_write(id, index, value)?)))
 }
 
 fn replica(given: &p4::Replica) -> Result<(u16, u16), UpdateError> {
@@ -305,8 +306,8 @@ fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, U
             Some(CloneSession { replicas, priority, length_limit, numeric_ports })
         }
     };
-    Ok(Decoded::Operation(Box::new(move |forwarding| {
-        match (kind, forwarding.sessions.get(number).is_some()) {
+    Ok(Decoded::Operation(Box::new(move |unit| {
+        match (kind, unit.sessions.get(number).is_some()) {
             (Type::Insert, true) => {
                 let message = format!("clone session {number} exists");
                 return Err(UpdateError::new(tonic::Code::AlreadyExists, message));
@@ -316,7 +317,7 @@ fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, U
             }
             _ => {}
         }
-        forwarding.sessions.set(number, session);
+        unit.sessions.set(number, session);
         Ok(())
     })))
 }
@@ -338,9 +339,16 @@ mod tests {
     fn replicas_are_bounded_and_differ() {
         let many = |count: u32| (0..count).map(|instance| replica_of(7, instance)).collect::<Vec<_>>();
         assert_eq!(session(many(PORTS as u32)), Ok(()));
-        assert_eq!(session(many(PORTS as u32 + 1)), Err("513 replicas: allowed are at most 512".into()));
+        assert_eq!(session(many(PORTS as u32 + 1)), Err("511 replicas: allowed are at most 510".into()));
         let twice = session(vec![replica_of(7, 1), replica_of(8, 1), replica_of(7, 1)]);
         assert_eq!(twice, Err("two replicas have the same port and instance".into()));
+    }
+
+    #[test]
+    fn an_array_may_have_no_cells() {
+        assert_eq!(cells(None, 0, "empty").map_err(|error| error.message), Ok(0..0));
+        let none = cells(Some(&p4::Index { index: 0 }), 0, "empty").expect_err("there is none");
+        assert_eq!(none.message, "empty: index 0: it has no cells");
     }
 
     #[test]

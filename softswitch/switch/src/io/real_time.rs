@@ -78,7 +78,7 @@ pub(super) fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &
 fn forward(data_path: &mut DataPath, now: u64) -> bool {
     data_path.ports.set_now(now);
     let due_before = data_path.switch.next_due().is_some_and(|due| due <= now);
-    let taken = data_path.take_in(now, WallOffset::measure(now), BUDGET);
+    let taken = data_path.take_in(now, WallOffset::between_readings(), BUDGET);
     let horizon = if taken < BUDGET { now } else { data_path.switch.now_ns() };
     data_path.switch.advance(horizon, &mut data_path.ports);
     // Before the packets, so that no packet is seen before its digest.

@@ -19,8 +19,8 @@ impl Switch {
     /// Tells `output` of a packet that was dropped, if it is of a bottleneck. Copies are not.
     #[cold]
     pub(super) fn record_drop(&self, packet: &Packet, dropped: Dropped, output: &mut impl Output) {
-        let of = self.forwarding.as_ref().filter(|_| packet.generation() == 0);
-        let Some(identity) = of.and_then(|forwarding| forwarding.pipeline.identity(packet)) else {
+        let of = self.unit.as_ref().filter(|_| packet.generation() == 0);
+        let Some(identity) = of.and_then(|unit| unit.pipeline.identity(packet)) else {
             return;
         };
         let Dropped { cause, at_ns, enqueued_ns, queue } = dropped;
@@ -41,7 +41,7 @@ impl Switch {
     /// The same of one that the program's ingress has dropped, if that was for the bottleneck's sake.
     #[cold]
     pub(super) fn record_drop_at_ingress(&self, packet: &Packet, at_ns: u64, output: &mut impl Output) {
-        let identity = self.forwarding.as_ref().and_then(|forwarding| forwarding.pipeline.identity(packet));
+        let identity = self.unit.as_ref().and_then(|unit| unit.pipeline.identity(packet));
         if let Some(cause) = identity.and_then(|identity| Cause::of(identity.drop_cause)) {
             self.record_drop(packet, Dropped { cause, at_ns, enqueued_ns: at_ns, queue: None }, output);
         }

@@ -10,8 +10,8 @@ use narrows_pipeline::{DigestRecord, Packet, PacketPool};
 
 use path::Copied;
 
-use crate::forwarding::Forwarding;
 use crate::tm::{Event, TrafficManager, PORTS};
+use crate::unit::ProgramUnit;
 
 /// Frames received before what has left the delay lines is sent on: in a batch it costs less.
 const EXIT_BATCH: u32 = 16;
@@ -69,16 +69,15 @@ struct Looped {
 
 /// Pipeline and queues.
 pub struct Switch {
-    forwarding: Option<Forwarding>,
-    pool: PacketPool,
+    unit: Option<ProgramUnit>,
+    /// Packets of no program, until there is one.
+    unowned: PacketPool,
     /// All queues.
     pub tm: TrafficManager<Box<Packet>>,
     kinds: Box<[PortKind; PORTS]>,
     /// Some port is a loopback: what leaves there comes in again, in order of time with the starts on links.
     loops: bool,
     looped: VecDeque<Looped>,
-    /// Bytes of a frame that the program may parse.
-    parsed: usize,
     /// How often the packet that is worked on has come in again at this instant.
     instant_loops: u8,
     discards: Discards,
@@ -105,13 +104,12 @@ impl Switch {
             tm.set_loopback(*port);
         }
         Switch {
-            forwarding: None,
-            pool: PacketPool::default(),
+            unit: None,
+            unowned: PacketPool::default(),
             tm,
             loops: by_number.contains(&PortKind::Loopback),
             kinds: by_number,
             looped: VecDeque::new(),
-            parsed: usize::MAX,
             instant_loops: 0,
             discards: Discards::default(),
             now_ns: 0,
@@ -138,35 +136,33 @@ impl Switch {
     }
 
     /// The configured pipeline.
-    pub fn forwarding(&mut self) -> Option<&mut Forwarding> {
-        self.forwarding.as_mut()
+    pub fn unit(&mut self) -> Option<&mut ProgramUnit> {
+        self.unit.as_mut()
     }
 
     /// Packet buffers; a frame to be received is written into one of these.
+    #[inline]
     pub fn pool(&mut self) -> &mut PacketPool {
-        &mut self.pool
+        self.unit.as_mut().map_or(&mut self.unowned, |unit| &mut unit.pool)
     }
 
     /// Replaces the pipeline. What waits in queues was meant for the old program: it is discarded and counted as flushed.
-    pub fn set_forwarding(&mut self, forwarding: Forwarding) {
+    pub fn set_unit(&mut self, unit: ProgramUnit) {
         drop(self.tm.flush());
         self.looped.clear();
-        let program = forwarding.pipeline.program();
-        self.pool = PacketPool::new(program);
-        self.parsed = program.parsed_bytes().unwrap_or(usize::MAX);
-        self.forwarding = Some(forwarding);
+        self.unit = Some(unit);
     }
 
     /// Moves the program's digests to `records`.
     pub fn drain_digests(&mut self, records: &mut Vec<DigestRecord>) {
-        if let Some(forwarding) = &mut self.forwarding {
-            forwarding.pipeline.drain_digests(records);
+        if let Some(unit) = &mut self.unit {
+            unit.pipeline.drain_digests(records);
         }
     }
 
     /// Digest records that the pipeline threw away because they were not drained.
     pub fn digests_lost(&self) -> u64 {
-        self.forwarding.as_ref().map_or(0, |forwarding| forwarding.pipeline.digests_lost())
+        self.unit.as_ref().map_or(0, |unit| unit.pipeline.digests_lost())
     }
 
     /// When something is due next.
@@ -270,7 +266,7 @@ impl Switch {
     #[inline(never)]
     fn send_due(&mut self, now_ns: u64, output: &mut impl Output) {
         self.received = 0;
-        let pool = &mut self.pool;
+        let pool = self.unit.as_mut().map_or(&mut self.unowned, |unit| &mut unit.pool);
         // A long line has left the processor's caches, as in `Switch::prefetch`.
         let upcoming = |[near, far]: [Option<&Box<Packet>>; 2]| {
             near.into_iter().for_each(|packet| packet.prefetch_bytes());

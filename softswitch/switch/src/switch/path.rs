@@ -5,11 +5,9 @@ use narrows_pipeline::{EgressMeta, Forward, Packet};
 
 use super::drops::Dropped;
 use super::{Looped, Output, PortKind, Switch, MAX_INSTANT_LOOPS};
-use crate::forwarding::CloneSession;
-use crate::tm::{Admission, Dequeued, PushedOut, QueueNumber};
+use crate::tm::{Admission, Dequeued, PushedOut, QueueNumber, TIMER_PORT};
+use crate::unit::CloneSession;
 
-/// The timer's frames come in by this port of the program: the last one but the one that v1model drops by.
-const TIMER_PORT: u16 = 510;
 /// An Ethernet header, whose destination is the bottleneck that a frame of the timer is for.
 const TIMER_FRAME_BYTES: usize = 14;
 
@@ -83,11 +81,11 @@ impl Switch {
     /// description, which says where the rest is, two packets later the rest.
     #[inline]
     fn prefetch(&self, queue: QueueNumber) {
-        let Some(forwarding) = &self.forwarding else {
+        let Some(unit) = &self.unit else {
             return;
         };
         if let [Some(near), far] = self.tm.peek(queue, [1, 3]) {
-            forwarding.pipeline.prefetch(near);
+            unit.pipeline.prefetch(near);
             if let Some(far) = far {
                 far.prefetch();
             }
@@ -96,12 +94,12 @@ impl Switch {
 
     #[inline(always)]
     pub(super) fn admit(&mut self, port: u16, now_ns: u64, mut packet: Box<Packet>, output: &mut impl Output) {
-        let Some(forwarding) = &mut self.forwarding else {
+        let Some(unit) = &mut self.unit else {
             self.discards.no_pipeline += 1;
-            self.pool.give(packet);
+            self.pool().give(packet);
             return;
         };
-        let verdict = forwarding.pipeline.ingress(&mut packet, port, now_ns);
+        let verdict = unit.pipeline.ingress(&mut packet, port, now_ns);
         if let Some(number) = verdict.clone {
             self.clone_at_ingress(number, &packet);
         }
@@ -113,7 +111,7 @@ impl Switch {
             Forward::Drop | Forward::Multicast { .. } => {
                 self.discards.ingress += 1;
                 self.record_drop_at_ingress(&packet, now_ns, output);
-                self.pool.give(packet);
+                self.pool().give(packet);
                 self.pass_copies(now_ns, output);
             }
         }
@@ -121,18 +119,18 @@ impl Switch {
 
     #[cold]
     fn clone_at_ingress(&mut self, number: u16, packet: &Packet) {
-        let Some(forwarding) = &mut self.forwarding else {
+        let Some(unit) = &mut self.unit else {
             return;
         };
-        let Some(session) = forwarding.sessions.get(number) else {
+        let Some(session) = unit.sessions.get(number) else {
             self.discards.clones += 1;
             return;
         };
         let limit = session.limit();
         let made = copies_of(session, &mut self.copies, &mut self.discards.clones);
         for &(port, rid) in made.iter().rev() {
-            let mut copy = self.pool.blank(packet.bytes().len());
-            forwarding.pipeline.clone_ingress(packet, &mut copy, limit);
+            let mut copy = unit.pool.blank(packet.bytes().len());
+            unit.pipeline.clone_ingress(packet, &mut copy, limit);
             self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
         }
     }
@@ -145,7 +143,7 @@ impl Switch {
                 return Some(next);
             }
             self.discards.clones += 1;
-            self.pool.give(next.packet);
+            self.pool().give(next.packet);
         }
         self.copies = 0;
         None
@@ -209,7 +207,7 @@ impl Switch {
                 let place =
                     Dropped { cause: Cause::Full, at_ns: now_ns, enqueued_ns: now_ns, queue: Some((port, priority)) };
                 self.record_drop(&packet, place, output);
-                self.pool.give(packet);
+                self.pool().give(packet);
             }
             Admission::NoQueue(packet) => self.discard_lost(packet),
             Admission::Started(dequeued) => return self.depart_at_once::<false>(dequeued, output),
@@ -227,16 +225,16 @@ impl Switch {
 
     #[inline(never)]
     fn tell_managed(&mut self, port: u16, priority: u8) {
-        if let (Some(state), Some(forwarding)) = (self.tm.managed(port, priority), &mut self.forwarding) {
-            forwarding.tell(&state);
+        if let (Some(state), Some(unit)) = (self.tm.managed(port, priority), &mut self.unit) {
+            unit.tell(&state);
         }
     }
 
     /// The same where nothing waits.
     #[inline(always)]
     fn tell_idle(&mut self, state: Option<(u32, u64)>) {
-        if let (Some((index, free_ns)), Some(forwarding)) = (state, &mut self.forwarding) {
-            forwarding.tell_idle(index, free_ns);
+        if let (Some((index, free_ns)), Some(unit)) = (state, &mut self.unit) {
+            unit.tell_idle(index, free_ns);
         }
     }
 
@@ -246,29 +244,29 @@ impl Switch {
             self.tm.count_pushed_out(number, packet.length(), flow_of(&packet));
             let place = Dropped { cause: Cause::Full, at_ns, enqueued_ns: enqueue_ns, queue: Some(queue) };
             self.record_drop(&packet, place, output);
-            self.pool.give(packet);
+            self.pool().give(packet);
         }
     }
 
     /// A frame of a managed queue's timer.
     #[cold]
     pub(super) fn tick(&mut self, index: u32, now_ns: u64) {
-        let Some(forwarding) = &mut self.forwarding else {
+        let Some(unit) = &mut self.unit else {
             return;
         };
-        let mut packet = self.pool.take_beginning(TIMER_FRAME_BYTES, TIMER_FRAME_BYTES);
+        let mut packet = unit.pool.take_beginning(TIMER_FRAME_BYTES, TIMER_FRAME_BYTES);
         packet.bytes_mut()[..6].copy_from_slice(&u64::from(index).to_be_bytes()[2..]);
         packet.bytes_mut()[6..].fill(0);
         // The frame itself is discarded: it exists for the program's side effects.
-        let _ = forwarding.pipeline.ingress(&mut packet, TIMER_PORT, now_ns);
-        self.pool.give(packet);
+        let _ = unit.pipeline.ingress(&mut packet, TIMER_PORT, now_ns);
+        unit.pool.give(packet);
     }
 
     /// A packet that was sent to a port or queue that does not exist.
     #[cold]
     fn discard_lost(&mut self, packet: Box<Packet>) {
         self.discards.absent_port += 1;
-        self.pool.give(packet);
+        self.pool().give(packet);
     }
 
     /// Egress, and on to the delay line. Copies are left in `clones`. `PLAIN`: of a queue whose delay does not vary.
@@ -276,12 +274,12 @@ impl Switch {
     fn depart<const PLAIN: bool>(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
         let Dequeued { mut packet, queue, mut exit_ns, managed } = dequeued;
         let EgressMeta { port, priority, timestamp: start_ns, queue_delay, .. } = *self.tm.meta();
-        let Some(forwarding) = &mut self.forwarding else {
+        let Some(unit) = &mut self.unit else {
             self.discards.no_pipeline += 1;
-            self.pool.give(packet);
+            self.pool().give(packet);
             return;
         };
-        let verdict = forwarding.pipeline.egress(&mut packet, self.tm.meta());
+        let verdict = unit.pipeline.egress(&mut packet, self.tm.meta());
         if let Some(number) = verdict.clone {
             self.clone_at_egress(number, &packet);
         }
@@ -308,16 +306,16 @@ impl Switch {
             } else {
                 self.discards.egress += 1;
             }
-            self.pool.give(packet);
+            self.pool().give(packet);
         }
     }
 
     #[inline]
     fn clone_at_egress(&mut self, number: u16, packet: &Packet) {
-        let Some(forwarding) = &mut self.forwarding else {
+        let Some(unit) = &mut self.unit else {
             return;
         };
-        let Some(session) = forwarding.sessions.get(number) else {
+        let Some(session) = unit.sessions.get(number) else {
             self.discards.clones += 1;
             return;
         };
@@ -325,8 +323,8 @@ impl Switch {
         let held = limit.min(packet.bytes().len());
         let made = copies_of(session, &mut self.copies, &mut self.discards.clones);
         for &(port, rid) in made.iter().rev() {
-            let mut copy = self.pool.blank(held);
-            forwarding.pipeline.clone_egress(packet, &mut copy, limit);
+            let mut copy = unit.pool.blank(held);
+            unit.pipeline.clone_egress(packet, &mut copy, limit);
             self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
         }
     }
@@ -342,8 +340,8 @@ impl Switch {
         mut packet: Box<Packet>,
         output: &mut impl Output,
     ) {
-        if let Some(forwarding) = &mut self.forwarding {
-            forwarding.pipeline.deparse(&mut packet);
+        if let Some(unit) = &mut self.unit {
+            unit.pipeline.deparse(&mut packet);
         }
         if !PLAIN && self.tm.doubles(queue) {
             self.put_twice(queue, port, start_ns, exit_ns, packet, output);
@@ -395,23 +393,26 @@ impl Switch {
         if self.loops && self.kind(port) == PortKind::Loopback {
             self.loop_back(port, exit_ns, packet);
         } else {
-            output.send(port, exit_ns, packet, &mut self.pool);
+            output.send(port, exit_ns, packet, self.pool());
         }
     }
 
     pub(super) fn loop_back(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>) {
+        let Some(unit) = &mut self.unit else {
+            return;
+        };
         let (length, held) = (packet.frame_length() as usize, packet.bytes().len());
         // Of a packet that has waited for anything, by rate or delay, it is the first time at this instant.
         let full = self.looped.len() + self.tm.held() >= self.tm.pool_limit();
         // A frame that lost headers may have less than the program looks at, if only its beginning is held.
-        if full || self.instant_loops >= MAX_INSTANT_LOOPS || held < length.min(self.parsed) {
+        if full || self.instant_loops >= MAX_INSTANT_LOOPS || held < length.min(unit.parsed) {
             self.discards.loopback += 1;
         } else {
-            let mut again = self.pool.take_beginning(length, held);
+            let mut again = unit.pool.take_beginning(length, held);
             again.bytes_mut().copy_from_slice(packet.bytes());
             let instant_loops = self.instant_loops + 1;
             self.looped.push_back(Looped { port, exit_ns, packet: again, instant_loops });
         }
-        self.pool.give(packet);
+        unit.pool.give(packet);
     }
 }

@@ -35,8 +35,10 @@ use queued::Queued;
 pub use scheduler::Scheduling;
 pub use shaper::Shaper;
 
-/// Egress ports are 9 bits wide in v1model.
-pub const PORTS: usize = 512;
+/// Port numbers are below this: of v1model's 9 bits, 511 says drop, and the timer's frames come in by 510.
+pub const PORTS: usize = 510;
+/// The port of the program by which the timer's frames come in.
+pub const TIMER_PORT: u16 = PORTS as u16;
 /// Priorities (queues) of a port, as in `standard_metadata.priority`.
 pub const PRIORITIES: usize = 8;
 /// Packets that may wait in a queue that was never configured.

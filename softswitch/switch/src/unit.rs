@@ -1,6 +1,6 @@
-//! What a pipeline configuration gives the data path: the program with its state, and its clone sessions.
+//! What a pipeline configuration gives the data path, all of it: COMMIT replaces one value.
 // SPDX-License-Identifier: Apache-2.0
-use narrows_pipeline::{Pipeline, RegisterPlace};
+use narrows_pipeline::{PacketPool, Pipeline, RegisterPlace};
 
 use crate::tm::QueueState;
 
@@ -58,11 +58,15 @@ impl Sessions {
     }
 }
 
-/// A program, its tables and registers, and its clone sessions: replaced as a whole by a new pipeline configuration.
+/// A program and everything that belongs to it: replaced as a whole by a new pipeline configuration.
 #[derive(Debug)]
-pub struct Forwarding {
-    /// The program and its state.
+pub struct ProgramUnit {
+    /// The program and its code, its tables, cells and digests.
     pub pipeline: Pipeline,
+    /// Its packets.
+    pub(crate) pool: PacketPool,
+    /// Bytes of a frame that it may parse.
+    pub(crate) parsed: usize,
     /// Where its clones go.
     pub sessions: Sessions,
     /// Registers of the program that hold the state of a managed queue, in the order of [`STATE_REGISTERS`].
@@ -75,13 +79,15 @@ pub struct Forwarding {
 /// and when the heads of two queues arrived, which have two cells for each bottleneck.
 const STATE_REGISTERS: [&str; 4] = ["tm_depth_bytes", "tm_depth_packets", "tm_link_free_ns", "tm_head_ns"];
 
-impl Forwarding {
+impl ProgramUnit {
     /// A program without clone sessions.
     pub fn new(pipeline: Pipeline) -> Self {
         let state = STATE_REGISTERS.map(|name| pipeline.register_place(name));
         let longest = state.iter().flatten().map(RegisterPlace::cells).max();
         let written = vec![[0; 5]; longest.unwrap_or(0) as usize];
-        Forwarding { state, written, pipeline, sessions: Sessions::default() }
+        let program = pipeline.program();
+        let (pool, parsed) = (PacketPool::new(program), program.parsed_bytes().unwrap_or(usize::MAX));
+        ProgramUnit { state, written, pipeline, pool, parsed, sessions: Sessions::default() }
     }
 
     /// Writes the state of a managed queue to the program's registers for it. What has not changed is not written
