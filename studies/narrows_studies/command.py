@@ -142,7 +142,7 @@ def study(
         verdict_counts,
     )
     from narrows_studies.running.catalogue import control_points, find_study, select, study_points
-    from narrows_studies.running.external_results import read_external_results
+    from narrows_studies.running.external_results import most_repetitions, read_external_results
     from narrows_studies.running.nuisances import CARDS
     from narrows_studies.running.run import StudyRun
 
@@ -159,14 +159,19 @@ def study(
     variant: Variant = "controls" if controls else "quick" if quick else "full"
     virtual = target in LOCAL and not real_time
     cards = {"soft": CARDS, "bmv2": CARDS[:1]}.get(target, ()) if virtual else ()
-    everything = control_points(chosen, cards=cards) if controls else study_points(chosen, quick, cards=cards)
-    some = everything if figure is None else study_points(chosen, quick, figure, cards=cards)
-    points = select(some, only or (), repeat)
-    external = [read_external_results(path, chosen, variant, everything) for path in add or ()]
-    senders = _senders(virtual, target, kernel or [], jobs, cluster)
     directory = out or Path("results") / "studies" / (name if variant == "full" else f"{name}-{variant}")
     if directory.exists() and not directory.is_dir():
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
+    most = max(repeat or 1, most_repetitions([directory / files.STUDY, *(add or ())]))
+    everything = (
+        control_points(chosen, cards=cards, repetitions=most)
+        if controls
+        else study_points(chosen, quick, cards=cards, repetitions=most)
+    )
+    some = everything if figure is None else study_points(chosen, quick, figure, cards=cards, repetitions=most)
+    points = select(some, only or (), repeat)
+    external = [read_external_results(path, chosen, variant, everything) for path in add or ()]
+    senders = _senders(virtual, target, kernel or [], jobs, cluster)
     make_target = target_factory(target, None, inventory, directory, virtual)
     runner = StudyRun(chosen, variant, directory, target, make_target, progress, senders, external, mixed)
     wanted = {point.directory for point in points}

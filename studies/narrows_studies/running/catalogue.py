@@ -108,11 +108,19 @@ def study_points(
     figure: str | None = None,
     root: Path | None = None,
     cards: Collection[Card] = CARDS,
+    repetitions: int = 1,
 ) -> list[StudyPoint]:
     """Every run of a study, or of one of its figures: each point once in the order of the figures, then all again.
 
-    So an unfinished study has all of its figures, from fewer repetitions. ``cards``: whether the hosts' cards vary from
-    run to run, which is not possible everywhere.
+    So an unfinished study has all of its figures, from fewer repetitions.
+
+    Args:
+        study: whose runs.
+        quick: whether those of its quick variant.
+        figure: one of its figures.
+        root: directory of the experiments of all studies.
+        cards: whether the hosts' cards vary from run to run, which is not possible everywhere.
+        repetitions: of each point, where its experiment asks for fewer.
 
     Raises:
         InputError: the study has no such figure, or an experiment is not valid.
@@ -127,7 +135,9 @@ def study_points(
     points = [
         point
         for experiment in experiments
-        for point in _points(study, experiment, *_experiment(study.name, experiment, quick, root), root, cards)
+        for point in _points(
+            study, experiment, *_experiment(study.name, experiment, quick, root), root, cards, repetitions
+        )
     ]
     return sorted(points, key=lambda point: point.point.repetition)
 
@@ -139,7 +149,7 @@ def select(points: Sequence[StudyPoint], only: Sequence[str] = (), repetitions: 
         points: all of them.
         only: `FIELD=VALUE`, with swept fields and their values; several values of one field are alternatives, and
             conditions on several fields must all be met.
-        repetitions: the most repetitions of each point.
+        repetitions: of each point; None for as many as its experiment asks for.
 
     Raises:
         InputError: no point has such a field or value, or none has all of them.
@@ -158,7 +168,7 @@ def select(points: Sequence[StudyPoint], only: Sequence[str] = (), repetitions: 
         point
         for point in points
         if all(point.parameters.get(field) in values for field, values in wanted.items())
-        and (repetitions is None or point.point.repetition <= repetitions)
+        and point.point.repetition <= (repetitions or point.written.get("repeat", 1))
     ]
     if not chosen:
         raise InputError(
@@ -167,8 +177,10 @@ def select(points: Sequence[StudyPoint], only: Sequence[str] = (), repetitions: 
     return chosen
 
 
-def control_points(study: Study, root: Path | None = None, cards: Collection[Card] = CARDS) -> list[StudyPoint]:
-    """Every run of a study's controls: quick points with the changes of ``controls.yaml``.
+def control_points(
+    study: Study, root: Path | None = None, cards: Collection[Card] = CARDS, repetitions: int = 1
+) -> list[StudyPoint]:
+    """Every run of a study's controls: quick points with the changes of ``controls.yaml``; else as `study_points`.
 
     Raises:
         InputError: the study has no controls, or an experiment is not valid.
@@ -182,7 +194,7 @@ def control_points(study: Study, root: Path | None = None, cards: Collection[Car
     for control in controls:
         quick, _ = _experiment(study.name, control.experiment, True, root)
         changed = _changed(quick, overlay, control.id)
-        quick_points = _points(study, control.id, *changed, root, cards)
+        quick_points = _points(study, control.id, *changed, root, cards, repetitions)
         points += [_with_algorithms(point, control.algorithms) for point in quick_points]
     return points
 
@@ -198,13 +210,19 @@ def _with_algorithms(study_point: StudyPoint, algorithms: Mapping[str, str]) -> 
 
 
 def _points(
-    study: Study, name: str, data: dict[str, Any], origin: str, root: Path, cards: Collection[Card]
+    study: Study,
+    name: str,
+    data: dict[str, Any],
+    origin: str,
+    root: Path,
+    cards: Collection[Card],
+    repetitions: int = 1,
 ) -> list[StudyPoint]:
     """The runs of an experiment's data, with their values of the fields that its full variant sweeps."""
     of = next((control.experiment for control in study.controls if control.id == name), name)
     swept = _swept(study.name, of, root)
     points = []
-    for point in make_series(data, origin).points:
+    for point in _repeated(make_series(data, origin).points, repetitions):
         written = point.experiment.as_yaml_data()
         parameters = {field: str(point.parameters.get(field, _value(written, field))) for field in swept}
         seed = seed_of(f"{study.name}/{name}", parameters, point.repetition)
@@ -212,6 +230,20 @@ def _points(
             StudyPoint(name, replace(point, experiment=varied(point.experiment, seed, cards)), parameters, data)
         )
     return points
+
+
+def _repeated(points: Sequence[Point], repetitions: int) -> list[Point]:
+    """The points, and further repetitions of each; their directories do not depend on how many there are."""
+    first = [point for point in points if point.repetition == 1]
+    least = max(point.repetition for point in points) + 1
+    return [
+        *points,
+        *(
+            replace(point, repetition=number, directory=f"{(point.directory or 'run').removesuffix('-r1')}-r{number}")
+            for number in range(least, repetitions + 1)
+            for point in first
+        ),
+    ]
 
 
 def _swept(study: str, experiment: str, root: Path) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,15 @@ def read_external_results(path: Path, study: Study, variant: Variant, points: Se
         if any(point.experiment == name for point in found):
             _check(name, results.experiments.get(name), ours, path)
     return replace(results, points=tuple(found))
+
+
+def most_repetitions(paths: Sequence[Path]) -> int:
+    """The greatest number of a repetition in any of these results; 1 without any, and where they cannot be read."""
+    found = [1]
+    for path in paths:
+        with suppress(AnalysisError):
+            found += [point.repetition for point in read_results(path).points]
+    return max(found)
 
 
 def _check(name: str, theirs: dict[str, Any] | None, ours: dict[str, Any], path: Path) -> None:
