@@ -131,7 +131,7 @@ def test_memory_grows_with_what_is_in_flight() -> None:
 
 def test_memory_is_for_no_more_than_flows_can_send() -> None:
     """200 MB of buffer, of which they fill little: memory for 24 times the rest of it is not set aside."""
-    most = {
+    most: dict[int, dict[str, Any]] = {
         # In a second 12.5 MB cross the link, and so much more is sent at once as was acknowledged.
         12_500_000 + 20 * 1_514: {},
         1_000_000: {"cca": "cubic", "size": "1MB", "repeat": 3},

@@ -51,7 +51,7 @@ def most_repetitions(paths: Sequence[Path]) -> int:
     found = [1]
     for path in paths:
         with suppress(AnalysisError):
-            found += [point.repetition for point in read_results(path).points]
+            found += [point.repetition for results in read_variants(path) for point in results.points]
     return max(found)
 
 
