@@ -14,8 +14,8 @@ from functools import partial
 from measuring import Contestant, alternate
 from narrows.errors import RunError
 from narrows.hosts.links import links
+from narrows.onhost import tcp
 from narrows.switch import traffic_manager_pb2 as pb
-from narrows.traffic import flow_host
 from network import RECEIVER, SENDER, DirectNetwork, Network, address, iperf3, ready
 from results import Outcome, Table, with_programs
 from switches import softswitch
@@ -53,8 +53,8 @@ def run(runs: int) -> Outcome:
     )
     data = {"seconds": SECONDS, "ratios": {path: ratio.__dict__ for path, ratio in ratios.items()}, **series.as_json()}
     commands = [
-        "receiver$ python flow_host.py receive.json | iperf3 --server --port 5201",
-        "sender$   python flow_host.py send.json    | " + " ".join(_iperf3()),
+        "receiver$ python tcp.py receive.json | iperf3 --server --port 5201",
+        "sender$   python tcp.py send.json    | " + " ".join(_iperf3()),
     ]
     return Outcome(TITLE, conditions, [table], data, commands, [])
 
@@ -106,7 +106,7 @@ def _sending(network: Network) -> Iterator[None]:
         specification = network.directory / f"{role}.json"
         words = {"host": host, "batch_bytes": 0, "receive": receive, "send": send, "origin": "origin"}
         specification.write_text(json.dumps(words))
-        command = [sys.executable, flow_host.__file__, str(specification)]
+        command = [sys.executable, tcp.__file__, str(specification)]
         process = network.start(host, *command, stdout=subprocess.PIPE)
         ready(process, f"the process that is to {role}")
     (network.directory / "origin").write_text(f"{time.monotonic()!r}\n")

@@ -18,10 +18,7 @@ from typing import Any
 import typer
 from dissector import dissector
 from narrows.cli import app
-from narrows.experiment.application import Ready
-from narrows.experiment.datagrams import Bursts, Probe, Udp
 from narrows.experiment.events import Event
-from narrows.experiment.exchanges import Requests
 from narrows.experiment.impairment_settings import (
     DelayStep,
     GilbertElliottSettings,
@@ -35,8 +32,11 @@ from narrows.experiment.impairment_settings import (
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
 from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
-from narrows.experiment.video import Video
-from narrows.experiment.workload import Exponential, Lognormal, Pareto, Sizes, Workload
+from narrows.flows.datagrams import Bursts, Probe, Udp
+from narrows.flows.program import Ready
+from narrows.flows.requests import Requests
+from narrows.flows.video import Video
+from narrows.flows.workload import Exponential, Lognormal, Pareto, Sizes, Workload
 from narrows.queues.registry import SETTINGS
 from narrows_formats.columns import TABLES, telemetry_columns
 from narrows_formats.connection_record import ConnectionRecord, ConnectionSample

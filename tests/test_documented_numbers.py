@@ -10,12 +10,13 @@ import re
 import pytest
 from documented import ROOT
 from models.codel import LinuxRoot
-from narrows.experiment.application import ApplicationFields
 from narrows.experiment.model import SYSCALL_NS
+from narrows.flows.program import ApplicationFields
 from narrows.hosts.users import APPLICATION_ID
+from narrows.onhost import program as on_host
 from narrows.run import measurement, progress, sampler
 from narrows.targets.soft import softswitch
-from narrows.traffic import application_host, applications
+from narrows.traffic import applications
 from narrows.virtual import measurement as virtual
 from narrows.virtual import watch
 from scipy.stats import t
@@ -45,7 +46,7 @@ SAID = {
         f"up to {applications.MOST_FILES} regular files, {applications.MOST_FILES_BYTES >> 20} MiB",
         f"The first {applications.MOST_OUTPUT_BYTES >> 20} MiB of each output are kept",
         f"user and group {APPLICATION_ID}, who own nothing",
-        f"(up to {application_host.MOST_PROCESSES} processes)",
+        f"(up to {on_host.MOST_PROCESSES} processes)",
         f"A system call of a program takes {SYSCALL_NS} ns",
         "after a minute of processor time in which less than "
         f"{watch.STILL_NS / 1e6:.0f} ms of virtual time passed",

@@ -17,6 +17,7 @@ from typing import Literal
 NANOSECONDS = 1_000_000_000
 # Links that carry less have no IPv6, and none of its settings (RFC 8200, section 5).
 MIN_IPV6_MTU = 1280
+ETHERNET_HEADER_BYTES = 14
 FULL_FRAME_BYTES = 1514  # Ethernet, without FCS
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9}

@@ -147,3 +147,13 @@ class Model(BaseModel):
     """Immutable, and closed to keys it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, populate_by_name=False)
+
+
+class TextFile(Model):
+    """A file of values."""
+
+    file: str = Field(description="The file, relative to the experiment file.")
+    text: str | None = Field(
+        default=None,
+        description="Contents of the file, filled in when it is read: a resolved experiment needs no file.",
+    )

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from narrows.errors import InputError
-from narrows.experiment.datagrams import frame_bytes
 from narrows.experiment.plan import (
     ETHERNET_HEADER_BYTES,
     L1_OVERHEAD_BYTES,
@@ -15,9 +14,10 @@ from narrows.experiment.plan import (
     Link,
     Plan,
     ReportedLink,
-    Sending,
 )
 from narrows.experiment.tcp_settings import IP_HEADER_BYTES, TCP_HEADER_BYTES
+from narrows.flows.datagrams import frame_bytes
+from narrows.onhost.payload import Datagrams
 from narrows_formats.units import NANOSECONDS, format_rate
 
 from narrows_tofino.testbed.inventory import Inventory
@@ -79,8 +79,9 @@ def _packets_s(plan: Plan, link: Link, packet_bytes: float) -> float:
     return min(found, link.rates_bps.most / 8 / min(sizes))
 
 
-def _datagram_flows(plan: Plan, link: Link) -> list[Sending]:
-    return [flow.sending for flow in plan.flows if flow.sending is not None and link.name in flow.links]
+def _datagram_flows(plan: Plan, link: Link) -> list[Datagrams]:
+    found = [flow.payload.datagrams for flow in plan.flows if link.name in flow.links]
+    return [one for one in found if one is not None]
 
 
 def _datagrams(plan: Plan, link: Link) -> _Frames:
@@ -95,7 +96,7 @@ def _datagrams(plan: Plan, link: Link) -> _Frames:
 
 def _segments(plan: Plan, link: Link, packet_bytes: float) -> _Frames:
     """Data of connections, which fill what datagrams leave of a link."""
-    filled = any(flow.sending is None and link.name in flow.links for flow in plan.flows)
+    filled = any(flow.payload.datagrams is None and link.name in flow.links for flow in plan.flows)
     bytes_s = link.rates_bps.most / 8 - _datagrams(plan, link).bytes_s if filled else 0.0
     return _Frames(bytes_s / packet_bytes, bytes_s)
 
@@ -107,8 +108,8 @@ def _acks_s(plan: Plan, link: ReportedLink, packet_bytes: float) -> float:
     for flow in plan.flows:
         if link.name not in flow.ack_links:
             continue
-        if flow.sending is not None:
-            echoes += NANOSECONDS / flow.sending.gap_ns
+        if (datagrams := flow.payload.datagrams) is not None:
+            echoes += NANOSECONDS / datagrams.gap_ns
             continue
         slowest = min((one for one in plan.links if one.name in flow.links), key=lambda one: one.rates_bps.most)
         rates[slowest.name] = slowest.rates_bps.most
@@ -120,12 +121,12 @@ def mean_packet_bytes(plan: Plan) -> float:
 
     Bulk flows send full-size frames; short connections end with a frame that is not full, and have a handshake.
     """
-    flows = [flow for flow in plan.flows if flow.sending is None]
+    flows = [flow for flow in plan.flows if flow.payload.datagrams is None]
     return min((_mean_packet_bytes(plan, flow) for flow in flows), default=float(plan.frame_bytes))
 
 
 def _mean_packet_bytes(plan: Plan, flow: Flow) -> float:
-    sizes = [arrival.size for arrival in flow.arrivals] or ([] if flow.size is None else [flow.size])
+    sizes = flow.payload.sizes
     if not sizes:
         return float(plan.frame_bytes)
     headers = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + TCP_HEADER_BYTES

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 import yaml
 from narrows.errors import InputError
-from narrows.experiment.application import fill
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
+from narrows.flows.program import fill
 from narrows.hosts.users import APPLICATION_ID
+from narrows.onhost import program as on_host
 from narrows.run.joining import experiment_of
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Sampler
-from narrows.traffic import application_host
 from narrows.traffic.applications import keep, missing_programs
 from test_live_view import learned
 
@@ -139,7 +139,7 @@ def supervise(tmp_path: Path, *words: str, grace_s: float = 0.3, **others: Any) 
         "stdout": str(tmp_path / "out"), "stderr": str(tmp_path / "err"), **others,
     }  # fmt: skip
     (tmp_path / "spec").write_text(json.dumps(spec))
-    script = [sys.executable, "-IS", application_host.__file__, str(tmp_path / "spec")]
+    script = [sys.executable, "-IS", on_host.__file__, str(tmp_path / "spec")]
     return subprocess.Popen(script, stdout=subprocess.PIPE, text=True)
 
 

@@ -53,7 +53,7 @@ def test_a_group_that_plays_part_of_a_large_workload_is_made(tmp_path: Path) -> 
     file.write_text(f"name: x\n{LINK}\nflows: [{{cca: cubic, workload: {{flows: 1000000, every: 1000, {DRAWN}}}}}]\n")
     with soon():
         (flow,) = make_plan(load(file)).flows
-    assert len(flow.arrivals) == 1000
+    assert len(flow.payload.arrivals_ns) == 1000
 
 
 @pytest.mark.parametrize("word", ["64.41e400", "1e999999999", "1E-999999999", "9" * 101])

@@ -13,7 +13,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
 from narrows.hosts import base
-from narrows.traffic.datagram_host import STAMP, Arrivals, Datagrams, distribution
+from narrows.onhost.datagrams import STAMP, Arrivals, DatagramSockets, distribution
 from narrows.traffic.datagrams import ProcessDatagrams
 from narrows.traffic.flows import ProcessFlows
 
@@ -28,14 +28,14 @@ def test_a_constant_rate_is_payload_at_even_gaps() -> None:
     """1,250 bytes are 10,000 bits: at 1 Mbit/s one every 10 ms."""
     (flow,) = plan_of({"udp": {"rate": "1Mbit", "payload": "1250B"}, "start": "1s", "duration": "2s"}).flows
     assert (flow.name, flow.kind, flow.cca, flow.protocol) == ("udp-1", "udp", None, 17)
-    assert flow.sending.gap_ns == 10_000_000
-    assert flow.sending.bursts == ((1_000_000_000, 3_000_000_000),)
+    assert flow.payload.gap_ns == 10_000_000
+    assert flow.payload.bursts == ((1_000_000_000, 3_000_000_000),)
 
 
 def test_fixed_bursts_and_pauses_follow_one_another_to_the_end() -> None:
     bursts = {"length": "300ms", "pause": "200ms"}
     (flow,) = plan_of({"udp": {"rate": "1Mbit", "bursts": bursts}, "duration": "1s"}).flows
-    milliseconds = [(begin // 10**6, end // 10**6) for begin, end in flow.sending.bursts]
+    milliseconds = [(begin // 10**6, end // 10**6) for begin, end in flow.payload.bursts]
     assert milliseconds == [(0, 300), (500, 800)]
 
 
@@ -46,10 +46,10 @@ def test_drawn_bursts_have_the_mean_that_was_asked_and_repeat_with_the_seed() ->
     first, second = plan_of(group).flows
     again = plan_of(group).flows[0]
     other = plan_of(group, seed=2).flows[0]
-    assert first.sending == again.sending
-    assert first.sending.bursts != second.sending.bursts
-    assert first.sending.bursts != other.sending.bursts
-    lengths = [end - begin for begin, end in first.sending.bursts]
+    assert first.payload == again.payload
+    assert first.payload.bursts != second.payload.bursts
+    assert first.payload.bursts != other.payload.bursts
+    lengths = [end - begin for begin, end in first.payload.bursts]
     assert sum(lengths) / len(lengths) == pytest.approx(1e6, rel=4 / len(lengths) ** 0.5)
     # Bursts take a quarter of the time.
     assert sum(lengths) == pytest.approx(10e9, rel=8 / len(lengths) ** 0.5)
@@ -114,7 +114,7 @@ def test_clocks_of_two_machines_make_no_delay(
     asyncio.run(made._prepare())
     flow = made._specifications["udp-1"]
     assert (flow["host"], flow["one_clock"]) == ("sender0", one_clock)
-    datagrams = Datagrams(lambda _, *kind: socket.socket(*kind), lambda _: None, driven=False)
+    datagrams = DatagramSockets(lambda _, *kind: socket.socket(*kind), lambda _: None, driven=False)
     datagrams.listen("receiver", [{**flow, "dst": "127.0.0.1", "dst_port": 45_402}])
     (receiver,) = datagrams._receivers.values()
     assert receiver._arrivals is not None
@@ -148,7 +148,7 @@ def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
         def opened(_: str, family: int, type_: int, kind: type[socket.socket] = kind) -> socket.socket:
             return kind(family, type_)
 
-        datagrams = Datagrams(opened, lambda _: None, driven=False)
+        datagrams = DatagramSockets(opened, lambda _: None, driven=False)
         if kind is Ignoring:
             with pytest.raises(OSError, match=f"the ECN field of {address} is 0, not 1"):
                 datagrams.listen("here", [flow])

@@ -15,9 +15,9 @@ import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import load, validate
 from narrows.experiment.planning import make_plan
-from narrows.traffic.exchange_host import Exchanges
+from narrows.onhost.requests import Exchanges, Requests
+from narrows.onhost.tcp import open_here
 from narrows.traffic.exchanges import specify
-from narrows.traffic.flow_host import open_here
 from narrows_formats.connection_record import ConnectionRecord
 
 SECOND = 1_000_000_000
@@ -30,7 +30,7 @@ def plan_of(requests: dict[str, Any], group: dict[str, Any] | None = None, *othe
 
 
 def users_of(requests: dict[str, Any], group: dict[str, Any] | None = None) -> Any:
-    return plan_of(requests, group).flows[0].exchange.users
+    return plan_of(requests, group).flows[0].payload.users
 
 
 def test_an_open_loop_asks_at_its_times() -> None:
@@ -41,7 +41,7 @@ def test_an_open_loop_asks_at_its_times() -> None:
 def test_requests_of_a_group_that_an_event_starts_count_from_then() -> None:
     """As with a start of its own: none is due before the group is there, so none is late by the time until then."""
     plan = plan_of({"size": "10kB", "gaps": "3s"}, events=[{"at": "5s", "start": "web"}])
-    (user,) = plan.flows[0].exchange.users
+    (user,) = plan.flows[0].payload.users
     assert [one.time_ns / SECOND for one in user] == [8, 11, 14]
 
 
@@ -76,13 +76,13 @@ def test_a_closed_loop_has_as_many_requests_as_there_may_be_time_for() -> None:
 def test_a_closed_loop_has_requests_for_the_shortest_round_trips(varies: dict[str, Any], least_ms: int) -> None:
     """The base RTT is 80 ms, of which a part goes: 1,250 bytes take 1 ms beside what is left."""
     bottleneck = {"rate": "10Mbit", "buffer": "9packets", "rtt": "20ms", **varies}
-    (user,) = plan_of({"size": "1250B", "think": "0s"}, bottleneck=bottleneck).flows[0].exchange.users
+    (user,) = plan_of({"size": "1250B", "think": "0s"}, bottleneck=bottleneck).flows[0].payload.users
     assert len(user) == -(-10_000 // (least_ms + 1)) + 1
 
 
 def test_a_closed_loop_that_has_time_for_more_requests_fails() -> None:
     """A driver may make its links faster than the experiment has them; a flow does not end before its time unsaid."""
-    (user,) = plan_of({"size": "1kB", "think": "0s"}).flows[0].exchange.users
+    (user,) = plan_of({"size": "1kB", "think": "0s"}).flows[0].payload.users
     assert len(user) > 2
     found = played({"size": "1kB", "think": "0s"}, duration_s=60, users=[[[0, 1000], [0, 1000]]])
     assert [event["failed"] for event in found if "failed" in event] == [
@@ -98,8 +98,8 @@ def test_requests_of_a_file(tmp_path: Path) -> None:
         "flows: [{cca: reno, start: 1s, duration: 10s, requests: {trace: {file: asked.txt}, users: 2}}]\n"
     )
     # The last one is after the end.
-    exchange = make_plan(load(file)).flows[0].exchange
-    assert exchange is not None
+    exchange = make_plan(load(file)).flows[0].payload
+    assert isinstance(exchange, Requests)
     asked = [(one.time_ns / SECOND, one.size) for one in exchange.users[1]]
     assert asked == [(1, 1000), (1.5, 20_000)]
 
@@ -114,8 +114,8 @@ def test_distributions_of_files_and_the_resolved_file(tmp_path: Path) -> None:
     )
     experiment = load(file)
     flow = make_plan(experiment).flows[0]
-    assert flow.exchange is not None
-    sizes = [one.size for one in flow.exchange.users[0]]
+    assert isinstance(flow.payload, Requests)
+    sizes = [one.size for one in flow.payload.users[0]]
     # Half of them at the jump.
     assert min(sizes) == 1000 and max(sizes) <= 3000 and len(sizes) < 100
     assert sizes.count(1000) == pytest.approx(len(sizes) / 2, abs=2 * len(sizes) ** 0.5)

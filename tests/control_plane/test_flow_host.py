@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from narrows.traffic.flow_host import FlowSockets, ecn_mode
+from narrows.onhost.tcp import FlowSockets, ecn_mode
 from narrows_formats.connection_record import ConnectionRecord
 
 PORT = 45_201

@@ -110,7 +110,7 @@ def test_what_is_no_flow_of_the_plan_is_left_out(plan: Plan) -> None:
     sampler = Sampler(plan)
     for changes in (
         {"protocol": 17}, {"dst_port": 1}, {"src": "198.18.0.99"}, {"src_port": 40_000}, {"dst": "198.18.0.9"},
-        {"src_port": plan.flows[1].src_port + plan.flows[1].repeat},
+        {"src_port": plan.flows[1].src_port + plan.flows[1].payload.repeat},
     ):  # fmt: skip
         sampler.learn(learned(plan, 1, 3, **changes))
     assert sampler.to_read(0) == []

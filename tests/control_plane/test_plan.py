@@ -29,9 +29,8 @@ def plan(bottleneck: dict[str, Any] | None = None, **changes: Any) -> Plan:
 
 def test_every_flow_has_its_own_5_tuples() -> None:
     flows = plan().flows
-    tuples = [
-        (flow.src, flow.dst, flow.src_port + number, flow.dst_port) for flow in flows for number in range(flow.repeat)
-    ]
+    each = [(flow, number) for flow in flows for number in range(flow.payload.repeat)]
+    tuples = [(flow.src, flow.dst, flow.src_port + number, flow.dst_port) for flow, number in each]
     assert len(set(tuples)) == len(tuples) == 8
     # Two sockets of one host cannot both be bound to a port.
     assert len({(src, port) for src, _, port, _ in tuples}) == len(tuples)
@@ -133,8 +132,10 @@ def test_nothing_is_drawn_twice_in_the_repetitions_of_a_run() -> None:
         plan = make_plan(validate({**data, "seed": seed}, "x"))
         for flow in plan.flows:
             # Of users their sizes: their times are alike.
-            sizes = [tuple(ask.size for ask in user) for user in flow.exchange.users] if flow.exchange else []
-            sent = flow.sending and tuple(end - begin for begin, end in flow.sending.bursts[:9])
-            found += [*sizes, *(one for one in (tuple(one.size for one in flow.arrivals), sent) if one)]
+            users = getattr(flow.payload, "users", ())
+            bursts = getattr(flow.payload, "bursts", ())[:9]
+            drawn_of = [tuple(ask.size for ask in user) for user in users]
+            drawn_of += [tuple(end - begin for begin, end in bursts), flow.payload.sizes]
+            found += [one for one in drawn_of if one]
         found += [seed, *(one.seed for one in (variation(link, seed) for link in plan.links) if one)]
     assert len(found) == len(set(found)) == 3 * (3 + 3 * 2 + 3 * 2 + 1 + 2)

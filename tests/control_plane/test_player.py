@@ -9,7 +9,7 @@ import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.traffic.exchange_host import Player, choose
+from narrows.onhost.requests import Viewer, choose
 from narrows.traffic.exchanges import specify
 from narrows_analysis.metrics.video import mean_bitrate, rebuffering_ratio, stalled, switches
 
@@ -52,14 +52,14 @@ def test_one_bitrate_is_the_one() -> None:
 
 def test_reservoir_and_cushion_are_those_of_the_paper_in_proportion() -> None:
     """90 s and 126 s of 240 s; here of 44 s less a segment of 4 s."""
-    player = flow_of({"buffer": "44s"}).exchange.player
+    player = flow_of({"buffer": "44s"}).payload.player
     assert (player.reservoir_ns / 1e9, player.cushion_ns / 1e9) == (15, 21)
 
 
 def test_what_is_held_falls_while_it_is_played_and_a_stall_ends_with_a_segment() -> None:
     """Segments of 2 s: the first comes after 1 s, the second after 1 s more, the third 6 s after that."""
     spec = specify(flow_of({"segment": "2s", "buffer": "8s"}), None)
-    player, held = Player(spec, 0, []), []
+    player, held = Viewer(spec, 0, []), []
     for asked_s, done_s in ((0.0, 1.0), (1.0, 2.0), (2.0, 8.0), (8.0, 8.5), (8.5, 9.0)):
         following = player.following(asked_s)
         assert following is not None and following[0] == asked_s
@@ -84,7 +84,7 @@ def test_what_is_held_falls_while_it_is_played_and_a_stall_ends_with_a_segment()
 
 def test_playback_begins_with_what_was_asked() -> None:
     spec = specify(flow_of({"segment": "2s", "buffer": "20s", "start": "6s"}), None)
-    player = Player(spec, 0, [])
+    player = Viewer(spec, 0, [])
     for done_s in (1.0, 2.0, 3.0):
         assert player.playing_s is None
         player.next += 1

@@ -38,7 +38,7 @@ def indexes(plan: Plan, flow: Flow, port: int, mask: int = 0xFFFF) -> list[int]:
     """Flow indexes of a connection from a port, as docs/report-format.md and p4src say: data, and what answers."""
     bottlenecks = {link.name: link.index for link in plan.reported}
     # Users ask a server, whose responses are the data.
-    ports = (port, flow.dst_port) if flow.exchange is None else (flow.dst_port, port)
+    ports = (port, flow.dst_port) if flow.payload.sender_opens else (flow.dst_port, port)
     found = []
     for links, (src, dst), (src_port, dst_port) in (
         (flow.links, (flow.src, flow.dst), ports),
@@ -46,7 +46,7 @@ def indexes(plan: Plan, flow: Flow, port: int, mask: int = 0xFFFF) -> list[int]:
     ):
         for name in links:
             ends = octets(src) + octets(dst)
-            head = bytes([bottlenecks[name]]) + ends + bytes([17 if flow.sending else 6])
+            head = bytes([bottlenecks[name]]) + ends + bytes([flow.protocol or 0])
             found.append(zlib.crc32(head + struct.pack("!HH", src_port, dst_port)) & mask)
     return found
 
@@ -54,9 +54,8 @@ def indexes(plan: Plan, flow: Flow, port: int, mask: int = 0xFFFF) -> list[int]:
 def connections(plan: Plan) -> Iterator[tuple[Flow, int]]:
     """All that are not programs', by their numbers."""
     for flow in plan.flows:
-        if flow.application is None:
-            count = flow.repeat if flow.exchange is None else flow.exchange.connections
-            yield from ((flow, number) for number in range(count))
+        if flow.protocol is not None:
+            yield from ((flow, number) for number in range(flow.payload.connections))
 
 
 def of_first_ports(plan: Plan) -> list[int]:
@@ -72,10 +71,7 @@ def check(plan: Plan) -> int:
     """
     cells = [index for flow, number in connections(plan) for index in indexes(plan, flow, flow.port_of(number))]
     assert len(set(cells)) == len(cells)
-    ends = [
-        (flow.sender if flow.exchange is None else flow.receiver, flow.port_of(number))
-        for flow, number in connections(plan)
-    ]
+    ends = [(flow.begins_at, flow.port_of(number)) for flow, number in connections(plan)]
     assert len(set(ends)) == len(ends) and all(port in DATA_PORTS for _, port in ends)
     first: set[int] = set()
     moved = 0
@@ -135,7 +131,7 @@ def test_nothing_meets_and_nothing_moves_that_need_not() -> None:
         experiment = drawn(draw)
         plan = plan_of(experiment.pop("links"), *experiment.pop("groups"), **experiment)
         moved += check(plan)
-        kinds |= sum({1 << (flow.exchange is not None) for flow in plan.flows if flow.moved_ports})
+        kinds |= sum({1 << flow.payload.begins_at_receiver for flow in plan.flows if flow.moved_ports})
         assert make_plan_again(plan) == plan
     assert moved > 50 and kinds == 3, "flows of both kinds were to be moved"
 
@@ -202,7 +198,7 @@ def test_a_host_without_free_ports_keeps_those_that_it_has() -> None:
     links = {"a": BOTH_WAYS, "b": LINK}
     plan = plan_of(links, {**many(9000), "path": ["b"]}, {**many(PORTS_OF_A_HOST), "path": ["a"]})
     assert len(set(of_first_ports(plan))) < len(of_first_ports(plan))
-    crowded = next(flow for flow in plan.flows if flow.repeat == PORTS_OF_A_HOST)
+    crowded = next(flow for flow in plan.flows if flow.payload.repeat == PORTS_OF_A_HOST)
     assert not crowded.moved_ports
 
 

@@ -16,9 +16,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from narrows.errors import RunError
-from narrows.experiment.plan import Application, Flow, Plan
+from narrows.experiment.plan import Flow, Plan
 from narrows.hosts import base, process
-from narrows.traffic import flow_host, socket_sampler
+from narrows.onhost import program, tcp
+from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.socket_table import tabulate, write
 from narrows.traffic.sockets import SamplingProcesses, SamplingThread
@@ -26,8 +27,8 @@ from narrows_formats.columns import SOCKETS
 
 ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
 FLOW = Flow(
-    "bbr-1", "bbr", "bulk", "bbr", "sender0", "receiver", ("bottleneck",), (), "198.18.0.3", "198.18.0.1", 10000, 5201,
-    0, 10**9, None, 1, 0, 0,
+    "bbr-1", "bbr", "bbr", "sender0", "receiver", ("bottleneck",), (), "198.18.0.3", "198.18.0.1", 10000, 5201,
+    0, 10**9, 0, tcp.Bulk(),
 )  # fmt: skip
 
 
@@ -116,9 +117,9 @@ def test_the_other_end_is_an_address_of_its_family() -> None:
 
 def test_both_programs_of_hosts_know_tcp_info_alike() -> None:
     """Each is one file, so that it runs on any host: a field's offset is in both."""
-    shared = socket_sampler.WORDS.keys() & flow_host.WORDS.keys()
+    shared = socket_sampler.WORDS.keys() & tcp.WORDS.keys()
     assert shared == {"mss", "rtt", "cwnd", "retransmits", "min_rtt"}
-    assert {name: socket_sampler.WORDS[name] for name in shared} == {name: flow_host.WORDS[name] for name in shared}
+    assert {name: socket_sampler.WORDS[name] for name in shared} == {name: tcp.WORDS[name] for name in shared}
 
 
 def test_the_kernel_answers() -> None:
@@ -280,7 +281,7 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     control = {**row, "src_port": "40001"}
     other = {**row, "src": "198.18.0.4"}
     first = Connection(FLOW, 0, 0.0)
-    second = Connection(dataclasses.replace(FLOW, repeat=2), 1, 0.0)
+    second = Connection(dataclasses.replace(FLOW, payload=tcp.Finite(1, 2)), 1, 0.0)
     table = tabulate(pd.DataFrame([bbr, row, control, other]), [first, second], 100.0)
     assert list(table["flow"]) == [0, 1]
     assert list(table["time_s"]) == [1.5, 0.5]
@@ -313,15 +314,15 @@ def test_a_socket_without_a_sample_has_no_rtt() -> None:
 
 def test_sockets_that_programs_open_are_their_flows_by_both_addresses() -> None:
     """Whatever their ports; not those to another host, and not those within their own host."""
-    program = dataclasses.replace(
-        FLOW, name="web-1", application=Application(("true",), None, None, None, None, "server", 0, (), None)
+    web = dataclasses.replace(
+        FLOW, name="web-1", payload=program.Program(("true",), None, None, None, None, "server", 0, (), None)
     )
     row: dict[str, Any] = dict.fromkeys(socket_sampler.FIELDS, "0") | {"src": FLOW.src, "dst": FLOW.dst, "mss": "1448"}
     opened = [
         {**row, "src_port": "80", "dst_port": str(port), "monotonic_s": at} for at in "12" for port in (4001, 4000)
     ]
     elsewhere = [{**row, "dst": address} for address in ("127.0.0.1", "198.18.0.9")]
-    connections = [Connection(dataclasses.replace(FLOW, src="198.18.0.7"), 0, 0.0), Connection(program, 0, 0.0)]
+    connections = [Connection(dataclasses.replace(FLOW, src="198.18.0.7"), 0, 0.0), Connection(web, 0, 0.0)]
     table = tabulate(pd.DataFrame([*opened, *elsewhere]), connections, 0.0)
     assert list(table["flow"]) == [1] * 4
     # Its server has sent no SYN.

@@ -12,13 +12,14 @@ from narrows.api.interval import Interval
 from narrows.api.sender import Sender
 from narrows.api.tcp_info import LAYOUT, TcpInfo, tcp_info
 from narrows.errors import InputError
-from narrows.traffic import flow_host, socket_sampler
+from narrows.onhost import tcp
+from narrows.traffic import socket_sampler
 
 PAYLOAD = 1 << 20
 
 
 def readings() -> tuple[TcpInfo, TcpInfo, dict[str, int]]:
-    """Of a connection over the loopback device: before it sent, and after; and what flow_host reads of the latter."""
+    """Of a connection over the loopback device: before it sent, and after; and what onhost/tcp.py reads then."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sender:
         sender.connect(server.getsockname())
         receiver, _ = server.accept()
@@ -34,7 +35,7 @@ def readings() -> tuple[TcpInfo, TcpInfo, dict[str, int]]:
             receiver.sendall(b"x")
             sender.recv(1)
             after = tcp_info(3_001_000, sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 280))
-            return before, after, flow_host.tcp_info(sender)
+            return before, after, tcp.tcp_info(sender)
 
 
 def test_a_reading_says_what_was_sent_and_acknowledged() -> None:
@@ -55,7 +56,7 @@ def test_a_reading_says_what_was_sent_and_acknowledged() -> None:
 def test_one_layout_serves_all_who_read_it() -> None:
     """Each of the other two is one file, so that it runs on any host."""
     names = {"delivered_ce": "delivered_ce", "data_packets": "segs_out", "retransmits": "total_retrans"}
-    for words in (flow_host.WORDS, socket_sampler.WORDS):
+    for words in (tcp.WORDS, socket_sampler.WORDS):
         for name, offset in words.items():
             assert LAYOUT[names.get(name, name)][0] == offset
 

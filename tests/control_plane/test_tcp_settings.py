@@ -16,7 +16,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
 from narrows.hosts import routes
 from narrows.hosts.hystart import set_hystart
-from narrows.traffic.flow_host import WORDS, Failed, check_start, set_options
+from narrows.onhost.tcp import WORDS, Failed, check_start, set_options
 from narrows.traffic.flows import specify
 
 BULK = {"cca": "cubic", "duration": "1s"}

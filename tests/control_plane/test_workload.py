@@ -12,13 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from narrows.errors import InputError
-from narrows.experiment.cdf import interpolate
 from narrows.experiment.lines import with_line
 from narrows.experiment.loader import load
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
-from narrows.experiment.workload import Gaps, Pareto, Sizes, Workload
-from narrows.traffic.base import is_finite
+from narrows.flows.cdf import interpolate
+from narrows.flows.workload import Gaps, Pareto, Sizes, Workload
 from narrows.traffic.flows import specify
 
 PARETO: dict[str, Any] = {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "10MB"}}
@@ -37,15 +36,21 @@ def workload(**changes: Any) -> Workload:
     return Workload.model_validate({**WORKLOAD, **changes})
 
 
+def arrivals(drawn: Workload, seed: int) -> list[tuple[int, int]]:
+    """Start in nanoseconds and size of each flow."""
+    payload = drawn.payload(seed)
+    return list(zip(payload.arrivals_ns, payload.sizes, strict=True))
+
+
 def test_a_seed_fixes_the_flows() -> None:
-    assert workload().arrivals(7) == workload().arrivals(7) != workload().arrivals(8)
-    assert workload(seed=7).arrivals(1) == workload(seed=7).arrivals(2) == workload().arrivals(7)
+    assert arrivals(workload(), 7) == arrivals(workload(), 7) != arrivals(workload(), 8)
+    assert arrivals(workload(seed=7), 1) == arrivals(workload(seed=7), 2) == arrivals(workload(), 7)
 
 
 def test_groups_can_share_a_workload() -> None:
-    whole = workload(seed=3).arrivals(0)
-    parts = [workload(seed=3, every=3, offset=offset).arrivals(0) for offset in range(3)]
-    assert sorted((a.start_ns, a.size) for part in parts for a in part) == [(a.start_ns, a.size) for a in whole]
+    whole = arrivals(workload(seed=3), 0)
+    parts = [arrivals(workload(seed=3, every=3, offset=offset), 0) for offset in range(3)]
+    assert sorted(flow for part in parts for flow in part) == whole
     assert parts[1] == whole[1::3]
 
 
@@ -56,12 +61,12 @@ def test_pareto_stays_in_its_bounds(fraction: float) -> None:
 
 
 def test_distributions_are_what_they_say() -> None:
-    arrivals = workload(flows=20_000).arrivals(1)
-    sizes = sorted(arrival.size for arrival in arrivals)
+    flows = arrivals(workload(flows=20_000), 1)
+    sizes = sorted(size for _, size in flows)
     # Median of a Pareto distribution of exponent a: smallest x 2^(1/a); the bound is far away.
     assert sizes[10_000] == pytest.approx(1000 * 2 ** (1 / 1.2), rel=0.03)
     assert sum(size > 10_000 for size in sizes) / 20_000 == pytest.approx(10**-1.2, rel=0.1)
-    gaps = sorted(b.start_ns - a.start_ns for a, b in itertools.pairwise(arrivals))
+    gaps = sorted(second - first for (first, _), (second, _) in itertools.pairwise(flows))
     assert gaps[10_000] == pytest.approx(50e6, rel=0.04)
     assert gaps[round(0.8413 * 20_000)] == pytest.approx(50e6 * 2.71828, rel=0.06)
 
@@ -76,8 +81,8 @@ def test_a_distribution_is_interpolated_between_its_points() -> None:
 def test_gaps_of_a_poisson_process_are_exponential() -> None:
     """Kolmogorov and Smirnov: n gaps of the distribution differ by more than 1.95 / sqrt(n) once in a thousand."""
     number, mean_s = 4000, 0.05
-    arrivals = workload(flows=number + 1, gaps={"exponential": {"mean": "50ms"}}).arrivals(5)
-    gaps_s = sorted((b.start_ns - a.start_ns) / 1e9 for a, b in itertools.pairwise(arrivals))
+    flows = arrivals(workload(flows=number + 1, gaps={"exponential": {"mean": "50ms"}}), 5)
+    gaps_s = sorted((second - first) / 1e9 for (first, _), (second, _) in itertools.pairwise(flows))
     expected = [1 - math.exp(-gap / mean_s) for gap in gaps_s]
     greatest = max(max(n / number - f, f - (n - 1) / number) for n, f in enumerate(expected, 1))
     assert greatest < 1.95 / math.sqrt(number)
@@ -159,10 +164,10 @@ def test_sized_flows_and_workloads_are_planned(tmp_path: Path) -> None:
     bulk = {"cca": "bbr", "name": "bulk", "duration": "5s", "count": 3, "stagger": "2s"}
     plan = make_plan(load(write(tmp_path, web, train, bulk)))
     played, sized, *others = plan.flows
-    assert (played.repeat, len(played.arrivals), sized.until) == (400, 400, "bulk")
+    assert (played.payload.repeat, len(played.payload.arrivals_ns), sized.payload.until) == (400, 400, "bulk")
     assert [flow.start_ns for flow in others] == [0, 2_000_000_000, 4_000_000_000]
     assert plan.end_ns is None
-    assert [is_finite(flow) for flow in plan.flows] == [True, True, False, False, False]
+    assert [flow.payload.is_finite for flow in plan.flows] == [True, True, False, False, False]
     flows = specify(played, ecn=False)["connections"]
     assert flows[0]["start_s"] == 1.0
     assert flows[399]["src_port"] == played.src_port + 399

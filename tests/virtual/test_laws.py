@@ -103,7 +103,7 @@ def may_be_given_up(plan: Plan, out: Path) -> bool:
     """Whether TCP or the run had cause to give connections up: too slow a link, or every try of a packet lost."""
     lost = json.loads((out / "summary.json").read_text())["bottleneck"]["total_loss_ratio"]
     # Each flow's SYN may be sent again before the first one is answered.
-    carried = sum((flow.size or 0) + SYNS * SYN_BYTES for flow in plan.flows)
+    carried = sum((flow.payload.size_of(0) or 0) + SYNS * SYN_BYTES for flow in plan.flows)
     slow = plan.bottleneck.longest_s(carried) > HANDSHAKE_S
     return slow or len(plan.flows) * lost**SYNS > 1e-3
 

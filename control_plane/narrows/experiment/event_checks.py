@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from narrows_formats.units import format_time
 
 from narrows.errors import InputError
+from narrows.flows.kinds import LASTING
 
 if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
-
-# Kinds of flows that send until they are stopped.
-LASTING = ("bulk", "udp", "probe")
 
 
 def check_events(experiment: Experiment) -> None:

@@ -15,21 +15,11 @@ from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
-from narrows.quantities import Model, Probability, Ratio, Time
+from narrows.quantities import Model, Probability, Ratio, TextFile, Time
 
 # Runs of lost packets and samples that a switch takes.
 MAX_RUNS, MAX_SAMPLES = 65_536, 4_000_000
 Positive = Annotated[float, Field(gt=0)]
-
-
-class TextFile(Model):
-    """A file of values."""
-
-    file: str = Field(description="The file, relative to the experiment file.")
-    text: str | None = Field(
-        default=None,
-        description="Contents of the file, filled in when it is read: a resolved experiment needs no file.",
-    )
 
 
 class GilbertElliottSettings(Model):

@@ -12,11 +12,11 @@ from narrows_formats.validation import problems
 from pydantic import BaseModel, ValidationError
 
 from narrows.errors import InputError
-from narrows.experiment.application import resolve_paths
 from narrows.experiment.assignment import override
-from narrows.experiment.cdf import ALLOWED_CDF, read_cdf
 from narrows.experiment.model import Experiment
 from narrows.experiment.trace_files import inline_traces
+from narrows.flows.cdf import ALLOWED_CDF, read_cdf
+from narrows.flows.program import resolve_paths
 
 Checked = TypeVar("Checked", bound=BaseModel)
 

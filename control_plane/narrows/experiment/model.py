@@ -31,17 +31,17 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from narrows.experiment.application import EXIT, ApplicationFields, hide_env
-from narrows.experiment.datagrams import Probe, Udp, largest_payload
 from narrows.experiment.events import Event
-from narrows.experiment.exchanges import Requests
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
 from narrows.experiment.plan import DATA_PORTS
 from narrows.experiment.tcp_settings import Sysctls, TcpFields
 from narrows.experiment.varying import LinkRate
-from narrows.experiment.video import Video
-from narrows.experiment.workload import Workload
+from narrows.flows.datagrams import Probe, Udp, largest_payload
+from narrows.flows.program import EXIT, ApplicationFields, hide_env
+from narrows.flows.requests import Requests
+from narrows.flows.video import Video
+from narrows.flows.workload import Workload
 from narrows.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.queues.fifo import Simple
 from narrows.queues.registry import LinkQueue

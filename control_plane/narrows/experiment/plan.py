@@ -11,21 +11,18 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from narrows_formats.flow_names import ANYWHERE, connection_name
+from narrows_formats.flow_names import connection_name
 from narrows_formats.schedules import DelaySteps, RateSchedule
 from narrows_formats.span import Span
+from narrows_formats.units import ETHERNET_HEADER_BYTES as ETHERNET_HEADER_BYTES
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
+from narrows.onhost.payload import Payload, Tcp
 from narrows.queues.law import Law
 
-if TYPE_CHECKING:
-    # A run that takes place somewhere else takes only the plan with it.
-    from narrows.experiment.workload import Arrival
-
-ETHERNET_HEADER_BYTES = 14
 # Preamble 8, frame check sequence 4 and inter-frame gap 12: what an L1 rate counts beside the L2 frame.
 L1_OVERHEAD_BYTES = 24
 REPORT_ENCAPSULATION_BYTES = 98
@@ -44,8 +41,6 @@ MAX_PORT = 509  # v1model ports are 9 bits wide: 511 means "drop", and the timer
 
 FIRST_SERVER_PORT = 5201
 DATA_PORTS = range(10_000, 40_000)
-# The kind of a shell's flows.
-SHELL = "shell"
 # The control connections of the traffic tool; disjoint from DATA_PORTS, so that they can be distinguished from data.
 EPHEMERAL_PORTS = (40_000, 60_999)
 
@@ -254,125 +249,17 @@ class Collector:
 
 
 @dataclass(frozen=True)
-class Sending:
-    """Datagrams of ``payload`` bytes, ``gap_ns`` apart in each burst (start and end, ns since the experiment's start).
-
-    ``ecn`` is the ECN field of each. ``echo``: the receiver sends each one back.
-    """
-
-    payload: int
-    gap_ns: float
-    bursts: tuple[tuple[int, int], ...]
-    ecn: str
-    echo: bool
-
-
-@dataclass(frozen=True)
-class Application:
-    """Programs that make a flow: the words of each, placeholders not replaced yet (`narrows.experiment.application`).
-
-    The server is ready when something listens at port ``tcp`` or is bound to ``udp``, or when it has printed ``line``;
-    with none of them, at the flow's own port. ``sends`` is at the flow's sender. With ``terminal`` the client has our
-    standard files, terminal and environment; with ``anywhere`` its peers are behind a gateway, at any address.
-    """
-
-    client: tuple[str, ...]
-    server: tuple[str, ...] | None
-    tcp: int | None
-    udp: int | None
-    line: str | None
-    sends: Literal["server", "client"]
-    timeout_ns: int
-    env: tuple[tuple[str, str], ...]
-    cwd: str | None
-    terminal: bool = False
-    anywhere: bool = False
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A request for ``size`` bytes: when, since the experiment's start, or how long after the response before it."""
-
-    time_ns: int
-    size: int
-
-
-@dataclass(frozen=True)
-class Player:
-    """A video player whose buffer decides at which of ascending bitrates it fetches each segment.
-
-    Of ``buffer_ns``, up to the reservoir the lowest, above reservoir and cushion the highest. Playback begins, and goes
-    on after a stall, with ``start_ns``.
-    """
-
-    bitrates_bps: tuple[int, ...]
-    segment_ns: int
-    buffer_ns: int
-    reservoir_ns: int
-    cushion_ns: int
-    start_ns: int
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """What each user of a server asks for, in order; the responses are the flow's data, from its sender.
-
-    What a ``player`` asks for is up to it.
-
-    ``closed``: times of requests count from the responses before. ``kept``: a user has one connection; else each
-    request has its own. Connections are made from the flow's receiver, each from the next of the flow's ports, to its
-    destination port.
-    """
-
-    users: tuple[tuple[Ask, ...], ...]
-    closed: bool
-    kept: bool
-    request_bytes: int
-    player: Player | None = None
-
-    @property
-    def connections(self) -> int:
-        """How many there are at most."""
-        return len(self.users) if self.kept else sum(map(len, self.users))
-
-
-@dataclass(frozen=True)
-class Tcp:
-    """What a flow's TCP is set to beside its congestion control; None: as the kernel has it.
-
-    ``rate_bps`` paces its payload. ``initial_window`` is in segments. ``ecn`` None: if a link marks. Options are name,
-    number and value.
-    """
-
-    rate_bps: int | None = None
-    initial_window: int | None = None
-    rto_min_ns: int | None = None
-    hystart: bool | None = None
-    ecn: bool | None = None
-    notsent_lowat: int | None = None
-    options: tuple[tuple[str, int, int], ...] = ()
-    receiver_options: tuple[tuple[str, int, int], ...] = ()
-    sysctls: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
 class Flow:
-    """A sequence of ``repeat`` connections, one after the other; a bulk flow is a sequence of one.
+    """A flow: who it is, which way it takes, and as its ``payload`` what it sends, which its kind alone knows.
 
-    ``kind`` says what makes it (`narrows.traffic.registry`).
     ``links`` are the names of those that its data cross, in order, and ``ack_links`` of those that its acknowledgements
     cross, if it has any. Connection ``i`` is made from port ``src_port + i``, or from the one that ``moved_ports`` has
-    for it (`narrows.experiment.port_choice`). Times are nanoseconds since the experiment's start. With ``until``, no
-    connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload: its ``repeat``
-    connections have a start (from ``start_ns``) and a size each and do not wait for each other. One with ``sending`` is
-    UDP, and has no ``cca``. One with an ``application`` is all packets between its two addresses, whatever their
-    protocol and ports, and so is one with an ``exchange``. Times of one that is ``held`` count from when its driver
-    starts it.
+    for it (`narrows.experiment.port_choice`). Times are nanoseconds since the experiment's start. Times of one that is
+    ``held`` count from when its driver starts it. One without a ``cca`` is not TCP.
     """
 
     name: str
     group: str
-    kind: str
     cca: str | None
     sender: str
     receiver: str
@@ -384,28 +271,26 @@ class Flow:
     dst_port: int
     start_ns: int
     duration_ns: int | None
-    size: int | None
-    repeat: int
-    gap_ns: int
     rtt_ns: int
-    until: str | None = None
-    arrivals: tuple[Arrival, ...] = ()
-    sending: Sending | None = None
-    application: Application | None = None
-    tcp: Tcp = Tcp()
-    exchange: Exchange | None = None
+    payload: Payload
+    tcp: Tcp = field(default_factory=Tcp)
     held: bool = False
     moved_ports: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     @property
-    def connections(self) -> int:
-        """How many connections there are at most, each with a port of its own where they begin."""
-        return self.repeat if self.exchange is None else self.exchange.connections
+    def kind(self) -> str:
+        """Its kind, as results and messages call it."""
+        return self.payload.kind
+
+    @property
+    def end_ns(self) -> int | None:
+        """When its duration is over; None: it ends by itself."""
+        return None if self.duration_ns is None else self.start_ns + self.duration_ns
 
     @property
     def begins_at(self) -> str:
         """The host that its connections are made from."""
-        return self.sender if self.exchange is None else self.receiver
+        return self.receiver if self.payload.begins_at_receiver else self.sender
 
     def port_of(self, number: int) -> int:
         """The port that connection ``number``, from 0, is made from."""
@@ -414,31 +299,33 @@ class Flow:
     @property
     def client_ports(self) -> Sequence[int]:
         """The ports that its connections are made from, by their numbers."""
-        ports = range(self.src_port, self.src_port + self.connections)
-        return [self.port_of(number) for number in range(self.connections)] if self.moved_ports else ports
+        connections = self.payload.connections
+        ports = range(self.src_port, self.src_port + connections)
+        return [self.port_of(number) for number in range(connections)] if self.moved_ports else ports
 
     @property
     def by_addresses(self) -> bool:
         """Whether it is all packets between its two addresses."""
-        return self.application is not None or self.exchange is not None
+        return self.payload.by_addresses is not None
 
     @property
     def protocol(self) -> int | None:
         """Its IP protocol; None if it may be any."""
-        if self.application is not None:
-            return None
-        return socket.IPPROTO_TCP if self.sending is None else socket.IPPROTO_UDP
+        return self.payload.protocol
+
+    @property
+    def has_tcp(self) -> bool:
+        """Whether it is TCP, or may be."""
+        return self.protocol in (socket.IPPROTO_TCP, None)
 
     @property
     def ends(self) -> tuple[str, str]:
         """Source and destination as results have them."""
-        if self.application is None or not self.application.anywhere:
-            return self.src, self.dst
-        return (ANYWHERE, self.dst) if self.application.sends == "server" else (self.src, ANYWHERE)
+        return self.payload.ends(self.src, self.dst)
 
     def connection_name(self, number: int) -> str:
         """What its connection ``number``, from 0, is called in all results."""
-        return connection_name(self.name, number, self.repeat)
+        return connection_name(self.name, number, self.payload.repeat)
 
 
 @dataclass(frozen=True)
@@ -499,7 +386,7 @@ class Plan:
     @property
     def has_applications(self) -> bool:
         """Whether programs of users run on its hosts."""
-        return any(flow.application is not None for flow in self.flows)
+        return any(flow.payload.is_program for flow in self.flows)
 
     @property
     def has_payload(self) -> bool:
@@ -509,7 +396,7 @@ class Plan:
     @property
     def shell(self) -> Flow | None:
         """The flow whose client is what a shell was opened for: the run lasts as long as it."""
-        return next((flow for flow in self.flows if flow.kind == SHELL), None)
+        return next((flow for flow in self.flows if flow.payload.ends_the_run), None)
 
     @property
     def senders(self) -> tuple[Host, ...]:

@@ -11,7 +11,7 @@ from narrows_formats.flow_names import flow_name
 from narrows.errors import InputError
 from narrows.experiment.event_checks import check_events, flow_times
 from narrows.experiment.events import of_link
-from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, FlowGroup, Hosts
+from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, Hosts
 from narrows.experiment.plan import (
     DATA_PORTS,
     ETHERNET_HEADER_BYTES,
@@ -23,17 +23,17 @@ from narrows.experiment.plan import (
     REPORT_UDP_PORT,
     Change,
     Collector,
-    Exchange,
     Flow,
     Moderation,
     Plan,
-    Sending,
     own_seed,
 )
 from narrows.experiment.port_choice import keep_apart
 from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.tcp_settings import check as check_tcp
 from narrows.experiment.topology import Topology, mac_address, make_topology
+from narrows.onhost import tcp
+from narrows.onhost.payload import Payload
 
 REPORTS_FROM, REPORTS_TO = "198.19.255.254", "198.19.255.1"
 
@@ -114,57 +114,48 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
     taken: Counter[str] = Counter()
     for position, group in enumerate(experiment.flows):
         drawn = own_seed(experiment.seed, position)
-        arrivals = () if group.workload is None else group.workload.arrivals(drawn)
-        repeat = len(arrivals) or group.repeat
-        exchange = _exchange(experiment, network, position)
         routes = network.of_group(position)
+        # Each flow draws numbers of its own.
+        seed = drawn * len(DATA_PORTS)
+        first_ns, stop_ns = flow_times(group, experiment)
+        starts_ns = [first_ns + number * group.stagger for number in range(group.count)]
+        lasting = [group.duration if stop_ns is None else stop_ns - start_ns for start_ns in starts_ns]
+        payloads = [
+            _payload(experiment, network, position, (start_ns, duration_ns), (drawn, seed + number))
+            for number, (start_ns, duration_ns) in enumerate(zip(starts_ns, lasting, strict=True))
+        ]
         first_ports = []
         for place, route in enumerate(routes):
-            mine = len(range(place, group.count, len(routes)))
-            connections = mine * repeat if exchange is None else exchange.connections
-            begins = route.sender if exchange is None else route.receiver
+            connections = sum(payload.connections for payload in payloads[place :: len(routes)])
+            begins = route.receiver if payloads[place].begins_at_receiver else route.sender
             first_ports.append(DATA_PORTS.start + taken[begins])
             taken[begins] += connections
             if taken[begins] > len(DATA_PORTS):
                 at = "" if taken[begins] == connections else f", {taken[begins]} with all groups from its host"
-                what = "count x repeat is" if exchange is None else "its requests may be"
+                what = "its requests may be" if payloads[place].begins_at_receiver else "count x repeat is"
                 raise InputError(
                     f"flows.{position}: {what} {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
                 )
-        # Each flow draws numbers of its own.
-        seed = drawn * len(DATA_PORTS)
-        first_ns, stop_ns = flow_times(group, experiment)
-        for number in range(group.count):
+        for number, payload in enumerate(payloads):
             turn, place = divmod(number, len(routes))
             route = routes[place]
-            start_ns = first_ns + number * group.stagger
-            duration_ns = group.duration if stop_ns is None else stop_ns - start_ns
             flows.append(
                 Flow(
                     name=flow_name(group.name, number + 1),
                     group=group.name,
-                    kind=group.kind,
                     cca=group.cca,
                     sender=route.sender,
                     receiver=route.receiver,
                     links=route.data,
-                    # Nothing answers to UDP but a probe's other end.
-                    ack_links=() if group.udp is not None else route.acks,
+                    ack_links=route.acks if payload.acknowledged else (),
                     src=network.host(route.sender).address,
                     dst=network.host(route.receiver).address,
-                    src_port=first_ports[place] + turn * repeat,
+                    src_port=first_ports[place] + turn * payload.connections,
                     dst_port=FIRST_SERVER_PORT + len(flows),
-                    start_ns=start_ns,
-                    duration_ns=duration_ns,
-                    size=group.size,
-                    repeat=repeat,
-                    gap_ns=group.gap,
+                    start_ns=starts_ns[number],
+                    duration_ns=lasting[number],
                     rtt_ns=route.rtt_ns,
-                    until=None if group.client is not None else group.until,
-                    arrivals=arrivals,
-                    sending=_sending(position, group, start_ns, duration_ns, seed + number),
-                    application=group.application(),
-                    exchange=exchange,
+                    payload=payload,
                     tcp=(group.tcp or TcpSettings()).planned(group.rate),
                 )
             )
@@ -185,7 +176,7 @@ def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
     """
     for position, group in enumerate(experiment.flows):
         for flow in (one for one in flows if one.group == group.name and one.by_addresses):
-            what = "a program" if flow.exchange is None else "requests"
+            what = flow.payload.by_addresses
             for other in flows:
                 if other is flow:
                     continue
@@ -194,53 +185,57 @@ def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
                         f"flows.{position}: '{other.group}' is between the same hosts as {what}, whose packets are "
                         "identified by their addresses; allowed: hosts of its own (from, to)"
                     )
-                if other.application and flow.application and other.sender == flow.sender and other.cca != flow.cca:
+                both = other.payload.is_program and flow.payload.is_program
+                if both and other.sender == flow.sender and other.cca != flow.cca:
                     raise InputError(
                         f"flows.{position}.cca: '{other.group}' has another one on the same host; allowed: the same, "
                         "or a host of its own (from)"
                     )
 
 
-def _sending(position: int, group: FlowGroup, start_ns: int, duration_ns: int | None, seed: int) -> Sending | None:
-    """What a flow of datagrams sends, and when.
+def _payload(
+    experiment: Experiment, network: Topology, position: int, times: tuple[int, int | None], seeds: tuple[int, int]
+) -> Payload:
+    """What a flow of a group sends.
+
+    Args:
+        experiment: the whole.
+        network: its links.
+        position: of the group.
+        times: the flow's start and its duration.
+        seeds: of the group and of the flow.
 
     Raises:
         InputError: it is too much.
     """
-    datagrams = group.udp or group.probe
-    if datagrams is None:
-        return None
-    assert duration_ns is not None
-    try:
-        return datagrams.sending(start_ns, start_ns + duration_ns, seed)
-    except ValueError as error:
-        raise InputError(f"flows.{position}.udp.bursts: {error}") from None
-
-
-def _exchange(experiment: Experiment, network: Topology, position: int) -> Exchange | None:
-    """What the users of a group ask for.
-
-    Raises:
-        InputError: it is too much.
-    """
-    group, route = experiment.flows[position], network.of_group(position)[0]
+    group, (start_ns, duration_ns), field = experiment.flows[position], times, f"flows.{position}"
+    if (program := group.application()) is not None:
+        return program
+    if group.workload is not None:
+        return group.workload.payload(seeds[0])
+    if group.size is not None:
+        return tcp.Finite(group.size, group.repeat, group.gap, group.until)
     if group.video is not None:
-        return group.video.exchange()
+        return group.video.payload
+    assert duration_ns is not None
+    if (datagrams := group.udp or group.probe) is not None:
+        try:
+            return datagrams.sending(start_ns, start_ns + duration_ns, seeds[1])
+        except ValueError as error:
+            raise InputError(f"{field}.udp.bursts: {error}") from None
     if group.requests is None:
-        return None
-    assert group.duration is not None
+        return tcp.Bulk()
+    route = network.of_group(position)[0]
     most_bps = min(link.rates_bps.most for link in network.links if link.name in route.data)
     crossed = [link for link in network.links if link.name in (*route.data, *route.acks)]
     least_rtt_ns = route.rtt_ns - sum(link.delay_ns - link.shortest_delay_ns for link in crossed)
-    seed = own_seed(experiment.seed, position)
     try:
-        start_ns, _ = flow_times(group, experiment)
-        return group.requests.exchange(start_ns, group.duration, least_rtt_ns, most_bps, seed)
+        return group.requests.payload(start_ns, duration_ns, least_rtt_ns, most_bps, seeds[0])
     except ValueError as error:
-        raise InputError(f"flows.{position}.requests: {error}") from None
+        raise InputError(f"{field}.requests: {error}") from None
 
 
 def _end_ns(flows: tuple[Flow, ...]) -> int | None:
     """When the last flow ends, or None if a finite flow decides that itself."""
-    ends = [flow.start_ns + flow.duration_ns for flow in flows if flow.duration_ns is not None]
+    ends = [flow.end_ns for flow in flows if flow.end_ns is not None]
     return max(ends) if len(ends) == len(flows) else None

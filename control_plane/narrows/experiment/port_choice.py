@@ -118,7 +118,8 @@ def keep_apart(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
         cells: those of the switch.
     """
     network = _Network(plan, cells)
-    counted = {number: network.counted(flow) for number, flow in enumerate(plan.flows) if flow.application is None}
+    numbered = [(number, flow) for number, flow in enumerate(plan.flows) if flow.protocol is not None]
+    counted = {number: network.counted(flow) for number, flow in numbered}
     taken: set[int] = set()
     colliding = []
     for number, connection in _that_fit(plan, counted, 1 << cells.bits - 1):
@@ -140,7 +141,7 @@ def keep_apart(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
 def _that_fit(plan: Plan, counted: Mapping[int, _Counted], room: int) -> Iterator[tuple[int, int]]:
     """Flows and their connections by number, in order, until their cells would be more than there is room for."""
     for number, where in counted.items():
-        for connection in range(plan.flows[number].connections):
+        for connection in range(plan.flows[number].payload.connections):
             room -= where.crossings
             if room < 0:
                 return
@@ -149,10 +150,10 @@ def _that_fit(plan: Plan, counted: Mapping[int, _Counted], room: int) -> Iterato
 
 def _free_ports(plan: Plan) -> dict[str, Iterator[int]]:
     """Of each host the ports that no connection has, but for those that users have given to servers of programs."""
-    servers = {port for flow in plan.flows if (one := flow.application) for port in (one.tcp, one.udp)}
+    servers = {port for flow in plan.flows for port in flow.payload.server_ports}
     used = dict.fromkeys((flow.begins_at for flow in plan.flows), DATA_PORTS.start)
     for flow in plan.flows:
-        used[flow.begins_at] = max(used[flow.begins_at], flow.src_port + flow.connections)
+        used[flow.begins_at] = max(used[flow.begins_at], flow.src_port + flow.payload.connections)
     return {
         host: (port for port in range(first, DATA_PORTS.stop) if port not in servers) for host, first in used.items()
     }

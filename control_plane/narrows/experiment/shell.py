@@ -17,8 +17,10 @@ from narrows.errors import InputError
 from narrows.experiment.assignment import override
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import SHELL, Flow, Plan
+from narrows.experiment.plan import Flow, Plan
 from narrows.experiment.trace_files import inline_traces
+from narrows.onhost.program import Program
+from narrows.onhost.shell import Shell
 
 NAME = "shell"
 DOWNLOAD, UPLOAD = "download", "upload"
@@ -142,12 +144,12 @@ def with_shell(plan: Plan, *, terminal: bool, nat: bool) -> Plan:
     flows: list[Flow] = []
     limiting = {link.name for link in plan.links}
     for flow in plan.flows:
-        if flow.group != DOWNLOAD or flow.application is None:
+        if flow.group != DOWNLOAD or not isinstance(flow.payload, Program):
             flows.append(flow)
             continue
-        application = replace(flow.application, terminal=terminal, anywhere=nat)
+        payload = Shell(**vars(flow.payload), terminal=terminal, anywhere=nat)
         # Neither direction is distinguished from the other's acknowledgements: those are packets of the same programs.
-        down = replace(flow, kind=SHELL, application=application, ack_links=())
+        down = replace(flow, payload=payload, ack_links=())
         flows.append(down)
         back = tuple(name for name in _opposite(flow.links) if name in limiting)
         if back:
@@ -155,7 +157,7 @@ def with_shell(plan: Plan, *, terminal: bool, nat: bool) -> Plan:
                 replace(
                     down, name=flow.name.replace(DOWNLOAD, UPLOAD), group=UPLOAD, sender=flow.receiver,
                     receiver=flow.sender, src=flow.dst, dst=flow.src, links=back,
-                    application=replace(application, sends="client"),
+                    payload=replace(payload, sends="client"),
                 )
             )  # fmt: skip
     return replace(plan, flows=tuple(flows), gateway=GATEWAY if nat else None)

@@ -12,7 +12,8 @@ from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, WithJsonSchema
 
 from narrows.errors import InputError
-from narrows.experiment.plan import Flow, Tcp
+from narrows.experiment.plan import Flow
+from narrows.onhost.payload import Tcp
 from narrows.quantities import Count, Model, Rate, Size, Time
 
 MILLISECOND = NANOSECONDS // 1000
@@ -184,7 +185,7 @@ def check(flows: Sequence[Flow], mtu: int, ip_version: int) -> None:
                 f"{places[flow.group]}.tcp.initial_window: {window} segments; allowed: up to {most}, what the window "
                 "of a SYN-ACK holds"
             )
-        if flow.sending is not None:
+        if not flow.has_tcp:
             continue
         for where, name, value in _asked(flow):
             before, group = asked.setdefault((where, name), (value, flow.group))

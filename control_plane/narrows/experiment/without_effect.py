@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from narrows_formats.link_names import REVERSE
 from narrows_formats.units import NANOSECONDS, format_time
 
-from narrows.experiment.application import DEFAULT_TIMEOUT
 from narrows.experiment.event_checks import flow_times
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, LinkSettings
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES
+from narrows.flows.program import DEFAULT_TIMEOUT
 
 
 def without_effect(experiments: Sequence[Experiment]) -> dict[str, str]:

@@ -311,7 +311,7 @@ class NetnsTestbed(SharedFiles):
         Raises:
             RunError: the kernel does not have it.
         """
-        asked = {f.cca or DEFAULT_CCA for f in self._plan.flows if f.application is not None and f.sender == host.name}
+        asked = {f.cca or DEFAULT_CCA for f in self._plan.flows if f.payload.is_program and f.sender == host.name}
         for cca in asked:
             network = str(ip_interface(f"{host.address}/{host.prefix}").network)
             # Namespaces have no default of their own for algorithms that are not open to every user.

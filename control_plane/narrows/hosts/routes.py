@@ -15,7 +15,7 @@ MILLISECOND = 1_000_000
 
 def ecn_setting(plan: Plan) -> str:
     """``net.ipv4.tcp_ecn`` of all hosts: asked for, not taken, or taken where the other side's route asks for it."""
-    wanted = {plan.uses_ecn(flow) for flow in plan.flows if flow.sending is None}
+    wanted = {plan.uses_ecn(flow) for flow in plan.flows if flow.has_tcp}
     if len(wanted) == 2:
         return "2"
     return "1" if wanted == {True} or (not wanted and plan.marks_ecn) else "0"
@@ -26,7 +26,7 @@ def metrics(plan: Plan, host: Host) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     mixed = ecn_setting(plan) == "2"
     for flow in plan.flows:
-        if flow.sending is not None or host.name not in (flow.sender, flow.receiver):
+        if not flow.has_tcp or host.name not in (flow.sender, flow.receiver):
             continue
         sends = host.name == flow.sender
         asked: dict[str, str] = {}

@@ -38,7 +38,7 @@ async def wait_for_datagrams(read: Read, plan: Plan) -> None:
 
     What a probe's sender gets back, and what hosts get that send themselves, would be lost once their links are down.
     """
-    if any(flow.sending is not None for flow in plan.flows):
+    if any(not flow.has_tcp for flow in plan.flows):
         # Where other packets do not end either, `wait_for_quiescence` says so.
         await _is_quiet(read, plan)
 

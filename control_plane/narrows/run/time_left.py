@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from narrows_formats.units import NANOSECONDS
 
-from narrows.experiment.datagrams import frame_bytes
 from narrows.experiment.plan import Plan
-from narrows.traffic.base import is_finite, size_of
+from narrows.flows.datagrams import frame_bytes
 
 SHARED_LINK = 1.5  # by how much a finite flow takes longer than alone on the link, roughly
 
@@ -20,12 +19,11 @@ def traffic_time_s(plan: Plan) -> float:
         return plan.end_ns / NANOSECONDS
     ends = []
     for flow in plan.flows:
-        if not is_finite(flow):
-            ends.append((flow.start_ns + (flow.duration_ns or 0)) / NANOSECONDS)
-        elif flow.until is None:
-            size = sum(size_of(flow, number) for number in range(flow.repeat))
-            arriving = flow.arrivals[-1].start_ns / NANOSECONDS if flow.arrivals else 0.0
-            ends.append(max(arriving, SHARED_LINK * size * 8 / plan.rate_bps(flow)))
+        if not flow.payload.is_finite:
+            ends.append((flow.end_ns or flow.start_ns) / NANOSECONDS)
+        elif flow.payload.until is None:
+            arriving = (flow.payload.arrivals_ns or (0,))[-1] / NANOSECONDS
+            ends.append(max(arriving, SHARED_LINK * flow.payload.total_bytes * 8 / plan.rate_bps(flow)))
     return max(ends, default=0.0)
 
 
@@ -35,11 +33,11 @@ def packets(plan: Plan) -> float:
     total = 0.0
     for link in plan.links:
         crossing = [flow for flow in plan.flows if link.name in (*flow.links, *flow.ack_links)]
-        rest = time_s * link.rate_bps / 8 if any(flow.sending is None for flow in crossing) else 0.0
-        for sending in (flow.sending for flow in crossing if flow.sending is not None):
-            count = sum(end - begin for begin, end in sending.bursts) / sending.gap_ns
-            total += count
-            rest -= count * frame_bytes(sending.payload, plan.ip_version)
+        datagrams = [flow.payload.datagrams for flow in crossing]
+        rest = time_s * link.rate_bps / 8 if None in datagrams else 0.0
+        for sent in (one for one in datagrams if one is not None):
+            total += sent.count
+            rest -= sent.count * frame_bytes(sent.payload, plan.ip_version)
         total += max(0.0, rest) / plan.frame_bytes
     return total
 

@@ -11,20 +11,21 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from narrows_formats import beneath
 from narrows_formats.units import NANOSECONDS
 
 from narrows import python
 from narrows.errors import RunError
-from narrows.experiment.application import fill, is_hidden
-from narrows.experiment.plan import Application, Flow, Plan
+from narrows.experiment.plan import Flow, Plan
+from narrows.flows.program import fill, is_hidden
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
 from narrows.hosts.users import APPLICATION_ID, User, can_execute, in_user_namespace, invoking_user
+from narrows.onhost import program as on_host
+from narrows.onhost.program import Program
 from narrows.search_path import SEARCH_PATH
-from narrows.traffic import application_host
 from narrows.traffic.connection import Connection
 from narrows.traffic.generator import GRACE_S, Generator
 
@@ -56,20 +57,21 @@ def missing_programs(plan: Plan) -> list[str]:
     groups = list(dict.fromkeys(flow.group for flow in plan.flows))
     found = []
     for flow in plan.flows:
-        for role, words in _words(flow.application):
+        if not isinstance(program := flow.payload, Program):
+            continue
+        for role, words in _words(program):
             name = f"flows.{groups.index(flow.group)}.{role}"
-            path = _find(words[0], flow.application)
+            path = _find(words[0], program)
             if path is None:
                 found.append(f"{name}: '{words[0]}' is not there, or cannot be executed; allowed: a program")
             elif not can_execute(path):
                 found.append(f"{name}: user {invoking_user().uid}, as which it would run, cannot execute {path}")
-        application = flow.application
-        for variable, value in () if application is None else application.env:
+        for variable, value in program.env:
             if is_hidden(value):
                 where = f"flows.{groups.index(flow.group)}.env.{variable}"
                 found.append(f"{where}: {value} is what results have in its place; allowed: the value itself")
-        if application is not None and application.cwd is not None and not Path(application.cwd).is_dir():
-            found.append(f"flows.{groups.index(flow.group)}.cwd: {application.cwd} is not a directory")
+        if program.cwd is not None and not Path(program.cwd).is_dir():
+            found.append(f"flows.{groups.index(flow.group)}.cwd: {program.cwd} is not a directory")
     return found
 
 
@@ -86,34 +88,38 @@ def user_files(plan: Plan) -> dict[str, Path]:
     return {str(path): path for path in sorted(found)}
 
 
-def _commands(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], Application]]:
-    """Program and arguments of each command of a plan."""
-    for application in [flow.application for flow in plan.flows if flow.application is not None]:
-        for _, (program, *arguments) in _words(application):
-            yield program, tuple(arguments), application
+def _commands(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], Program]]:
+    """Program and arguments of each command of a plan, and the flow's payload."""
+    for payload in (flow.payload for flow in plan.flows):
+        if isinstance(payload, Program):
+            for _, (program, *arguments) in _words(payload):
+                yield program, tuple(arguments), payload
 
 
-def _files(arguments: Sequence[str], application: Application) -> list[Path]:
+def _files(arguments: Sequence[str], application: Program) -> list[Path]:
     """Files that arguments name, `--option=FILE` too; without a `cwd` a program begins in an empty directory."""
     names = [name for word in arguments for name in (word, word.partition("=")[2]) if name]
     paths = [Path(application.cwd or "/", name) for name in names if application.cwd or name.startswith("/")]
     return [path for path in paths if path.is_file()]
 
 
-def _words(application: Application | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    if application is not None:
-        yield "client", application.client
-        if application.server is not None:
-            yield "server", application.server
+def _words(application: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield "client", application.client
+    if application.server is not None:
+        yield "server", application.server
 
 
-def _find(program: str, application: Application | None) -> str | None:
-    assert application is not None
+def program_of(flow: Flow) -> Program:
+    """The payload of a flow that programs make."""
+    return cast("Program", flow.payload)
+
+
+def _find(program: str, application: Program) -> str | None:
     return shutil.which(program, path=dict(application.env).get("PATH", SEARCH_PATH))
 
 
 class Applications(Generator):
-    """Each program under a supervisor of its own (`narrows.traffic.application_host`) on its host."""
+    """Each program under a supervisor of its own (`narrows.onhost.program`) on its host."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """See `Generator`."""
@@ -133,17 +139,16 @@ class Applications(Generator):
     async def _prepare(self) -> None:
         for flow in self._flows.values():
             self._make_directory(flow)
-            assert flow.application is not None
-            if flow.application.server is not None:
+            if (server := program_of(flow).server) is not None:
                 self._ready[flow.name] = asyncio.get_running_loop().create_future()
-                await self._spawn(flow, "server", flow.application.server)
+                await self._spawn(flow, "server", server)
                 try:
                     async with asyncio.timeout(READY_S):
                         await self._ready[flow.name]
                 except TimeoutError:
                     said = self._stderr_tail(flow, "server")
                     raise RunError(f"flow {flow.name}: its server is not ready after {READY_S:g} s{said}") from None
-            await self._spawn(flow, "client", flow.application.client)
+            await self._spawn(flow, "client", program_of(flow).client)
 
     def _make_directory(self, flow: Flow) -> None:
         (self._results / flow.name).mkdir()
@@ -168,17 +173,15 @@ class Applications(Generator):
 
     async def _launch(self, flow: Flow, role: str, specification: str, errors: Path) -> Process:
         """Start a program's supervisor on its host."""
-        script = python.script(application_host.__file__, specification)
+        script = python.script(on_host.__file__, specification)
         return await self._testbed.spawn(self._host(flow, role), script, stderr=errors)
 
     def _host(self, flow: Flow, role: str) -> str:
-        assert flow.application is not None
-        return flow.sender if role == flow.application.sends else flow.receiver
+        return flow.sender if role == program_of(flow).sends else flow.receiver
 
     def _specification(self, flow: Flow, role: str, words: Sequence[str]) -> dict[str, Any]:
-        """What a supervisor is to do (`narrows.traffic.application_host.Supervisor`)."""
-        application = flow.application
-        assert application is not None
+        """What a supervisor is to do (`narrows.onhost.program.Supervisor`)."""
+        application = program_of(flow)
         values = self._placeholders(flow)
         directory = str(self._directory(flow))
         own = {"PATH": SEARCH_PATH, "HOME": directory, "TMPDIR": directory, "LC_ALL": "C.UTF-8"}
@@ -201,8 +204,7 @@ class Applications(Generator):
         }
 
     def _placeholders(self, flow: Flow) -> dict[str, str]:
-        assert flow.application is not None
-        ends = (flow.src, flow.dst) if flow.application.sends == "server" else (flow.dst, flow.src)
+        ends = (flow.src, flow.dst) if program_of(flow).sends == "server" else (flow.dst, flow.src)
         return {
             "server": ends[0],
             "client": ends[1],
@@ -253,8 +255,7 @@ class Applications(Generator):
 
     def _ended(self, flow: Flow, role: str, event: dict[str, Any]) -> None:
         """Note what became of a program; one that failed is a failed flow."""
-        assert flow.application is not None
-        words = dict(_words(flow.application))[role]
+        words = dict(_words(program_of(flow)))[role]
         ended_s = event.pop("ended") - self._origin_s
         self._programs[flow.name][role] = {"command": list(words), **event}
         self._notes[flow.name] += _remarks(role, event)
@@ -302,7 +303,7 @@ class Applications(Generator):
     async def _stop(self) -> None:
         for role in reversed(ROLES):
             running = [one for (_, own), one in self._supervisors.items() if own == role]
-            await asyncio.gather(*(process.stop(2 * END_GRACE_S + application_host.KILL_S) for process in running))
+            await asyncio.gather(*(process.stop(2 * END_GRACE_S + on_host.KILL_S) for process in running))
             await asyncio.gather(*(reader for (_, own), reader in self._readers.items() if own == role))
         for process in self._supervisors.values():
             self._testbed.ended(process)
@@ -313,16 +314,14 @@ class Applications(Generator):
         self._readers.clear()
 
     def _time_limit_s(self, flow: Flow) -> float:
-        assert flow.application is not None
-        lasts_ns = flow.application.timeout_ns if flow.duration_ns is None else flow.duration_ns
+        lasts_ns = program_of(flow).timeout_ns if flow.duration_ns is None else flow.duration_ns
         grace_s = 0.0 if flow.duration_ns is None else GRACE_S
         return (flow.start_ns + lasts_ns) / NANOSECONDS + grace_s
 
 
 def _ready(flow: Flow) -> dict[str, Any]:
     """When a server is ready, as its supervisor takes it."""
-    application = flow.application
-    assert application is not None
+    application = program_of(flow)
     if application.line is not None:
         return {"line": application.line}
     ports = {"tcp": application.tcp, "udp": application.udp}

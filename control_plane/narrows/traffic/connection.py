@@ -36,7 +36,7 @@ class Connection:
     @property
     def size_bytes(self) -> int | None:
         """What it has to send; None if it lasts for a time."""
-        return self.flow.arrivals[self.number].size if self.flow.arrivals else self.flow.size
+        return self.flow.payload.size_of(self.number)
 
     def as_json(self) -> dict[str, Any]:
         """The connection as an entry of run.json's ``flows``."""
@@ -53,7 +53,7 @@ class Connection:
             "dst": dst,
             "src_port": self.src_port,
             "dst_port": flow.dst_port,
-            **({"probe": True} if flow.kind == "probe" else {}),
+            **({} if flow.payload.competes else {"probe": True}),
             "links": list(flow.links),
             "ack_links": list(flow.ack_links),
             "connection": self.number,
@@ -70,6 +70,6 @@ class Connection:
 
     def _planned_start_s(self) -> float:
         """When it was to start; connections of a finite flow after the first start when the one before has ended."""
-        if self.flow.arrivals:
-            return (self.flow.start_ns + self.flow.arrivals[self.number].start_ns) / NANOSECONDS
+        if arrivals_ns := self.flow.payload.arrivals_ns:
+            return (self.flow.start_ns + arrivals_ns[self.number]) / NANOSECONDS
         return self.flow.start_ns / NANOSECONDS if self.number == 0 else self.started_s

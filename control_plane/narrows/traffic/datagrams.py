@@ -8,23 +8,23 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.traffic import datagram_host
+from narrows.onhost import datagrams as on_host
+from narrows.onhost.datagrams import Sending
 from narrows.traffic.flows import THREAD_LEAD_S, HostGenerator, ProcessFlows
 from narrows.traffic.generator import Generator
 
 
 def specify(flow: Flow) -> dict[str, Any]:
-    """A flow as `narrows.traffic.datagram_host` makes it; times are seconds since the experiment's start. With
+    """A flow as `narrows.onhost.datagrams` makes it; times are seconds since the experiment's start. With
     ``one_clock`` its two hosts have the same one."""
-    sending = flow.sending
-    assert sending is not None and flow.duration_ns is not None
+    sending = cast("Sending", flow.payload)
     return {
         "name": flow.name,
         "held": flow.held,
@@ -36,7 +36,7 @@ def specify(flow: Flow) -> dict[str, Any]:
         "payload": sending.payload,
         "gap_s": sending.gap_ns / NANOSECONDS,
         "bursts": [[begin / NANOSECONDS, end / NANOSECONDS] for begin, end in sending.bursts],
-        "end_s": (flow.start_ns + flow.duration_ns) / NANOSECONDS,
+        "end_s": (flow.start_ns + (flow.duration_ns or 0)) / NANOSECONDS,
         "ecn": sending.ecn,
         "echo": sending.echo,
         "one_clock": True,
@@ -49,7 +49,7 @@ class ThreadDatagrams(HostGenerator):
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """See `Generator`."""
         super().__init__(plan, testbed, results, flows)
-        self._datagrams: datagram_host.Datagrams | None = None
+        self._datagrams: on_host.DatagramSockets | None = None
         self._sending: threading.Thread | None = None
 
     def _specify(self, flow: Flow) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class ThreadDatagrams(HostGenerator):
 
     async def _prepare(self) -> None:
         tell = partial(self._hand_over, asyncio.get_running_loop())
-        self._datagrams = datagram_host.Datagrams(self._testbed.open_socket, tell, self._plan.driven)
+        self._datagrams = on_host.DatagramSockets(self._testbed.open_socket, tell, self._plan.driven)
         try:
             for host, specifications in self._by_host("listens").items():
                 self._datagrams.listen(host, specifications)
@@ -76,7 +76,7 @@ class ThreadDatagrams(HostGenerator):
         self._sending = threading.Thread(target=self._send, args=(self._datagrams,))
         self._sending.start()
 
-    def _send(self, datagrams: datagram_host.Datagrams) -> None:
+    def _send(self, datagrams: on_host.DatagramSockets) -> None:
         try:
             datagrams.send(self._origin_s)
         except OSError as error:
@@ -116,7 +116,7 @@ class ThreadDatagrams(HostGenerator):
 class ProcessDatagrams(ProcessFlows):
     """A process on each host that has flows, ready before the experiment begins."""
 
-    _script = Path(datagram_host.__file__)
+    _script = Path(on_host.__file__)
 
     def _specify(self, flow: Flow) -> dict[str, Any]:
         return specify(flow)

@@ -5,25 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from narrows_formats.units import NANOSECONDS
 
-from narrows.experiment.plan import Ask, Flow, Plan, Player
+from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.traffic import exchange_host, flow_host
+from narrows.onhost import payload, requests, tcp
+from narrows.onhost.requests import Player, Requests
 from narrows.traffic.flows import HostGenerator, HostLoop, ProcessFlows, Side, ThreadGenerator, socket_settings
-from narrows.traffic.generator import SLOWDOWN, Generator
+from narrows.traffic.generator import Generator
 
 
 def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
-    """A flow as `narrows.traffic.exchange_host` makes it; times are seconds since the experiment's start.
+    """A flow as `narrows.onhost.requests` makes it; times are seconds since the experiment's start.
 
-    Requests are pairs of seconds and bytes; see `narrows.experiment.plan.Exchange`. No request of a closed loop is made
+    Requests are pairs of seconds and bytes; see `narrows.onhost.requests.Requests`. No request of a closed loop is made
     at ``end_s`` or later.
     """
-    exchange = flow.exchange
-    assert exchange is not None and flow.duration_ns is not None
+    asked = cast("Requests", flow.payload)
+    player = asked.watched_by
     return {
         "name": flow.name,
         "held": flow.held,
@@ -33,12 +34,12 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
         "client_host": flow.receiver,
         "client_ports": list(flow.client_ports),
         "start_s": flow.start_ns / NANOSECONDS,
-        "end_s": (flow.start_ns + flow.duration_ns) / NANOSECONDS,
-        "closed": exchange.closed,
-        "kept": exchange.kept,
-        "request_bytes": exchange.request_bytes,
-        "users": [[[ask.time_ns / NANOSECONDS, ask.size] for ask in user] for user in exchange.users],
-        "player": None if exchange.player is None else _player(exchange.player),
+        "end_s": (flow.end_ns or 0) / NANOSECONDS,
+        "closed": asked.closed,
+        "kept": asked.kept,
+        "request_bytes": asked.request_bytes,
+        "users": [[[ask.time_ns / NANOSECONDS, ask.size] for ask in user] for user in asked.users],
+        "player": None if player is None else _player(player),
         **socket_settings(flow, ecn),
     }
 
@@ -66,34 +67,19 @@ class _Exchanges(HostGenerator):
     async def group_ended(self, group: str) -> None:
         """Nothing lasts until a group ends."""
 
-    def _time_limit_s(self, flow: Flow) -> float:
-        """Every response may come after the last request, beside those of all others."""
-        asked = {other.name: sum(one.size for one in _asks(other)) for other in self._flows.values()}
-        needed_s = self._carrying_s(flow, sum(asked.values())) + self._sending_s(flow, asked[flow.name])
-        return SLOWDOWN * needed_s + super()._time_limit_s(flow)
-
-
-def _asks(flow: Flow) -> list[Ask]:
-    return [] if flow.exchange is None else [one for user in flow.exchange.users for one in user]
-
 
 class ThreadExchanges(_Exchanges, ThreadGenerator):
     """In a thread, for all hosts."""
 
-    def _make(self, tell: flow_host.Tell) -> HostLoop:
-        return exchange_host.Exchanges(self._testbed.open_socket, tell)
+    def _make(self, tell: tcp.Tell) -> HostLoop:
+        return requests.Exchanges(self._testbed.open_socket, tell)
 
 
 class ProcessExchanges(_Exchanges, ProcessFlows):
     """A process on each host, ready before the experiment begins."""
 
-    _script = Path(exchange_host.__file__)
-
-    async def _prepare(self) -> None:
-        library = Path(flow_host.__file__)
-        for host in {**self._by_host("listens"), **self._by_host("begins")}:
-            await self._testbed.python(host, library)
-        await super()._prepare()
+    _script = Path(requests.__file__)
+    _libraries = (Path(payload.__file__), Path(tcp.__file__))
 
 
 def make(plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> Generator:

@@ -22,8 +22,7 @@ from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
-from narrows.traffic import flow_host
-from narrows.traffic.base import is_finite, size_of
+from narrows.onhost import payload, tcp
 from narrows.traffic.generator import Generator
 
 START_S = 20.0
@@ -35,14 +34,14 @@ TCP_NOTSENT_LOWAT, SO_MAX_PACING_RATE = 25, 47
 
 
 def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
-    """A flow as `narrows.traffic.flow_host` makes it; times are seconds since the experiment's start.
+    """A flow as `narrows.onhost.tcp` makes it; times are seconds since the experiment's start.
 
     A sequence has one connection after the other, ``gap_s`` between them, the last one starting before
     ``last_start_s`` and before all flows of the group ``until`` have ended. ``ecn`` is whether they are to use it;
     None: as the kernel does.
     """
-    finite = is_finite(flow)
-    last_ns = None if flow.duration_ns is None else flow.start_ns + flow.duration_ns
+    sent, arrivals_ns = flow.payload, flow.payload.arrivals_ns
+    lasts = not sent.is_finite and flow.duration_ns is not None
     return {
         "name": flow.name,
         "host": flow.sender,
@@ -51,16 +50,16 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
         "src": flow.src,
         "dst": flow.dst,
         "dst_port": flow.dst_port,
-        "duration_s": None if finite or flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
-        "sequence": not flow.arrivals,
-        "gap_s": flow.gap_ns / NANOSECONDS,
-        "last_start_s": None if last_ns is None else last_ns / NANOSECONDS,
-        "until": flow.until,
+        "duration_s": (flow.duration_ns or 0) / NANOSECONDS if lasts else None,
+        "sequence": not arrivals_ns,
+        "gap_s": sent.pause_ns / NANOSECONDS,
+        "last_start_s": None if flow.end_ns is None else flow.end_ns / NANOSECONDS,
+        "until": sent.until,
         "connections": [
             {
                 "number": number,
-                "start_s": (flow.start_ns + (flow.arrivals[number].start_ns if flow.arrivals else 0)) / NANOSECONDS,
-                "size": size_of(flow, number) if finite else None,
+                "start_s": (flow.start_ns + (arrivals_ns[number] if arrivals_ns else 0)) / NANOSECONDS,
+                "size": sent.size_of(number),
                 "src_port": port,
             }
             for number, port in enumerate(flow.client_ports)
@@ -82,15 +81,15 @@ def socket_settings(flow: Flow, ecn: bool | None) -> dict[str, Any]:
 
 def _options(flow: Flow, sends: bool) -> list[tuple[str, int, int, str, int]]:
     """Options of a flow's sockets at one end: name, level, number, how the value is packed, value."""
-    tcp = flow.tcp
+    asked = flow.tcp
     found = [
         (name, socket.IPPROTO_TCP, number, "=i", value)
-        for name, number, value in (tcp.options if sends else tcp.receiver_options)
+        for name, number, value in (asked.options if sends else asked.receiver_options)
     ]
-    if sends and tcp.notsent_lowat is not None:
-        found.append(("TCP_NOTSENT_LOWAT", socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, "=i", tcp.notsent_lowat))
-    if sends and tcp.rate_bps is not None:
-        found.append(("SO_MAX_PACING_RATE", socket.SOL_SOCKET, SO_MAX_PACING_RATE, "=Q", tcp.rate_bps // 8))
+    if sends and asked.notsent_lowat is not None:
+        found.append(("TCP_NOTSENT_LOWAT", socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, "=i", asked.notsent_lowat))
+    if sends and asked.rate_bps is not None:
+        found.append(("SO_MAX_PACING_RATE", socket.SOL_SOCKET, SO_MAX_PACING_RATE, "=Q", asked.rate_bps // 8))
     return found
 
 
@@ -118,7 +117,7 @@ class HostGenerator(Generator):
 
 
 class HostLoop(Protocol):
-    """What a thread serves the flows of all hosts by; see `flow_host.FlowSockets`."""
+    """What a thread serves the flows of all hosts by; see `tcp.FlowSockets`."""
 
     def listen(self, host: str, flows: Sequence[dict[str, Any]]) -> None:
         """Open the ports of flows on a host that listens for them."""
@@ -155,7 +154,7 @@ class ThreadGenerator(HostGenerator):
         self._thread: threading.Thread | None = None
 
     @abstractmethod
-    def _make(self, tell: flow_host.Tell) -> HostLoop:
+    def _make(self, tell: tcp.Tell) -> HostLoop:
         """What serves the flows; ``tell`` takes their events."""
 
     @property
@@ -210,29 +209,30 @@ class ThreadFlows(ThreadGenerator):
         super().__init__(plan, testbed, results, flows)
         self._groups_ended: set[str] = set()
 
-    def _make(self, tell: flow_host.Tell) -> HostLoop:
+    def _make(self, tell: tcp.Tell) -> HostLoop:
         # A receiver that waits for more has the kernel acknowledge each frame or joined frames at once, where one that
         # reads has it answer all that an interrupt has delivered. Then there is nothing to wait for either.
         batch_bytes = 0 if self._plan.moderation is not None else self._plan.receive_batch_bytes
-        return flow_host.FlowSockets(batch_bytes, self._testbed.open_socket, tell, self._groups_ended.__contains__)
+        return tcp.FlowSockets(batch_bytes, self._testbed.open_socket, tell, self._groups_ended.__contains__)
 
     async def group_ended(self, group: str) -> None:
         """See `Generator.group_ended`."""
         self._groups_ended.add(group)
 
     async def _end_at(self, name: str, at_s: float) -> None:
-        assert isinstance(self._loop, flow_host.FlowSockets)
+        assert isinstance(self._loop, tcp.FlowSockets)
         self._loop.finish(name, at_s)
 
     async def _steer(self, name: str, window: int | None, rate: int | None) -> None:
-        assert isinstance(self._loop, flow_host.FlowSockets)
+        assert isinstance(self._loop, tcp.FlowSockets)
         self._loop.steer(name, window, rate)
 
 
 class ProcessFlows(HostGenerator):
     """A process on each host that has flows, ready before the experiment begins."""
 
-    _script = Path(flow_host.__file__)
+    _script = Path(tcp.__file__)
+    _libraries: tuple[Path, ...] = (Path(payload.__file__),)
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """See `Generator`."""
@@ -252,6 +252,9 @@ class ProcessFlows(HostGenerator):
         return self._testbed.lead_s
 
     async def _prepare(self) -> None:
+        for host in {**self._by_host("listens"), **self._by_host("begins")}:
+            for library in self._libraries:
+                await self._testbed.python(host, library)
         # Ports are open before anything is sent to them.
         for host, flows in self._by_host("listens").items():
             self._receivers[host] = await self._spawn(host, "receiving", flows, [])
@@ -321,7 +324,7 @@ class ProcessFlows(HostGenerator):
 
     async def group_ended(self, group: str) -> None:
         """See `Generator.group_ended`."""
-        hosts = {flow.sender for flow in self._flows.values() if flow.until == group}
+        hosts = {flow.sender for flow in self._flows.values() if flow.payload.until == group}
         await asyncio.gather(*(self._testbed.put(host, f"{group}.ended", "") for host in hosts))
 
     async def _stop(self) -> None:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generators make flows: what all of them have in common; each kind of flow has a class of its own.
 
-To add one: a class of `Generator` in a module of its own, a line in `narrows.traffic.registry`, and what a group of
-such flows says in `narrows.experiment.model`, whose `kind` names it. Telemetry recognises its packets by the 5-tuples
-that the plan gave to its flows.
+Telemetry recognises packets of flows by the 5-tuples that the plan gave to them.
 
 Nothing is retried: a flow that does not do what the plan says is a failed run.
 """
@@ -25,7 +23,6 @@ from narrows_formats.units import NANOSECONDS
 from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.traffic.base import is_finite, size_of
 from narrows.traffic.connection import Connection
 
 # A flow that takes this much longer than it should has failed: it would otherwise keep a run alive for ever.
@@ -38,9 +35,6 @@ STEER_S = 10.0
 
 class Generator(ABC):
     """Makes some flows of a run."""
-
-    ends_the_run = False
-    """Whether no other flow goes on once one of its own has ended."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """Take the plan and the flows to make; ``results`` is the directory for connections' records."""
@@ -134,7 +128,7 @@ class Generator(ABC):
     def lasts_until(self, at_ns: int) -> None:
         """Note that flows under way last until a time, not as long as was planned: the traffic is over then."""
         for name, flow in self.under_way.items():
-            if flow.duration_ns is not None and flow.start_ns < at_ns < flow.start_ns + flow.duration_ns:
+            if flow.end_ns is not None and flow.start_ns < at_ns < flow.end_ns:
                 self._lasts_until(name, at_ns)
 
     @property
@@ -234,7 +228,7 @@ class Generator(ABC):
             connection, record = found[event["number"]], event["record"]
             connection.ended_s, connection.bytes_sent = event["ended_s"], record["bytes_sent"]
             # Of finite flows there may be tens of thousands, whose starts, ends and bytes run.json has.
-            if not is_finite(flow):
+            if not flow.payload.is_finite:
                 self._write(connection, record)
         elif "received" in event:
             if 0 in found:
@@ -263,16 +257,18 @@ class Generator(ABC):
 
     def _time_limit_s(self, flow: Flow) -> float:
         """Seconds from the experiment's start after which a flow counts as failed."""
+        payload = flow.payload
         waiting_s = self._plan.queueing_s(flow) + flow.rtt_ns / NANOSECONDS
-        if not is_finite(flow):
-            assert flow.duration_ns is not None
-            return (flow.start_ns + flow.duration_ns) / NANOSECONDS + waiting_s + GRACE_S
-        last_ns = flow.arrivals[-1].start_ns if flow.arrivals else (flow.repeat - 1) * flow.gap_ns
-        finite = [other for other in self._plan.flows if is_finite(other)]
-        sizes = {other.name: sum(size_of(other, number) for number in range(other.repeat)) for other in finite}
-        shared_s = self._carrying_s(flow, sum(sizes.values())) + flow.repeat * waiting_s
-        own_s = self._sending_s(flow, sizes[flow.name])
-        return (flow.start_ns + last_ns) / NANOSECONDS + (shared_s * len(finite) + own_s) * SLOWDOWN + GRACE_S
+        if flow.end_ns is not None and not payload.is_finite:
+            # What was asked for may come after the last request, besides that of all others.
+            asked = sum(other.payload.asked_bytes for other in self._flows.values())
+            late_s = self._carrying_s(flow, asked) + self._sending_s(flow, payload.asked_bytes)
+            return SLOWDOWN * late_s + flow.end_ns / NANOSECONDS + waiting_s + GRACE_S
+        finite = [other.payload for other in self._plan.flows if other.payload.is_finite]
+        shared_s = self._carrying_s(flow, sum(one.total_bytes for one in finite)) + payload.repeat * waiting_s
+        own_s = self._sending_s(flow, payload.total_bytes)
+        begun_s = (flow.start_ns + payload.waits_ns) / NANOSECONDS
+        return begun_s + (shared_s * len(finite) + own_s) * SLOWDOWN + GRACE_S
 
     def _carrying_s(self, flow: Flow, size_bytes: int) -> float:
         """Seconds that the links which a flow's data cross take for these bytes, at the worst time."""

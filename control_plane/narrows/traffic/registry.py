@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from narrows.experiment.plan import SHELL
-
 if TYPE_CHECKING:
     from narrows.experiment.plan import Flow, Plan
     from narrows.hosts.base import Testbed
@@ -44,7 +42,7 @@ KINDS = {
     "requests": _EXCHANGES,
     "video": _EXCHANGES,
     "application": Kind("narrows.traffic.applications:make"),
-    SHELL: Kind("narrows.traffic.shell:Shell"),
+    "shell": Kind("narrows.traffic.shell:Shell"),
 }
 
 
@@ -63,7 +61,7 @@ def missing_commands(plan: Plan) -> list[str]:
 
 def needs_commands(plan: Plan) -> bool:
     """Whether some flows of a plan are made by commands of their hosts."""
-    return any(KINDS[flow.kind].commands or flow.application for flow in plan.flows)
+    return any(KINDS[flow.kind].commands or flow.payload.is_program for flow in plan.flows)
 
 
 def generators(plan: Plan, testbed: Testbed, results: Path) -> tuple[Generator, ...]:

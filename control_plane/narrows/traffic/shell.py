@@ -11,17 +11,17 @@ import signal
 import termios
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from narrows import python
-from narrows.experiment.application import fill
 from narrows.experiment.plan import Flow, Plan
+from narrows.flows.program import fill
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.process import Process
 from narrows.hosts.uplink import RESOLVER_FILE
-from narrows.traffic import shell_host
-from narrows.traffic.applications import Applications
+from narrows.onhost import shell as on_host
+from narrows.traffic.applications import Applications, program_of
 
 FIGURES = "figures"
 # After a stop without effect: without job control above us, continue at once.
@@ -66,8 +66,6 @@ class Terminal:
 class Shell(Applications):
     """One command, both directions of whose packets are flows. Its end is that of the run, whatever its exit code."""
 
-    ends_the_run = True
-
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """See `Generator`; the first flow is the one whose client is the command."""
         super().__init__(plan, testbed, results, flows)
@@ -86,7 +84,7 @@ class Shell(Applications):
     async def _launch(self, flow: Flow, role: str, specification: str, errors: Path) -> Process:
         if role == "server" or not _on_terminal(flow):
             return await super()._launch(flow, role, specification, errors)
-        script = python.script(shell_host.__file__, specification)
+        script = python.script(on_host.__file__, specification)
         self._terminal.lend()
         assert isinstance(self._testbed, NetnsTestbed)  # targets of other machines have no shell
         return await self._testbed.spawn(self._host(flow, role), script, stderr=errors, inherited=self._lent)
@@ -117,8 +115,7 @@ class Shell(Applications):
             "NARROWS_PORT": values["port"],
             "NARROWS_FIGURES": str(self._testbed.state_dir / FIGURES),
         }
-        assert flow.application is not None
-        if [Path(word).name for word in flow.application.client] == ["bash"] and "PROMPT_COMMAND" not in os.environ:
+        if [Path(word).name for word in program_of(flow).client] == ["bash"] and "PROMPT_COMMAND" not in os.environ:
             found["PROMPT_COMMAND"] = 'cat "$NARROWS_FIGURES"'
         if os.geteuid() == 0:
             with contextlib.suppress(KeyError):
@@ -165,7 +162,7 @@ class Shell(Applications):
 
 
 def _on_terminal(flow: Flow) -> bool:
-    return flow.application is not None and flow.application.terminal
+    return cast("on_host.Shell", flow.payload).terminal
 
 
 def _groups(uid: int, gid: int) -> list[int]:

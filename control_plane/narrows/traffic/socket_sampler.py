@@ -39,7 +39,7 @@ HEADER = struct.Struct("=IHHII")
 ATTRIBUTE = struct.Struct("=HH")
 MESSAGE_BYTES = 72  # struct inet_diag_msg
 MAPPED = bytes(10) + b"\xff\xff"  # an IPv4 address in one of IPv6 (RFC 4291)
-# 32-bit words of struct tcp_info (linux/tcp.h), by byte offset. What flow_host.py reads of it is held against these by
+# 32-bit words of struct tcp_info (linux/tcp.h), by byte offset. What onhost/tcp.py reads of it is held against these by
 # a test: each of the two is one file, so that it runs on any host.
 WORDS = {
     "mss": 16, "unacked": 24, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148, "data_packets": 156,

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, with_metadata
 from narrows_formats.flow_names import possible_ends
 
-from narrows.experiment.plan import Flow
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
@@ -58,7 +57,7 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
     raw = raw[raw["flow"] >= 0].sort_values(["flow", *PORTS, "monotonic_s"], kind="stable")
     bbr = raw["bbr_bandwidth"] > 0
     # The kernel counts a SYN that was acknowledged like a byte, at the end that sent it.
-    opened = np.array([_opens(connections[flow].flow) for flow in raw["flow"]], dtype=np.int64)
+    opened = np.array([connections[flow].flow.payload.sender_opens for flow in raw["flow"]], dtype=np.int64)
     acked = np.maximum(raw["acked_bytes"].astype(np.int64) - opened, 0)
     table = pd.DataFrame(
         {
@@ -83,11 +82,6 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
         }
     )
     return table.reset_index(drop=True)
-
-
-def _opens(flow: Flow) -> bool:
-    """Whether a flow's sender opens its connections; of programs, as those do that serve or send as a client."""
-    return flow.exchange is None and (flow.application is None or flow.application.sends == "client")
 
 
 def _owners(raw: pd.DataFrame, connections: Sequence[Connection]) -> list[int]:

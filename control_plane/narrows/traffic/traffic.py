@@ -13,7 +13,6 @@ from typing import Any
 from narrows_formats.units import NANOSECONDS, format_time
 
 from narrows.errors import InputError, RunError
-from narrows.experiment.event_checks import LASTING
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.traffic.connection import Connection
@@ -88,7 +87,7 @@ class Traffic:
 
         async def follow(generator: Generator, flow: Flow) -> None:
             await generator.follow(flow.name)
-            if generator.ends_the_run:
+            if flow.payload.ends_the_run:
                 for task in following:
                     task.cancel()
                 return
@@ -134,16 +133,16 @@ class Traffic:
         chosen = self._named(name)
         at_ns = self._to_come(chosen, at_ns)
         for _, flow in chosen:
-            if flow.kind not in LASTING:
+            if not flow.payload.lasts or flow.end_ns is None:
+                from narrows.flows.kinds import LASTING  # a guest would wait for all kinds to be imported
+
                 raise InputError(f"flow {flow.name}: ends by itself; allowed: of the kinds {', '.join(LASTING)}")
             if flow.held:
                 raise InputError(f"flow {flow.name}: has not been started; allowed: start it before")
-            assert flow.duration_ns is not None
-            end_ns = flow.start_ns + flow.duration_ns
-            if not flow.start_ns < at_ns < end_ns:
+            if not flow.start_ns < at_ns < flow.end_ns:
                 raise InputError(
                     f"flow {flow.name}: cannot stop at {format_time(at_ns)}; allowed: after "
-                    f"{format_time(flow.start_ns)}, when it starts, and before {format_time(end_ns)}, when it ends"
+                    f"{format_time(flow.start_ns)}, when it starts, and before {format_time(flow.end_ns)}, when it ends"
                 )
         for generator, flow in chosen:
             await generator.end(flow.name, at_ns)
@@ -163,7 +162,7 @@ class Traffic:
             RunError: its kernel refuses, or its host cannot be reached.
         """
         ((generator, flow), *others) = self._named(name)
-        if others or flow.repeat > 1 or flow.arrivals:
+        if others or flow.payload.repeat > 1:
             raise InputError(f"flow {name}: has several connections; allowed: one flow, of one connection")
         if (window is not None or rate_bps is not None) and flow.cca not in EXTERNAL:
             raise InputError(f"flow {name}: has the congestion control {flow.cca}; allowed: {', '.join(EXTERNAL)}")

@@ -9,8 +9,8 @@ import platform
 from pathlib import Path
 
 from narrows.errors import InputError
-from narrows.experiment.datagrams import frame_bytes
 from narrows.experiment.plan import Plan
+from narrows.flows.datagrams import frame_bytes
 from narrows.targets.soft.virtual_time import INITIAL_WINDOW, adapted, settings
 
 # Kernel, Python, collector and what they keep of the host's files.
@@ -55,16 +55,14 @@ def _sent_bytes(plan: Plan) -> float:
         return math.inf
     sent, carrying_ns = 0.0, 0.0
     for flow in plan.flows:
-        if flow.sending is not None:
-            count = sum(end - begin for begin, end in flow.sending.bursts) / flow.sending.gap_ns
-            sent += count * frame_bytes(flow.sending.payload, plan.ip_version) * (2 if flow.sending.echo else 1)
-        elif flow.arrivals or flow.size is not None:
-            sent += sum(one.size for one in flow.arrivals) or flow.size or 0
+        if (datagrams := flow.payload.datagrams) is not None:
+            ways = 2 if flow.payload.acknowledged else 1
+            sent += datagrams.count * frame_bytes(datagrams.payload, plan.ip_version) * ways
+        elif flow.payload.is_finite:
+            sent += sum(flow.payload.sizes)
         else:
-            users = len(flow.exchange.users) if flow.exchange else 1
-            sent += 2 * INITIAL_WINDOW * plan.frame_bytes * users
-            end_ns = math.inf if flow.duration_ns is None else flow.start_ns + flow.duration_ns
-            carrying_ns = max(carrying_ns, end_ns)
+            sent += 2 * INITIAL_WINDOW * plan.frame_bytes * flow.payload.at_once
+            carrying_ns = max(carrying_ns, math.inf if flow.end_ns is None else flow.end_ns)
     return sent + sum(link.rates_bps.most for link in plan.links) * carrying_ns / 8e9
 
 

@@ -376,10 +376,7 @@ def needed_directories(results: Path) -> tuple[Path, ...]:
 
 def program_directories(plan: Plan) -> tuple[Path, ...]:
     """Directories of users' programs."""
-    applications = [flow.application for flow in plan.flows if flow.application is not None]
-    programs = [words[0] for one in applications for words in (one.client, one.server or ("",))]
-    working = [one.cwd for one in applications if one.cwd is not None]
-    return (*(Path(program).parent for program in programs if program.startswith("/")), *map(Path, working))
+    return tuple(Path(path) for flow in plan.flows for path in flow.payload.directories)
 
 
 def how_it_ended(code: int, was_up: bool) -> str:

@@ -112,7 +112,7 @@ def settings(plan: Plan) -> VirtualTimeSettings:
     # twice as much when those are acknowledged; a host that awaits no answer (UDP) sends what its link carries. What
     # does not fit is counted. Not much more than that, but where a small ring holds twice of all that is in flight: a
     # page of a ring costs two faults in a guest, and those of four rings of 12 MiB almost half a second.
-    beginning = sum(len(flow.exchange.users) if flow.exchange else 1 for flow in plan.flows)
+    beginning = sum(flow.payload.at_once for flow in plan.flows)
     start = 2 * INITIAL_WINDOW * plan.frame_bytes * beginning
     access = plan.access_rate_bps or access_rate_bps(rate)
     carried = access * window // (8 * NANOSECONDS)

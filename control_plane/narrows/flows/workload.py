@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Annotated, Self
 
@@ -17,7 +17,8 @@ from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, WithJsonSchema, field_validator, model_validator
 
-from narrows.experiment.cdf import ALLOWED_CDF, as_fractions, fault, interpolate
+from narrows.flows.cdf import ALLOWED_CDF, as_fractions, fault, interpolate
+from narrows.onhost import tcp
 from narrows.quantities import Count, Model, Size, Time
 
 _PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
@@ -29,14 +30,6 @@ Cdf = Annotated[
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # Beyond it gaps differ by more than a clock can tell.
 MAX_SIGMA = 10
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """One flow of a workload: nanoseconds from the workload's start, and bytes."""
-
-    start_ns: int
-    size: int
 
 
 class Pareto(Model):
@@ -167,15 +160,23 @@ class Workload(Model):
         """How many flows of it this group plays."""
         return len(range(self.offset, self.flows, self.every))
 
-    def arrivals(self, seed: int) -> tuple[Arrival, ...]:
+    def payload(self, seed: int) -> tcp.Workload:
         """The flows that this group plays; ``seed`` is used if the workload has none of its own."""
-        random_numbers = random.Random(seed if self.seed is None else self.seed)
-        arrivals: list[Arrival] = []
-        now = 0
-        for _ in range(self.flows):
-            arrivals.append(Arrival(now, self.sizes.draw(inside(random_numbers))))
-            now += self.gaps.draw(inside(random_numbers))
-        return tuple(arrivals[self.offset :: self.every])
+        return _drawn(self, seed if self.seed is None else self.seed)
+
+
+# Flows of a group have the same.
+@lru_cache(maxsize=1)
+def _drawn(workload: Workload, seed: int) -> tcp.Workload:
+    random_numbers, now = random.Random(seed), 0
+    starts: list[int] = []
+    sizes: list[int] = []
+    for _ in range(workload.flows):
+        starts.append(now)
+        sizes.append(workload.sizes.draw(inside(random_numbers)))
+        now += workload.gaps.draw(inside(random_numbers))
+    played = slice(workload.offset, None, workload.every)
+    return tcp.Workload(tuple(starts[played]), tuple(sizes[played]))
 
 
 def inside(random_numbers: random.Random) -> float:

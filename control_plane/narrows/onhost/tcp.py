@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP flows on a host, sent and received in as few system calls as can be, each started at its time.
+"""Bulk flows, finite ones and workloads on a host: TCP in as few system calls as can be, each started at its time.
 
-Used as ``flow_host.py SPECIFICATION`` on a host, or by its classes from a thread. One thread serves all sockets: those
+Used as ``tcp.py SPECIFICATION`` on a host, or by its classes from a thread. One thread serves all sockets: those
 that start flows are made, bound and given their congestion control before the experiment begins, so that nothing but
 connect() is left to do at a flow's time. The receiving side throws away what has arrived; TCP acknowledges it whether
 it was read or not. A bulk flow ends at its time, at once; a finite one when the receiving side has read its last byte.
@@ -26,11 +26,18 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from narrows.onhost.payload import Payload
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from payload import Payload
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
@@ -70,6 +77,67 @@ ECN_MODE, ECN_MODES = 276, ("off", "classic", "accurate", None)
 NO_MIN_RTT = (1 << 32) - 1  # the kernel has measured none
 OPTION_ECN = 8  # TCPI_OPT_ECN: both ends have agreed on it
 TICK_S = 0.01  # timeouts are whole ticks, and no kernel has longer ones
+
+
+@dataclass(frozen=True)
+class Bulk(Payload):
+    """One connection that sends for the flow's duration."""
+
+    kind = "bulk"
+    lasts = True
+
+
+@dataclass(frozen=True)
+class Finite(Payload):
+    """A sequence of ``repeat`` connections of ``size`` bytes, one after the other, ``pause_ns`` between them.
+
+    With ``until``, none starts after the flows of that group have ended.
+    """
+
+    kind = "finite"
+    size: int
+    repeat: int = 1
+    pause_ns: int = 0
+    until: str | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """See `Payload.sizes`."""
+        return (self.size,)
+
+    @property
+    def waits_ns(self) -> int:
+        """See `Payload.waits_ns`."""
+        return (self.repeat - 1) * self.pause_ns
+
+
+@dataclass(frozen=True)
+class Workload(Payload):
+    """Connections that do not wait for each other: when each starts, after the flow's start, and its bytes."""
+
+    kind = "workload"
+    starts_ns: tuple[int, ...]
+    bytes_each: tuple[int, ...]
+
+    @property
+    def repeat(self) -> int:
+        """See `Payload.repeat`."""
+        return len(self.bytes_each)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """See `Payload.sizes`."""
+        return self.bytes_each
+
+    @property
+    def arrivals_ns(self) -> tuple[int, ...]:
+        """See `Payload.arrivals_ns`."""
+        return self.starts_ns
+
+    @property
+    def total_bytes(self) -> int:
+        """See `Payload.total_bytes`."""
+        return sum(self.sizes)
 
 
 class Progress(Enum):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests and responses over TCP on a host: the server of a flow, and its users.
 
-Used as ``exchange_host.py SPECIFICATION`` on a host, or by its class from a thread. A request says how many bytes it
+Used as ``requests.py SPECIFICATION`` on a host, or by its class from a thread. A request says how many bytes it
 asks for; the server answers those of a connection in their order, and both ends send at once what they have
 (TCP_NODELAY), as browsers and web servers do. A response is complete when its last byte was read; its time counts from
 when the request was to be made, so that a request that had to wait for its connection has waited.
 
 Events are those of `narrows.traffic.generator`. Only the standard library of Python 3.8 is used, so that it runs on any
-host that has `narrows.traffic.flow_host` beside this file.
+host that has `narrows.onhost.tcp` and `narrows.onhost.payload` beside this file.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ import struct
 import sys
 import time
 from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from narrows.traffic import flow_host
+    from narrows.onhost import tcp
+    from narrows.onhost.payload import Payload
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import flow_host
+    import tcp
+    from payload import Payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,11 +48,86 @@ SINK = memoryview(bytearray(READ_BYTES))
 READY = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
 
 
+@dataclass(frozen=True)
+class Ask:
+    """A request for ``size`` bytes: when, since the experiment's start, or how long after the response before it."""
+
+    time_ns: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Player:
+    """A video player whose buffer decides at which of ascending bitrates it fetches each segment.
+
+    Of ``buffer_ns``, up to the reservoir the lowest, above reservoir and cushion the highest. Playback begins, and goes
+    on after a stall, with ``start_ns``.
+    """
+
+    bitrates_bps: tuple[int, ...]
+    segment_ns: int
+    buffer_ns: int
+    reservoir_ns: int
+    cushion_ns: int
+    start_ns: int
+
+
+@dataclass(frozen=True)
+class Requests(Payload):
+    """What each user of a server asks for, in order; the responses are the flow's data, from its sender.
+
+    ``closed``: times of requests count from the responses before. ``kept``: a user has one connection; else each
+    request has its own. Connections are made from the flow's receiver, each from the next of the flow's ports, to its
+    destination port.
+    """
+
+    kind = "requests"
+    begins_at_receiver = True
+    by_addresses = "requests"
+    users: tuple[tuple[Ask, ...], ...]
+    closed: bool
+    kept: bool
+    request_bytes: int
+
+    @property
+    def connections(self) -> int:
+        """See `Payload.connections`."""
+        return len(self.users) if self.kept else sum(map(len, self.users))
+
+    @property
+    def watched_by(self) -> Player | None:
+        """The player that decides what is asked for; None: ``users`` says it."""
+        return None
+
+    @property
+    def at_once(self) -> int:
+        """See `Payload.at_once`."""
+        return len(self.users)
+
+    @property
+    def asked_bytes(self) -> int:
+        """See `Payload.asked_bytes`."""
+        return sum(one.size for user in self.users for one in user)
+
+
+@dataclass(frozen=True)
+class Video(Requests):
+    """What a video player asks for over one connection, segment after segment: that is up to it."""
+
+    kind = "video"
+    player: Player
+
+    @property
+    def watched_by(self) -> Player:
+        """See `Requests.watched_by`."""
+        return self.player
+
+
 class Served:
     """The server's side of a connection."""
 
     def __init__(self, flow: Flow, opened: socket.socket, payload: int) -> None:
-        """Take a flow, an accepted connection, and a file of `flow_host.CHUNK` bytes to send again and again."""
+        """Take a flow, an accepted connection, and a file of `tcp.CHUNK` bytes to send again and again."""
         self.flow = flow
         self.socket = opened
         self._payload = payload
@@ -64,12 +142,12 @@ class Served:
             OSError: the connection broke.
         """
         self._read()
-        turn_ends = time.monotonic() + flow_host.TURN_S
+        turn_ends = time.monotonic() + tcp.TURN_S
         try:
             while self._left:
                 if time.monotonic() >= turn_ends:
                     return True
-                self._left -= os.sendfile(self.socket.fileno(), self._payload, 0, min(self._left, flow_host.CHUNK))
+                self._left -= os.sendfile(self.socket.fileno(), self._payload, 0, min(self._left, tcp.CHUNK))
         except BlockingIOError:
             pass
         return False
@@ -96,7 +174,7 @@ class Channel:
         self.flow = flow
         self.socket = opened
         self.pending: deque[Row] = deque()
-        self._lasting = flow_host.lasting(flow["receiver_options"])
+        self._lasting = tcp.lasting(flow["receiver_options"])
         self._left: deque[int] = deque()
         self._unsent = b""
         self.is_established = False
@@ -112,12 +190,12 @@ class Channel:
 
         Raises:
             OSError: the connection was refused, or broke.
-            flow_host.Failed: it is not what was asked.
+            tcp.Failed: it is not what was asked.
         """
         if not self.is_established:
             if code := self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(code, os.strerror(code))
-            flow_host.check(self.socket, self.flow)
+            tcp.check(self.socket, self.flow)
             self.is_established = True
         try:
             while self._unsent:
@@ -129,9 +207,9 @@ class Channel:
             while count := self.socket.recv_into(SINK):
                 self._take(count, now_s, done)
             if self.pending:
-                raise flow_host.Failed("the server has closed the connection")
+                raise tcp.Failed("the server has closed the connection")
         except BlockingIOError:
-            flow_host.set_options(self.socket, self._lasting)
+            tcp.set_options(self.socket, self._lasting)
         return done
 
     def _take(self, count: int, now_s: float, done: list[Row]) -> None:
@@ -172,13 +250,13 @@ class User:
         """When the next request is to be made, its response's bytes, and what else is to be noted; None: not known.
 
         Raises:
-            flow_host.Failed: in a closed loop even the request was made that there could be no time for.
+            tcp.Failed: in a closed loop even the request was made that there could be no time for.
         """
         if self.flow["closed"] and self.done < self.next:
             return None
         if self.next == len(self.asks):
             if self.flow["closed"]:
-                raise flow_host.Failed("had time for more requests than its links allow as the experiment has them")
+                raise tcp.Failed("had time for more requests than its links allow as the experiment has them")
             return None
         after_s, size = self.asks[self.next]
         at_s = now_s + after_s if self.flow["closed"] else after_s
@@ -188,7 +266,7 @@ class User:
         return at_s, int(size), {}
 
 
-class Player(User):
+class Viewer(User):
     """A user who watches a video, segment by segment, at the bitrate that the buffer decides.
 
     Source: T.-Y. Huang, R. Johari, N. McKeown, M. Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation",
@@ -277,10 +355,10 @@ def choose(bitrates: Sequence[float], before: int | None, level_s: float, settin
     return before
 
 
-class Exchanges(flow_host.Loop):
+class Exchanges(tcp.Loop):
     """Servers and users of some flows, in one thread."""
 
-    def __init__(self, open_socket: flow_host.OpenSocket, tell: flow_host.Tell) -> None:
+    def __init__(self, open_socket: tcp.OpenSocket, tell: tcp.Tell) -> None:
         """No port is opened before `listen`, and no connection before `run`.
 
         Args:
@@ -297,7 +375,7 @@ class Exchanges(flow_host.Loop):
         self._ports: dict[str, Iterator[int]] = {}
         self._opened: dict[int, socket.socket] = {}
         self._payload = os.memfd_create("payload")
-        os.ftruncate(self._payload, flow_host.CHUNK)
+        os.ftruncate(self._payload, tcp.CHUNK)
 
     def listen(self, host: str, flows: Sequence[Flow]) -> None:
         """Open the ports of flows on their servers' host, each with the flow's congestion control and options.
@@ -308,16 +386,16 @@ class Exchanges(flow_host.Loop):
         for flow in flows:
             listener = self._socket(host, flow, flow["server"], flow["server_port"])
             try:
-                flow_host.set_options(listener, flow["options"])
-            except flow_host.Failed as error:
+                tcp.set_options(listener, flow["options"])
+            except tcp.Failed as error:
                 self._tell({"flow": flow["name"], "failed": f"the server's {error}"})
-            listener.listen(flow_host.BACKLOG)
+            listener.listen(tcp.BACKLOG)
             self._watch(listener.fileno(), select.EPOLLIN, partial(self._accept, listener, flow))
 
     def prepare(self, flows: Sequence[Flow]) -> None:
         """Know the flows whose users are served by this process."""
         for flow in flows:
-            kind = User if flow["player"] is None else Player
+            kind = User if flow["player"] is None else Viewer
             self._users[flow["name"]] = [kind(flow, number, asks) for number, asks in enumerate(flow["users"])]
             self._rows[flow["name"]] = []
             self._ports[flow["name"]] = iter(flow["client_ports"])
@@ -347,7 +425,7 @@ class Exchanges(flow_host.Loop):
             os.close(self._payload)
 
     def _socket(self, host: str, flow: Flow, address: str, port: int) -> socket.socket:
-        opened = self._open_socket(host, flow_host.family(address), socket.SOCK_STREAM)
+        opened = self._open_socket(host, tcp.family(address), socket.SOCK_STREAM)
         self._opened[opened.fileno()] = opened
         opened.setblocking(False)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -367,9 +445,9 @@ class Exchanges(flow_host.Loop):
         except (BlockingIOError, ConnectionError):
             return
         try:
-            flow_host.check(opened, flow)
-            flow_host.check_start(opened, flow)
-        except flow_host.Failed as error:
+            tcp.check(opened, flow)
+            tcp.check_start(opened, flow)
+        except tcp.Failed as error:
             opened.close()
             self._tell({"flow": flow["name"], "failed": f"the server {error}"})
             return
@@ -416,12 +494,12 @@ class Exchanges(flow_host.Loop):
         flow = user.flow
         try:
             opened = self._socket(flow["client_host"], flow, flow["client"], next(self._ports[flow["name"]]))
-            flow_host.set_options(opened, flow["receiver_options"])
+            tcp.set_options(opened, flow["receiver_options"])
             opened.connect_ex((flow["server"], flow["server_port"]))
         except OSError as error:
             self._fail(flow, str(error.strerror))
             return None
-        except flow_host.Failed as error:
+        except tcp.Failed as error:
             self._fail(flow, str(error))
             return None
         channel = Channel(flow, opened)
@@ -432,7 +510,7 @@ class Exchanges(flow_host.Loop):
         """Have the user's next request made at its time, if that is known."""
         try:
             following = user.following(self._now_s())
-        except flow_host.Failed as error:
+        except tcp.Failed as error:
             self._fail(user.flow, str(error))
             return
         if following is not None:
@@ -464,7 +542,7 @@ class Exchanges(flow_host.Loop):
         except OSError as error:
             self._fail(user.flow, str(error.strerror))
             return
-        except flow_host.Failed as error:
+        except tcp.Failed as error:
             self._fail(user.flow, str(error))
             return
         for row in done:
@@ -501,7 +579,7 @@ class Exchanges(flow_host.Loop):
             "responses": rows,
         }
         for user in self._users[name]:
-            if isinstance(user, Player):
+            if isinstance(user, Viewer):
                 user.close(now_s)
                 segment_s = flow["player"]["segment_s"]
                 video = {"segment_s": segment_s, "playing_s": user.playing_s, "stalls": user.stalls}
@@ -517,8 +595,8 @@ class Exchanges(flow_host.Loop):
 
 def exchanges(_: dict[str, Any], __: Path) -> Exchanges:
     """What makes a host's flows."""
-    return Exchanges(flow_host.open_here, flow_host.print_event)
+    return Exchanges(tcp.open_here, tcp.print_event)
 
 
 if __name__ == "__main__":
-    flow_host.serve(Path(sys.argv[1]), exchanges)
+    tcp.serve(Path(sys.argv[1]), exchanges)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs the command of a shell on its host: as the invoking user, with our standard files and terminal.
 
-Used as ``shell_host.py SPECIFICATION``, like `narrows.traffic.application_host`, whose events it tells, and one more:
+Used as ``shell.py SPECIFICATION``, like `narrows.onhost.program`, whose events it tells, and one more:
 ``stopped_by``, the signal that has suspended the command; SIGUSR1 lets it go on. It is in our session, since that is
 what a terminal belongs to, and in a process group of its own. Only the standard library is used.
 """
@@ -15,21 +15,44 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-# Started by its path, without a look at what is installed.
-sys.path.append(str(Path(__file__).parents[2]))
-
-from narrows.traffic.application_host import LIBRARY, Supervisor, own_processes, say
-
 TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from narrows.onhost.program import LIBRARY, Program, Supervisor, own_processes, say
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from program import LIBRARY, Program, Supervisor, own_processes, say
+
 if TYPE_CHECKING:
     from typing import Any
 
+ANYWHERE = "0.0.0.0"  # as in narrows_formats.flow_names, which is not on every host
 RESOLVER = "/etc/resolv.conf"
 MS_BIND = 0x1000  # linux/mount.h
 # What we ignore or take, and a command has as usual.
 USUAL = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+
+@dataclass(frozen=True)
+class Shell(Program):
+    """One direction of what a command and its peers send.
+
+    With ``terminal`` the client has our standard files, terminal and environment; with ``anywhere`` its peers are
+    behind a gateway, at any address.
+    """
+
+    kind = "shell"
+    ends_the_run = True
+    terminal: bool = False
+    anywhere: bool = False
+
+    def ends(self, src: str, dst: str) -> tuple[str, str]:
+        """See `Payload.ends`."""
+        if not self.anywhere:
+            return src, dst
+        return (ANYWHERE, dst) if self.sends == "server" else (src, ANYWHERE)
 
 
 class OnTerminal(Supervisor):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """UDP flows and latency probes on a host: every datagram sent at its time, and counted where it arrives.
 
-Used as ``datagram_host.py SPECIFICATION`` on a host, or by its class from a thread. Each datagram carries its number
+Used as ``datagrams.py SPECIFICATION`` on a host, or by its class from a thread. Each datagram carries its number
 and the time at which it was sent, so that the receiving side tells what was lost, repeated, or overtaken (RFC 4737:
 it is reordered if one with a higher number came before it). A probe's datagrams are sent back, which makes a
 round-trip time of each.
@@ -24,9 +24,17 @@ import threading
 import time
 from array import array
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from narrows.onhost.payload import Datagrams, Payload
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from payload import Datagrams, Payload
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
@@ -51,6 +59,46 @@ IP_RECVTOS = 13  # linux/in.h
 ECN_MASK, CE = 0b11, 0b11
 PERCENTILES = (50, 95, 99)
 ECN_FIELDS = {"not-ect": 0, "ect1": 1, "ect0": 2}
+
+
+@dataclass(frozen=True)
+class Sending(Payload):
+    """Datagrams of ``payload`` bytes, ``gap_ns`` apart in each burst (start and end, ns since the experiment's start).
+
+    ``ecn`` is the ECN field of each.
+    """
+
+    protocol = socket.IPPROTO_UDP
+    lasts = True
+    echo: ClassVar[bool]
+    """Whether the receiver sends each one back."""
+    payload: int
+    gap_ns: float
+    bursts: tuple[tuple[int, int], ...]
+    ecn: str
+
+    @property
+    def datagrams(self) -> Datagrams:
+        """See `Payload.datagrams`."""
+        return Datagrams(self.payload, self.gap_ns, sum(end - begin for begin, end in self.bursts))
+
+
+@dataclass(frozen=True)
+class Udp(Sending):
+    """Datagrams that nothing answers."""
+
+    kind = "udp"
+    acknowledged = False
+    echo = False
+
+
+@dataclass(frozen=True)
+class Probe(Sending):
+    """Datagrams that come back."""
+
+    kind = "probe"
+    competes = False
+    echo = True
 
 
 class Arrivals:
@@ -207,7 +255,7 @@ class Receiver:
         return {**self._arrivals.summary(), "unread": struct.unpack(f"={MEMINFO_WORDS}I", words)[SK_MEMINFO_DROPS]}
 
 
-class Datagrams:
+class DatagramSockets:
     """The datagrams of some flows: one thread sends them, and one takes in what arrives."""
 
     def __init__(self, open_socket: OpenSocket, tell: Tell, driven: bool) -> None:
@@ -418,7 +466,7 @@ def set_up(opened: socket.socket, address: str, port: int, ecn: str) -> None:
     opened.bind((address, port))
 
 
-def run_commands(datagrams: Datagrams, commands: str) -> None:
+def run_commands(datagrams: DatagramSockets, commands: str) -> None:
     """Do what comes out of a pipe: what is to become of a flow (``release`` or ``finish``), a JSON object a line."""
     with open(commands, encoding="utf-8") as lines:  # noqa: PTH123
         for line in lines:
@@ -440,7 +488,7 @@ def serve(specification: Path) -> None:
             print(json.dumps(event), flush=True)
 
     ended = threading.Event()
-    datagrams = Datagrams(lambda _, *kind: socket.socket(*kind), tell, spec["commands"] is not None)
+    datagrams = DatagramSockets(lambda _, *kind: socket.socket(*kind), tell, spec["commands"] is not None)
 
     def end(*_: object) -> None:
         datagrams.stop()

@@ -11,10 +11,9 @@ from narrows_formats.units import NANOSECONDS, UnitError, format_size, parse_siz
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from narrows.experiment.impairment_settings import TextFile
-from narrows.experiment.plan import Ask, Exchange
-from narrows.experiment.workload import Gaps, Sizes, inside
-from narrows.quantities import Count, Model, Size, Time
+from narrows.flows.workload import Gaps, Sizes, inside
+from narrows.onhost import requests
+from narrows.quantities import Count, Model, Size, TextFile, Time
 
 # What a request carries: how many bytes it asks for.
 MIN_REQUEST = 16
@@ -80,7 +79,7 @@ class Requests(Model):
             raise refuse("has gaps of 0", "gaps above 0")
         return self
 
-    def exchange(self, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int, seed: int) -> Exchange:
+    def payload(self, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int, seed: int) -> requests.Requests:
         """What each user asks for; in a closed loop that is one request more than there is time for.
 
         Args:
@@ -97,13 +96,15 @@ class Requests(Model):
             if sum(map(len, users)) > MAX_REQUESTS:
                 raise ValueError(f"may make more than {MAX_REQUESTS} requests; allowed: fewer")
         kept = self.connections == "kept"
-        return Exchange(tuple(users), closed=self.think is not None, kept=kept, request_bytes=self.request)
+        return requests.Requests(tuple(users), closed=self.think is not None, kept=kept, request_bytes=self.request)
 
     def _asks(
         self, numbers: random.Random, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int
-    ) -> Iterator[Ask]:
+    ) -> Iterator[requests.Ask]:
         if self.trace is not None:
-            yield from (Ask(start_ns + at, size) for at, size in self._recorded(self.trace) if at < duration_ns)
+            yield from (
+                requests.Ask(start_ns + at, size) for at, size in self._recorded(self.trace) if at < duration_ns
+            )
             return
         trips = 1 if self.connections == "kept" else 2  # the handshake takes another one
         passed_ns = 0
@@ -118,7 +119,7 @@ class Requests(Model):
                 passed_ns += wait_ns + trips * rtt_ns + size * 8 * NANOSECONDS // rate_bps
             is_late = passed_ns >= duration_ns
             if not is_late or self.gaps is None:
-                yield Ask(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
+                yield requests.Ask(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
             if is_late:
                 return
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs a user's program on a host, and everything that comes of it: as another user, supervised, to its end.
 
-Used as ``application_host.py SPECIFICATION``, started by root or by the user who is to run the program. It prints
+Used as ``program.py SPECIFICATION``, started by root or by the user who is to run the program. It prints
 an event a line: ``ready``, ``started`` and ``ended`` (times on this host's monotonic clock), or ``failed``. Output of
 the program goes to files, up to a limit. SIGTERM ends the program; whatever it has left behind is killed when it ends.
 Only the standard library is used.
@@ -19,11 +19,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from narrows.onhost.payload import Payload
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from payload import Payload
+
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal
 
 LIBRARY = ctypes.CDLL(None, use_errno=True)
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -37,6 +44,46 @@ KILL_S = 5.0
 # Of what a program may have of processes: enough for a browser, too few to bring a machine down.
 MOST_PROCESSES = 4096
 LISTENS = "0A"  # TCP_LISTEN of /proc/net/tcp
+
+
+@dataclass(frozen=True)
+class Program(Payload):
+    """Programs that make a flow: the words of each, placeholders not replaced yet (`narrows.flows.program`).
+
+    The server is ready when something listens at port ``tcp`` or is bound to ``udp``, or when it has printed ``line``;
+    with none of them, at the flow's own port. ``sends`` is at the flow's sender.
+    """
+
+    kind = "application"
+    protocol = None
+    by_addresses = "a program"
+    is_program = True
+    client: tuple[str, ...]
+    server: tuple[str, ...] | None
+    tcp: int | None
+    udp: int | None
+    line: str | None
+    sends: Literal["server", "client"]
+    timeout_ns: int
+    env: tuple[tuple[str, str], ...]
+    cwd: str | None
+
+    @property
+    def sender_opens(self) -> bool:
+        """See `Payload.sender_opens`: as programs do that serve, or send as a client."""
+        return self.sends == "client"
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """See `Payload.directories`."""
+        programs = [words[0] for words in (self.client, self.server or ("",))]
+        places = [os.path.dirname(program) for program in programs if program.startswith("/")]  # noqa: PTH120
+        return (*places, *([] if self.cwd is None else [self.cwd]))
+
+    @property
+    def server_ports(self) -> tuple[int, ...]:
+        """See `Payload.server_ports`."""
+        return tuple(port for port in (self.tcp, self.udp) if port is not None)
 
 
 def say(**event: Any) -> None:

@@ -7,10 +7,10 @@ import math
 import random
 from typing import Annotated, Literal
 
-from narrows_formats.units import NANOSECONDS, format_size
+from narrows_formats.units import ETHERNET_HEADER_BYTES, NANOSECONDS, format_size
 from pydantic import Field
 
-from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Sending
+from narrows.onhost import datagrams
 from narrows.quantities import Model, Rate, Size, Time
 
 # Number and time of sending, which each datagram carries.
@@ -66,10 +66,10 @@ class Udp(Model):
     bursts: Bursts | None = Field(default=None, description="Bursts and pauses; without it, one burst to the end.")
     ecn: Ecn = Field(default="not-ect", description="ECN field of each datagram. Nothing responds to a mark.")
 
-    def sending(self, start_ns: int, end_ns: int, seed: int) -> Sending:
+    def sending(self, start_ns: int, end_ns: int, seed: int) -> datagrams.Udp:
         """What is sent between two times."""
         bursts = ((start_ns, end_ns),) if self.bursts is None else self.bursts.bursts(start_ns, end_ns, seed)
-        return Sending(self.payload, self.payload * 8 * NANOSECONDS / self.rate, bursts, self.ecn, echo=False)
+        return datagrams.Udp(self.payload, self.payload * 8 * NANOSECONDS / self.rate, bursts, self.ecn)
 
 
 class Probe(Model):
@@ -83,9 +83,9 @@ class Probe(Model):
     )
     ecn: Ecn = Field(default="not-ect", description="ECN field of each datagram, both ways.")
 
-    def sending(self, start_ns: int, end_ns: int, seed: int) -> Sending:
+    def sending(self, start_ns: int, end_ns: int, seed: int) -> datagrams.Probe:
         """What is sent between two times; nothing of it is drawn."""
-        return Sending(self.payload, self.interval, ((start_ns, end_ns),), self.ecn, echo=True)
+        return datagrams.Probe(self.payload, self.interval, ((start_ns, end_ns),), self.ecn)
 
 
 def largest_payload(mtu: int, ip_version: int) -> int:

@@ -9,8 +9,8 @@ from narrows_formats.units import NANOSECONDS, format_size, format_time
 from narrows_formats.validation import refuse
 from pydantic import Field, model_validator
 
-from narrows.experiment.exchanges import MIN_REQUEST
-from narrows.experiment.plan import Exchange, Player
+from narrows.flows.requests import MIN_REQUEST
+from narrows.onhost import requests
 from narrows.quantities import Model, Rate, Size, Time
 
 _SEGMENT, _BUFFER = 4 * NANOSECONDS, 30 * NANOSECONDS
@@ -83,9 +83,10 @@ class Video(Model):
     def _cushion(self) -> int:
         return round(self._held * CUSHION) if self.cushion is None else self.cushion
 
-    def exchange(self) -> Exchange:
-        """What its user asks for: the player decides it."""
-        player = Player(
+    @property
+    def payload(self) -> requests.Video:
+        """What its player does."""
+        player = requests.Player(
             bitrates_bps=self.bitrates,
             segment_ns=self.segment,
             buffer_ns=self.buffer,
@@ -93,4 +94,4 @@ class Video(Model):
             cushion_ns=self._cushion,
             start_ns=self.start or self.segment,
         )
-        return Exchange(((),), closed=True, kept=True, request_bytes=self.request, player=player)
+        return requests.Video(((),), closed=True, kept=True, request_bytes=self.request, player=player)

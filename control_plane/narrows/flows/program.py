@@ -11,7 +11,7 @@ from narrows_formats.units import format_time
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
-from narrows.experiment.plan import Application
+from narrows.onhost import program
 from narrows.quantities import Model, Time
 
 EXIT = "exit"  # `until` of a group: its client ends by itself
@@ -86,12 +86,12 @@ class ApplicationFields(Model):
         description="With `client`: working directory of both programs, relative to this file. Without it, `{dir}`.",
     )
 
-    def application(self) -> Application | None:
+    def application(self) -> program.Program | None:
         """What is to be run; None if the group's flows are made by Narrows itself."""
         if self.client is None:
             return None
         ready = self.ready or Ready.model_construct()
-        return Application(
+        return program.Program(
             client=self.client,
             server=self.server,
             tcp=ready.tcp,
