@@ -64,7 +64,6 @@ def test_what_a_driver_did_is_recorded(tmp_path: Path) -> None:
     ]
     late = [None if one["achieved_ns"] is None else one["achieved_ns"] - one["at_ns"] for one in record["events"]]
     assert [late[number] for number in (0, 2, 3, 5)] == [0] * 4 and late[-1] is None
-    # A sender of datagrams ends with the last of them.
     assert 0 <= (late[1] or 0) < 10_000 and all(-MS <= (late[number] or 0) < 10_000 for number in (4, 6))
 
     (link,) = (one for one in record["links"] if one["direction"] == "forward")

@@ -556,9 +556,14 @@ class Exchanges(tcp.Loop):
 
     def _end_if_over(self, flow: Flow) -> None:
         name = flow["name"]
-        if name in self._started_s and all(user.is_over for user in self._users[name]):
-            self._end(flow, "delivered")
-            self._tell({"flow": name, "done": True})
+        if name not in self._started_s or not all(user.is_over for user in self._users[name]):
+            return
+        if flow["player"] is None and self._now_s() < flow["end_s"]:
+            # A flow whose users want nothing more is running until its time is over, like any other that pauses.
+            self._at(flow["end_s"], partial(self._end_if_over, flow))
+            return
+        self._end(flow, "delivered")
+        self._tell({"flow": name, "done": True})
 
     def _end(self, flow: Flow, ending: str) -> None:
         """Close what the flow's users have open, and tell what there is to tell."""
