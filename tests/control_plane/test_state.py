@@ -4,10 +4,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -159,6 +162,28 @@ def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path, monkeypatch: 
     assert [path.name for path in tmp_path.iterdir()] == [stuck.file.name]
 
 
+def test_two_that_clean_at_once_do_not_fail_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one of them removes, the other does not find half removed."""
+    state = orphan(tmp_path)
+    unfinished = tmp_path / "results"
+    (unfinished / "telemetry").mkdir(parents=True)
+    state.add_directory(unfinished)
+    remove, begun = shutil.rmtree, threading.Event()
+
+    def slowly(path: str | Path, ignore_errors: bool = False) -> None:
+        begun.set()
+        time.sleep(0.3)
+        remove(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(clean_dead_runs, tmp_path)
+        begun.wait(10)
+        second = pool.submit(clean_dead_runs, tmp_path)
+        assert f"record of run {state.run_id}" in first.result()[0]
+        assert second.result() == ([], [])
+
+
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     alive = RunState.create(tmp_path)
     for run_id in (alive.run_id, "abcdef"):
@@ -274,6 +299,7 @@ def hidden_processes(state: RunState) -> list[int]:
 
 
 MAKE_NAMESPACE = """
+import threading
 import time
 from narrows.hosts.process import ProcessNamespace
 inside = ProcessNamespace()

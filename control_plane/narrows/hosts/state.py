@@ -34,6 +34,8 @@ NAMESPACE_PREFIX = "narrows-"
 KILL_WAIT_S = 5.0
 # For what ran to be cleared away by its parent, where that does so at all.
 CLEAR_WAIT_S = 1.0
+# A run's processes may take `KILL_WAIT_S`, and there may be some runs.
+CLEAN_WAIT_S = 60.0
 # Other users do not see what is there; processes of a run that are not root's find in it what they know by name.
 SEARCHED = 0o711
 LINKS, SETTINGS = Path("/sys/class/net"), Path("/proc/sys")
@@ -285,7 +287,7 @@ class RunState:
                 try:
                     _remove(["ip", "netns", "delete", name], f"namespace {name}")
                 except RunError:
-                    # Another `narrows clean` may have been faster.
+                    # The run's guardian may have been faster.
                     if name in existing_namespaces():
                         raise
                 removed.append(f"namespace {name}")
@@ -423,14 +425,37 @@ def clean_dead_runs(root: Path = STATE_ROOT) -> tuple[list[str], list[str]]:
     """
     removed: list[str] = []
     left = Left()
-    for state in dead_runs(root):
-        with left.what_fails():
-            removed += state.destroy()
-            removed.append(f"record of run {state.run_id}")
-    with left.what_fails():
+    with left.what_fails(), _one_at_a_time(root):
+        for state in dead_runs(root):
+            with left.what_fails():
+                removed += state.destroy()
+                removed.append(f"record of run {state.run_id}")
         removed += [f"record of a run that was not finished {path}" for path in _unfinished_records(root)]
         remove_abandoned(root)
     return removed, left.problems
+
+
+@contextmanager
+def _one_at_a_time(root: Path) -> Iterator[None]:
+    """Waits for another `narrows clean`: each would find that what it removes is gone.
+
+    Raises:
+        RunError: the other one does not end.
+    """
+    lock, deadline = RunLock(root), time.monotonic() + CLEAN_WAIT_S
+    # Where nothing can be removed, none is needed.
+    while os.access(root, os.W_OK):
+        try:
+            lock.take(["narrows clean"])
+            break
+        except RunError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+    try:
+        yield
+    finally:
+        lock.give_back()
 
 
 def _unfinished_records(root: Path) -> Iterator[Path]:
