@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what comes from the program itself: of docs/ commands.md, reference.md and the tables of fields in
-experiments.md, and Wireshark's dissector.
+experiments.md, Wireshark's dissector, and the matrix of faults, which comes from the tests.
 
 Usage: .venv/bin/python scripts/reference.py [--check]; with --check nothing is written, and the exit code is 1 where
 a page is not what it would be.
@@ -17,6 +17,7 @@ from typing import Any
 
 import typer
 from dissector import dissector
+from faults import CLOCKS, matrix
 from narrows.cli import app
 from narrows.experiment.events import Event
 from narrows.experiment.impairment_settings import (
@@ -196,9 +197,22 @@ def with_tables(page: str, tables: dict[str, list[tuple[type[BaseModel], str]]])
     for mark, models in tables.items():
         rows = [row for model, form in models for row in _settings(model, form)]
         made = table(("Field", "Kind", "Default", "Meaning"), rows)
-        _, _, after = text.partition(f"<!-- {mark}: made by scripts/reference.py from the program itself -->\n")
-        text = text[: len(text) - len(after)] + made + after[after.index("<!-- end -->") :]
+        text = _with(text, f"<!-- {mark}: made by scripts/reference.py from the program itself -->\n", made)
     return text
+
+
+def faults() -> str:
+    """docs/reliability.md with its matrix made again."""
+    made = table(("fault", "stage", *CLOCKS.values()), matrix())
+    return _with(
+        (DOCS / "reliability.md").read_text(), "<!-- faults: made by scripts/reference.py from the tests -->\n", made
+    )
+
+
+def _with(text: str, begin: str, made: str) -> str:
+    """A page with what was made between a mark and the next end."""
+    before, _, after = text.partition(begin)
+    return before + begin + made + after[after.index("<!-- end -->") :]
 
 
 def _settings(model: type[BaseModel], form: str) -> Iterator[tuple[str, str, str, str]]:
@@ -250,6 +264,7 @@ PAGES = {
     "reference.md": reference,
     "experiments.md": lambda: with_tables("experiments.md", EXPERIMENT),
     "queues.md": lambda: with_tables("queues.md", QUEUES),
+    "reliability.md": faults,
     "../deploy/narrows.lua": dissector,
 }
 

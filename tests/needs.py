@@ -185,6 +185,7 @@ def needs_of(item: pytest.Item) -> list[str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Tell pytest the marks."""
     config.addinivalue_line("markers", "needs(*names): what a test needs of the machine; see tests/needs.py")
+    config.addinivalue_line("markers", "fault(what, stage, *clocks): what it shows; see scripts/faults.py")
     config.addinivalue_line("markers", "parallel_safe: as root, and all the same on a busy machine; run side by side")
     config.addinivalue_line("markers", "long: takes long, and others show the most of it; for `make test-long`")
     config.addinivalue_line("markers", "root: set by itself where root is needed (network namespaces)")

@@ -34,6 +34,12 @@ SEEDS = sorted((ROOT / "tests" / "formats").glob("*/run"))
 CASES = int(os.environ.get("NARROWS_CASES", "12"))
 SEED = int(os.environ.get("NARROWS_SEED", "1"))
 LONGEST_S = 10.0
+# Until a process that shares its processors with many others has had ten seconds of them, or waits for ever.
+PATIENCE_S = 240.0
+TIMERS = {
+    signal.SIGPROF: (signal.ITIMER_PROF, LONGEST_S),
+    signal.SIGALRM: (signal.ITIMER_REAL, PATIENCE_S),
+}
 SECRET = "what only root may read: 3f2c9a"
 ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 ALIASES = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))])
@@ -59,7 +65,7 @@ def command(*words: str | Path) -> tuple[int, str]:
     """A command of ours in this process: its exit code, and what it printed.
 
     Raises:
-        TooLong: after ten seconds.
+        TooLong: after ten seconds of processor time, or without an end.
     """
 
     def stop(_number: int, _frame: object) -> None:
@@ -67,9 +73,10 @@ def command(*words: str | Path) -> tuple[int, str]:
 
     said = io.StringIO()
     arguments, sys.argv = sys.argv, ["narrows", *map(str, words)]
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)}
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, *TIMERS)}
+    for number, (timer, seconds) in TIMERS.items():
+        signal.signal(number, stop)
+        signal.setitimer(timer, seconds)
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             narrows.cli.main()
@@ -77,7 +84,8 @@ def command(*words: str | Path) -> tuple[int, str]:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else EXIT_OK
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer, _ in TIMERS.values():
+            signal.setitimer(timer, 0)
         sys.argv = arguments
         for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -44,6 +44,7 @@ def interrupt(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize(("module", "where"), [(runner, "RunDirectory"), (environment, "Measurement")])
+@pytest.mark.fault("interrupted", "set-up", "real", "virtual")
 def test_an_early_interrupt_leaves_no_record(
     module: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def measured_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> runner.Chec
     return checked(nothing)
 
 
+@pytest.mark.fault("results cannot be renamed", "end", "real", "virtual")
 def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = measured_run(tmp_path, monkeypatch)
 
@@ -152,6 +154,7 @@ def test_a_default_directory_is_one_that_is_not_there(tmp_path: Path, monkeypatc
         directory.mkdir(parents=True)
 
 
+@pytest.mark.fault("disk full", "end", "real", "virtual")
 def test_an_analysis_that_does_not_fit_on_the_disk_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +167,7 @@ def test_an_analysis_that_does_not_fit_on_the_disk_is_one_message(
     assert runner._analyse(tmp_path)[1].startswith("analysis: it cannot be written: No space left on device")
 
 
+@pytest.mark.fault("disk full", "end", "real", "virtual")
 def test_a_run_whose_record_does_not_fit_on_the_disk_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -180,6 +184,7 @@ def test_a_run_whose_record_does_not_fit_on_the_disk_is_kept(tmp_path: Path, mon
     assert list((tmp_path / "state").iterdir()) == []
 
 
+@pytest.mark.fault("a program or kernel replaced", "set-up", "real", "virtual")
 def test_what_was_replaced_since_a_run_was_checked_is_not_used(
     tmp_path: Path, programs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +197,7 @@ def test_what_was_replaced_since_a_run_was_checked_is_not_used(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.fault("a program or kernel replaced", "traffic", "real", "virtual")
 def test_a_run_during_which_something_was_replaced_has_failed(
     tmp_path: Path, programs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ time.sleep(600)
 
 
 @pytest.mark.needs("root", "unshare")
+@pytest.mark.fault("`narrows clean` in another PID namespace", "traffic", "real", "virtual")
 def test_a_run_in_another_pid_namespace_is_alive_until_it_is_killed(tmp_path: Path) -> None:
     """Its pid means another process here, or none: so it is with two machines that share a home directory."""
     command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", BEGIN_RUN]
@@ -144,6 +145,7 @@ def test_a_run_in_another_pid_namespace_is_alive_until_it_is_killed(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fault("something cannot be removed", "afterwards", "real", "virtual")
 def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(pids: set[int]) -> None:
         if pids:
@@ -162,6 +164,7 @@ def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path, monkeypatch: 
     assert [path.name for path in tmp_path.iterdir()] == [stuck.file.name]
 
 
+@pytest.mark.fault("`narrows clean` twice at once", "afterwards", "real", "virtual")
 def test_two_that_clean_at_once_do_not_fail_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one of them removes, the other does not find half removed."""
     state = orphan(tmp_path)

@@ -45,6 +45,7 @@ def test_a_reader_that_is_gone_changes_no_exit_code(tmp_path: Path, code: int) -
 
 
 @pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.fault("terminal closed", "end", "real", "virtual")
 def test_a_terminal_that_was_closed_changes_no_exit_code(tmp_path: Path, code: int) -> None:
     terminal, shown = os.openpty()
     os.close(terminal)

@@ -99,6 +99,7 @@ def file(path: Path) -> tuple[int, int]:
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.needs("stress")) if kind == "study" else kind for kind in KINDS]
 )
+@pytest.mark.fault("a sweep or study killed, and started again", "any moment", "real")
 def test_what_was_interrupted_and_killed_goes_on(place: Path, kind: str) -> None:
     points = place / "out" / KINDS[kind][1]
     first, second = points / FIRST, points / SECOND

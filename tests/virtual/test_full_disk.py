@@ -19,6 +19,7 @@ DISK_KIB = 2_300
 TEXT = "name: full\nbottleneck: {rate: 200Mbit, buffer: 1bdp, rtt: 20ms}\nflows: [{cca: cubic, duration: 30s}]\n"
 
 
+@pytest.mark.fault("disk full", "traffic", "virtual")
 def test_a_disk_that_becomes_full_keeps_what_was_stored_before(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -157,6 +157,7 @@ def test_the_page_has_all_runs_of_a_sweep(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.fault("a sweep or study killed, and started again", "any moment", "virtual")
 def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
     text = SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp, 3bdp, 4bdp, 5bdp]}\n"
 
@@ -283,6 +284,7 @@ def test_what_the_switch_holds_lies_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.fault("interrupted", "traffic", "virtual")
 def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)
     kernel = until_traffic(process, tmp_path)
@@ -317,6 +319,7 @@ VirtualMeasurement._tell, VirtualMeasurement._task = at_once, late
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.fault("interrupted", "set-up", "virtual")
 def test_a_signal_that_comes_before_the_measurement_ends_it(tmp_path: Path, number: signal.Signals) -> None:
     process = start(tmp_path, LONG, before=AT_ONCE.format(number.name))
     assert process.wait(PATIENCE_S) == 130, (tmp_path / "said").read_text()
@@ -325,7 +328,25 @@ def test_a_signal_that_comes_before_the_measurement_ends_it(tmp_path: Path, numb
     assert not (tmp_path / "out").exists()
 
 
+# In MB. A kernel alone needs some of them; the run of a flow all of a hundred.
+@pytest.mark.parametrize("size", [16, 48, 64, 80])
+@pytest.mark.fault("out of memory", "set-up", "virtual")
+@pytest.mark.fault("out of memory", "traffic", "virtual")
+def test_a_guest_without_enough_memory_is_a_failed_run(tmp_path: Path, size: int) -> None:
+    """Said in a sentence, whatever the guest's kernel kills; nothing left, and never a complete run."""
+    before = f"from narrows.virtual import guest_memory\nguest_memory.memory_bytes = lambda plan: {size} << 20"
+    text = SHORT.replace("10Mbit", "1Gbit").replace("1bdp", "4MB").replace("1s}", "3s}")
+    process = start(tmp_path, text, before=before)
+    assert process.wait(PATIENCE_S) == 1, (tmp_path / "said").read_text()
+    said = (tmp_path / "said").read_text()
+    assert "memory" in said and "Traceback" not in said, said
+    if (tmp_path / "out").exists():
+        assert json.loads((tmp_path / "out" / "run.json").read_text())["status"] == "failed"
+    assert not list(tmp_path.glob(".out*"))
+
+
 @pytest.mark.long
+@pytest.mark.fault("guest killed", "traffic", "virtual")
 def test_a_killed_guest_is_a_failed_run(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)
     kernel = until_traffic(process, tmp_path)
@@ -338,6 +359,7 @@ def test_a_killed_guest_is_a_failed_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.fault("a guest's time stops", "traffic", "virtual")
 def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -353,6 +375,7 @@ def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.fault("guest does not boot", "set-up", "virtual")
 def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
     spin = script(tmp_path / "spin", "while :; do :; done")
     before = (
@@ -366,6 +389,7 @@ def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.fault("killed", "traffic", "virtual")
 def test_a_killed_narrows_takes_its_guest_with_it(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)
     kernel = until_traffic(process, tmp_path)

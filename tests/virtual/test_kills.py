@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in virtual time that are killed at random moments: what is on the disk reads, and `narrows clean` removes it.
+"""Runs in virtual time that end at random moments. Of one that is killed, what is on the disk reads, and `narrows
+clean` removes it; one that is interrupted ends in order.
 
-NARROWS_KILLS sets how many; ``make stress`` makes 200.
+NARROWS_KILLS sets how many of each; ``make stress`` makes 200.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -15,9 +18,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
 from narrows.hosts.state import RunState, all_runs
 from narrows.virtual.kernels import runs
-from test_in_a_guest import SHORT, start
+from test_in_a_guest import PATIENCE_S, SHORT, start
 
 pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
 
@@ -25,6 +29,8 @@ KILLS = int(os.environ.get("NARROWS_KILLS", "3"))
 CLEAN = [sys.executable, "-c", "import narrows.cli; narrows.cli.main()", "clean"]
 TEXT = SHORT.replace("1s}", "60s}")
 LATEST_S = 8.0
+# Python itself ends at a signal until Narrows is imported.
+BEGUN_S = 2.0
 
 
 def below(directory: Path) -> set[str]:
@@ -41,6 +47,7 @@ def below(directory: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
+@pytest.mark.fault("killed", "any moment", "virtual")
 def test_nothing_of_a_killed_run_stays_and_all_of_others(tmp_path: Path, seed: int) -> None:
     foreign = RunState.create(runs())
     try:
@@ -63,3 +70,22 @@ def test_nothing_of_a_killed_run_stays_and_all_of_others(tmp_path: Path, seed: i
     finally:
         foreign.destroy()
     print("cases: 1 kill")
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+@pytest.mark.fault("interrupted", "any moment", "virtual")
+def test_an_interrupted_run_ends_and_nothing_of_it_stays(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    process = start(tmp_path, TEXT)
+    time.sleep(BEGUN_S + chance.uniform(0, LATEST_S))
+    process.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[seed % 3])
+    code = process.wait(PATIENCE_S)
+    said = (tmp_path / "said").read_text()
+    assert code in (EXIT_OK, EXIT_INTERRUPTED) and "Traceback" not in said, said
+    assert below(tmp_path) == set()
+    assert {path.name for path in tmp_path.iterdir()} <= {"experiment.yaml", "said", "out"}
+    if (tmp_path / "out").exists():
+        record = json.loads((tmp_path / "out" / "run.json").read_text())
+        assert record["status"] == ("complete" if code == EXIT_OK else "partial")
+        assert record["drop_cross_check"]["bottleneck"]["holds"]
+    print("cases: 1 interrupt")

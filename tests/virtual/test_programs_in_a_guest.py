@@ -126,6 +126,7 @@ def test_a_program_that_polls_the_clock_takes_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.fault("a program keeps time from passing", "traffic", "virtual")
 def test_a_program_that_spins_is_named_and_the_data_are_kept(tmp_path: Path) -> None:
     """Its first second is that of a link that was never idle: 10 Mbit/s, 826 frames of 1,514 bytes."""
     text = (

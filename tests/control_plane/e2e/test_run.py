@@ -210,6 +210,7 @@ def test_the_bottleneck_is_what_was_asked(finished: tuple[Path, dict[str, Any], 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.fault("interrupted", "traffic", "real")
 def test_interrupted_run_keeps_what_it_measured(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "result"
     running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "60s"}]), out)
@@ -224,6 +225,7 @@ def test_interrupted_run_keeps_what_it_measured(tmp_path: Path, number: signal.S
     assert json.loads((out / "summary.json").read_text())["telemetry"]["reports"] > 100
 
 
+@pytest.mark.fault("interrupted", "set-up", "real")
 def test_interrupted_before_traffic_keeps_nothing(tmp_path: Path) -> None:
     out = tmp_path / "result"
     running = Running(write(tmp_path), out)
@@ -235,6 +237,7 @@ def test_interrupted_before_traffic_keeps_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.fault("killed", "traffic", "real")
 def test_clean_after_a_kill(tmp_path: Path) -> None:
     """SIGKILL leaves everything behind; clean removes it, and never touches another run."""
     flows = [{"cca": "cubic", "duration": "60s"}]
@@ -284,6 +287,7 @@ def test_sweep_makes_a_directory_of_runs(tmp_path: Path) -> None:
     assert (table["goodput_bps"] > 0).all()
 
 
+@pytest.mark.fault("switch killed", "traffic", "real")
 def test_a_switch_that_dies_fails_the_run(tmp_path: Path) -> None:
     out = tmp_path / "result"
     running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "60s"}]), out)

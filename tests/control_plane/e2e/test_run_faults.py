@@ -64,6 +64,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.fault("collector, sender or receiver killed", "traffic", "real")
+@pytest.mark.fault("collector or sender stopped", "traffic", "real")
+@pytest.mark.fault("a host's network gone", "traffic", "real")
 def test_a_part_that_is_lost_is_named_and_nothing_stays(tmp_path: Path, fault: str) -> None:
     """The run fails or is partial, never complete; the record says why; nothing is left behind."""
     out = tmp_path / "result"
@@ -86,6 +89,7 @@ def test_a_part_that_is_lost_is_named_and_nothing_stays(tmp_path: Path, fault: s
     print(f"cases: 1 {fault}: {record['status']}: {record['reason']}")
 
 
+@pytest.mark.fault("switch stopped for a while", "traffic", "real")
 def test_a_switch_that_stands_still_for_a_while_fails_the_run(tmp_path: Path) -> None:
     """For five of ten seconds; then it goes on, and everything else ends as it should."""
     out = tmp_path / "result"
@@ -103,6 +107,7 @@ def test_a_switch_that_stands_still_for_a_while_fails_the_run(tmp_path: Path) ->
     assert found is not None and 4 < float(found[1]) < 7, reason
 
 
+@pytest.mark.fault("collector, sender or receiver killed", "traffic", "real")
 def test_a_server_that_refuses_is_reported(tmp_path: Path) -> None:
     """It is gone before a flow begins; the other flow was measured to its end."""
     out = tmp_path / "result"
@@ -120,6 +125,8 @@ def test_a_server_that_refuses_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("NARROWS_KILLS", "10"))))
+@pytest.mark.fault("interrupted", "any moment", "real")
+@pytest.mark.fault("killed", "any moment", "real")
 def test_the_end_at_a_random_moment_leaves_nothing(tmp_path: Path, seed: int) -> None:
     """SIGINT, SIGTERM and SIGKILL, from the first moment on; after SIGKILL `narrows clean` and another run."""
     chance = random.Random(seed)
@@ -148,6 +155,7 @@ def test_the_end_at_a_random_moment_leaves_nothing(tmp_path: Path, seed: int) ->
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".unfinished")]
 
 
+@pytest.mark.fault("all its processes killed", "traffic", "real")
 def test_everything_killed_then_cleaned_and_run_again(tmp_path: Path) -> None:
     """All processes of a run at once, as when memory is short: what is left is named and removed."""
     file, out = write(tmp_path, flows=[{"cca": "cubic", "duration": "3s"}]), tmp_path / "result"
@@ -168,6 +176,7 @@ def test_everything_killed_then_cleaned_and_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [SOFTSWITCH, COLLECTOR])
+@pytest.mark.fault("out of memory", "traffic", "real")
 def test_a_part_that_gets_no_more_memory_ends_the_run(tmp_path: Path, part: str) -> None:
     """Its next allocation fails: the run says so. If it needed none until the end, nothing is missing."""
     out = tmp_path / "result"
@@ -200,6 +209,7 @@ def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("disk", [48, 800], indirect=True)
+@pytest.mark.fault("disk full", "set-up", "real")
 def test_a_disk_without_room_for_a_run_is_noticed_before_it(tmp_path: Path, disk: Path) -> None:
     """Said in a sentence, nothing left, not even what fitted."""
     running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "4s"}]), disk / "result")
@@ -211,6 +221,7 @@ def test_a_disk_without_room_for_a_run_is_noticed_before_it(tmp_path: Path, disk
 
 
 @pytest.mark.parametrize("disk", [12_000], indirect=True)
+@pytest.mark.fault("disk full", "traffic", "real")
 def test_a_disk_that_becomes_full_fails_the_run_and_keeps_what_was_stored(tmp_path: Path, disk: Path) -> None:
     """Something else fills it while traffic flows: reports until then are analysed, run.json says what happened."""
     link = {"rate": "200Mbit", "rtt": "20ms", "buffer": "1bdp"}

@@ -242,12 +242,14 @@ def test_a_command_is_asked_to_end_until_it_does(terminal: Terminal) -> None:
     assert terminal.expect(r"code (\d+)")[1] == "129"
 
 
+@pytest.mark.fault("terminal closed", "traffic", "real")
 def test_nothing_is_left_when_the_terminal_is_closed(terminal: Terminal, place: Path) -> None:
     terminal.begin()
     terminal.close()
 
 
 @pytest.mark.long
+@pytest.mark.fault("terminal closed", "traffic", "real")
 def test_a_run_whose_terminal_was_closed_can_be_stopped(terminal: Terminal) -> None:
     """It cannot say so there; its command goes on without a terminal, as with nohup."""
     terminal.begin("""sh -c 'trap "" HUP; echo so far; sleep 4242'""")
