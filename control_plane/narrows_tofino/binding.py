@@ -63,12 +63,14 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
             )
         if link.varies_behind:
             raise InputError(
-                f"{link.field}: delay that varies, jitter and duplication are not made on Tofino, which has nothing "
-                "that holds packets behind a queue; allowed: none of them, or --target soft"
+                f"{link.field}: delay that varies, jitter and duplication are not made on Tofino, whose program "
+                "neither sends packets around again (recirculation), which alone could hold them, nor makes copies "
+                "(multicast or a mirror); allowed: none of them, or --target soft"
             )
         if link.delay_ns:
             raise InputError(
-                f"{link.field}.delay: Tofino has nothing that holds packets behind a queue; allowed: 0 there, with the "
+                f"{link.field}.delay: Tofino's program sends no packets around again (recirculation), which alone "
+                "could hold them behind a queue; allowed: 0 there, with the "
                 "RTT in rtt, or --target soft"
             )
     ports = inventory.loopback_ports

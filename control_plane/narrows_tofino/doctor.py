@@ -19,6 +19,7 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing
 from narrows_tofino.bfrt.client import ALL_PIPES, Client
 from narrows_tofino.bfrt.errors import SwitchRefused
 from narrows_tofino.readings.counters import Counters
+from narrows_tofino.readings.links import ANY, likeliest_cause
 from narrows_tofino.testbed.inventory import Inventory, Port
 from narrows_tofino.testbed.session import SwitchSession
 from narrows_tofino.writes.planned import number, text
@@ -142,7 +143,8 @@ def _ports(inventory: Inventory, reader: LiveReader, added: dict[str, bool]) -> 
             if speed != port.speed:
                 problem = f"runs at {speed}, the inventory says {port.speed}; fix: correct it, or delete the port"
             elif not found.data.get("$PORT_UP"):
-                problem = "link is down; fix: cable, speed, FEC and auto-negotiation of both ends"
+                cause = likeliest_cause(found.data)
+                problem = f"link is down; {f'likeliest: {cause}' if cause else f'fix: check {ANY}'}"
             yield Diagnosis(subject, f"{speed}, up{note}", problem)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,7 +47,8 @@ from narrows_tofino.programming.programmer import Programmer, restore_all
 from narrows_tofino.queue_updates import QueueUpdater
 from narrows_tofino.rate_steps import RateStepper
 from narrows_tofino.readings.checks import COUNTER_AGE_S, DropGuard
-from narrows_tofino.readings.counters import Counters, clear_writes
+from narrows_tofino.readings.counters import BULK_FROM, Counters, clear_writes
+from narrows_tofino.readings.links import ANY, likeliest_cause
 from narrows_tofino.readings.statistics import port_stats, queue_stats
 from narrows_tofino.sampling import report_load
 from narrows_tofino.testbed.calibration import Calibration, calibration_path
@@ -258,12 +261,14 @@ class TofinoTarget(LabTarget):
 
         Bytes are those of flows whose digest has come. A reading costs five table reads a link, two more where the
         program manages queues, and two a flow. With more than `MAX_FLOWS` bytes are None while packets leave: they
-        come when nothing moves any more.
+        come when nothing moves any more. Between links and flows the switch is free for what is due meanwhile: new
+        rates, and updates of probabilities.
         """
         self._delay_line.check()
         self._stepper.check()
         self._updater.check()
-        return await self._call(self._queues)
+        bottlenecks = await self._call(self._known_queues)
+        return [await self._queue(one, flows) for one, flows in bottlenecks]
 
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
         """The program's arrivals and departures of some flow indices."""
@@ -347,6 +352,16 @@ class TofinoTarget(LabTarget):
                 if not work.cancelled():
                     work.exception()
                 raise
+
+    async def _queue(self, one: BottleneckQueue, flows: Collection[int]) -> QueueStats:
+        counters = self._ready_counters()
+        departed, moving = await self._call(lambda: self._departures(one.link.index))
+        flow_bytes: tuple[int, int] | None = None
+        if len(flows) <= MAX_FLOWS or not moving:
+            parts = [flows] if len(flows) >= BULK_FROM else [[flow] for flow in flows]
+            read = [await self._call(partial(counters.bytes, part)) for part in parts]
+            flow_bytes = (sum(arrived for arrived, _ in read), sum(left for _, left in read))
+        return await self._call(lambda: self._queue_stats(one, departed, flow_bytes))
 
     async def _step(self, link: Link, rate_bps: int) -> tuple[int, int, int]:
         return await self._call(lambda: self._write_step(link, rate_bps))
@@ -474,10 +489,19 @@ class TofinoTarget(LabTarget):
                     "; the ports stay, and go on training for the next run" if self._inventory.switch.keep_ports else ""
                 )
                 raise RunError(
-                    f"no link on port {names} after {LINK_WAIT_S:g} s{stay}; fix: check cable, and that speed, FEC and "
-                    "auto-negotiation in the inventory are those of the NIC ('ethtool INTERFACE' on the host)"
+                    f"no link on port {names} after {LINK_WAIT_S:g} s{stay}; fix: check {ANY}{self._causes(waiting)}"
                 )
             time.sleep(LINK_POLL_S)
+
+    def _causes(self, dev_ports: Sequence[int]) -> str:
+        """What most likely keeps the links of ports down, a line for each that has such a cause."""
+        reader, lines = LiveReader(self._ready().client), list[str]()
+        for dev_port in dev_ports:
+            found = reader.entry("$PORT", {"$DEV_PORT": dev_port})
+            cause = None if found is None else likeliest_cause(found.data)
+            if cause is not None:
+                lines.append(f"\nport {self._inventory.port(dev_port).name}, likeliest: {cause}")
+        return "".join(lines)
 
     def _applied(self, manager: TrafficManager) -> AppliedSettings:
         plan, queues = manager.plan, manager.bottlenecks
@@ -545,22 +569,25 @@ class TofinoTarget(LabTarget):
             },
         )
 
-    def _queues(self) -> list[QueueStats]:
+    def _known_queues(self) -> list[tuple[BottleneckQueue, set[int]]]:
+        """The links' queues, each with the flow indices whose digests have come."""
         self._mend()
-        digests = self._take_digests()
-        return [self._queue(one, digests) for one in self._planned().bottlenecks]
+        flows: defaultdict[object, set[int]] = defaultdict(set)
+        for digest in self._take_digests():
+            flows[digest.data["bottleneck"]].add(digest.data["index"])
+        return [(one, flows[one.link.index]) for one in self._planned().bottlenecks]
 
-    def _queue(self, one: BottleneckQueue, digests: Sequence[DigestMessage]) -> QueueStats:
+    def _departures(self, bottleneck: int) -> tuple[int, bool]:
+        """Packets that have left a link's queue, and whether some have since the last reading."""
+        departed = self._ready_counters().bottleneck_departures(bottleneck)
+        moving = self._departed.get(bottleneck) != departed
+        self._departed[bottleneck] = departed
+        return departed, moving
+
+    def _queue_stats(self, one: BottleneckQueue, departed: int, flow_bytes: tuple[int, int] | None) -> QueueStats:
         assert self._guard is not None
-        index = one.link.index
-        flows = {digest.data["index"] for digest in digests if digest.data["bottleneck"] == index}
-        counters = self._ready_counters()
-        departed = counters.bottleneck_departures(index)
-        moving = self._departed.get(index) != departed
-        self._departed[index] = departed
-        bytes_of = None if moving and len(flows) > MAX_FLOWS else flows
         client, prefix = self._ready().client, self._chip.prefix
-        return queue_stats(client, counters, self._guard, prefix, one, departed, bytes_of)
+        return queue_stats(client, self._ready_counters(), self._guard, prefix, one, departed, flow_bytes)
 
     def _mend(self) -> None:
         """Make settings again that a change of a port's speed has undone; the run has failed all the same."""

@@ -14,6 +14,7 @@ from narrows.errors import RunError
 from narrows.hosts.lab import examination
 from narrows.hosts.lab.inventory import Machine
 from narrows_tofino import doctor
+from narrows_tofino.readings.links import COPPER, OPTICAL, likeliest_cause
 from narrows_tofino.testbed.inventory import Inventory
 
 GOOD = {
@@ -164,7 +165,7 @@ def test_what_is_wrong_with_the_switch_is_named_with_its_cure(
     switch.tm.add_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True})
     assert port("1/0") == ""
     switch.tm.links = False
-    assert "link is down; fix: cable" in port("1/0")
+    assert "link is down; likeliest: the driver does not know the cable" in port("1/0")
     switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
     assert "runs at 40G, the inventory says 100G; fix" in port("1/0")
     switch.documents = (b'{"tables": []}', switch.documents[1])
@@ -177,3 +178,27 @@ def test_a_switch_that_everybody_can_reach_is_reported(switch: FakeSwitch, monke
     problems = examined(switch, monkeypatch, {}, switch_data(switch, tunnel=tunnel))
     assert "answers on 127.0.0.1:" in problems["switch: protection"]
     assert "--server-listen-local-only" in problems["switch: protection"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"$PORT_ENABLE": False}, "it is turned off"),
+        ({"$FEC": "BF_FEC_TYP_NONE"}, "FEC is none, and NICs have RS at 100G over copper"),
+        (
+            {"$FEC": "BF_FEC_TYP_NONE", "$SPEED": "BF_SPEED_400G", "$MEDIA_TYPE": OPTICAL},
+            "no link of 400G works without",
+        ),
+        ({"$MEDIA_TYPE": COPPER, "$AUTO_NEGOTIATION": "PM_AN_FORCE_DISABLE"}, "NICs negotiate over copper"),
+        ({"$MEDIA_TYPE": OPTICAL, "$AUTO_NEGOTIATION": "PM_AN_FORCE_ENABLE"}, "optics do not negotiate"),
+        ({"$AUTO_NEGOTIATION": "PM_AN_DEFAULT"}, "the driver does not know the cable"),
+        # 100GBASE-LR4 has no FEC, and a port set as its NIC has nothing that stands out.
+        ({"$FEC": "BF_FEC_TYP_NONE", "$MEDIA_TYPE": OPTICAL}, None),
+        ({"$MEDIA_TYPE": COPPER, "$AUTO_NEGOTIATION": "PM_AN_FORCE_ENABLE"}, None),
+    ],
+)
+def test_a_link_that_is_down_has_a_likeliest_cause(settings: dict[str, object], said: str | None) -> None:
+    port = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True,
+            "$AUTO_NEGOTIATION": "PM_AN_FORCE_DISABLE", **settings}  # fmt: skip
+    cause = likeliest_cause(port)
+    assert cause is None if said is None else cause is not None and said in cause

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -44,7 +45,7 @@ from narrows_tofino.queue_management import LEAST_STEPS, ROUNDING, refuse_shared
 from narrows_tofino.queue_updates import Pick, law_of
 from narrows_tofino.target import TofinoTarget
 from narrows_tofino.testbed.inventory import MANAGED_PROGRAM, Inventory
-from narrows_tofino.writes.queue_laws import meter_write
+from narrows_tofino.writes.queue_laws import meter_write, picks
 from test_calibration import measured
 from test_dry_run import arrived, planned
 from test_verdicts import CE, ECT_0, ECT_1, NOT_ECT, arrival_of
@@ -775,3 +776,38 @@ def test_beyond_certainty_both_queues_drop(managed_switch: FakeSwitch, tmp_path:
     assert seen[1].keys() == {"probability"} and seen[2].keys() == {"classic_probability", "low_probability"}
     assert seen[1]["probability"] / 2**32 == pytest.approx(0.6696**2, rel=0.01)
     assert applied["largest_probability"] == pytest.approx(0.6696**2, rel=0.01)
+
+
+@pytest.mark.parametrize("managed_switch", ["tofino"], indirect=True)
+def test_an_update_that_is_due_does_not_wait_for_all_flows_to_be_read(
+    managed_switch: FakeSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reading of 60 flows is 120 reads: an update, which is one read and one write on disk, goes in between."""
+    flows, synced = 60, list[int]()
+    fsync = os.fsync
+
+    async def run() -> None:
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            plan = plan_of({**PI2, "tupdate": "10s"}, inventory)
+            await target.configure(plan)
+            for index in range(flows):
+                managed_switch.send_digest(PIPE, bottleneck=0, index=index, signature=index + 1)
+            await target.queues()
+            managed_switch.requests.clear()
+            reading = asyncio.create_task(target.queues())
+            while not any("arrival_counter" in table for _, table in managed_switch.requests):
+                await asyncio.sleep(0)
+            await target._delay_ns(plan.links[0])
+            assert not reading.done()
+            monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), fsync(descriptor)))
+            await target._set_law(plan.links[0], picks(1 << 20, marks=True))
+            monkeypatch.undo()
+            await reading
+
+    asyncio.run(run())
+    asked = [table for kind, table in managed_switch.requests if kind == "read"]
+    update = next(number for number, table in enumerate(asked) if "latest_delay" in table)
+    counted = [number for number, table in enumerate(asked) if "arrival_counter" in table and number > update]
+    assert len(counted) > flows / 2
+    assert len(synced) == 1
+    assert outstanding(read_audit(tmp_path / "audit.jsonl")) == []

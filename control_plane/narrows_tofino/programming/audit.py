@@ -84,7 +84,7 @@ class Change:
 
 
 class AuditLog:
-    """Appends to a file that only its owner may read; what is recorded is on disk before anything else is done."""
+    """Appends to a file that only its owner may read; what is durable is on disk before anything else is done."""
 
     def __init__(self, path: Path) -> None:
         """Open or create the log.
@@ -103,8 +103,8 @@ class AuditLog:
         except OSError as error:
             raise InputError(f"{path}: the audit log cannot be written: {error.strerror}") from None
 
-    def record(self, *changes: Change) -> None:
-        """Add a line for each.
+    def record(self, *changes: Change, durable: bool = True) -> None:
+        """Add a line for each, all of them or none; one that is not ``durable`` outlives this process only.
 
         Raises:
             AuditError: not all of them are on disk.
@@ -114,7 +114,8 @@ class AuditLog:
         try:
             while lines:
                 lines = lines[os.write(self._descriptor, lines) :]
-            os.fsync(self._descriptor)
+            if durable:
+                os.fsync(self._descriptor)
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, before)

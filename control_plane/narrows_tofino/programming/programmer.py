@@ -127,8 +127,6 @@ class Programmer:
         table = self.client.schema.table(write.table)
         name = Change(write.operation, table.name, write.key, write.pipe, None, {}, None, None).entry
         first = next((change for change in self.journal if change.entry == name), None)
-        if first is not None:
-            self._audit.record(replace(first, phase="undone"))
         self._carry_out(table, [write], first)
 
     def _drifted(self) -> list[tuple[PlannedWrite, str]]:
@@ -159,7 +157,8 @@ class Programmer:
         """
         found = self._find_each(table, batch)
         changes = [_intent(table, write, now, first) for write, now in zip(batch, found, strict=True)]
-        self._audit.record(*changes)
+        taken_back = [] if first is None else [replace(first, phase="undone")]
+        self._audit.record(*taken_back, *changes)
         try:
             for change in changes:
                 data = None if change.operation is Operation.DELETE else change.asked
@@ -186,7 +185,9 @@ class Programmer:
         for change in done:
             if change.phase == "done":
                 self._keep(change, first)
-        self._audit.record(*done)
+        # Of an entry that is written again and again, what each write came to need not outlive the machine: its intent
+        # does, and tells what was there first.
+        self._audit.record(*done, durable=first is None)
 
     def _keep(self, change: Change, first: Change | None) -> None:
         if first is None:

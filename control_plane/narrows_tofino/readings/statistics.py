@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from narrows.switch.entries import EPOCH
 from narrows.switch.readings import PortStats, QueueStats
 
@@ -22,7 +20,7 @@ def queue_stats(
     prefix: str,
     bottleneck: BottleneckQueue,
     departed: int,
-    flows: Collection[int] | None,
+    flow_bytes: tuple[int, int] | None,
 ) -> QueueStats:
     """A bottleneck's queue now; of two queues what both hold together.
 
@@ -33,7 +31,7 @@ def queue_stats(
         prefix: of the generation's tables.
         bottleneck: whose queue.
         departed: packets that have left it.
-        flows: flow indices whose bytes are added up; None if they are too many to be read now.
+        flow_bytes: bytes that its flows offered and that left it; None if they were too many to be read.
     """
     settings, depth, place = bottleneck.link, bottleneck.depth, bottleneck.counter
     entry = client.read(client.schema.table(f"{prefix}.{place.table}"), place.key, pipe=place.pipe)
@@ -43,8 +41,8 @@ def queue_stats(
     enqueued_bytes: int | None = None
     departed_bytes: int | None = None
     dropped_bytes: int | None = None
-    if flows is not None:
-        arrived_bytes, departed_bytes = counters.bytes(flows)
+    if flow_bytes is not None:
+        arrived_bytes, departed_bytes = flow_bytes
         enqueued_bytes = departed_bytes + depth_bytes
         dropped_bytes = max(0, arrived_bytes - enqueued_bytes)
     tail_drops, aqm = guard.egress_drops(bottleneck), counters.aqm_drops(settings.index)
