@@ -267,8 +267,8 @@ class TofinoTarget(LabTarget):
         self._delay_line.check()
         self._stepper.check()
         self._updater.check()
-        bottlenecks = await self._call(self._known_queues)
-        return [await self._queue(one, flows) for one, flows in bottlenecks]
+        known = await self._call(self._known_flows)
+        return [await self._queue(link.index, known[link.index]) for link in self._planned().plan.links]
 
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
         """The program's arrivals and departures of some flow indices."""
@@ -353,15 +353,15 @@ class TofinoTarget(LabTarget):
                     work.exception()
                 raise
 
-    async def _queue(self, one: BottleneckQueue, flows: Collection[int]) -> QueueStats:
+    async def _queue(self, bottleneck: int, flows: Collection[int]) -> QueueStats:
         counters = self._ready_counters()
-        departed, moving = await self._call(lambda: self._departures(one.link.index))
+        departed, moving = await self._call(lambda: self._departures(bottleneck))
         flow_bytes: tuple[int, int] | None = None
         if len(flows) <= MAX_FLOWS or not moving:
             parts = [flows] if len(flows) >= BULK_FROM else [[flow] for flow in flows]
             read = [await self._call(partial(counters.bytes, part)) for part in parts]
             flow_bytes = (sum(arrived for arrived, _ in read), sum(left for _, left in read))
-        return await self._call(lambda: self._queue_stats(one, departed, flow_bytes))
+        return await self._call(lambda: self._queue_stats(bottleneck, departed, flow_bytes))
 
     async def _step(self, link: Link, rate_bps: int) -> tuple[int, int, int]:
         return await self._call(lambda: self._write_step(link, rate_bps))
@@ -569,13 +569,13 @@ class TofinoTarget(LabTarget):
             },
         )
 
-    def _known_queues(self) -> list[tuple[BottleneckQueue, set[int]]]:
-        """The links' queues, each with the flow indices whose digests have come."""
+    def _known_flows(self) -> defaultdict[object, set[int]]:
+        """Flow indices whose digests have come, by bottleneck."""
         self._mend()
         flows: defaultdict[object, set[int]] = defaultdict(set)
         for digest in self._take_digests():
             flows[digest.data["bottleneck"]].add(digest.data["index"])
-        return [(one, flows[one.link.index]) for one in self._planned().bottlenecks]
+        return flows
 
     def _departures(self, bottleneck: int) -> tuple[int, bool]:
         """Packets that have left a link's queue, and whether some have since the last reading."""
@@ -584,8 +584,10 @@ class TofinoTarget(LabTarget):
         self._departed[bottleneck] = departed
         return departed, moving
 
-    def _queue_stats(self, one: BottleneckQueue, departed: int, flow_bytes: tuple[int, int] | None) -> QueueStats:
+    def _queue_stats(self, bottleneck: int, departed: int, flow_bytes: tuple[int, int] | None) -> QueueStats:
         assert self._guard is not None
+        # As it is by now: its rate may have changed since the reading began.
+        one = next(one for one in self._planned().bottlenecks if one.link.index == bottleneck)
         client, prefix = self._ready().client, self._chip.prefix
         return queue_stats(client, self._ready_counters(), self._guard, prefix, one, departed, flow_bytes)
 
