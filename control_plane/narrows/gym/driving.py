@@ -149,7 +149,7 @@ class Driver:
 
     def info(self) -> dict[str, Any]:
         """What is known of the last step besides what an agent sees."""
-        known: dict[str, Any] = {"link": self._link, "time_s": self.episode.time_s}
+        known: dict[str, Any] = {"link": dict(self._link), "time_s": self.episode.time_s}
         for agent, step in self._last.items():
             known[agent] = {
                 "throughput_bps": step.throughput_bps, "rtt_s": step.rtt_s, "loss_ratio": step.loss_ratio,

@@ -52,11 +52,12 @@ class ParallelCongestionControl(ParallelEnv[str, Vector, Vector]):  # type: igno
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Vector], dict[str, dict[str, Any]]]:
-        """End the present episode, and begin one; see `CongestionControl.reset`."""
+        """End the present episode, and begin one; see `CongestionControl.reset`. PettingZoo ignores other options."""
         if seed is not None:
             self._random = np.random.default_rng(seed)
         self.close()
-        self._driver = self._setting.begin(self._random, self.possible_agents, options or {}, False)
+        known = {name: value for name, value in (options or {}).items() if name == "bottleneck"}
+        self._driver = self._setting.begin(self._random, self.possible_agents, known, False)
         self.agents = list(self.possible_agents)
         return self._observed(self._driver), self._known(self._driver)
 

@@ -18,7 +18,6 @@ Vector = npt.NDArray[np.float32]
 Reward = Callable[[Interval], float]
 Made = TypeVar("Made")
 AURORA_HISTORY = 10
-AURORA_DELTA = 0.025
 # Bounds of what is observed: a ratio beyond them says no more.
 MOST = 1e3
 ORCA_BETA, ORCA_ZETA = 1.25, 5.0
@@ -147,15 +146,15 @@ class RateAction(Action):
     flight, so that the rate decides."""
 
     def __init__(self) -> None:
-        """One number, from -40 to 40: with 40 the rate doubles."""
-        self.space = spaces.Box(-40.0, 40.0, (1,), np.float32)
+        """One number: with 1 the rate doubles, with -1 it is halved, and 0.025 is Aurora's unit."""
+        self.space = spaces.Box(-1.0, 1.0, (1,), np.float32)
         self._rate_bps: float | None = None
 
     def apply(self, action: Vector, info: TcpInfo) -> Set:
         """What is set."""
         rtt_s = info.rtt_s or 1e-3
         rate_bps = self._rate_bps or 8 * info.mss * info.cwnd / rtt_s
-        by = AURORA_DELTA * float(action[0])
+        by = float(action[0])
         rate_bps = rate_bps * (1 + by) if by >= 0 else rate_bps / (1 - by)
         self._rate_bps = float(np.clip(rate_bps, LEAST_BPS, MOST_BPS))
         window = int(np.clip(4 * self._rate_bps * rtt_s / (8 * info.mss), LEAST_CWND, MOST_CWND))
@@ -163,15 +162,15 @@ class RateAction(Action):
 
 
 class WindowAction(Action):
-    """Orca's: the window is multiplied by 2 to the power of the action (Abbasloo et al., section 4.2)."""
+    """Orca's: the window is multiplied by a power of two, from 1/4 to 4 (Abbasloo et al., section 4.2)."""
 
     def __init__(self) -> None:
-        """One number, from -2 to 2."""
-        self.space = spaces.Box(-2.0, 2.0, (1,), np.float32)
+        """One number: with 1 the window is four times as large, with -1 a fourth."""
+        self.space = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
     def apply(self, action: Vector, info: TcpInfo) -> Set:
         """What is set."""
-        return Set(int(np.clip(info.cwnd * 2.0 ** float(action[0]), LEAST_CWND, MOST_CWND)), None)
+        return Set(int(np.clip(info.cwnd * 4.0 ** float(action[0]), LEAST_CWND, MOST_CWND)), None)
 
 
 OBSERVATIONS: dict[str, Callable[[], Observation]] = {"aurora": AuroraObservation, "orca": OrcaObservation}

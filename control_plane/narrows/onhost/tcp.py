@@ -556,14 +556,24 @@ class FlowSockets(Loop):
         for connection in self._connections[name]:
             self._at(at_s, partial(self._finish, connection))
 
-    def steer(self, name: str, window: int | None, rate: int | None) -> None:
-        """Set a flow's window and rate, see `Connection.steer`, and tell what its socket says; safe to call from
-        another thread."""
-        self._call(partial(self._steer, name, window, rate))
+    def steer(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
+        """Set a flow's window and rate, see `Connection.steer`, at a time or at once, and tell what its socket says.
 
-    def _steer(self, name: str, window: int | None, rate: int | None) -> None:
+        Safe to call from another thread.
+        """
+        self._call(partial(self._steer_at, name, window, rate, at_s))
+
+    def _steer_at(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
+        if at_s is None:
+            self._steer(name, window, rate, None)
+        else:
+            self._at(at_s, partial(self._steer, name, window, rate, at_s))
+
+    def _steer(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
         connection = self._connections[name][0]
-        answer: dict[str, Any] = {"at_s": self._now_s(), "tcp_info": None, "refused": None}
+        answer: dict[str, Any] = {
+            "at_s": self._now_s() if at_s is None else at_s, "tcp_info": None, "refused": None,
+        }  # fmt: skip
         if connection in self._running and connection.is_established:
             try:
                 answer["tcp_info"] = connection.steer(window, rate).hex()
@@ -735,11 +745,11 @@ def open_here(_: str, *kind: int) -> socket.socket:
 
 def run_command(flows: Any, command: dict[str, Any]) -> None:
     """Have what makes flows do to one what a command says: ``release``, ``finish`` or ``steer`` names it, and ``at_s``
-    is when, or ``window`` and ``rate`` what it gets now."""
+    is when; ``window`` and ``rate`` are what it gets."""
     if "release" in command:
         flows.release(command["release"], command["at_s"])
     elif "steer" in command:
-        flows.steer(command["steer"], command["window"], command["rate"])
+        flows.steer(command["steer"], command["window"], command["rate"], command["at_s"])
     else:
         flows.finish(command["finish"], command["at_s"])
 

@@ -25,6 +25,9 @@ from narrows.switch.readings import QueueStats, by_place
 from narrows.targets.base import Target
 from narrows.traffic.traffic import Traffic
 
+# A driver's settings of senders in a halted run are so far apart: more than it takes to pass one on.
+SETTING_NS = 10_000
+
 
 class Driver(Protocol):
     """The driver of a run."""
@@ -96,7 +99,7 @@ class Conductor:
         self._owners: dict[Key, str] = {}
         self._origin_ns = 0
         self._offset_ns = 0
-        self._held_ns = 0
+        self._held_ns = self._halted_ns = self._settings = 0
         self.done: list[Action] = []
         """The driver's changes and requests so far."""
 
@@ -144,9 +147,29 @@ class Conductor:
         else:
             await self._change(command)
 
+    def _next_setting_ns(self) -> int | None:
+        """When a halted run's hosts do what comes next: a time counted from when the run was halted.
+
+        How often processes inside read the clock, which takes time, until they are halted and after that, differs from
+        run to run by some nanoseconds.
+        """
+        if not self._target.stands_still:
+            return None
+        self._settings += 1
+        return self._halted_ns + self._settings * SETTING_NS
+
+    def _settle(self) -> None:
+        """Let the clock of a halted run come to where it would be in any other run with the same commands."""
+        until_ns = self._origin_ns + self._halted_ns + (self._settings + 1) * SETTING_NS
+        while (left_ns := until_ns - time.monotonic_ns()) > 0:
+            # No other task has anything to do; the event loop's timers are too coarse.
+            time.sleep(left_ns / NANOSECONDS)
+
     async def _steer(self, command: dict[str, Any]) -> None:
         try:
-            answer = await self._traffic.steer(command["steer"], command["window"], command["rate_bps"])
+            answer = await self._traffic.steer(
+                command["steer"], command["window"], command["rate_bps"], self._next_setting_ns()
+            )
         except RunError as error:
             self._driver.tell({"refused": str(error)})
             return
@@ -173,8 +196,13 @@ class Conductor:
     async def _go_on(self, until_ns: int) -> None:
         at_ns = self._origin_ns + until_ns
         if self._target.stands_still:
+            if self._halted_ns:
+                self._settle()
             await self._target.hold(at_ns + self._offset_ns)
             time_ns = self._held_ns = until_ns
+            # Hosts are ahead of the switch by a part of the shortest RTT.
+            now_ns = time.monotonic_ns() - self._origin_ns
+            self._halted_ns, self._settings = -(-now_ns // SETTING_NS) * SETTING_NS, 0
         else:
             await sleep_until(at_ns)
             time_ns = (await self._target.now_ns() or 0) - self._offset_ns - self._origin_ns

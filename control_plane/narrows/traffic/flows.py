@@ -223,9 +223,9 @@ class ThreadFlows(ThreadGenerator):
         assert isinstance(self._loop, tcp.FlowSockets)
         self._loop.finish(name, at_s)
 
-    async def _steer(self, name: str, window: int | None, rate: int | None) -> None:
+    async def _steer(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
         assert isinstance(self._loop, tcp.FlowSockets)
-        self._loop.steer(name, window, rate)
+        self._loop.steer(name, window, rate, at_s)
 
 
 class ProcessFlows(HostGenerator):
@@ -298,8 +298,8 @@ class ProcessFlows(HostGenerator):
     async def _end_at(self, name: str, at_s: float) -> None:
         self._tell(name, {"finish": name, "at_s": at_s})
 
-    async def _steer(self, name: str, window: int | None, rate: int | None) -> None:
-        self._tell(name, {"steer": name, "window": window, "rate": rate})
+    async def _steer(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
+        self._tell(name, {"steer": name, "window": window, "rate": rate, "at_s": at_s})
 
     def _tell(self, name: str, command: dict[str, Any]) -> None:
         host = self._host(self._flows[name], "begins")

@@ -146,8 +146,14 @@ class Generator(ABC):
         """Do what `end` says."""
         raise InputError(f"flow {name}: is of a kind that cannot be stopped")
 
-    async def steer(self, name: str, window: int | None, rate: int | None) -> dict[str, Any]:
+    async def steer(self, name: str, window: int | None, rate: int | None, at_ns: int | None = None) -> dict[str, Any]:
         """Set the window in segments and the pacing rate in bytes/s of a flow under way, those that are given.
+
+        Args:
+            name: of the flow.
+            window: None: as it is.
+            rate: None: as it is.
+            at_ns: when, since the experiment's start; None: as soon as its host can.
 
         Returns:
             ``at_s``, when that was, since the experiment's start, ``tcp_info`` of its socket in hexadecimal digits,
@@ -159,14 +165,14 @@ class Generator(ABC):
         """
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._steered[name] = answer
-        await self._steer(name, window, rate)
+        await self._steer(name, window, rate, None if at_ns is None else at_ns / NANOSECONDS)
         try:
             async with asyncio.timeout(STEER_S):
                 return await answer
         except TimeoutError:
             raise RunError(f"flow {name}: its host does not answer within {STEER_S:g} s") from None
 
-    async def _steer(self, name: str, window: int | None, rate: int | None) -> None:
+    async def _steer(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
         """Have the flow's host do what `steer` says, and say so in an event."""
         raise InputError(f"flow {name}: is of a kind whose window cannot be set; allowed: bulk and finite flows")
 

@@ -148,10 +148,13 @@ class Traffic:
             await generator.end(flow.name, at_ns)
         return at_ns
 
-    async def steer(self, name: str, window: int | None, rate_bps: int | None) -> dict[str, Any]:
+    async def steer(
+        self, name: str, window: int | None, rate_bps: int | None, at_ns: int | None = None
+    ) -> dict[str, Any]:
         """Set the window in segments and the pacing rate of one flow of the congestion control `external`.
 
-        Without either its socket is only read, whatever its congestion control.
+        Without either its socket is only read, whatever its congestion control. ``at_ns`` is when, since the
+        experiment's start; None: as soon as its host can.
 
         Returns:
             ``made_ns`` since the experiment's start, and ``tcp_info`` in hexadecimal digits; None if it is not under
@@ -166,7 +169,7 @@ class Traffic:
             raise InputError(f"flow {name}: has several connections; allowed: one flow, of one connection")
         if (window is not None or rate_bps is not None) and flow.cca not in EXTERNAL:
             raise InputError(f"flow {name}: has the congestion control {flow.cca}; allowed: {', '.join(EXTERNAL)}")
-        answer = await generator.steer(flow.name, window, None if rate_bps is None else rate_bps // 8)
+        answer = await generator.steer(flow.name, window, None if rate_bps is None else rate_bps // 8, at_ns)
         if answer["refused"] is not None:
             raise RunError(f"flow {name}: {answer['refused']}")
         return {"made_ns": round(answer["at_s"] * NANOSECONDS), "tcp_info": answer["tcp_info"]}
