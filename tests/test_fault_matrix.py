@@ -29,7 +29,7 @@ def rows(silent: bool = False) -> list[str]:
     before, after = MATRIX.read_text().split(f"{SILENT}\n")
     own, rest = after.split("\n## ", 1)
     lines = (own if silent else before + rest).splitlines()
-    heads = {number - 1 for number, line in enumerate(lines) if line.startswith("|---")}
+    heads = {number - 1 for number, line in enumerate(lines) if line.startswith(("|---", "| ---"))}
     return [line for number, line in enumerate(lines) if re.match(r"\| [^-]", line) and number not in heads]
 
 
@@ -102,3 +102,23 @@ def test_a_setting_that_is_read_back_names_its_tests(row: str) -> None:
 
 def test_there_are_rows() -> None:
     assert len(rows()) > 40
+
+
+SECURITY = (ROOT / "docs" / "security.md").read_text()
+NAMED = re.compile(r"`([\w/]+\.py|[a-z_]+)`")
+
+
+def test_each_line_of_the_threat_model_names_a_test_that_is_there() -> None:
+    texts = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+    rust = [path.read_text() for part in ("softswitch", "analysis", "metrics") for path in (ROOT / part).rglob("*.rs")]
+    lines = [line for line in SECURITY.splitlines() if line.startswith("| ") and "| test |" not in line]
+    of_tests = [line.split(" | ")[-1] for line in lines if line.count(" | ") == 2]
+    assert len(of_tests) > 20
+    for cell in of_tests:
+        named = NAMED.findall(cell)
+        assert named, cell
+        for name in named:
+            if name.endswith(".py"):
+                assert any(path.as_posix().endswith(f"/{name}") for path in texts), name
+            else:
+                assert any(re.search(rf"(def|fn) {name}\(", text) for text in (*texts.values(), *rust)), name
