@@ -74,12 +74,18 @@ stress: setup ## faults, load and hostile input, with counts (needs root; docs/r
 	@$(SUDO) $(VENV)/python scripts/stress.py
 
 .PHONY: fuzz
-fuzz: ## coverage-guided fuzzing, SECONDS=60 a target (needs nightly Rust and cargo-fuzz)
-	@$(VENV)/python scripts/fuzz.py $(if $(SECONDS),--seconds $(SECONDS))
+fuzz: ## coverage-guided fuzzing, SECONDS=60 a target, TARGETS=all (needs nightly Rust and cargo-fuzz)
+	@cp Cargo.lock fuzz # what is tried is what is shipped
+	@for target in $(or $(TARGETS),$$(cargo +nightly fuzz list)); do \
+		mkdir -p fuzz/corpus/$$target && cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+			-max_total_time=$(or $(SECONDS),60) -timeout=20 -rss_limit_mb=3072 -print_final_stats=1 \
+			$$([ ! -f fuzz/$$target.dict ] || echo -dict=fuzz/$$target.dict) || exit 1; \
+	done
 
 .PHONY: audit
 audit: setup ## known vulnerabilities, licences and sources of dependencies (needs cargo-deny and pip-audit)
-	@$(VENV)/python scripts/audit.py $(if $(CRATES),--crates $(CRATES)) $(if $(PACKAGES),--python $(PACKAGES))
+	@cargo deny --locked check
+	@pip-audit --progress-spinner off --skip-editable --path $(VENV)/../lib/python*/site-packages
 
 .PHONY: coverage
 coverage: ## which lines the tests reach, as pages in build/coverage (needs coverage, llvm-cov); TESTS=FOLDER, CRATE=NAME

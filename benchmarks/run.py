@@ -22,7 +22,6 @@ import l4s
 import loss_free
 import pipeline
 import results
-import senders
 import virtual
 import virtual_accuracy
 import virtual_bmv2
@@ -35,7 +34,6 @@ from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "forwarding": forwarding.run,
     "loss-free": loss_free.run,
-    "senders": senders.run,
     "accuracy": accuracy.run,
     "delay": delay.run,
     "delay-line": delay_line.run,

@@ -19,7 +19,9 @@ echo "lint: ruff, mypy, layers"
 .venv/bin/lint-imports --no-logo
 
 echo "lint: prose"
-.venv/bin/python scripts/prose.py
+# Studies and the changelog say what was.
+.venv/bin/proselint check --config proselint.json {README,CONTRIBUTING,SECURITY,CODE_OF_CONDUCT}.md docs/*.md docs/tutorials/*.md \
+    {softswitch,benchmarks,ptf-tests,deploy,bmv2}/README.md
 
 echo "lint: shellcheck"
 shellcheck scripts/*.sh .ci/run

@@ -162,9 +162,9 @@ def test_a_program_has_the_options_and_the_parts_that_are_named(command: str) ->
         assert (ROOT / name).is_file()
     options = [word.partition("=")[0] for word in words if word.startswith("-")]
     assert all(re.search(rf"(?<![\w-]){option}(?![\w-])", help_of(name)) for option in options), options
-    if name in ("benchmarks/run.py", "benchmarks/checkouts.py", "scripts/programs.py"):
+    if name in ("benchmarks/run.py", "scripts/programs.py"):
         parts = [word for word in itertools.takewhile(lambda word: word[0] != "-", words) if "/" not in word]
-        listed = help_of(name.replace("checkouts", "run"))
+        listed = help_of(name)
         assert all(re.search(rf"(?<![\w-]){part}(?![\w-])", listed) for part in parts), parts
     for case in re.findall(r"--case (\S+)", command):
         module, _, kind = case.partition(".")
@@ -271,13 +271,6 @@ def test_a_target_of_make(command: str) -> None:
 def test_scripts_are_programs() -> None:
     named = {script for page in PAGES for script in re.findall(r"`(scripts/[a-z-]+\.sh)", page.read_text())}
     assert named and all(os.access(ROOT / script, os.X_OK) for script in named)
-
-
-def test_readme_and_help_name_the_same_commands() -> None:
-    readme = (ROOT / "README.md").read_text()
-    listed = set(re.findall(r"`narrows ([a-z]+)", readme))
-    group: Any = typer.main.get_command(app)
-    assert listed == set(group.commands)
 
 
 def test_make_help_lists_every_target_that_the_documentation_names() -> None:

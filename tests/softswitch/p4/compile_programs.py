@@ -55,6 +55,8 @@ def main() -> int:
         ]
         if subprocess.run(command, cwd=FOLDER, check=False).returncode != 0:
             return 1
+        # As p4src/build.py keeps them: indented, they would have more lines than their sources.
+        device_config.write_text(json.dumps(json.loads(device_config.read_text()), separators=(",", ":")) + "\n")
     RECORD.write_text(json.dumps(digests(), indent=2) + "\n")
     return 0
 
