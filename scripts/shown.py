@@ -33,13 +33,13 @@ TRANSCRIPT = "transcript"
 PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 
 (
-    TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, LINKS, CLOCKS, BMV2, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER,
+    TIMING, ACCURACY, VIRTUAL, GROWTH, LINKS, CLOCKS, BMV2, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER,
     INSTRUCTIONS, SOAK, COLLECTOR, DELAY_LINE, FORWARDING_BMV2,
 ) = (
     f"{name}.json"
     for name in (
         "2026-11-21-2cpu-x86_64-timing", "2026-11-27-2cpu-x86_64-virtual-accuracy",
-        "2026-11-23-2cpu-x86_64-virtual-ns3", "2026-11-27-2cpu-x86_64-virtual",
+        "2026-11-27-2cpu-x86_64-virtual",
         "2026-11-24-2cpu-x86_64-virtual-growth", "2026-11-27-2cpu-x86_64-virtual-links",
         "2026-11-22-2cpu-x86_64-clocks", "2026-11-24-2cpu-x86_64-virtual-bmv2",
         "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
@@ -69,9 +69,9 @@ def median(part: Any, who: str, figure: str) -> float:
 
 
 def measured() -> str:
-    """The table beside other tools: medians of what was measured side by side, and nothing else."""
-    real, virtual = benchmark(TIMING, "accuracy"), benchmark(ACCURACY, "virtual-accuracy")
-    goodput, ns3 = benchmark(TIMING, "emulators")["1000000000"], benchmark(NS3, "virtual-ns3")
+    """What Narrows reaches, and tbf where it was measured side by side: medians."""
+    real, exact = benchmark(TIMING, "accuracy"), benchmark(ACCURACY, "virtual-accuracy")
+    pace = benchmark(VIRTUAL, "virtual")
 
     def within(part: Any, who: str) -> str:
         return f"{median(part, who, 'error_p99_us'):.2g} µs"
@@ -79,26 +79,20 @@ def measured() -> str:
     def off(part: Any, who: str) -> str:
         return f"{median(part, who, 'rate_error_percent'):+.2g} %"
 
-    def reached(who: str) -> str:
-        return f"{median(goodput, who, 'goodput_percent'):.1f} %"
+    def wall(load: str) -> str:
+        return f"{median(pace, load, 'wall_ratio'):.2f} s"
 
-    def wall(who: str, load: str) -> str:
-        seconds = median(ns3, f"{who}, {load}", "wall_ratio")
-        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
-
-    slow, fast = "100 Mbit/s, 2 flows, 10 s", "1 Gbit/s, 2 flows, 2 s"
     rows = [
-        ("measured side by side", "Narrows", "`tc tbf`", "Mahimahi", "ns-3"),
+        ("", "Narrows", "`tc tbf`"),
         ("99 % of departures within, at 100 Mbit/s in real time",
-         within(real["100000000"], "Narrows"), f"{within(real['100000000'], TBF_4_MS)} (burst of 4 ms)", "", ""),
+         within(real["100000000"], "Narrows"), f"{within(real['100000000'], TBF_4_MS)} (burst of 4 ms)"),
         ("99 % of departures within, at 10 Gbit/s in virtual time",
-         within(virtual["10000000000"], "Narrows"), f"{within(virtual['10000000000'], TBF)} (1 frame)", "", ""),
+         within(exact["10000000000"], "Narrows"), f"{within(exact['10000000000'], TBF)} (1 frame)"),
         ("rate, at 100 Gbit/s in virtual time",
-         off(virtual["100000000000"], "Narrows"), f"{off(virtual['100000000000'], TBF)} (1 frame)", "", ""),
-        ("TCP's goodput at 1 Gbit/s in real time, of what the rate allows",
-         reached("Narrows"), "", reached(MAHIMAHI), ""),
-        ("a second of BBR and CUBIC at 100 Mbit/s takes", wall("Narrows", slow), "", "", wall("ns-3", slow)),
-        ("a second of BBR and CUBIC at 1 Gbit/s takes", wall("Narrows", fast), "", "", wall("ns-3", fast)),
+         off(exact["100000000000"], "Narrows"), f"{off(exact['100000000000'], TBF)} (1 frame)"),
+        ("a second of BBR and CUBIC at 100 Mbit/s in virtual time takes",
+         wall("100 Mbit/s, 2 flows (the demo)"), "not measured"),
+        ("a second of BBR and CUBIC at 1 Gbit/s in virtual time takes", wall("1 Gbit/s, 2 flows"), "not measured"),
     ]  # fmt: skip
     # A number and its unit stay on one line.
     return table(
@@ -227,10 +221,7 @@ def times() -> str:
     for who in ("pandas, decode", "tshark", "dpkt", "scapy"):
         found = ratio(readers, "narrows-collector, decode", who, "reports_per_s")
         add(f"reports/s decoded by narrows-collector over those by {who.removesuffix(', decode')}", found, ANALYZER)
-    beside, switches = benchmark(NS3, "virtual-ns3"), benchmark(BMV2, "virtual-bmv2")
-    for load in ("100 Mbit/s, 2 flows, 10 s", "1 Gbit/s, 2 flows, 2 s"):
-        found = ratio(beside, f"ns-3, {load}", f"Narrows, {load}", "wall_ratio")
-        add(f"wall time of ns-3 over that of a guest, {load}", found, NS3)
+    switches = benchmark(BMV2, "virtual-bmv2")
     for load in ("100 Mbit/s, 2 flows", "1 Gbit/s, 2 flows"):
         found = ratio(switches, f"{load}, bmv2", f"{load}, soft", "us_a_packet")
         add(f"time for a packet in virtual time, BMv2 over the softswitch, {load}", found, BMV2)

@@ -60,18 +60,18 @@ def test_the_committed_pages_are_the_code_s(study: Study) -> None:
     assert f"]({study.name}/" not in kept
 
 
-def test_the_readme_counts_the_verdicts() -> None:
+def test_the_page_of_studies_counts_the_verdicts() -> None:
     found = [finding.verdict for study in STUDIES.values() for _, finding in findings(study, committed(study, "quick"))]
     counts = Counter(found)
-    readme = " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    page = " ".join((DOCS / "README.md").read_text(encoding="utf-8").split())
     assert (
         f"of {len(found)} statements {counts['agrees']} agree, {counts['differs']} differ, {counts['undecided']} are "
         f"undecided, {counts['not comparable']} cannot be compared and {counts['not run here']} were not run"
-    ) in readme
+    ) in page
 
 
 def test_what_differs_is_shown_through_other_links_as_well() -> None:
-    """Of what differs in quick variants the README says how much of it does so without our switch."""
+    """Of what differs in quick variants the page says how much of it does so without our switch."""
     counted = {link: Counter[str]() for link in LINKS}
     for study, link in itertools.product(STUDIES.values(), LINKS):
         through = read_results(results_path(study, DOCS), link)
@@ -84,13 +84,12 @@ def test_what_differs_is_shown_through_other_links_as_well() -> None:
                     if control.of == "quick" and one.statement == found.statement
                 ]
                 counted[link].update(mine or ["not run here"])
-    readme = " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    page = " ".join((DOCS / "README.md").read_text(encoding="utf-8").split())
     tbf, mahimahi = counted["tbf"], counted["mahimahi"]
     assert (
-        f"Of the {tbf.total()} that differ {tbf['differs']} differ without our switch as well, through `tc tbf`"
-        in readme
+        f"Of the {tbf.total()} that differ {tbf['differs']} differ without our switch as well, through `tc tbf`" in page
     )
-    assert f"through Mahimahi's link {mahimahi['differs']}" in readme
+    assert f"through Mahimahi's link {mahimahi['differs']}" in page
 
 
 def results(loss: float) -> Results:
