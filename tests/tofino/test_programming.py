@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from fakeswitch.fixtures import (
 )
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
-from narrows.errors import InputError
+from narrows.errors import InputError, RunError
 from narrows.experiment.model import FlowGroup, Telemetry
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
@@ -102,6 +103,19 @@ def test_a_fast_rate_reads_back_as_the_driver_computes_it(
     found = program(programmer, inventory, bound_plan(inventory, rate=f"{gbit}Gbit")).manager.bottlenecks[0]
     assert switch.tm.read("queue.sched_shaping", (0, 0), PIPE)["max_rate"] == found.shaping.read_kbps
     assert found.rate_bps == pytest.approx(gbit * 10**9, rel=1e-3)
+
+
+@pytest.mark.parametrize("clock_hz", [1_000_000_000, 1_100_000_000])
+@pytest.mark.parametrize("switch", ["tofino"], indirect=True)
+def test_a_part_with_another_clock_is_recognised_by_what_it_reads_back(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory, clock_hz: int
+) -> None:
+    switch.tm.kind = replace(switch.tm.kind, shaper=replace(switch.tm.kind.shaper, clock_hz=clock_hz))
+    with pytest.raises(RunError, match=rf"GHz; fix: switch.shaper_clock_hz: {clock_hz} in the inventory"):
+        program(programmer, inventory, bound_plan(inventory, rate="3333Mbit"))
+    assert programmer.undo() == []
+    right = make_inventory(switch.chip, switch.address, shaper_clock_hz=clock_hz)
+    program(programmer, right, bound_plan(right, rate="3333Mbit"))
 
 
 @pytest.mark.parametrize(("layer", "compensation"), [("l2", 0), ("l1", 20)])

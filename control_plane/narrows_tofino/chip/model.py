@@ -25,6 +25,7 @@ class Chip:
     cell_bytes: int
     default_cells: int
     shaper_clock_hz: float
+    other_clocks_hz: tuple[float, ...]
     shaper_rounds_up: bool
     rate_mantissa_bits: int
     burst_mantissa_bits: int
@@ -49,8 +50,9 @@ TOFINO1 = Chip(
     architecture="tna",
     cell_bytes=80,
     default_cells=260 * 1024,
-    # Parts sold as 1.25 GHz; the driver computes with 1.22 GHz. Slower parts: inventory, switch.shaper_clock.
+    # Parts sold as 1.25 GHz; the driver computes with 1.22 GHz. Other parts: inventory, switch.shaper_clock_hz.
     shaper_clock_hz=1.22e9,
+    other_clocks_hz=(1.0e9, 1.05e9, 1.1e9, 1.3125e9),
     shaper_rounds_up=False,
     rate_mantissa_bits=10,
     burst_mantissa_bits=4,
@@ -74,6 +76,7 @@ TOFINO2 = Chip(
     cell_bytes=176,
     default_cells=384 * 1024,
     shaper_clock_hz=1.0e9,
+    other_clocks_hz=(),
     shaper_rounds_up=True,
     rate_mantissa_bits=12,
     burst_mantissa_bits=8,

@@ -367,5 +367,6 @@ def _mismatch(write: PlannedWrite, got: Entry | None) -> str | None:
             continue
         allowed: tuple[Value, ...] = write.expect.get(name, (value,))
         if found not in allowed:
-            return f"{name} reads {found!r} instead of {value!r}"
+            meaning = write.telling.get(name, {}).get(found) if isinstance(found, int) else None
+            return f"{name} reads {found!r} instead of {value!r}" + (f" ({meaning})" if meaning else "")
     return None

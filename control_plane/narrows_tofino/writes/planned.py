@@ -18,7 +18,8 @@ class PlannedWrite:
     ``table`` is the table's name, or a unique ending of it; of what is cleared as a whole, the name of the register or
     counter. A key of None is the default entry. ``units`` says in words what a field's number means; ``expect`` lists
     what a field may read back as where that is not simply what was written, and ``within`` the bounds of a number that
-    the switch rounds. What ``stays`` is not taken back: nothing refers to it once all else is. ``why`` is for people.
+    the switch rounds; ``telling`` says what other numbers of a field mean. What ``stays`` is not taken back: nothing
+    refers to it once all else is. ``why`` is for people.
     """
 
     operation: Operation
@@ -31,6 +32,7 @@ class PlannedWrite:
     units: Mapping[str, str] = field(default_factory=dict)
     expect: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     within: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    telling: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     stays: bool = False
 
     def __str__(self) -> str:

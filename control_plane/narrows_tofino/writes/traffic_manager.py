@@ -28,7 +28,7 @@ from narrows_tofino.chip.depth import (
     depth_for,
 )
 from narrows_tofino.chip.model import Chip, pipe_of
-from narrows_tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, quantise_burst, shape
+from narrows_tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, quantise_burst, quantise_rate, shape
 from narrows_tofino.testbed.inventory import SPEED_BPS, Inventory
 from narrows_tofino.writes.entries import DELAY_BITS
 from narrows_tofino.writes.planned import PlannedWrite, Reader, number, numbers, text
@@ -535,8 +535,21 @@ class TrafficManager:
                 "max_rate": (shaping.rate_kbps, shaping.read_kbps),
                 "max_burst_size": (shaping.burst_bytes, burst),
             },
+            telling={"max_rate": self._other_clocks(shaping, burst)},
             pipe=place.pipe,
         )
+
+    def _other_clocks(self, shaping: Shaping, burst_bytes: int) -> dict[int, str]:
+        """What the driver of a part with another clock reads back of a rate, and the inventory's field that says so."""
+        kbps = {
+            clock_hz: quantise_rate(self._chip, shaping.rate_kbps, clock_hz, burst_bytes).driver_bps(clock_hz) // 1000
+            for clock_hz in self._chip.other_clocks_hz
+        }
+        return {
+            read: f"as at {clock_hz / 1e9:g} GHz; fix: switch.shaper_clock_hz: {clock_hz:.0f} in the inventory"
+            for clock_hz, read in kbps.items()
+            if list(kbps.values()).count(read) == 1
+        }
 
     def _shaper_on(self, bottleneck: BottleneckQueue) -> PlannedWrite:
         return PlannedWrite(
