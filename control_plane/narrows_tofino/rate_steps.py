@@ -66,8 +66,8 @@ def refuse_unless_kept(plan: Plan, calibration: Calibration | None) -> None:
             )
         if link.schedule.span_bps.least == 0:
             raise InputError(
-                f"{link.field}.rate: is 0 for a time, and what a shaper of Tofino makes of that is not documented; "
-                "allowed: rates above 0, or --target soft"
+                f"{link.field}.rate: is 0 for a time, which no shaper makes: the queue would have to be taken out of "
+                "the scheduler (scheduling_enable), which Narrows does not do; allowed: rates above 0, or --target soft"
             )
         wait_s = (link.limit_bytes + plan.frame_bytes) * 8 / link.schedule.span_bps.least
         if wait_s * NANOSECONDS >= 1 << DELAY_BITS:
