@@ -14,6 +14,11 @@ help: ## this list
 setup: ## install what is missing and build; says what it installs
 	@scripts/setup.sh run
 
+.PHONY: demo-virtual
+demo-virtual: setup ## the demo in virtual time, without root; builds a kernel for it if there is none (minutes, once)
+	@ls "$${XDG_CACHE_HOME:-$$HOME/.cache}"/narrows/kernels/*/linux >/dev/null 2>&1 || $(MAKE) --no-print-directory kernel
+	@$(VENV)/narrows run experiments/demo.yaml --virtual
+
 .PHONY: demo
 demo: setup ## a real BBR flow against a real CUBIC flow, and a report about it (needs root)
 	@$(SUDO) $(VENV)/narrows run experiments/demo.yaml

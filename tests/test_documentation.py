@@ -142,7 +142,8 @@ def test_commands_named_in_the_text_and_their_options() -> None:
 def help_of(name: str) -> str:
     """What a program other than `narrows` says of itself."""
     done = run_program(name, "--help")
-    return done.stdout + done.stderr
+    # Lines are broken at hyphens, too.
+    return re.sub(r"-\n +", "-", done.stdout + done.stderr)
 
 
 def run_program(name: str, *words: str) -> subprocess.CompletedProcess[str]:
