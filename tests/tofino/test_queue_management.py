@@ -786,6 +786,10 @@ def test_an_update_that_is_due_does_not_wait_for_all_flows_to_be_read(
     flows, synced = 60, list[int]()
     fsync = os.fsync
 
+    def noted(descriptor: int) -> None:
+        synced.append(descriptor)
+        fsync(descriptor)
+
     async def run() -> None:
         async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             plan = plan_of({**PI2, "tupdate": "10s"}, inventory)
@@ -799,7 +803,7 @@ def test_an_update_that_is_due_does_not_wait_for_all_flows_to_be_read(
                 await asyncio.sleep(0)
             await target._delay_ns(plan.links[0])
             assert not reading.done()
-            monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), fsync(descriptor)))
+            monkeypatch.setattr(os, "fsync", noted)
             await target._set_law(plan.links[0], picks(1 << 20, marks=True))
             monkeypatch.undo()
             await reading
