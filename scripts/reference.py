@@ -30,12 +30,13 @@ from narrows.experiment.impairment_settings import (
     TextFile,
     VaryingDelay,
 )
-from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
-from narrows.experiment.tcp_settings import TcpSettings
+from narrows.experiment.model import DirectionSettings, Experiment, Hosts, LinkSettings, Telemetry
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.flows.datagrams import Bursts, Probe, Udp
+from narrows.flows.group import FlowGroup
 from narrows.flows.program import Ready
 from narrows.flows.requests import Requests
+from narrows.flows.tcp_settings import TcpSettings
 from narrows.flows.video import Video
 from narrows.flows.workload import Exponential, Lognormal, Pareto, Sizes, Workload
 from narrows.queues.registry import SETTINGS
@@ -166,7 +167,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (TextFile, "jitter.samples.{}"),
     ],
     "events": [(Event, "{}")],
-    "flows": [(FlowGroup, "{}")],
+    "flows": [(FlowGroup.as_written, "{}")],
     "tcp": [(TcpSettings, "tcp.{}")],
     "ready": [(Ready, "ready.{}")],
     "udp": [(Udp, "{}"), (Bursts, "bursts.{}")],

@@ -11,7 +11,7 @@ import pytest
 from documented import ROOT
 from models.codel import LinuxRoot
 from narrows.experiment.model import SYSCALL_NS
-from narrows.flows.program import ApplicationFields
+from narrows.flows.program import ProgramGroup
 from narrows.hosts.users import APPLICATION_ID
 from narrows.onhost import program as on_host
 from narrows.run import measurement, progress, sampler
@@ -22,7 +22,7 @@ from narrows.virtual import watch
 from scipy.stats import t
 
 LIVE_PAGE = ROOT / "control_plane" / "narrows" / "live" / "page.html"
-TIMEOUT = ApplicationFields.model_fields["timeout"]
+TIMEOUT = ProgramGroup.model_fields["timeout"]
 WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 10: "ten", 0.5: "twice a second", 0.25: "four times a second"}
 
 

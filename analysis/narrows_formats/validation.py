@@ -136,7 +136,8 @@ class _Mapping:
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a model by the names that files use."""
+    """The fields of a model by the names that files use; ``as_written`` of a model is what files have of it."""
+    model = getattr(model, "as_written", model)
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 

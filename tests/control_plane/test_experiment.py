@@ -135,7 +135,7 @@ def test_a_group_has_one_name_in_a_whole_sweep(tmp_path: Path) -> None:
         ["bbr", "swept", "cubic", "web"]
     ] * 2
     assert [point.experiment.flows[1].cca for point in found.points] == ["reno", "bbr"]
-    assert [[group.until for group in point.experiment.flows[2:]] for point in found.points] == [["swept"] * 2] * 2
+    assert [[group.ends_with for group in point.experiment.flows[2:]] for point in found.points] == [["swept"] * 2] * 2
     # The second group of the file is meant, although the third one has its name now.
     assert found.points[0].experiment.expect == ("flows.swept-1.share > 0.5", "flows.web-1.5.drops<1")
 
@@ -152,7 +152,7 @@ def test_groups_of_a_sweep_over_all_flows_are_told_apart_by_position(tmp_path: P
     found = series(tmp_path, sweep={"flows": [[bbr, cubic], [cubic, cubic], [cubic, {"name": "x", **bbr}, short]]})
     groups = [[group.name for group in point.experiment.flows] for point in found.points]
     assert groups == [["swept", "cubic"], ["swept", "cubic"], ["swept", "x", "bbr"]]
-    assert found.points[2].experiment.flows[2].until == "swept"
+    assert found.points[2].experiment.flows[2].ends_with == "swept"
 
 
 @pytest.mark.parametrize(

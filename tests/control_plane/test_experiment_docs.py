@@ -35,7 +35,7 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def all_fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str, FieldInfo]]:
-    for name, field in model.model_fields.items():
+    for name, field in getattr(model, "as_written", model).model_fields.items():
         name = field.alias or name
         yield path, name, field
         for inner in models_in(field.annotation):

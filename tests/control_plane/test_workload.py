@@ -17,7 +17,7 @@ from narrows.experiment.loader import load
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.flows.cdf import interpolate
-from narrows.flows.workload import Gaps, Pareto, Sizes, Workload
+from narrows.flows.workload import Gaps, Pareto, Sizes, Workload, WorkloadGroup
 from narrows.traffic.flows import specify
 
 PARETO: dict[str, Any] = {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "10MB"}}
@@ -106,9 +106,9 @@ def test_a_distribution_can_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "sizes.txt").write_text("# bytes fraction\n100 0.5\n\n1000 1  # all\n")
     flow = {"cca": "cubic", "workload": {**WORKLOAD, "sizes": {"cdf": "sizes.txt"}}}
     point = load_series(write(tmp_path, flow)).points[0].experiment
-    group = point.flows[0].workload
-    assert group is not None
-    assert group.sizes.cdf == ((100, 0.5), (1000, 1))
+    (group,) = point.flows
+    assert isinstance(group, WorkloadGroup)
+    assert group.workload.sizes.cdf == ((100, 0.5), (1000, 1))
     # The resolved experiment needs the file no more.
     (tmp_path / "sizes.txt").unlink()
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(point.as_yaml_data()))

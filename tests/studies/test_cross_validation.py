@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from narrows.experiment.loader import validate
+from narrows.experiment.plan import Flow
 from narrows.experiment.planning import make_plan
+from narrows.flows.kinds import read_group
 from narrows.traffic.connection import Connection
 from narrows.virtual import kernels
 from narrows_analysis.metrics.completion import ideal_completion_time
@@ -121,12 +123,13 @@ def test_a_probe_that_leaves_a_queue(script: Any) -> None:
     assert found["probes_not_draining"] == 1
 
 
+def sized_flow(size: int) -> Flow:
+    group = read_group({"name": "sized", "cca": "reno", "size": f"{size}B"})
+    return make_plan(EXPERIMENT.model_copy(update={"flows": (group,)})).flows[0]
+
+
 def test_completions_are_of_sized_flows(script: Any) -> None:
-    sized = make_plan(
-        EXPERIMENT.model_copy(
-            update={"flows": [EXPERIMENT.flows[0].model_copy(update={"duration": None, "size": 1_000_000})]}
-        )
-    ).flows[0]
+    sized = sized_flow(1_000_000)
     made = passage(script)
     times = [(0.0, 1.0), (2.0, 5.0), (6.0, None)]
     made.connections[:] = [Connection(sized, number, time[0], ended_s=time[1]) for number, time in enumerate(times)]
@@ -147,11 +150,7 @@ def test_completions_are_of_sized_flows(script: Any) -> None:
 
 def test_no_byte_of_a_train_is_lost(script: Any) -> None:
     """Ten connections of 0.25 s, each read at 0.1 and 0.2 s: the first reading was dropped, and the last bytes."""
-    sized = make_plan(
-        EXPERIMENT.model_copy(
-            update={"flows": [EXPERIMENT.flows[0].model_copy(update={"duration": None, "size": 250_000})]}
-        )
-    ).flows[0]
+    sized = sized_flow(250_000)
     rows = [
         {"time_s": number + part, "flow": number, "acked_bytes": int(part * 1e6), "data_packets": 70, "retransmits": 0}
         for number in range(10)

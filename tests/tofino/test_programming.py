@@ -26,9 +26,11 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError, RunError
-from narrows.experiment.model import FlowGroup, Telemetry
+from narrows.experiment.model import Telemetry
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.flows.group import FlowGroup
+from narrows.flows.kinds import read_group
 from narrows_tofino.bfrt.client import Client
 from narrows_tofino.binding import bind
 from narrows_tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
@@ -355,7 +357,7 @@ def test_reports_that_the_collector_does_not_hold_are_refused_with_the_numbers()
 
 
 def flow_group(**settings: str) -> FlowGroup:
-    return FlowGroup.model_validate({"cca": "cubic", "name": "-".join(settings), **settings})
+    return read_group({"cca": "cubic", "name": "-".join(settings), **settings})
 
 
 def test_the_sampling_that_the_collector_holds_is_chosen() -> None:
@@ -408,7 +410,7 @@ def test_more_packets_than_full_size_ones_are_expected_of_short_connections() ->
 def test_datagrams_are_as_many_as_are_sent(rate: str, flows: list[Any], packets_s: float, sample: int) -> None:
     data = make_inventory().model_dump()
     data["collector"] |= {"reports_s": 1_000_000}
-    groups = tuple(FlowGroup.model_validate({"name": f"f{n}", "duration": "1s", **one}) for n, one in enumerate(flows))
+    groups = tuple(read_group({"name": f"f{n}", "duration": "1s", **one}) for n, one in enumerate(flows))
     auto = make_experiment(rate=rate).model_copy(update={"telemetry": Telemetry(sample="auto"), "flows": groups})
     bound = bind(make_plan(auto), Inventory.model_validate(data))
     # Acknowledgements cross no link here.

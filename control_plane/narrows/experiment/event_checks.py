@@ -12,7 +12,8 @@ from narrows.errors import InputError
 from narrows.flows.kinds import LASTING
 
 if TYPE_CHECKING:
-    from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
+    from narrows.experiment.model import DirectionSettings, Experiment
+    from narrows.flows.group import FlowGroup
 
 
 def check_events(experiment: Experiment) -> None:

@@ -15,9 +15,8 @@ from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 
-from narrows_formats.flow_names import connection_name, flow_name
 from narrows_formats.link_names import ONLY_LINK, REVERSE
-from narrows_formats.units import MIN_IPV6_MTU, NANOSECONDS, format_time
+from narrows_formats.units import MIN_IPV6_MTU, format_time
 from narrows_formats.validation import refuse
 from pydantic import (
     BeforeValidator,
@@ -34,14 +33,12 @@ from pydantic_core import PydanticSerializationError
 from narrows.experiment.events import Event
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
-from narrows.experiment.plan import DATA_PORTS
-from narrows.experiment.tcp_settings import Sysctls, TcpFields
 from narrows.experiment.varying import LinkRate
-from narrows.flows.datagrams import Probe, Udp, largest_payload
-from narrows.flows.program import EXIT, ApplicationFields, hide_env
-from narrows.flows.requests import Requests
-from narrows.flows.video import Video
-from narrows.flows.workload import Workload
+from narrows.flows.datagrams import largest_payload
+from narrows.flows.group import FlowGroup
+from narrows.flows.kinds import Group
+from narrows.flows.program import hide_env
+from narrows.flows.tcp_settings import Sysctls
 from narrows.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.queues.fifo import Simple
 from narrows.queues.registry import LinkQueue
@@ -141,202 +138,6 @@ class LinkSettings(DirectionSettings):
         description="The opposite direction, with a rate and a queue of its own: acknowledgements of the forward flows "
         "cross it, and the data of flows with `direction: reverse`. Without it the reverse path is unlimited.",
     )
-
-
-class FlowGroup(ApplicationFields, TcpFields):
-    """Equal flows: TCP, bulk (`duration`), finite (`size`, with `repeat` and `gap`) or a `workload` of many; or `udp`;
-    or a `probe` of the round-trip time; or what programs make (`client`, `server`)."""
-
-    name: Name = Field(
-        default="",
-        description="Names the group in results and in sweeps; unique. Without it, the CCA's name (or `udp`, `probe`, "
-        "the client's program), with a number from the second group on; `swept` if a sweep varies that.",
-    )
-    cca: Name | None = Field(
-        default=None,
-        description="Congestion control, as the senders' kernel calls it (`sysctl "
-        "net.ipv4.tcp_available_congestion_control`, `narrows doctor`). One that is missing fails the run; none is put "
-        "in its place. Of TCP flows, which need one; with `client`, what TCP sockets on the sending host have by "
-        "default (without it, cubic).",
-    )
-    udp: Udp | None = Field(
-        default=None, description="UDP datagrams at a set rate, which nothing slows down, for a `duration`."
-    )
-    probe: Probe | None = Field(
-        default=None, description="Datagrams that come back, which measure the round-trip time, for a `duration`."
-    )
-    requests: Requests | None = Field(
-        default=None,
-        description="Requests of users to a server, whose responses are the data, for a `duration`. The group is one "
-        "flow, between hosts that no other group has both of.",
-    )
-    video: Video | None = Field(
-        default=None,
-        description="A video player that fetches segments at a bitrate which its buffer decides, for a `duration`. The "
-        "group is one flow, as with `requests`.",
-    )
-    count: Count = Field(default=1, description="Flows in the group.")
-    senders: Count = Field(
-        default=1,
-        description="Hosts that send the group's flows, which take turns on them: each has a link of its own to the "
-        "switch, so that what they send in one instant comes in at the same time (incast). With 1, what the group "
-        "sends passes one link (`hosts.rate`). At most `count`, and 1 with `from`.",
-    )
-    start: Time = Field(default=0, description="When the group's first flow starts, from the start of the experiment.")
-    stagger: Time = Field(default=0, description="Time between the starts of two flows of the group.")
-    duration: Time | None = Field(
-        default=None,
-        description="How long a bulk flow sends, in whole seconds. Together with `size`: no further connection starts "
-        "once this time has passed since the first one.",
-    )
-    size: Size | None = Field(
-        default=None,
-        description="Bytes of each connection of a finite flow. It ends when the receiver has read the last one.",
-    )
-    repeat: Count = Field(default=1, description="With `size`: connections of a flow, one after the other.")
-    gap: Time = Field(
-        default=0, description="With `size`: pause between the end of one connection and the start of the next."
-    )
-    until: Name | None = Field(
-        default=None,
-        description="With `size`: no further connection starts after the flows of that other group have ended. That "
-        "group has no `until` itself. With `client`: `exit`, as without a `duration`.",
-    )
-    workload: Workload | None = Field(
-        default=None, description="Many flows of random sizes; instead of `duration` and `size`."
-    )
-    rtt: Time | None = Field(
-        default=None,
-        description="Base round-trip time of this group's flows, of the whole path. Without it, the sum over the links "
-        "of the path: `rtt`, and `delay` of both directions.",
-    )
-    path: Annotated[tuple[Name, ...], Field(min_length=1)] | None = Field(
-        default=None,
-        description="The links that the flows cross, in the order of the forward direction. Without it, the only link.",
-    )
-    direction: Literal["forward", "reverse"] = Field(
-        default="forward",
-        description="`reverse`: data cross the `reverse` of each link of the path, the last link first, and "
-        "acknowledgements the forward direction.",
-    )
-    sender: Name | None = Field(
-        default=None,
-        alias="from",
-        description="Host that sends. Groups that name the same one share it. Without it, a host of the group's own.",
-    )
-    receiver: Name | None = Field(
-        default=None,
-        alias="to",
-        description="Host that receives. Without it, the host behind the last link, shared by all that end there.",
-    )
-
-    @property
-    def kind(self) -> str:
-        """What makes these flows: a name of `narrows.traffic.registry`."""
-        if self.client is not None:
-            return "application"
-        if self.workload is not None:
-            return "workload"
-        if self.sends_datagrams:
-            return "udp" if self.udp is not None else "probe"
-        if self.requests is not None or self.video is not None:
-            return "requests" if self.video is None else "video"
-        return "bulk" if self.size is None else "finite"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What results call its flows, of repeated ones each connection."""
-        flows = [flow_name(self.name, number + 1) for number in range(self.count)]
-        of = self._connections_each
-        return tuple(connection_name(flow, number, of) for flow in flows for number in range(of))
-
-    @property
-    def _connections_each(self) -> int:
-        return self.repeat if self.workload is None else self.workload.played
-
-    @model_validator(mode="after")
-    def _has_ports_enough(self) -> Self:
-        # Before anything is made for each connection, or drawn.
-        if (connections := self.count * self._connections_each) > len(DATA_PORTS):
-            raise refuse(f"makes {connections} connections", f"up to {len(DATA_PORTS)}, each with a port of its own")
-        return self
-
-    @property
-    def sends_datagrams(self) -> bool:
-        """Whether its flows are UDP, not TCP."""
-        return self.udp is not None or self.probe is not None
-
-    @model_validator(mode="after")
-    def _tcp_udp_or_probe(self) -> Self:
-        if self.client is not None:
-            own = ("udp", "probe", "size", "workload", "requests", "video")
-            unsuited = [name for name in own if getattr(self, name) is not None]
-            unsuited += [name for name in ("count", "repeat") if getattr(self, name) != 1]
-            if unsuited or self.until not in (None, EXIT) or (self.until and self.duration):
-                raise refuse(
-                    f"has client and {unsuited[0] if unsuited else 'until'}",
-                    "with client: a duration, or until: exit; a group for each client",
-                )
-            return self
-        what = [name for name in ("cca", "udp", "probe") if getattr(self, name) is not None]
-        if len(what) != 1:
-            raise refuse(f"has {' beside '.join(what) or 'no cca'}", "one of cca (TCP), udp and probe, or a client")
-        if self.sends_datagrams:
-            not_theirs = ("size", "workload", "requests", "video", "until")
-            unsuited = [name for name in not_theirs if getattr(self, name) is not None]
-            if unsuited or self.duration is None:
-                problem = f"has {unsuited[0]}" if unsuited else "has no duration"
-                raise refuse(f"{problem}, and flows of {what[0]}", f"a duration with {what[0]}")
-        return self
-
-    @model_validator(mode="after")
-    def _tcp_settings_that_matter(self) -> Self:
-        self.refuse_tcp(self.kind, self.cca)
-        return self
-
-    @model_validator(mode="after")
-    def _requests_alone(self) -> Self:
-        if self.requests is None and self.video is None:
-            return self
-        what = "requests" if self.video is None else "video"
-        unsuited = [name for name in ("size", "workload", "until") if getattr(self, name) is not None]
-        unsuited += ["count"] if self.count != 1 else []
-        unsuited += ["requests"] if self.requests is not None and self.video is not None else []
-        if unsuited or self.duration is None:
-            problem = f"has {unsuited[0]}" if unsuited else "has no duration"
-            users = "users instead of count" if what == "requests" else "a group for each player"
-            raise refuse(f"{problem}, and {what}", f"a duration with {what}; {users}")
-        return self
-
-    @model_validator(mode="after")
-    def _bulk_finite_or_workload(self) -> Self:
-        if self.workload is not None:
-            if self.size is not None or self.duration is not None:
-                raise refuse("has a workload beside duration or size", "one of duration, size and workload")
-        elif self.client is not None:
-            return self
-        elif self.duration is None and self.size is None:
-            raise refuse("has neither duration nor size", "duration for a bulk flow, size for a finite one")
-        if self.size is None and (self.repeat != 1 or self.gap != 0):
-            raise refuse("has repeat or gap without size", "repeat and gap together with size")
-        if self.size is None and self.until is not None:
-            raise refuse("has until without size", "until together with size and repeat")
-        return self
-
-    @model_validator(mode="after")
-    def _senders_that_send(self) -> Self:
-        if self.senders > 1 and self.sender is not None:
-            raise refuse(f"has senders: {self.senders}, and from '{self.sender}', which is one host", "one of the two")
-        if self.senders > self.count:
-            raise refuse(f"has {self.senders} senders for {self.count} flows (count)", f"up to {self.count}")
-        return self
-
-    @field_validator("duration")
-    @classmethod
-    def _some_duration(cls, duration: int | None) -> int | None:
-        if duration is not None and (duration == 0 or duration % NANOSECONDS):
-            raise refuse("is not one or more whole seconds", "whole seconds, such as 30s")
-        return duration
 
 
 def _read_sample(value: object) -> object:
@@ -533,7 +334,7 @@ class Experiment(Model):
     links: dict[LinkName, LinkSettings] = Field(
         default_factory=dict, description="The links, by name; instead of `bottleneck`. Up to 32."
     )
-    flows: Annotated[tuple[FlowGroup, ...], Field(min_length=1)] = Field(
+    flows: Annotated[tuple[Group, ...], Field(min_length=1)] = Field(
         description="Groups of flows. Each group sends from a host of its own, or from several (`senders`), if it "
         "names none, to a receiver behind the last link of its path. Up to 500 groups, and 500 hosts that send."
     )
@@ -599,12 +400,11 @@ class Experiment(Model):
     def _datagrams_fit(self) -> Self:
         most = largest_payload(self.mtu, self.ip_version)
         for group in self.flows:
-            for sent in (group.udp, group.probe):
-                if sent is not None and sent.payload > most:
-                    raise refuse(
-                        f"has the group '{group.name}' with datagrams of {sent.payload} bytes",
-                        f"up to {most}: mtu less the headers, so that none is fragmented",
-                    )
+            if group.largest_datagram > most:
+                raise refuse(
+                    f"has the group '{group.name}' with datagrams of {group.largest_datagram} bytes",
+                    f"up to {most}: mtu less the headers, so that none is fragmented",
+                )
         return self
 
     @model_validator(mode="after")
@@ -673,11 +473,11 @@ class Experiment(Model):
     @model_validator(mode="after")
     def _until_another_group(self) -> Self:
         """A group that lasts until another one must not be waited for itself, or nothing might ever end."""
-        lasting = [group.name for group in self.flows if group.until is None or group.client is not None]
+        lasting = [group.name for group in self.flows if group.ends_with is None]
         for group in self.flows:
-            if group.until is not None and group.client is None and group.until not in lasting:
+            if group.ends_with is not None and group.ends_with not in lasting:
                 raise refuse(
-                    f"has the group '{group.name}' that lasts until '{group.until}'",
+                    f"has the group '{group.name}' that lasts until '{group.ends_with}'",
                     f"until with the name of a group that has no until: {', '.join(lasting) or 'there is none'}",
                 )
         return self

@@ -7,7 +7,6 @@ and nanoseconds, and every flow with the 5-tuple it will have.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -20,6 +19,7 @@ from narrows_formats.units import ETHERNET_HEADER_BYTES as ETHERNET_HEADER_BYTES
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
+from narrows.onhost.payload import DATA_PORTS as DATA_PORTS
 from narrows.onhost.payload import Payload, Tcp
 from narrows.queues.law import Law
 
@@ -40,7 +40,6 @@ MAX_SENDERS = 500
 MAX_PORT = 509  # v1model ports are 9 bits wide: 511 means "drop", and the timer's frames come in by 510
 
 FIRST_SERVER_PORT = 5201
-DATA_PORTS = range(10_000, 40_000)
 # The control connections of the traffic tool; disjoint from DATA_PORTS, so that they can be distinguished from data.
 EPHEMERAL_PORTS = (40_000, 60_999)
 
@@ -316,7 +315,7 @@ class Flow:
     @property
     def has_tcp(self) -> bool:
         """Whether it is TCP, or may be."""
-        return self.protocol in (socket.IPPROTO_TCP, None)
+        return self.payload.has_tcp()
 
     @property
     def ends(self) -> tuple[str, str]:

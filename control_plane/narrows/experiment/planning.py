@@ -29,10 +29,10 @@ from narrows.experiment.plan import (
     own_seed,
 )
 from narrows.experiment.port_choice import keep_apart
-from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.tcp_settings import check as check_tcp
 from narrows.experiment.topology import Topology, mac_address, make_topology
-from narrows.onhost import tcp
+from narrows.flows.group import Place
+from narrows.flows.tcp_settings import TcpSettings
 from narrows.onhost.payload import Payload
 
 REPORTS_FROM, REPORTS_TO = "198.19.255.254", "198.19.255.1"
@@ -208,31 +208,19 @@ def _payload(
     Raises:
         InputError: it is too much.
     """
-    group, (start_ns, duration_ns), field = experiment.flows[position], times, f"flows.{position}"
-    if (program := group.application()) is not None:
-        return program
-    if group.workload is not None:
-        return group.workload.payload(seeds[0])
-    if group.size is not None:
-        return tcp.Finite(group.size, group.repeat, group.gap, group.until)
-    if group.video is not None:
-        return group.video.payload
-    assert duration_ns is not None
-    if (datagrams := group.udp or group.probe) is not None:
-        try:
-            return datagrams.sending(start_ns, start_ns + duration_ns, seeds[1])
-        except ValueError as error:
-            raise InputError(f"{field}.udp.bursts: {error}") from None
-    if group.requests is None:
-        return tcp.Bulk()
     route = network.of_group(position)[0]
-    most_bps = min(link.rates_bps.most for link in network.links if link.name in route.data)
     crossed = [link for link in network.links if link.name in (*route.data, *route.acks)]
-    least_rtt_ns = route.rtt_ns - sum(link.delay_ns - link.shortest_delay_ns for link in crossed)
+    place = Place(
+        *times,
+        least_rtt_ns=route.rtt_ns - sum(link.delay_ns - link.shortest_delay_ns for link in crossed),
+        most_bps=min(link.rates_bps.most for link in network.links if link.name in route.data),
+        group_seed=seeds[0],
+        seed=seeds[1],
+    )
     try:
-        return group.requests.payload(start_ns, duration_ns, least_rtt_ns, most_bps, seeds[0])
+        return experiment.flows[position].payload(place)
     except ValueError as error:
-        raise InputError(f"{field}.requests: {error}") from None
+        raise InputError(f"flows.{position}.{error}") from None
 
 
 def _end_ns(flows: tuple[Flow, ...]) -> int | None:

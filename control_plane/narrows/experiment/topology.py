@@ -38,7 +38,8 @@ from narrows.experiment.plan import (
 from narrows.queues.law import LinkBasis
 
 if TYPE_CHECKING:
-    from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
+    from narrows.experiment.model import DirectionSettings, Experiment
+    from narrows.flows.group import FlowGroup
 
 COLLECTOR = "collector"
 # Names that no host of flows can have.

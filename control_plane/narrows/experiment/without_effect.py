@@ -12,9 +12,9 @@ from narrows_formats.link_names import REVERSE
 from narrows_formats.units import NANOSECONDS, format_time
 
 from narrows.experiment.event_checks import flow_times
-from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, LinkSettings
+from narrows.experiment.model import DirectionSettings, Experiment, LinkSettings
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES
-from narrows.flows.program import DEFAULT_TIMEOUT
+from narrows.flows.tcp import FiniteGroup
 
 
 def without_effect(experiments: Sequence[Experiment]) -> dict[str, str]:
@@ -36,14 +36,14 @@ def _found(experiment: Experiment) -> Iterator[tuple[str, str]]:
     for field in _uncrossed(experiment):
         yield field, "has no effect: no flow's data cross it, nor acknowledgements (UDP has none)"
     for number, group in enumerate(groups):
-        for field, why in _of_group(group):
+        for field, why in group.no_op():
             yield f"flows.{number}.{field}", why
     yield from _of_queues(experiment)
     yield from _of_hosts(experiment)
     ends = [
         flow_times(group, experiment)[0] + (group.count - 1) * group.stagger + (group.duration or 0) for group in groups
     ]
-    if all(group.duration is not None and group.size is None for group in groups):
+    if all(group.duration is not None and not isinstance(group, FiniteGroup) for group in groups):
         yield from _too_late(experiment, max(ends))
         packets = max(ends) * max(rates) // (8 * NANOSECONDS * (experiment.mtu + ETHERNET_HEADER_BYTES))
         sample, sockets = experiment.telemetry.sample, experiment.telemetry.sockets
@@ -58,7 +58,7 @@ def _uncrossed(experiment: Experiment) -> Iterator[str]:
     crossed = set()
     for group in experiment.flows:
         data, acks = ("", REVERSE) if group.direction == "forward" else (REVERSE, "")
-        ways = (data,) if group.udp is not None else (data, acks)
+        ways = (data, acks) if group.made_of.acknowledged else (data,)
         crossed |= {name + way for name in group.path or experiment.all_links for way in ways}
     for name, link in experiment.all_links.items():
         field = name if experiment.bottleneck is not None else f"links.{name}"
@@ -89,7 +89,7 @@ def _directions(experiment: Experiment) -> Iterator[tuple[str, DirectionSettings
 
 
 def _of_queues(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    can_be_marked = any(map(_can_be_marked, experiment.flows))
+    can_be_marked = any(group.takes_marks for group in experiment.flows)
     for field, direction in _directions(experiment):
         if direction.ecn_threshold is not None and not can_be_marked:
             yield f"{field}.ecn_threshold", "marks nothing: no flow has packets that can be marked (ecn)"
@@ -97,17 +97,10 @@ def _of_queues(experiment: Experiment) -> Iterator[tuple[str, str]]:
             yield f"{field}.queue.{setting}", why
 
 
-def _can_be_marked(group: FlowGroup) -> bool:
-    datagrams = group.udp or group.probe
-    if datagrams is not None:
-        return datagrams.ecn != "not-ect"
-    return group.client is not None or group.tcp is None or group.tcp.ecn is not False
-
-
 def _of_hosts(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    if experiment.tcp_buffer is not None and all(group.sends_datagrams for group in experiment.flows):
+    if experiment.tcp_buffer is not None and not any(group.made_of.has_tcp() for group in experiment.flows):
         yield "tcp_buffer", "has no effect: no flow is TCP"
-    if experiment.hosts is None or any(group.client is not None for group in experiment.flows):
+    if experiment.hosts is None or any(group.made_of.is_program for group in experiment.flows):
         return
     for field in ("date", "syscall"):
         if getattr(experiment.hosts, field) is not None:
@@ -116,24 +109,3 @@ def _of_hosts(experiment: Experiment) -> Iterator[tuple[str, str]]:
 
 def _most_bps(link: LinkSettings) -> int:
     return link.rate if isinstance(link.rate, int) else link.rate.schedule.span_bps.most
-
-
-def _of_group(group: FlowGroup) -> Iterator[tuple[str, str]]:
-    if group.stagger and group.count == 1:
-        yield "stagger", "has no effect: the group has one flow (count: 1)"
-    if group.size is not None and group.repeat == 1:
-        given = {"gap": group.gap, "until": group.until, "duration": group.duration}
-        for field in (name for name, value in given.items() if value):
-            yield field, "has no effect: each flow has one connection (repeat: 1)"
-    if group.client is not None and group.gap:
-        yield "gap", "has no effect: a program makes its connections itself"
-    if group.client is not None and group.duration is not None and group.timeout != DEFAULT_TIMEOUT:
-        yield "timeout", "has no effect: the client is ended after its duration"
-    if group.udp is not None and group.udp.bursts is not None:
-        apart_ns = group.udp.payload * 8 * NANOSECONDS // group.udp.rate
-        if group.udp.bursts.length < apart_ns:
-            yield (
-                "udp.bursts.length",
-                f"is less than a datagram takes at this rate ({format_time(apart_ns)}): each burst has one "
-                "all the same, which is more than the rate",
-            )

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import math
 import random
+from abc import abstractmethod
+from collections.abc import Collection, Iterator
 from typing import Annotated, Literal
 
-from narrows_formats.units import ETHERNET_HEADER_BYTES, NANOSECONDS, format_size
+from narrows_formats.units import ETHERNET_HEADER_BYTES, NANOSECONDS, format_size, format_time
+from narrows_formats.validation import refuse
 from pydantic import Field
 
+from narrows.flows.group import FlowGroup, Place, alone
 from narrows.onhost import datagrams
 from narrows.quantities import Model, Rate, Size, Time
 
@@ -38,7 +42,7 @@ class Bursts(Model):
             ValueError: there are too many.
         """
         if (end_ns - start_ns) // (self.length + self.pause) > MAX_BURSTS:
-            raise ValueError(f"has more than {MAX_BURSTS} bursts; allowed: fewer")
+            raise ValueError(f"udp.bursts: has more than {MAX_BURSTS} bursts; allowed: fewer")
         numbers = random.Random(seed)
 
         def drawn(mean: int) -> int:
@@ -86,6 +90,81 @@ class Probe(Model):
     def sending(self, start_ns: int, end_ns: int, seed: int) -> datagrams.Probe:
         """What is sent between two times; nothing of it is drawn."""
         return datagrams.Probe(self.payload, self.interval, ((start_ns, end_ns),), self.ecn)
+
+
+class DatagramGroup(FlowGroup):
+    """Flows of datagrams."""
+
+    @property
+    @abstractmethod
+    def sent(self) -> Udp | Probe:
+        """What each sends."""
+
+    @property
+    def largest_datagram(self) -> int:
+        """See `FlowGroup.largest_datagram`."""
+        return self.sent.payload
+
+    @property
+    def takes_marks(self) -> bool:
+        """See `FlowGroup.takes_marks`."""
+        return self.sent.ecn != "not-ect"
+
+    def payload(self, place: Place) -> datagrams.Sending:
+        """See `FlowGroup.payload`."""
+        return self.sent.sending(place.start_ns, place.end_ns, place.seed)
+
+    def check_kind(self, others: Collection[str]) -> None:
+        """See `FlowGroup.check_kind`."""
+        what = [*(["cca"] if self.cca is not None else []), *(name for name in ("udp", "probe") if name in others)]
+        if what:
+            both = [name for name in ("cca", "udp", "probe") if name in (*what, self.key)]
+            raise refuse(f"has {' beside '.join(both)}", "one of cca (TCP), udp and probe, or a client")
+        allowed = f"a duration with {self.key}"
+        alone([name for name in others if name not in ("repeat", "gap")], f"flows of {self.key}", allowed)
+        if self.duration is None:
+            raise refuse(f"has no duration, and flows of {self.key}", allowed)
+        if others:
+            raise refuse("has repeat or gap without size", "repeat and gap together with size")
+
+
+class UdpGroup(DatagramGroup):
+    """Datagrams that nothing answers."""
+
+    made_of = datagrams.Udp
+    key = "udp"
+
+    udp: Udp = Field(description="UDP datagrams at a set rate, which nothing slows down, for a `duration`.")
+
+    @property
+    def sent(self) -> Udp:
+        """See `DatagramGroup.sent`."""
+        return self.udp
+
+    def no_op(self) -> Iterator[tuple[str, str]]:
+        """See `FlowGroup.no_op`."""
+        yield from super().no_op()
+        apart_ns = self.udp.payload * 8 * NANOSECONDS // self.udp.rate
+        if self.udp.bursts is not None and self.udp.bursts.length < apart_ns:
+            yield (
+                "udp.bursts.length",
+                f"is less than a datagram takes at this rate ({format_time(apart_ns)}): each burst has one "
+                "all the same, which is more than the rate",
+            )
+
+
+class ProbeGroup(DatagramGroup):
+    """Datagrams that come back."""
+
+    made_of = datagrams.Probe
+    key = "probe"
+
+    probe: Probe = Field(description="Datagrams that come back, which measure the round-trip time, for a `duration`.")
+
+    @property
+    def sent(self) -> Probe:
+        """See `DatagramGroup.sent`."""
+        return self.probe
 
 
 def largest_payload(mtu: int, ip_version: int) -> int:

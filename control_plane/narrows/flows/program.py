@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,8 +12,9 @@ from narrows_formats.units import format_time
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
-from narrows.onhost import program
-from narrows.quantities import Model, Time
+from narrows.flows.group import FlowGroup, Place
+from narrows.onhost import program as on_host
+from narrows.quantities import Model, Name, Time
 
 EXIT = "exit"  # `until` of a group: its client ends by itself
 DEFAULT_TIMEOUT = 600_000_000_000  # ns
@@ -38,18 +40,15 @@ class Ready(Model):
 
 
 _HIDDEN = "hidden:"
-# What only programs have, and what it is without them.
-_ALONE: dict[str, object] = {
-    "server": None, "ready": None, "sends": "server", "timeout": DEFAULT_TIMEOUT, "env": {}, "keep_env": False,
-    "cwd": None,
-}  # fmt: skip
 
 
-class ApplicationFields(Model):
-    """What a group of flows has where programs make them."""
+class ProgramGroup(FlowGroup):
+    """A flow that programs make."""
 
-    client: Words | None = Field(
-        default=None,
+    made_of = on_host.Program
+    key = "client"
+
+    client: Words = Field(
         description="A program and its arguments, run on a host of its own as an ordinary user, without a shell. "
         "`{server}` and `{client}` stand for the hosts' addresses, `{port}` for a port of this flow's own, "
         "`{duration}` for the seconds of `duration`, `{seed}` for the seed, `{dir}` for a directory of this flow's "
@@ -86,12 +85,18 @@ class ApplicationFields(Model):
         description="With `client`: working directory of both programs, relative to this file. Without it, `{dir}`.",
     )
 
-    def application(self) -> program.Program | None:
-        """What is to be run; None if the group's flows are made by Narrows itself."""
-        if self.client is None:
-            return None
+    until: Name | None = Field(default=None, description="`exit`, as without a `duration`.")
+    gap: Time = Field(default=0, description="Has no effect: a program makes its connections itself.")
+
+    @property
+    def takes_marks(self) -> bool:
+        """See `FlowGroup.takes_marks`: whatever it sends."""
+        return True
+
+    def payload(self, place: Place) -> on_host.Program:
+        """See `FlowGroup.payload`."""
         ready = self.ready or Ready.model_construct()
-        return program.Program(
+        return on_host.Program(
             client=self.client,
             server=self.server,
             tcp=ready.tcp,
@@ -103,17 +108,26 @@ class ApplicationFields(Model):
             cwd=self.cwd,
         )
 
-    @model_validator(mode="after")
-    def _with_a_client(self) -> ApplicationFields:
-        # A file that was written out has defaults too.
-        given = [name for name, unset in _ALONE.items() if getattr(self, name) != unset]
-        if self.client is None and given:
-            raise refuse(f"has {given[0]} without client", f"{given[0]} together with client")
+    def check_kind(self, others: Collection[str]) -> None:
+        """See `FlowGroup.check_kind`."""
         if self.server is None and self.ready is not None:
             raise refuse("has ready without server", "ready together with server")
         if self.server is not None and self.ready is None and not any("{port}" in word for word in self.server):
             raise refuse("has a server without ready", "ready, or a server that is given {port}")
-        return self
+        unsuited = [*others, *(["count"] if self.count != 1 else [])]
+        if unsuited or self.until not in (None, EXIT) or (self.until and self.duration):
+            raise refuse(
+                f"has client and {unsuited[0] if unsuited else 'until'}",
+                "with client: a duration, or until: exit; a group for each client",
+            )
+
+    def no_op(self) -> Iterator[tuple[str, str]]:
+        """See `FlowGroup.no_op`."""
+        yield from super().no_op()
+        if self.gap:
+            yield "gap", "has no effect: a program makes its connections itself"
+        if self.duration is not None and self.timeout != DEFAULT_TIMEOUT:
+            yield "timeout", "has no effect: the client is ended after its duration"
 
 
 def fill(word: str, values: dict[str, str]) -> str:

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal, Self
 
 from narrows_formats.units import NANOSECONDS, UnitError, format_size, parse_size, parse_time
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from narrows.flows.group import FlowGroup, Place, alone
 from narrows.flows.workload import Gaps, Sizes, inside
-from narrows.onhost import requests
+from narrows.onhost import requests as on_host
 from narrows.quantities import Count, Model, Size, TextFile, Time
 
 # What a request carries: how many bytes it asks for.
@@ -79,7 +80,7 @@ class Requests(Model):
             raise refuse("has gaps of 0", "gaps above 0")
         return self
 
-    def payload(self, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int, seed: int) -> requests.Requests:
+    def payload(self, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int, seed: int) -> on_host.Requests:
         """What each user asks for; in a closed loop that is one request more than there is time for.
 
         Args:
@@ -94,17 +95,15 @@ class Requests(Model):
             numbers = random.Random(seed * self.users + user)
             users.append(tuple(self._asks(numbers, start_ns, duration_ns, rtt_ns, rate_bps)))
             if sum(map(len, users)) > MAX_REQUESTS:
-                raise ValueError(f"may make more than {MAX_REQUESTS} requests; allowed: fewer")
+                raise ValueError(f"requests: may make more than {MAX_REQUESTS} requests; allowed: fewer")
         kept = self.connections == "kept"
-        return requests.Requests(tuple(users), closed=self.think is not None, kept=kept, request_bytes=self.request)
+        return on_host.Requests(tuple(users), closed=self.think is not None, kept=kept, request_bytes=self.request)
 
     def _asks(
         self, numbers: random.Random, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int
-    ) -> Iterator[requests.Ask]:
+    ) -> Iterator[on_host.Ask]:
         if self.trace is not None:
-            yield from (
-                requests.Ask(start_ns + at, size) for at, size in self._recorded(self.trace) if at < duration_ns
-            )
+            yield from (on_host.Ask(start_ns + at, size) for at, size in self._recorded(self.trace) if at < duration_ns)
             return
         trips = 1 if self.connections == "kept" else 2  # the handshake takes another one
         passed_ns = 0
@@ -119,7 +118,7 @@ class Requests(Model):
                 passed_ns += wait_ns + trips * rtt_ns + size * 8 * NANOSECONDS // rate_bps
             is_late = passed_ns >= duration_ns
             if not is_late or self.gaps is None:
-                yield requests.Ask(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
+                yield on_host.Ask(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
             if is_late:
                 return
 
@@ -136,3 +135,37 @@ class Requests(Model):
                 raise refuse(
                     f"has '{line.strip()}' in line {number} of {trace.file}", "a time and a size, as in 1.5s 100kB"
                 ) from None
+
+
+class RequestsGroup(FlowGroup):
+    """Requests of users to a server: one flow."""
+
+    made_of = on_host.Requests
+    key = "requests"
+
+    requests: Requests = Field(
+        description="Requests of users to a server, whose responses are the data, for a `duration`. The group is one "
+        "flow, between hosts that no other group has both of."
+    )
+
+    def payload(self, place: Place) -> on_host.Requests:
+        """See `FlowGroup.payload`."""
+        times = (place.start_ns, place.duration_ns or 0)
+        return self.requests.payload(*times, place.least_rtt_ns, place.most_bps, place.group_seed)
+
+    def check_kind(self, others: Collection[str]) -> None:
+        """See `FlowGroup.check_kind`."""
+        one_flow(self, others, "users instead of count")
+
+
+def one_flow(group: FlowGroup, others: Collection[str], instead: str) -> None:
+    """Refuse what does not go with a group that is one flow, of a duration; ``instead`` is what it has in its place."""
+    group.needs_cca()
+    allowed = f"a duration with {group.key}; {instead}"
+    alone([name for name in others if name not in ("repeat", "gap")], group.key, allowed)
+    if group.count != 1:
+        raise refuse(f"has count, and {group.key}", allowed)
+    if group.duration is None:
+        raise refuse(f"has no duration, and {group.key}", allowed)
+    if others:
+        raise refuse("has repeat or gap without size", "repeat and gap together with size")

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Self
 
 from narrows_formats.units import NANOSECONDS, format_size, format_time
 from narrows_formats.validation import refuse
 from pydantic import Field, model_validator
 
-from narrows.flows.requests import MIN_REQUEST
-from narrows.onhost import requests
+from narrows.flows.group import FlowGroup, Place
+from narrows.flows.requests import MIN_REQUEST, one_flow
+from narrows.onhost import requests as on_host
 from narrows.quantities import Model, Rate, Size, Time
 
 _SEGMENT, _BUFFER = 4 * NANOSECONDS, 30 * NANOSECONDS
@@ -84,9 +86,9 @@ class Video(Model):
         return round(self._held * CUSHION) if self.cushion is None else self.cushion
 
     @property
-    def payload(self) -> requests.Video:
+    def payload(self) -> on_host.Video:
         """What its player does."""
-        player = requests.Player(
+        player = on_host.Player(
             bitrates_bps=self.bitrates,
             segment_ns=self.segment,
             buffer_ns=self.buffer,
@@ -94,4 +96,24 @@ class Video(Model):
             cushion_ns=self._cushion,
             start_ns=self.start or self.segment,
         )
-        return requests.Video(((),), closed=True, kept=True, request_bytes=self.request, player=player)
+        return on_host.Video(((),), closed=True, kept=True, request_bytes=self.request, player=player)
+
+
+class VideoGroup(FlowGroup):
+    """A video player: one flow."""
+
+    made_of = on_host.Video
+    key = "video"
+
+    video: Video = Field(
+        description="A video player that fetches segments at a bitrate which its buffer decides, for a `duration`. The "
+        "group is one flow, as with `requests`."
+    )
+
+    def payload(self, place: Place) -> on_host.Video:
+        """See `FlowGroup.payload`."""
+        return self.video.payload
+
+    def check_kind(self, others: Collection[str]) -> None:
+        """See `FlowGroup.check_kind`."""
+        one_flow(self, others, "a group for each player")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Collection
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Annotated, Self
@@ -18,6 +19,7 @@ from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, WithJsonSchema, field_validator, model_validator
 
 from narrows.flows.cdf import ALLOWED_CDF, as_fractions, fault, interpolate
+from narrows.flows.group import FlowGroup, Place
 from narrows.onhost import tcp
 from narrows.quantities import Count, Model, Size, Time
 
@@ -184,3 +186,31 @@ def inside(random_numbers: random.Random) -> float:
     while (fraction := random_numbers.random()) == 0:
         pass
     return fraction
+
+
+class WorkloadGroup(FlowGroup):
+    """Many flows of random sizes."""
+
+    made_of = tcp.Workload
+    key = "workload"
+
+    workload: Workload = Field(description="Many flows of random sizes; instead of `duration` and `size`.")
+
+    @property
+    def connections_each(self) -> int:
+        """See `FlowGroup.connections_each`."""
+        return self.workload.played
+
+    def payload(self, place: Place) -> tcp.Workload:
+        """See `FlowGroup.payload`."""
+        return self.workload.payload(place.group_seed)
+
+    def check_kind(self, others: Collection[str]) -> None:
+        """See `FlowGroup.check_kind`."""
+        self.needs_cca()
+        if "size" in others or self.duration is not None:
+            raise refuse("has a workload beside duration or size", "one of duration, size and workload")
+        if {"repeat", "gap"} & set(others):
+            raise refuse("has repeat or gap without size", "repeat and gap together with size")
+        if "until" in others:
+            raise refuse("has until without size", "until together with size and repeat")

@@ -11,6 +11,9 @@ import socket
 from dataclasses import dataclass
 from typing import ClassVar
 
+DATA_PORTS = range(10_000, 40_000)
+"""Ports that connections are made from."""
+
 
 @dataclass(frozen=True)
 class Datagrams:
@@ -67,6 +70,11 @@ class Payload:
     """Whether programs of a user make it."""
     ends_the_run: ClassVar[bool] = False
     """Whether no other flow goes on once it has ended."""
+
+    @classmethod
+    def has_tcp(cls) -> bool:
+        """Whether such flows are TCP, or may be."""
+        return cls.protocol in (socket.IPPROTO_TCP, None)
 
     @property
     def sender_opens(self) -> bool:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import load
-from narrows.experiment.model import FlowGroup
+from narrows.onhost.datagrams import Udp
 from narrows.run.runner import check, execute
 from narrows.targets.registry import target_factory
 from narrows.traffic import registry
@@ -121,13 +121,8 @@ class SteadyDatagrams(Generator):
 
 @pytest.fixture
 def kinds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The group `steady` is of another kind than the model knows."""
-    known = FlowGroup.kind
-    assert isinstance(known, property) and known.fget is not None
-    known_kind = known.fget
-    monkeypatch.setattr(
-        FlowGroup, "kind", property(lambda group: "steady" if group.name == "steady" else known_kind(group))
-    )
+    """UDP flows are of another kind than the program knows."""
+    monkeypatch.setattr(Udp, "kind", "steady")
     steady = registry.Kind(f"{__name__}:{SteadyDatagrams.__name__}", commands=("python3",))
     monkeypatch.setattr(registry, "KINDS", {**registry.KINDS, "steady": steady})
     return monkeypatch
