@@ -23,6 +23,8 @@ from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import ThisMachine
 from narrows.run.runner import CheckedRun, Outcome
 from narrows.run.series import Way, run_series
+from narrows.targets.base import Target
+from narrows.targets.bmv2.target import Bmv2Target
 from narrows.targets.soft.target import SoftTarget
 from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Guests
 from narrows_formats.summary import FORMAT
@@ -83,14 +85,20 @@ class Sweeps:
         status: Any = outcome
         return Outcome(status, "", directory, SUMMARY, ())
 
-    def go(self, out: str = "out", changes: dict[str, Any] | None = None, **options: Any) -> list[str]:
+    def go(
+        self,
+        out: str = "out",
+        changes: dict[str, Any] | None = None,
+        target: Callable[[], Target] = SoftTarget,
+        **options: Any,
+    ) -> list[str]:
         """Run it; the status of each run that was made."""
         file = self.path / "experiment.yaml"
         file.write_text(yaml.safe_dump({**ONE, **(changes or {})}))
         self.ran.clear()
         said = Console(file=io.StringIO(), width=200)
         try:
-            ended = run_series(load_series(file), lambda _: SoftTarget(), self.path / out, said, **options)
+            ended = run_series(load_series(file), lambda _: target(), self.path / out, said, **options)
             return [outcome.status for outcome in ended]
         finally:
             self.said = said.file.getvalue()  # type: ignore[attr-defined]
@@ -186,15 +194,25 @@ def test_a_trace_with_other_contents_is_another_experiment(sweeps: Sweeps) -> No
 def test_runs_that_were_made_in_another_way_are_refused(sweeps: Sweeps) -> None:
     sweeps.go()
     where = f"--out {sweeps.path / 'out'}: {FIRST} was run with --target soft"
-    for way in (Way("bmv2"), Way("soft", Virtual())):
+    for way, target in ((Way("bmv2"), Bmv2Target), (Way("soft", Virtual()), SoftTarget)):
         with pytest.raises(InputError, match=f"{where}; allowed"):
-            sweeps.go(way=way)
+            sweeps.go(way=way, target=target)
     for name in (FIRST, SECOND, THIRD, FOURTH):
         (sweeps.path / "out" / name / "run.json").write_text(json.dumps({**RUN, "virtual_time": {"kernel": "other"}}))
     for way in (Way(), Way("soft", Virtual())):
         with pytest.raises(InputError, match=f"{where} --virtual --kernel other; allowed"):
             sweeps.go(way=way)
     assert sweeps.ran == []
+
+
+def test_runs_of_a_switch_whose_name_begins_like_ours_are_refused(sweeps: Sweeps) -> None:
+    """As those of a Tofino 2 are not those of a Tofino."""
+    sweeps.go()
+    other = {**RUN, "target_profile": {**RUN["target_profile"], "name": "soft2"}}
+    for name in (FIRST, SECOND, THIRD, FOURTH):
+        (sweeps.path / "out" / name / "run.json").write_text(json.dumps(other))
+    with pytest.raises(InputError, match=f"{FIRST} was run with --target soft2; allowed"):
+        sweeps.go()
 
 
 def test_a_directory_that_is_no_sweeps_is_refused(sweeps: Sweeps) -> None:

@@ -27,7 +27,7 @@ from narrows.run import ingredients, side_by_side
 from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import THIS_MACHINE
 from narrows.run.ingredients import made_here
-from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
+from narrows.run.runner import CheckedRun, Outcome
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import AnalysisError
 from narrows_analysis.study_results import Results, read_variants, write_results
@@ -135,7 +135,7 @@ class _Study:
         (directory / "experiment.yaml").write_text(yaml.safe_dump(checked_run.experiment.as_yaml_data()))
         interrupted = outcome == "complete" and directory.name in self.analysis_interrupted
         if interrupted:
-            return Outcome("complete", "", directory, None, (ANALYSIS_INTERRUPTED,))
+            return Outcome("complete", "", directory, None, (), analysis_interrupted=True)
         (directory / "summary.json").write_text("{}")
         return Outcome(outcome, "" if outcome == "complete" else "why", directory, {"some": "numbers"}, ())  # type: ignore[arg-type]
 

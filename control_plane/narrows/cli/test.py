@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from narrows.experiment.sweep import Series
     from narrows.run.series import Way
     from narrows.run.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """What became of a file: ``error`` says why its runs are not all complete, empty if they are."""
+
+    error: str
+    verdicts: list[Verdict]
+    interrupted: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether all that it expects was met."""
+        return not self.error and all(verdict.passed for verdict in self.verdicts)
 
 
 def test(
@@ -59,12 +74,12 @@ def test(
     for file, one in zip(files, series, strict=True):
         directory = default_directory(one.experiment.name) if out is None else out / one.experiment.name
         began = time.monotonic()
-        error, verdicts = _run(one, directory, console, way, jobs, virtual)
-        suites.append((str(file), time.monotonic() - began, verdicts, error))
-        code = max(code, EXIT_FAILED if error or not all(verdict.passed for verdict in verdicts) else EXIT_OK)
+        tested = _run(one, directory, console, way, jobs, virtual)
+        suites.append((str(file), time.monotonic() - began, tested.verdicts, tested.error))
+        code = max(code, EXIT_OK if tested.passed else EXIT_FAILED)
         if not as_json:
-            _show(file, verdicts, error, directory)
-        if error.startswith("partial"):
+            _show(file, tested, directory)
+        if tested.interrupted:
             code = EXIT_INTERRUPTED
             break
     if as_json:
@@ -80,10 +95,8 @@ def test(
     raise typer.Exit(code)
 
 
-def _run(
-    series: Series, directory: Path, console: Console, way: Way, jobs: int | None, virtual: bool
-) -> tuple[str, list[Verdict]]:
-    """Why the runs are not all complete (empty if they are), and the verdicts."""
+def _run(series: Series, directory: Path, console: Console, way: Way, jobs: int | None, virtual: bool) -> _Tested:
+    """Make a file's runs, and judge them."""
     from narrows.run import verdicts
     from narrows.run.series import run_series
 
@@ -91,17 +104,17 @@ def _run(
     try:
         for outcome in run_series(series, make_target, directory, console, None, way, jobs):
             if outcome.status != "complete" or outcome.summary is None:
-                return f"{outcome.status} run: {outcome.reason}", []
+                return _Tested(f"{outcome.status} run: {outcome.reason}", [], outcome.interrupted)
     except RunError as error:
-        return str(error), []
-    return "", list(verdicts.judge(series, directory))
+        return _Tested(str(error), [])
+    return _Tested("", list(verdicts.judge(series, directory)))
 
 
-def _show(file: Path, verdicts: list[Verdict], error: str, directory: Path) -> None:
-    for verdict in verdicts:
+def _show(file: Path, tested: _Tested, directory: Path) -> None:
+    for verdict in tested.verdicts:
         values = ", ".join(f"{value:.6g}" for value in verdict.values)
         outcome = f"pass  {verdict.name}  ({values})" if verdict.passed else f"FAIL  {verdict.name}: {verdict.reason}"
         say(f"{file}: {outcome}")
-    if error:
-        say(f"{file}: ERROR  {error}")
+    if tested.error:
+        say(f"{file}: ERROR  {tested.error}")
     say(f"{file}: results in {directory}")

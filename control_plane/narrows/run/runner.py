@@ -47,6 +47,12 @@ class Outcome:
     directory: Path
     summary: Summary | None
     notes: tuple[str, ...]
+    analysis_interrupted: bool = False
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal cut its traffic or its analysis short: nothing is to follow it."""
+        return self.status == "partial" or self.analysis_interrupted
 
 
 @dataclass(frozen=True)
@@ -195,13 +201,17 @@ def execute(
                     metadata = {**measurement.host_metadata(), "programs": {**run.programs, **read}}
                     ending = record.write(experiment, plan, measured, results, metadata)
                 progress.phase("analysing")
-                summary, problem = _analyse(results.path)
+                analysis_interrupted = False
+                try:
+                    summary, problem = _analyse(results.path)
+                except KeyboardInterrupt:
+                    summary, problem, analysis_interrupted = None, ANALYSIS_INTERRUPTED, True
                 missing = tuple(write_captures(experiment, results.path))
             finally:
                 final = _publish(results, state)
         moved = [] if final == results.final else [f"{results.final} was taken meanwhile: the results are in {final}"]
         notes = (*ending.notes, *([problem] if problem else []), *missing, *moved)
-        return Outcome(ending.status, ending.reason, final, summary, notes)
+        return Outcome(ending.status, ending.reason, final, summary, notes, analysis_interrupted)
 
 
 @contextmanager
@@ -277,6 +287,4 @@ def _analyse(directory: Path) -> tuple[Summary | None, str]:
         return None, f"analysis: {error}"
     except OSError as error:
         return None, f"analysis: it cannot be written: {error.strerror}; 'narrows analyze' makes it from the telemetry"
-    except KeyboardInterrupt:
-        return None, ANALYSIS_INTERRUPTED
     return summary, ""

@@ -28,7 +28,7 @@ from narrows.run.cluster import Cluster, job, read_file, unpack
 from narrows.run.joining import differing_settings, experiment_of
 from narrows.run.progress import Page
 from narrows.run.results import make_directory
-from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
+from narrows.run.runner import CheckedRun, Outcome
 from narrows.run.side_by_side import Attempt, PageOfRun, execute_side_by_side
 from narrows.run.time_left import TimeLeft
 
@@ -61,8 +61,7 @@ class Ended:
     @property
     def interrupted(self) -> bool:
         """Whether a signal cut it short; nothing more is begun then."""
-        outcome = self.outcome
-        return isinstance(outcome, Outcome) and (outcome.status == "partial" or ANALYSIS_INTERRUPTED in outcome.notes)
+        return isinstance(self.outcome, Outcome) and self.outcome.interrupted
 
 
 # Of each task its number, what became of it, and how many seconds it took.

@@ -42,15 +42,15 @@ class Way:
     target: str = "soft"
     environment: Environment = THIS_MACHINE
 
-    def refuse_other(self, run: Mapping[str, Any], where: str) -> None:
-        """Check that a run was made in the same way, by its run.json.
+    def refuse_other(self, run: Mapping[str, Any], ours: Target, where: str) -> None:
+        """Check that a run was made in the same way, by its run.json, and on a switch as ``ours``.
 
         Raises:
             InputError: it was not; ``where`` begins the message.
         """
         target = str(run.get("target_profile", {}).get("name", ""))
         kernel = str(run.get("virtual_time", {}).get("kernel", ""))
-        if not target.startswith(self.target) or kernel != self.environment.kernel:
+        if target != ours.profile.name or kernel != self.environment.kernel:
             virtual = f" --virtual --kernel {kernel}" if kernel else ""
             raise InputError(f"{where} was run with --target {target}{virtual}; allowed: runs made as these are to be")
 
@@ -107,7 +107,7 @@ def run_series(
         complete = {
             name for name, point in points.items() if _is_complete(schedule, directory, point, way, make_target)
         }
-        joined = {name: run for name, run in _found(added, points, way).items() if name not in complete}
+        joined = {name: run for name, run in _found(added, points, way, make_target).items() if name not in complete}
         tasks = [_task(points[name], make_target, way) for name in points if name not in complete | {*joined}]
         made = [made_by(read_record(directory / name)) for name in complete]
         if not mixed:
@@ -247,12 +247,14 @@ def _is_complete(
     if not (run / files.RUN).exists() or not schedule.is_complete(point.directory, [point.experiment]):
         return False
     record, where = read_record(run), f"--out {directory}: {point.directory}"
-    way.refuse_other(record, where)
+    way.refuse_other(record, make_target(point.experiment), where)
     refuse_changed(record, made_for(point.experiment, make_target, way.environment), where)
     return True
 
 
-def _found(added: Sequence[Path], points: Mapping[str, Point], way: Way) -> dict[str, Path]:
+def _found(
+    added: Sequence[Path], points: Mapping[str, Point], way: Way, make_target: Callable[[Experiment], Target]
+) -> dict[str, Path]:
     """Runs of points in other directories, of each the first.
 
     Raises:
@@ -261,8 +263,8 @@ def _found(added: Sequence[Path], points: Mapping[str, Point], way: Way) -> dict
     found: dict[str, Path] = {}
     for place in added:
         theirs = find_runs(place, points)
-        for run in theirs.values():
-            way.refuse_other(read_record(run), f"--add {place}: {run.name}")
+        for name, run in theirs.items():
+            way.refuse_other(read_record(run), make_target(points[name].experiment), f"--add {place}: {run.name}")
         found = theirs | found
     return found
 
