@@ -198,7 +198,7 @@ class NetnsTestbed(SharedFiles):
         return str(path)
 
     async def clock_offset_s(self, host: str) -> float:
-        """None: it is this machine's clock."""
+        """0: the clock is this machine's."""
         return 0.0
 
     def ended(self, process: Process) -> None:

@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a job: its run directory as a tar archive, or why there is none; and how long it took."""
+    """What became of a job: its run directory as a zip archive, or why there is none; and how long it took."""
 
     archive: bytes | None
     problem: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measuring part of a run, made inside a guest: the same as `narrows.measurement`, in virtual time."""
+"""The measuring part of a run, made inside a guest: the same as `narrows.run.measurement`, in virtual time."""
 
 from __future__ import annotations
 
