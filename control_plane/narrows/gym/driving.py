@@ -88,7 +88,7 @@ class Setting:
             "flows": [{"name": name, "cca": cca, "duration": duration} for name in agents] + list(self.rivals),
         }
         experiment(source)
-        return Driver(self, agents, Episode(source, self.kernel, self._place() if keeps else None), link)
+        return Driver(self, agents, Episode(source, agents, self.kernel, self._place() if keeps else None), link)
 
     def _place(self) -> Path:
         root = Path(self.results)
@@ -106,7 +106,7 @@ class Driver:
         """Take an episode that has begun."""
         self.episode = episode
         self._setting, self._link = setting, link
-        self._names = {agent: f"{agent}-1" for agent in agents}
+        self._agents = tuple(agents)
         self._observations = {agent: setting.make_observation() for agent in agents}
         self._rewards = {agent: setting.make_reward() for agent in agents}
         self._actions = {agent: setting.make_action() for agent in agents}
@@ -130,22 +130,20 @@ class Driver:
             if not np.all(np.isfinite(action)) or np.any(action < space.low) or np.any(action > space.high):
                 raise InputError(f"action of {agent} {action}: allowed: from {space.low} to {space.high}")
         for agent, action in actions.items():
-            name = self._names[agent]
-            decided = self._actions[agent].apply(action, self.episode.state(name))
-            self.episode.set(name, decided.cwnd, decided.pacing_rate_bps)
+            decided = self._actions[agent].apply(action, self.episode.state(agent))
+            self.episode.set(agent, decided.cwnd, decided.pacing_rate_bps)
 
     def step(self) -> tuple[dict[str, float], bool]:
         """Let a step of time pass; the agents' rewards, and whether the episode is over."""
-        rtts_s = [self.episode.state(name).rtt_s or self.episode.base_rtt_s for name in self._names.values()]
-        happened = self.episode.step(self._setting.step or min(rtts_s))
-        self._last = {agent: happened[name] for agent, name in self._names.items() if name in happened}
+        rtts_s = [self.episode.state(agent).rtt_s or self.episode.base_rtt_s for agent in self._agents]
+        self._last = self.episode.step(self._setting.step or min(rtts_s))
         for agent, step in self._last.items():
             self._observations[agent].add(step)
         rewards = {
             agent: float(self._rewards[agent](self._last[agent])) if agent in self._last else 0.0
-            for agent in self._names
+            for agent in self._agents
         }
-        return rewards, self.episode.over or not happened or self.episode.time_s >= self._ends_s
+        return rewards, self.episode.over or not self._last or self.episode.time_s >= self._ends_s
 
     def info(self) -> dict[str, Any]:
         """What is known of the last step besides what an agent sees."""

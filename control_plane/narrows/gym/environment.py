@@ -9,8 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from narrows.gym.driving import Setting
-from narrows.gym.episode import Episode
+from narrows.gym.driving import Driver, Setting
 from narrows.gym.signals import Vector
 
 AGENT = "agent"
@@ -39,7 +38,7 @@ class CongestionControl(gymnasium.Env[Vector, Vector]):
         self._setting = Setting(**options)
         self.observation_space = self._setting.make_observation().space
         self.action_space = self._setting.make_action().space
-        self._episode: Episode | None = None
+        self._driver: Driver | None = None
         self._page: Path | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Vector, dict[str, Any]]:
@@ -52,7 +51,6 @@ class CongestionControl(gymnasium.Env[Vector, Vector]):
         super().reset(seed=seed)
         self.close()
         self._driver = self._setting.begin(self.np_random, [AGENT], options or {}, self.render_mode is not None)
-        self._episode = self._driver.episode
         return self._driver.observe(AGENT), self._driver.info()
 
     def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
@@ -61,7 +59,7 @@ class CongestionControl(gymnasium.Env[Vector, Vector]):
         Raises:
             InputError: the action is not in `action_space`; the message says what is.
         """
-        if self._episode is None:
+        if self._driver is None:
             raise gymnasium.error.ResetNeeded("no episode has begun; call reset")
         self._driver.act({AGENT: np.asarray(action)})
         rewards, over = self._driver.step()
@@ -71,15 +69,12 @@ class CongestionControl(gymnasium.Env[Vector, Vector]):
         """The report of the last episode, which ends here if it has not; None without ``render_mode``."""
         if self.render_mode is None:
             return None
-        self._end()
+        self.close()
         return self._page
 
     def close(self) -> None:
         """End the present episode; nothing of it is left, but results that are kept."""
-        self._end()
-
-    def _end(self) -> None:
-        episode, self._episode = self._episode, None
-        if episode is not None:
-            episode.close()
-            self._page = episode.directory / "report.html" if self.render_mode else None
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.episode.close()
+            self._page = driver.episode.directory / "report.html" if self.render_mode else None
