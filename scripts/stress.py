@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = (str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "-s", "-rs", "-p", "no:cacheprovider")
+LAWS = tuple(sorted(str(path) for path in (ROOT / "tests/analysis").glob("test_*_laws.py")))
 CARGO = ("cargo", "test", "--release", "--locked", "--quiet")
 
 
@@ -62,8 +63,7 @@ GROUPS = (
           {"NARROWS_STRESS": "1"}),
     Group("Clock stepped, telemetry damaged", (*PYTEST, "tests/analysis/test_broken_input.py",
           "tests/analysis/test_broken_captures.py"), 600),
-    Group("Laws of figures over packets' lives", (*PYTEST, "tests/analysis/test_packet_laws.py"), 900,
-          {"NARROWS_CASES": "300"}),
+    Group("Laws of figures over packets' lives", (*PYTEST, *LAWS), 3600, {"NARROWS_CASES": "300"}),
     Group("Results of released versions", (*PYTEST, "tests/formats"), 200),
     Group("Root on behalf of a user, and not root", (*PYTEST, "tests/control_plane/test_for_a_user.py",
           "tests/control_plane/test_unprivileged.py", "tests/control_plane/e2e/test_shell_at_a_terminal.py"), 500),

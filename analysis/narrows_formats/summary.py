@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 7
+FORMAT = 8
 
 # Traffic that is not the experiment's is shown beside its flows from this part of the goodput on: below are iperf3's
 # control connections.
@@ -51,6 +51,13 @@ class FlowErrors(TypedDict):
     goodput_bps: float | None
     throughput_bps: float | None
     ce_marks: float | None
+
+
+@_exactly
+class GroupErrors(TypedDict):
+    """Standard error of what is estimated from samples of a group's packets, in the unit of the estimate."""
+
+    goodput_bps: float | None
 
 
 @_exactly
@@ -136,7 +143,7 @@ class LinkFlowSummary(TypedDict):
 
 @_exactly
 class GroupSummary(TypedDict):
-    """Flows that the experiment names together."""
+    """Flows that the experiment names together; ``standard_errors`` is None where every packet is in a report."""
 
     name: str
     cca: str | None
@@ -145,6 +152,7 @@ class GroupSummary(TypedDict):
     share: float | None
     share_of_run: float | None
     loss_ratio: float | None
+    standard_errors: GroupErrors | None
 
 
 @_exactly

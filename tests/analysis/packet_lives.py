@@ -8,6 +8,7 @@ figures are compared with. Hypothesis draws; nothing runs.
 from __future__ import annotations
 
 import json
+import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,17 +29,26 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class Link:
-    """A queue: its rate from each of some times on, in bit/s (the last one is not 0), and its room in bytes."""
+    """A queue: its rate from each of some times on, in bit/s (the last one is not 0), and its room in bytes.
+
+    A packet that finds `marks_from` bytes or more is marked.
+    """
 
     name: str
     steps: tuple[tuple[int, int], ...]
     buffer_bytes: int
     duplicates: bool = False
+    marks_from: int = NEVER
 
     @property
     def rate_bps(self) -> int:
         """What its BDP is of."""
         return self.steps[-1][1]
+
+    @property
+    def varies(self) -> bool:
+        """Its rate is not one."""
+        return len(self.steps) > 1
 
     def ready(self, time: int) -> int:
         """When it can begin to send, at `time` or later."""
@@ -83,6 +93,11 @@ class Flow:
     payload: int
     size: int | None = None
 
+    @property
+    def group(self) -> str:
+        """One of two."""
+        return f"g{int(self.name[1:]) % 2}"
+
 
 @dataclass(frozen=True)
 class Sent:
@@ -117,6 +132,7 @@ class Life:
     departures: int = 0
     losses: int = 0
     managed: int = 0
+    marked: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,6 +213,7 @@ def _cross(experiment: Experiment, link: Link, packets: list[tuple[int, int, Sen
         counts[flow.name][0] += 1
         life.arrivals, life.losses = counts[flow.name][0], counts[flow.name][2]
         life.found = sum(other.length for other in waiting)
+        life.marked = life.found >= link.marks_from
         if not waiting and link.ready(max(free, time)) <= time:
             free = begin(life, time)
         elif life.found + life.length > link.buffer_bytes:
@@ -219,7 +236,8 @@ def experiments(draw: st.DrawFn) -> Experiment:
         if not steps[-1][1]:
             steps.append((2 * NS + NS // 2, 2_000_000))
         buffer = draw(st.sampled_from([0, 3_000, 20_000]))
-        links.append(Link(name, tuple(steps), buffer, draw(st.booleans())))
+        marks_from = draw(st.sampled_from([0, 1_500, NEVER]))
+        links.append(Link(name, tuple(steps), buffer, draw(st.booleans()), marks_from))
     flows, sent = [], list[Sent]()
     for number in range(draw(st.integers(1, 4))):
         path = tuple(name for name in names if draw(st.booleans())) or (draw(st.sampled_from(names)),)
@@ -251,8 +269,12 @@ def experiments(draw: st.DrawFn) -> Experiment:
     )  # fmt: skip
 
 
-def write(experiment: Experiment, found: dict[str, list[Life]], directory: Path) -> None:
-    """The run's directory, as the control plane and the collector leave it."""
+def write(
+    experiment: Experiment, found: dict[str, list[Life]], directory: Path, sample_shift: int = 0, draws: int = 0
+) -> None:
+    """The run's directory, as the control plane and the collector leave it; with reports of one packet of each row of
+    2^`sample_shift` that left a link, drawn by the seed `draws`."""
+    chance = random.Random(draws)
     for folder in ("telemetry", "hosts"):
         (directory / folder).mkdir(parents=True)
     telemetry = directory / "telemetry"
@@ -262,8 +284,13 @@ def write(experiment: Experiment, found: dict[str, list[Life]], directory: Path)
         left = sorted(
             (life.started, number) for number, life in enumerate(found[link.name]) if life.started is not None
         )
+        row, kept = 1 << sample_shift, 0
         for sequence, (started, number) in enumerate(left, 1):
-            reports.append((started, _report(experiment, found[link.name][number], index, sequence)))
+            if (sequence - 1) % row == 0:
+                kept = chance.randrange(row)
+            if (sequence - 1) % row == kept:
+                report = _report(experiment, found[link.name][number], index, sequence)
+                reports.append((started, report | {"sample_shift": sample_shift}))
         drops += [_drop(experiment, life, index) for life in found[link.name] if life.dropped is not None]
         for flow in experiment.flows:
             mine = [life for life in found[link.name] if life.flow == flow.name]
@@ -281,7 +308,7 @@ def write(experiment: Experiment, found: dict[str, list[Life]], directory: Path)
     (telemetry / "collector.json").write_text(json.dumps({"reports": len(rows), "kernel_ring_drops": 0}))
     for flow in experiment.flows:
         (directory / "hosts" / f"{flow.name}.json").write_text(json.dumps(_host(experiment, flow, found)))
-    (directory / "run.json").write_text(json.dumps(_run(experiment)))
+    (directory / "run.json").write_text(json.dumps(_run(experiment, 1 << sample_shift)))
     (directory / "experiment.yaml").write_text("name: lives\n")
 
 
@@ -301,7 +328,7 @@ def _report(experiment: Experiment, life: Life, index: int, sequence: int) -> di
     started = life.started or 0
     tcp = flow.protocol == TCP
     return {
-        "flags": 0, "bottleneck": index, "sample_shift": 0, **_key(experiment, life.flow, index),
+        "flags": int(life.marked), "bottleneck": index, "sample_shift": 0, **_key(experiment, life.flow, index),
         "packet_length": life.length, "sequence": sequence, "arrivals": life.arrivals, "departures": life.departures,
         "loss_drops": life.losses, "aqm_drops": life.managed, "enqueue_depth": life.found, "dequeue_depth": life.left,
         "queue_delay": started - life.offered, "epoch": 1, "timestamp": (started + experiment.origin) % (1 << 48),
@@ -343,12 +370,13 @@ def _host(experiment: Experiment, flow: Flow, found: dict[str, list[Life]]) -> d
     return record
 
 
-def _run(experiment: Experiment) -> dict[str, Any]:
+def _run(experiment: Experiment, sample: int) -> dict[str, Any]:
     flows = [
-        {"name": flow.name, "group": flow.name, "cca": "cubic" if flow.protocol == TCP else None,
+        {"name": flow.name, "group": flow.group, "cca": "cubic" if flow.protocol == TCP else None,
          **_ends(flow), "links": list(flow.path), "start_s": flow.start / NS,
          "duration_s": None if flow.duration is None else flow.duration / NS, "size_bytes": flow.size,
-         "started_s": flow.start / NS, "record": f"hosts/{flow.name}.json"}
+         "started_s": flow.start / NS, "ended_s": (flow.start + (flow.duration or NS)) / NS,
+         "record": f"hosts/{flow.name}.json"}
         for flow in experiment.flows
     ]  # fmt: skip
     links = [
@@ -359,10 +387,17 @@ def _run(experiment: Experiment) -> dict[str, Any]:
              "period_ns": None}})}
         for index, link in enumerate(experiment.links)
     ]  # fmt: skip
-    profile = {"name": "soft", "time_unit_s": 1e-9, "depth_unit": "bytes", "depth_unit_bytes": 1, "drop_records": True}
+    profile = {
+        "name": "soft",
+        "time_unit_s": 1e-9,
+        "depth_unit": "bytes",
+        "depth_unit_bytes": 1,
+        "drop_records": True,
+        "random_samples": True,
+    }
     return {
         "narrows_version": "0.2.0", "name": "lives", "started": "2026-01-02T03:04:05Z", "ended": "2026-01-02T03:05:05Z",
         "status": "complete", "reason": None, "target_profile": profile, "switch": {"program": "sha256:0"},
-        "host": {"kernel": "6.1.0", "cpu": "synthetic"}, "links": links, "flows": flows, "telemetry": {"sample": 1},
-        "clock_origin_ns": experiment.origin, "seed": 1,
+        "host": {"kernel": "6.1.0", "cpu": "synthetic"}, "links": links, "flows": flows,
+        "telemetry": {"sample": sample}, "clock_origin_ns": experiment.origin, "seed": 1,
     }  # fmt: skip

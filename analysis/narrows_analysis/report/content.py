@@ -12,6 +12,7 @@ from narrows_formats.run_record import LinkRecord
 from narrows_formats.schedules import Opportunities
 from narrows_formats.summary import (
     BottleneckSummary,
+    FlowSummary,
     GroupSummary,
     LinkErrors,
     Summary,
@@ -283,6 +284,12 @@ def _with_error(text: Callable[[float | None], str], value: float | None, error:
     return text(value) if value is None or error is None else f"{text(value)} \u00b1 {text(error)}"
 
 
+def _goodput_error(of: FlowSummary | GroupSummary) -> float | None:
+    """Standard error of the goodput of a flow or a group, of a sample."""
+    errors = of["standard_errors"]
+    return None if errors is None else errors["goodput_bps"]
+
+
 def _tile(name: str, key: str, value: str, raw: float | None, detail: str) -> dict[str, Any]:
     return {"name": name, "key": key, "value": value, "raw": "" if raw is None else raw, "detail": detail}
 
@@ -336,7 +343,7 @@ def _flow_table(data: RunData) -> dict[str, Any]:
     for row, style in zip(flow_rows(summary, columns), styles, strict=False):
         start_s, end_s = (None, None) if row.flow is None else (row.flow["start_s"], row.flow["end_s"])
         life = units.MISSING if start_s is None else f"{start_s:.1f}\u2013{end_s:.1f}"
-        error = row.flow and row.flow["standard_errors"] and row.flow["standard_errors"]["goodput_bps"]
+        error = _goodput_error(row.flow) if row.flow else None
         cells = [
             number(_with_error(_TEXTS[one.kind], value, error if one.name == "goodput" else None), value)
             for one, value in zip(columns, row.values, strict=True)
@@ -379,7 +386,7 @@ def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
             text(group["name"], FlowColor(names.index(group["name"]) % 8, 0).css),
             text(group["cca"]),
             number(units.count(group["flows"]), group["flows"]),
-            number(units.rate(group["goodput_bps"]), group["goodput_bps"]),
+            number(_with_error(units.rate, group["goodput_bps"], _goodput_error(group)), group["goodput_bps"]),
             number(units.percent(group["share"]), group["share"]),
             *([] if brief else [number(units.percent(group["share_of_run"]), group["share_of_run"])]),
             number(units.percent(group["loss_ratio"]), group["loss_ratio"]),

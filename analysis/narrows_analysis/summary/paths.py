@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 from narrows_formats.summary import (
     FlowSummary,
+    GroupErrors,
     GroupSummary,
     LinkFlowSummary,
     LinkSummary,
@@ -17,12 +19,14 @@ from narrows_formats.summary import (
     shown_other_share,
 )
 
+from narrows_analysis.aggregation.interval_lengths import NANOSECOND_DIGITS
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.metrics.limiting import limiting_link
 from narrows_analysis.metrics.loss import loss_ratio
 from narrows_analysis.metrics.throughput import group_rates, rate
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.summary.link_analysis import LinkAnalysis
+from narrows_analysis.summary.samples import relative_error_within
 from narrows_analysis.summary.sections import (
     Goodput,
     bottleneck_section,
@@ -36,7 +40,7 @@ from narrows_analysis.summary.sections import (
     seconds_of,
     telemetry_section,
 )
-from narrows_analysis.summary.time_series import goodput_bytes, ratio
+from narrows_analysis.summary.time_series import active_bins, goodput_bytes, ratio
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -127,7 +131,7 @@ def _joined(parts: list[FlowSummary]) -> FlowSummary:
     if joined["drops"] is not None and (offered := _offered(parts)) is not None:
         joined["loss_ratio"] = loss_ratio(float(joined["drops"]), float(offered))
     if last["fct_s"] is not None and first["start_s"] is not None and last["start_s"] is not None:
-        joined["fct_s"] = last["fct_s"] + last["start_s"] - first["start_s"]
+        joined["fct_s"] = round(last["fct_s"] + last["start_s"] - first["start_s"], NANOSECOND_DIGITS)
     return joined
 
 
@@ -151,19 +155,21 @@ def _sum(counts: list[int | None]) -> int | None:
 
 def _limited_by(crossed: list[tuple[LinkAnalysis, int]]) -> dict[str, float]:
     """The part of the time in which each link was the flow's bottleneck; what is missing to 1 had no queue."""
-    rows, frames = [], []
+    rows, frames, lives = [], [], []
     for link, position in crossed:
         if link.aggregation is None:
             return {}
         rows.append(_waits(link.aggregation, position))
         record = link.run.bottleneck
         frames.append(record.mtu_frame_bytes * 8 / record.rate_bps if record.rate_bps else 0.0)
+        lives.append(active_bins(link.aggregation, position))
     width = max(len(row) for row in rows)
     delays = np.array([np.pad(row, (0, width - len(row)), constant_values=np.nan) for row in rows])
-    seen = ~np.isnan(delays).all(axis=0)
-    positions = limiting_link(delays[:, seen], np.array(frames))
-    if not len(positions):
+    spans = [span for span in lives if span[1] > span[0]]
+    if not spans:
         return {}
+    life = slice(min(first for first, _ in spans), max(end for _, end in spans))
+    positions = limiting_link(delays[:, life], np.array(frames))
     return {link.name: float((positions == n).mean()) for n, (link, _) in enumerate(crossed)}
 
 
@@ -209,7 +215,7 @@ def path_goodput(run: Run, links: Sequence[LinkAnalysis]) -> tuple[Goodput, Good
     intervals, unit_s = known[0][0].intervals, known[0][0].clock.unit_s
     width = round(intervals.flows_s / unit_s)
     low, high = max(0, -(-max(first, default=0) // width)), min(last, default=0) // width
-    if len(first) < len(compete) or high <= low:
+    if len(first) < len(compete) or high <= low or len(ends) == 1:
         return whole, whole
     cells = [goodput_bytes(aggregation)[0][position, low:high].sum() for aggregation, position in known]
     window = seconds_of((low, high), intervals.flows_s)
@@ -260,9 +266,28 @@ def group_sections(
                 "share": share,
                 "share_of_run": share_of_run,
                 "loss_ratio": None if drops is None or offered is None else loss_ratio(drops, offered),
+                "standard_errors": _group_errors(run, links, numbers, together, whole) if estimated else None,
             }
         )
     return sections
+
+
+def _group_errors(
+    run: Run, links: Sequence[LinkAnalysis], numbers: Sequence[int], together: Goodput, whole: Goodput
+) -> GroupErrors | None:
+    """Of the goodput of some flows together; None where nothing is estimated. A report of one flow is none of another,
+    so that what they have together is known better than by draws of their own, which are taken here."""
+    window = None if together.window_s == whole.window_s else together.window_s
+    squares = 0.0
+    for number in numbers:
+        link, position = _places(run.flows[number], links)[-1]
+        if link.aggregation is None or not link.aggregation.order.sample_shift:
+            return None
+        relative = relative_error_within(link.aggregation, position, window)
+        if relative is None:
+            return None
+        squares += (relative * float(together.rates[number])) ** 2
+    return {"goodput_bps": sqrt(squares)}
 
 
 def _accounted_for(link: LinkAnalysis) -> bool:

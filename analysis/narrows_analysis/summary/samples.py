@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import hypot
+from math import hypot, sqrt
+from socket import IPPROTO_TCP
 
 from narrows_formats.summary import BottleneckSummary, FlowErrors, FlowSummary
 
-from narrows_analysis.aggregation.tables import Aggregation
+from narrows_analysis.aggregation.tables import Aggregation, interval_at
 from narrows_analysis.metrics.sampling import ends_error, mean_error, variance
 from narrows_analysis.records.run_directory import Run
 
@@ -63,6 +64,26 @@ def _relative(sums: Mapping[str, float]) -> float:
     count = int(sums["reports"])
     sizes = mean_error(variance(sums["bytes"], sums["squared_bytes"], count), count)
     return hypot(sizes * count / sums["bytes"] if sizes else 0.0, ends_error(count))
+
+
+def relative_error_within(aggregation: Aggregation, row: int, window_s: list[float] | None) -> float | None:
+    """Standard error of the goodput of the flow of ``row`` within a time, of whole intervals, over that goodput; of all
+    of the flow's time without one. None where no report is of that time, or which packets are reported is not drawn."""
+    if not aggregation.run.profile.random_samples:
+        return None
+    sums = {name: float(values[row]) for name, values in aggregation.length_sums.items()}
+    if window_s is None:
+        return _relative(sums) if sums["reports"] else None
+    begin, end = (interval_at(time_s, aggregation.intervals.flows_s) for time_s in window_s)
+    count, reports = float(aggregation.flows.cells["samples"][row, begin:end].sum()), sums["reports"]
+    if not count:
+        return None
+    inside = _relative({name: value * count / reports for name, value in sums.items()})
+    keys = aggregation.table.keys_of[row]
+    if all(aggregation.table.protocols.get(key) == IPPROTO_TCP for key in keys):
+        return inside
+    # Without sequence numbers, how many packets the time had is known by the part of the reports that are of it.
+    return hypot(inside, sqrt(max(0.0, 1 - count / reports) / count))
 
 
 def _of_count(estimate: int | None, sums: Mapping[str, float]) -> float | None:

@@ -93,7 +93,7 @@ def measured_window(aggregation: Aggregation) -> tuple[float, float] | None:
         begun_s = float(last.max()) * unit
         frame_s = _frame_s(aggregation.run.bottleneck, begun_s, int(aggregation.last_frame_bytes[last.argmax()]))
         end_s = max(end_s, begun_s + frame_s)
-    return max(0.0, begin_s), end_s
+    return round(max(0.0, begin_s), NANOSECOND_DIGITS), round(end_s, NANOSECOND_DIGITS)
 
 
 def _frame_s(link: LinkRecord, begun_s: float, frame_bytes: int) -> float:
@@ -469,7 +469,7 @@ def _flow_section(
     section["probe"] = is_probe(aggregation, number)
     totals = {name: values[number] for name, values in aggregation.flows.totals.items()}
     unit_s = aggregation.clock.unit_s
-    start_s, end_s = life[0] * unit_s, life[1] * unit_s
+    start_s, end_s = (round(ticks * unit_s, NANOSECOND_DIGITS) for ticks in life)
     delivered, copied = float(goodput_bytes(aggregation)[1][number]), aggregation.copies_unknown[number]
     section["departures"] = int(totals["departures"])
     if not aggregation.uncounted[number]:
@@ -493,7 +493,8 @@ def _flow_section(
         section["loss_ratio"] = loss_ratio(float(totals["drops"]), float(totals["arrivals"]))
     section["fct_reason"] = _no_completion(flow, aggregation, number)
     if section["fct_reason"] is None:
-        section["fct_s"] = completion_time(start_s, float(aggregation.last_new_departure[number]) * unit_s)
+        taken_s = completion_time(start_s, float(aggregation.last_new_departure[number]) * unit_s)
+        section["fct_s"] = round(taken_s, NANOSECOND_DIGITS)
     return section
 
 
@@ -539,9 +540,10 @@ class Goodput:
 
 def competing_goodput(aggregation: Aggregation) -> Goodput:
     """What shares are shares of: over the time in which all flows that compete were running; where they never all were,
-    over the whole run, so that flows of a workload can still be added up."""
+    over the whole run, so that flows of a workload can still be added up, and so where there is one flow only."""
     window = common_window(aggregation)
-    if window is None:
+    if window is None or len(aggregation.run.flows) == 1:
+        # A single flow has its own time, which need not be cut to whole intervals.
         return run_goodput(aggregation)
     cells, width = goodput_bytes(aggregation)[0], aggregation.intervals.flows_s
     seconds = (window[1] - window[0]) * width
