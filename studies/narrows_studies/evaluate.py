@@ -12,7 +12,7 @@ from narrows_analysis.study_results import MeasuredPoint
 
 from narrows_studies.checks import Pick, picks
 from narrows_studies.decision import NOTHING_KNOWN, Decision, Value
-from narrows_studies.judge import NotRun, describe, judge
+from narrows_studies.judge import Condition, NotRun, describe, judge
 from narrows_studies.linear import Key, Repetitions, single
 from narrows_studies.model import Statement
 from narrows_studies.showing import show
@@ -36,6 +36,8 @@ class Finding:
         decision: what the values alone say.
         p_value: of the verdict, with those that it is judged with.
         covered: which of the statement's settings were run, if not all.
+        conditions: what the decision is made of.
+        level: p-value from which it would be decided among those that it is judged with, none of which is decided yet.
     """
 
     statement: Statement
@@ -45,6 +47,8 @@ class Finding:
     decision: Decision = NOTHING_KNOWN
     p_value: float = 1.0
     covered: str = ""
+    conditions: tuple[Condition, ...] = ()
+    level: float = 1 - LEVEL
 
     @property
     def leaning(self) -> bool | None:
@@ -72,7 +76,15 @@ def _alone(statement: Statement, points: Sequence[MeasuredPoint]) -> Finding:
         found = judge(statement.check, points)
     except NotRun as missing:
         return Finding(statement, "not run here", str(missing))
-    return Finding(statement, "undecided", found.ours, found.count, found.decision, found.decision.p_value)
+    return Finding(
+        statement,
+        "undecided",
+        found.ours,
+        found.count,
+        found.decision,
+        found.decision.p_value,
+        conditions=found.conditions,
+    )
 
 
 def _together(findings: Sequence[Finding]) -> list[Finding]:
@@ -83,17 +95,20 @@ def _together(findings: Sequence[Finding]) -> list[Finding]:
         near = one.decision.p_value > 1 - NEAR and one.count < ENOUGH
         verdict = VERDICTS[one.decision.value(1.0 if near else p_value)]
         found[number] = replace(one, verdict=verdict, p_value=p_value)
-    return found
+    undecided = sum(one.verdict == "undecided" for one in found)
+    return [replace(one, level=(1 - LEVEL) / undecided) if one.verdict == "undecided" else one for one in found]
 
 
-def verdict_text(found: Finding) -> str:
-    """The verdict as pages have it: with the number of repetitions, and what the means alone say."""
+def verdict_text(found: Finding, needed: int | None = None) -> str:
+    """The verdict as pages have it: the number of repetitions, what the means alone say, and what would decide it."""
     if found.verdict == "not run here":
         return found.verdict
     said = [f"n={found.count}"]
     if found.verdict == "undecided":
         said.append({True: "means agree", False: "means differ", None: "no value"}[found.leaning])
-        if found.count < ENOUGH and found.leaning is not None:
+        if needed is not None:
+            said.append(f"{needed} repetitions would decide it")
+        elif found.count < ENOUGH and found.leaning is not None:
             said.append(f"takes {ENOUGH} repetitions or more")
     said += [found.covered] if found.covered else []
     return f"{found.verdict} ({'; '.join(said)})"

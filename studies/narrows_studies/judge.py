@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatchmethod
 
-from narrows_analysis.metrics.confidence import estimate
+from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.study_results import MeasuredPoint
 
 from narrows_studies import checks
@@ -27,7 +27,7 @@ from narrows_studies.decision import (
     some,
     whichever,
 )
-from narrows_studies.linear import Key, Linear, Repetitions, Term, mean, single, value_of
+from narrows_studies.linear import Key, Linear, Projection, Repetitions, Term, mean, single, value_of
 from narrows_studies.showing import show
 
 FEW = 2  # settings, or points of a line; above this number only the range is given first
@@ -39,25 +39,42 @@ class NotRun(Exception):
 
 
 @dataclass(frozen=True)
+class Condition:
+    """A sum that has to be positive, in the unit of a measure, and what is known of it."""
+
+    measure: str
+    margin: Estimate
+    decision: Decision
+
+
+@dataclass(frozen=True)
 class Judgement:
-    """A decision and the values it rests on, in words; ``count`` is the least number of repetitions of a setting."""
+    """A decision and the values it rests on, in words.
+
+    Attributes:
+        count: the least number of repetitions of a setting.
+        conditions: what the decision is made of.
+    """
 
     decision: Decision
     ours: str
     count: int
+    conditions: tuple[Condition, ...] = ()
 
 
-def judge(check: checks.Check, points: Sequence[MeasuredPoint]) -> Judgement:
+def judge(check: checks.Check, points: Sequence[MeasuredPoint], projection: Projection | None = None) -> Judgement:
     """Decide a check.
 
     Args:
         check: what must hold.
         points: runs that it may look at.
+        projection: judges as with more repetitions than these.
 
     Raises:
         NotRun: points that it needs are missing.
     """
-    return _Judge(Repetitions(points)).judge(check)
+    judging = _Judge(Repetitions(points, projection))
+    return replace(judging.judge(check), conditions=tuple(judging.conditions))
 
 
 def describe(key: Key) -> str:
@@ -70,6 +87,7 @@ class _Judge:
     def __init__(self, repetitions: Repetitions) -> None:
         self._repetitions = repetitions
         self._measure = ""
+        self.conditions: list[Condition] = []
 
     def judge(self, check: checks.Check) -> Judgement:
         if isinstance(check, checks.Every | checks.Readings):
@@ -95,10 +113,12 @@ class _Judge:
     def _at_one_of(self, check: checks.AtOneOf) -> Judgement:
         found: dict[str, Judgement] = {}
         for value, there in self._repetitions.by_value(check.over).items():
+            judging = _Judge(there)
             try:
-                found[value] = _Judge(there).judge(check.check)
+                found[value] = judging.judge(check.check)
             except NotRun:
                 continue
+            self.conditions += judging.conditions
         if not found:
             raise NotRun(f"no value of {check.over} with all that is needed")
         return Judgement(
@@ -132,7 +152,11 @@ class _Judge:
 
     def _positive(self, total: Linear, strict: bool = False) -> Decision:
         estimate, bound = self._repetitions.estimate(total)
-        return NOTHING_KNOWN if estimate is None else positive(estimate, strict, bound)
+        if estimate is None:
+            return NOTHING_KNOWN
+        decision = positive(estimate, strict, bound)
+        self.conditions.append(Condition(self._measure, estimate, decision))
+        return decision
 
     def _shown(self, total: Linear) -> str:
         estimate, bound = self._repetitions.estimate(total)
@@ -347,7 +371,7 @@ class _Judge:
         found = estimate(medians)
         if found is None:
             raise NotRun(f"no point with {check.expected}")
-        below = estimate([check.most - one for one in medians])
+        below = self._repetitions.projected(estimate([check.most - one for one in medians]))
         decision = NOTHING_KNOWN if below is None else positive(below, strict=False)
         return decision, f"median error {show(found, self._measure, is_mean=True)} of {len(terms)} settings"
 
@@ -363,7 +387,9 @@ class _Judge:
         if having:
             return HOLDS, text
         # None of so many runs, although this part of all runs would have it.
-        return replace(FAILS, fails=(1 - check.part) ** len(values)), text
+        projection = self._repetitions.projection
+        count = max(len(values), projection.size * len(self._terms(check.pick)) if projection else 0)
+        return replace(FAILS, fails=(1 - check.part) ** count), text
 
     @_of.register
     def _spread(self, check: checks.Spread) -> tuple[Decision, str]:

@@ -76,19 +76,30 @@ def mean(sums: Sequence[Linear]) -> Linear:
     return total * (1 / len(sums))
 
 
+@dataclass(frozen=True)
+class Projection:
+    """A number of repetitions of each setting, and how likely they are to show what those that there are suggest."""
+
+    size: int
+    power: float
+
+
 class Repetitions:
     """The runs of an experiment by setting."""
 
-    def __init__(self, points: Sequence[MeasuredPoint]) -> None:
-        """Take all points that a statement may look at."""
+    def __init__(self, points: Sequence[MeasuredPoint], projection: Projection | None = None) -> None:
+        """Take all points that a statement may look at, and how many there would be of each."""
         self._points = points
+        self.projection = projection
         self._samples: dict[Key, Key] | None = None
 
     def by_value(self, parameter: str) -> dict[str, Repetitions]:
         """The points at each value of a parameter, of those that have it."""
         values = dict.fromkeys(point.parameters[parameter] for point in self._points if parameter in point.parameters)
         return {
-            value: Repetitions([point for point in self._points if point.parameters.get(parameter) == value])
+            value: Repetitions(
+                [point for point in self._points if point.parameters.get(parameter) == value], self.projection
+            )
             for value in values
         }
 
@@ -135,7 +146,14 @@ class Repetitions:
             frozenset({-1}): "at most",
             frozenset({1, -1}): "unknown",
         }
-        return estimate(*samples, constant=total.constant, missing=missing), bounds[frozenset(directions)]
+        estimated = estimate(*samples, constant=total.constant, missing=missing)
+        return self.projected(estimated), bounds[frozenset(directions)]
+
+    def projected(self, found: Estimate | None) -> Estimate | None:
+        """An estimate as it would be with as many repetitions as are asked for."""
+        if found is None or self.projection is None or found.count < 2:
+            return found
+        return found.projected(self.projection.size, self.projection.power)
 
 
 def single(term: Term) -> Linear:

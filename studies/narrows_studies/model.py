@@ -141,33 +141,44 @@ class StudyFigure:
 figure = StudyFigure
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """A claim of the publication, in our words, that has no rule, and the reason.
+ClaimKind = Literal["judged", "not tested", "untestable"]
 
-    ``kind``: "not tested", though an experiment could; "untestable" on an emulated bottleneck, or with the values that
-    the publication gives; "judged above", as other claims with rules say the same.
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim of a publication, in our words, and what became of it.
+
+    Attributes:
+        place: section, paragraph, figure.
+        says: the claim.
+        kind: "judged" by rules; "not tested", though an experiment could; "untestable" on an emulated bottleneck, or
+            with the values that the publication gives.
+        rules: the statements that judge it, as ``FIGURE/STATEMENT``.
+        why: the reason that it is not judged.
+        takes: what would test it.
     """
 
-    source: str
+    place: str
     says: str
-    reason: str
-    kind: Literal["not tested", "untestable", "judged above"] = "not tested"
+    kind: ClaimKind
+    rules: tuple[str, ...] = ()
+    why: str = ""
+    takes: str = ""
 
 
-def not_tested(source: str, says: str, reason: str) -> LeftOut:
-    """A claim that an experiment could test, but none does."""
-    return LeftOut(source=source, says=says, reason=reason)
+def judged(place: str, says: str, *rules: str) -> Claim:
+    """A claim that statements judge, each given as ``FIGURE/STATEMENT``."""
+    return Claim(place=place, says=says, kind="judged", rules=rules)
 
 
-def untestable(source: str, says: str, reason: str) -> LeftOut:
-    """A claim that experiments here cannot test."""
-    return LeftOut(source=source, says=says, reason=reason, kind="untestable")
+def not_tested(place: str, says: str, why: str, takes: str) -> Claim:
+    """A claim that an experiment could test, but none does; ``takes`` is what would."""
+    return Claim(place=place, says=says, kind="not tested", why=why, takes=takes)
 
 
-def judged_above(source: str, says: str, rows: str) -> LeftOut:
-    """A claim, of an abstract for example, that rows with rules cover."""
-    return LeftOut(source=source, says=says, reason=rows, kind="judged above")
+def untestable(place: str, says: str, why: str) -> Claim:
+    """A claim that experiments here cannot test: an explanation, a motive, or a word without a scale."""
+    return Claim(place=place, says=says, kind="untestable", why=why)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,8 +238,8 @@ class Study:
     """A publication and its figures.
 
     Attributes:
-        claims: how many claims a reader of the whole text counted; None if there is no such count.
-        account: what our list of claims is based on, and what it therefore lacks.
+        claims: every claim of the publication, in the order of its text.
+        account: what our list of claims is based on, what it therefore lacks, and which rules are no longer judged.
         shown: the figure whose first plot is on the study's first page; by default the first one that has a plot.
     """
 
@@ -238,8 +249,7 @@ class Study:
     differences: str
     figures: tuple[StudyFigure, ...]
     controls: tuple[Control, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    claims: int | None = None
+    claims: tuple[Claim, ...] = ()
     account: str = ""
     shown: str = ""
 
@@ -247,6 +257,11 @@ class Study:
     def overview(self) -> StudyFigure | None:
         """The figure whose first plot is on the study's first page; None if no figure has a plot."""
         return next((one for one in self.figures if one.plots and self.shown in ("", one.id)), None)
+
+    @property
+    def rules(self) -> dict[str, Statement]:
+        """Every statement, as ``FIGURE/STATEMENT``, in the order of the figures."""
+        return {f"{figure.id}/{one.id}": one for figure in self.figures for one in figure.statements}
 
     @property
     def experiments(self) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pandas as pd
 from narrows_analysis.export import FIGURES as FIGURE_FORMATS
@@ -20,16 +21,18 @@ from narrows_analysis.export import TABLES, save_table
 from narrows_analysis.study_results import MeasuredPoint, Results, Variant, put_results, read_results
 
 from narrows_studies.checks import holds, meets, picks
-from narrows_studies.evaluate import Finding, evaluate_all, evidence, moved, verdict_text
+from narrows_studies.evaluate import Finding, Verdict, evaluate_all, evidence, moved, verdict_text
 from narrows_studies.explain import explain
-from narrows_studies.model import LINKS, Control, Statement, Study, StudyFigure
+from narrows_studies.model import LINKS, ClaimKind, Control, Statement, Study, StudyFigure
 from narrows_studies.plots import FROM_RUNS, draw_all, draw_overview, image_name, slug
+from narrows_studies.power import excluded, repetitions_needed
 from narrows_studies.results import figure_points, points_of
 
 VARIANTS: tuple[Variant, ...] = ("full", "quick")
 CONTROLS: tuple[Variant, ...] = ("controls", *LINKS)
 RESULTS, FIGURES = "results", "figures"
 EXPERIMENTS = "../../studies/narrows_studies/papers/experiments"  # from the page of a study in docs/studies
+MICROSECOND = 1000  # in nanoseconds
 SHOWN = 12  # digits of a commit or digest that a page shows
 FOLDED = 120  # longest list of values, in characters, that is not folded
 MADE = "<!-- Made by `narrows study --publish`; changes made by hand are lost. -->"
@@ -98,10 +101,33 @@ def verdict_counts(study: Study, results: Results) -> str:
     )
 
 
+KINDS, VERDICTS_SHOWN = get_args(ClaimKind), get_args(Verdict)
+
+
+def outcome(studies: Iterable[Study], place: Path) -> list[str]:
+    """The lines of a table of all studies: what became of their claims, and of their rules in both variants."""
+    lines = [
+        f"| Study | Claims: {', '.join(KINDS)} | Rules | {' | '.join(VERDICTS_SHOWN)} |",
+        "|---|---|---|" + "---|" * len(VERDICTS_SHOWN),
+    ]
+    for study in studies:
+        kinds = Counter(one.kind for one in study.claims)
+        _, judged = _judged(study, place)
+        counts = {results.variant: Counter(found.verdict for _, found in of) for results, of in judged}
+        cells = [
+            " / ".join(str(counts[variant][verdict]) if variant in counts else "-" for variant in VARIANTS)
+            for verdict in VERDICTS_SHOWN
+        ]
+        claimed = f"{len(study.claims)}: {', '.join(str(kinds[kind]) for kind in KINDS)}"
+        lines.append(f"| {study.name} | {claimed} | {len(study.rules)} | {' | '.join(cells)} |")
+    return lines
+
+
 def claims(study: Study, results: Results) -> pd.DataFrame:
-    """A row for every published claim, with our value and the verdict."""
+    """A row for every rule, with our value and the verdict, and one for every claim without a rule."""
     rows = [
         {
+            "rule": f"{figure.id}/{found.statement.id}",
             "source": found.statement.source,
             "published": found.statement.says,
             "agrees_if": found.statement.agrees_if,
@@ -111,11 +137,12 @@ def claims(study: Study, results: Results) -> pd.DataFrame:
             "p": found.p_value,
             "means_agree": found.leaning,
         }
-        for _, found in findings(study, results)
+        for figure, found in findings(study, results)
     ]
     left = [
-        {"source": one.source, "published": one.says, "ours": one.reason, "verdict": one.kind, "n": 0}
-        for one in study.left_out
+        {"source": one.place, "published": one.says, "ours": one.why, "verdict": one.kind, "n": 0}
+        for one in study.claims
+        if one.kind != "judged"
     ]
     return pd.DataFrame([*rows, *left])
 
@@ -229,8 +256,9 @@ def _first_page(study: Study, place: Path, results: Sequence[Results], judged: J
         f"**Ours.** {study.differences} Experiments: [experiments/{study.name}]({EXPERIMENTS}/{study.name}). "
         f"Run: `narrows study {study.name}`, or `narrows study {study.name} --quick`.",
         "",
+        *_summary(study, judged),
         *_machines(results),
-        *_verdicts(study, results),
+        *_rules(study, judged),
         *_claims(study, judged),
     ]
     if figures:
@@ -287,6 +315,11 @@ def _provenance(results: Results) -> str:
     )
     older = len(results.points) - len(known)
     text = f"; provenance: commit {commits or 'unknown'}, kernel configuration {configurations or 'unknown'}"
+    # One number, where it is the same for all senders.
+    said = [one["hosts"]["jitter_ns"] for one in known if one.get("hosts", {}).get("jitter_ns")]
+    jitters = [most for one in said for most in (one.values() if isinstance(one, Mapping) else [one])]
+    if jitters:
+        text += f", senders' jitter {min(jitters) / MICROSECOND:.3g} to {max(jitters) / MICROSECOND:.3g} us"
     return text + (f"; {older} older runs have none and cannot be reproduced bit for bit" if older else "")
 
 
@@ -316,41 +349,62 @@ def _duration(hours: float) -> str:
     return f"{hours:,.0f} h" if round(hours) else f"{60 * hours:.0f} min"
 
 
-def _verdicts(study: Study, results: Sequence[Results]) -> list[str]:
-    if not results:
-        return []
-    return [f"**Verdicts, {one.variant}.** {verdict_counts(study, one)}." for one in results] + [""]
+def claim_counts(study: Study) -> str:
+    """``32 claims: 25 judged by 26 rules, 2 not tested, 5 untestable``."""
+    counts = Counter(one.kind for one in study.claims)
+    return (
+        f"{len(study.claims)} claims: {counts['judged']} judged by {len(study.rules)} rules, "
+        f"{counts['not tested']} not tested, {counts['untestable']} untestable"
+    )
+
+
+def _summary(study: Study, judged: Judged) -> list[str]:
+    """What can be quoted of a page: what was judged, how often it was run, and what became of it."""
+    verdicts = [
+        f"Of the rules, in the {one.variant} variant ({len(one.points)} runs): {verdict_counts(study, one)}."
+        for one, _ in judged
+    ]
+    return ["## Summary", "", f"> {claim_counts(study)}. {' '.join(verdicts)}".rstrip(), ""]
+
+
+def _rules(study: Study, judged: Judged) -> list[str]:
+    """The table of rules, with our values and verdicts."""
+    head = "| Rule | Of | Published | Agrees if |" + "".join(f" Ours, {one.variant} |" for one, _ in judged)
+    lines = ["## Rules and our results", "", head, "|---|---|---|---|" + "---|" * len(judged)]
+    for place, (name, statement) in enumerate(study.rules.items()):
+        row = f"| {name} | {statement.source} | {statement.says} | {statement.agrees_if} |"
+        lines.append(row + "".join(f" {_ours(*found[place], one)} |" for one, found in judged))
+    changed = [
+        f"- **Rule changed after data were seen**, {name}, *{one.says}*: {one.changed}"
+        for name, one in study.rules.items()
+        if one.changed
+    ]
+    return [*lines, "", *changed, *([""] if changed else [])]
 
 
 def _claims(study: Study, judged: Judged) -> list[str]:
-    """The table of every published claim that we know of."""
-    statements = sum(len(figure.statements) for figure in study.figures)
-    counts = Counter(one.kind for one in study.left_out)
-    account = f"**Claims.** {statements} published claims have a rule below"
-    account += "".join(f", {counts[kind]} {'is' if counts[kind] == 1 else 'are'} {kind}" for kind in sorted(counts))
-    listed = statements + len(study.left_out)
-    if study.claims is not None:
-        account += f"; a reader of the whole text counted {study.claims}"
-        missing = study.claims - listed
-        account += f", of which {missing} are not mapped" if missing > 0 else ", no more than are listed"
-    head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} |" for one, _ in judged)
-    lines = ["## Published claims and our results", "", f"{account}. {study.account}".rstrip(), ""]
-    lines += [head, "|---|---|---|" + "---|" * len(judged)]
-    rows = [(figure, statement) for figure in study.figures for statement in figure.statements]
-    for place, (_, statement) in enumerate(rows):
-        row = f"| {statement.source} | {statement.says} | {statement.agrees_if} |"
-        lines.append(row + "".join(f" {_ours(found[place][1])} |" for _, found in judged))
-    for left in study.left_out:
-        lines.append(f"| {left.source} | {left.says} | - |" + f" **{left.kind}**: {left.reason} |" * len(judged))
-    return [*lines, ""]
+    """The table of every claim of the text, and what became of it."""
+    verdicts = {name: [found[place][1].verdict for _, found in judged] for place, name in enumerate(study.rules)}
+    lines = [
+        "## Every claim of the text",
+        "",
+        study.account,
+        "",
+        "| | Place | Claim | Judged by |",
+        "|---|---|---|---|",
+    ]
+    for number, one in enumerate(study.claims, 1):
+        rules = "; ".join(f"{name}: {', '.join(verdicts[name]) or 'not run'}" for name in one.rules)
+        takes = f". It takes {one.takes}" if one.takes else ""
+        lines.append(f"| {number} | {one.place} | {one.says} | {rules or f'**{one.kind}**: {one.why}{takes}'} |")
+    variants = " and ".join(one.variant for one, _ in judged)
+    return [*lines, "", *([f"Verdicts are those of the {variants} variant, in this order.", ""] if judged else [])]
 
 
 def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Controlled, place: Path) -> list[str]:
-    """What a figure has beside its verdicts; nothing if it was not run and none of its rules changed."""
+    """What a figure has beside its verdicts; nothing if it was not run."""
     lines = []
     for statement in figure.statements:
-        if statement.changed:
-            lines += [f"- **Rule changed after data were seen**, *{statement.says}*: {statement.changed}", ""]
         for one, everything in judged:
             found = next(found for of, found in everything if of is figure and found.statement is statement)
             if found.differs:
@@ -439,14 +493,18 @@ def _control(
     return text
 
 
-def _ours(found: Finding) -> str:
+def _ours(figure: StudyFigure, found: Finding, results: Results) -> str:
     """The verdict and the values, as a cell; details are folded."""
-    verdict = verdict_text(found).replace(found.verdict, f"**{found.verdict}**", 1)
+    needed = repetitions_needed(found, figure_points(results, figure))
+    verdict = verdict_text(found, needed).replace(found.verdict, f"**{found.verdict}**", 1)
     # The number of repetitions is given once, unless a value has another.
     said = found.ours.replace(f", n={found.count})", ")").replace("|", "\\|")
     first, *more = said.split("; ")
-    if len(said) > FOLDED and more:
+    more += [effect] if (effect := excluded(found)) else []
+    if len("; ".join([first, *more])) > FOLDED and more:
         said = f"<details><summary>{first}</summary>{'; '.join(more)}</details>"
+    else:
+        said = "; ".join([first, *more])
     return f"{verdict}: {said}"
 
 

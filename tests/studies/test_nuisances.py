@@ -15,7 +15,7 @@ from narrows_studies.running.catalogue import find_study, study_points
 from narrows_studies.running.nuisances import CARDS, MODERATIONS_US, seed_of, varied
 from own_studies import STUDIES
 
-FRAME_NS = 1514 * 8 * 10**9 / 100e6
+FRAME_NS = 1514 * 8 * 10**9 / 1e9  # on the link of a host, of 1 Gbit/s; not at the bottleneck, of 100 Mbit/s
 DATA: dict[str, Any] = {
     "name": "x",
     "bottleneck": {"rate": "100Mbit", "rtt": "100ms", "buffer": "1bdp"},

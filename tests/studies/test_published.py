@@ -54,14 +54,39 @@ def test_claypool_none_is_none_from_1_5_bdp_on(buffer: str, loss: float) -> None
     assert found("claypool2019", "7", "none", run) == "differs"
 
 
-def test_claypool_loss_at_every_rate_and_number_of_flows() -> None:
-    # 10.5 % on average, which was all that the rule looked at.
+def test_claypool_names_no_number_of_flows() -> None:
+    def runs(*losses: tuple[str, str, float]) -> list[Run]:
+        return [
+            ({RATE: rate, BUFFER: "0.5bdp", "flows.bbr.count": count}, {"loss_ratio": loss})
+            for rate, count, loss in losses
+        ]
+
+    # 10.5 % on average, which was all that a rule looked at; the next one asked for 11 % with each number of flows.
+    some = runs(("80Mbit", "2", 0.03), ("80Mbit", "4", 0.11), ("80Mbit", "8", 0.175))
+    assert found("claypool2019", "7", "half-bdp", *some) == "not comparable"
+    assert found("claypool2019", "7", "half-bdp", some[1]) == "agrees"
+    assert found("claypool2019", "7", "half-bdp", *some[::2]) == "differs"
+    # Rates are named: one that has something else is enough.
+    assert found("claypool2019", "7", "half-bdp", *runs(("40Mbit", "4", 0.11), ("80Mbit", "4", 0.05))) == "differs"
+
+
+@pytest.mark.parametrize(("half", "expected"), [(0.11, "agrees"), (0.063, "differs"), (0.2, "differs")])
+def test_claypool_loss_doubles(half: float, expected: str) -> None:
     runs: list[Run] = [
-        ({RATE: rate, BUFFER: "0.5bdp", "flows.bbr.count": count}, {"loss_ratio": loss})
-        for rate, count, loss in (("40Mbit", "2", 0.03), ("80Mbit", "4", 0.11), ("120Mbit", "8", 0.175))
+        ({RATE: "80Mbit", BUFFER: buffer, "flows.bbr.count": "4"}, {"loss_ratio": loss})
+        for buffer, loss in (("0.5bdp", half), ("1bdp", 0.055))
     ]
-    assert found("claypool2019", "7", "half-bdp", *runs) == "differs"
-    assert found("claypool2019", "7", "half-bdp", runs[1]) == "agrees"
+    assert found("claypool2019", "7", "doubles", *runs) == expected
+
+
+@pytest.mark.parametrize(("deep", "expected"), [(0.4, "agrees"), (0.8, "differs")])
+def test_claypool_cubic_has_more_as_the_buffer_grows(deep: float, expected: str) -> None:
+    runs: list[Run] = [
+        ({BUFFER: buffer, "flows.*.count": "2"}, {"share.bbr": share})
+        # Below 1.5 BDP it is another matter.
+        for buffer, share in (("0.5bdp", 0.3), ("1.75bdp", 0.75), ("4bdp", 0.55), ("8bdp", deep))
+    ]
+    assert found("claypool2019", "10", "cubic-gains", *runs) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,12 +102,6 @@ def test_claypool_cycles_are_correlated(period: float | None, correlation: float
     assert found("claypool2019", "9", "cycle", run) == expected
 
 
-@pytest.mark.parametrize(("peak", "expected"), [(0.06, "agrees"), (0.087, "differs"), (0.01, "differs")])
-def test_claypool_loss_peaks(peak: float, expected: str) -> None:
-    run = ({BUFFER: "1.75bdp", "flows.*.count": "2"}, {"loss_max": peak})
-    assert found("claypool2019", "9", "loss-peaks", run) == expected
-
-
 @pytest.mark.parametrize(("middle", "expected"), [(0.06, "agrees"), (0.1, "differs")])
 def test_claypool_loss_falls_linearly(middle: float, expected: str) -> None:
     # That it falls by 5 points in all was judged, which it does in a step as well.
@@ -94,7 +113,8 @@ def test_claypool_loss_falls_linearly(middle: float, expected: str) -> None:
     assert found("claypool2019", "7", "falls", *runs) == "agrees"
 
 
-@pytest.mark.parametrize(("middle", "expected"), [(1.1, "agrees"), (0.6, "differs")])
+# 1.6 BDP is more than the 1.1 BDP of figure 5, but what the text has for all settings, of a quarter more.
+@pytest.mark.parametrize(("middle", "expected"), [(1.1, "agrees"), (0.6, "differs"), (1.6, "agrees"), (1.9, "differs")])
 def test_claypool_the_queue_is_the_same_in_all_buffers(middle: float, expected: str) -> None:
     # 8 BDP was all that was judged.
     runs: list[Run] = [
@@ -247,6 +267,19 @@ def test_hock_each_rate_is_compared(fast: float, expected: str) -> None:
     assert found("hock2017", "rtt-fairness", "middle", *runs) == expected
 
 
+@pytest.mark.parametrize(("ratio", "expected"), [(2.0, "agrees"), (1.6, "agrees"), (2.7, "differs"), (1.2, "differs")])
+def test_hock_the_rtt_doubles(ratio: float, expected: str) -> None:
+    # 2.7 times was double, as the queue may be 1.5 BDP, and 1.6 times was not; a quarter is allowed around 2.
+    run = ({BUFFER: "8bdp", "flows.all.cca": "bbr", "flows.all.count": "2"}, {"rtt_ratio": ratio})
+    assert found("hock2017", "several", "rtt", run) == expected
+
+
+@pytest.mark.parametrize(("total", "expected"), [(1.1, "agrees"), (0.97, "differs")])
+def test_hock_flows_overestimate_the_link(total: float, expected: str) -> None:
+    run = ({BUFFER: "8bdp", "flows.all.cca": "bbr", "flows.all.count": "4"}, {"bbr_bandwidth_sum": total})
+    assert found("hock2017", "several", "overestimate", run) == expected
+
+
 # Hurtig et al.
 
 TRAINS = "flows.train.cca", "flows.large.cca"
@@ -332,13 +365,16 @@ def test_hurtig_pairs_of_figure_2() -> None:
     fast = small_flows("bbr", "cubic", {"0.5bdp": 2.0, "2bdp": 1.2, "8bdp": 1.5})
     assert found("hurtig2018", "2-4", "parity", *fast, *cubic) == "differs"
     assert found("hurtig2018", "2-4", "shallow-like-bloated", *fast, *cubic) == "differs"
+    # Twice as slow was as slow, or slower; it is not comparable in any sense.
+    slow = small_flows("bbr", "cubic", {"0.5bdp": 7.8, "2bdp": 2.05, "8bdp": 1.5})
+    assert found("hurtig2018", "2-4", "shallow-like-bloated", *slow, *cubic) == "differs"
     # Within 10 % there was enough, although they are nearer at 0.5 BDP.
     elsewhere = small_flows("bbr", "cubic", {"0.5bdp": 1.51, "2bdp": 2.1, "8bdp": 1.5})
     assert found("hurtig2018", "2-4", "parity", *elsewhere, *cubic) == "differs"
 
 
-def test_hurtig_every_rate_counts() -> None:
-    # Ten times as slow at 5 Mbit/s hides 70 Mbit/s in a mean over all rates.
+def test_hurtig_a_tendency_is_over_all_rates() -> None:
+    # One rate at which it is the other way round was enough to differ from a tendency.
     runs: list[Run] = [
         (
             {"flows.large.cca": "cubic", "flows.train.cca": "cubic", RATE: rate, BUFFER: buffer},
@@ -351,8 +387,36 @@ def test_hurtig_every_rate_counts() -> None:
             ("70Mbit", "8bdp", 0.8),
         )
     ]
-    assert found("hurtig2018", "2-4", "cubic-cubic", *runs) == "differs"
-    assert found("hurtig2018", "2-4", "cubic-cubic", *runs[:2]) == "agrees"
+    assert found("hurtig2018", "2-4", "cubic-cubic", *runs) == "agrees"
+    assert found("hurtig2018", "2-4", "cubic-cubic", *runs[2:]) == "differs"
+
+
+PAIRS = {"large": "flows.large.cca", "train": "flows.train.cca"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "measure", "more", "less"),
+    # Each has to be more at the first pair and buffer than at the second.
+    [
+        ("cubic-cubic-throughput", "goodput_fraction.large", ("cubic", "cubic", "8bdp"), ("cubic", "cubic", "0.5bdp")),
+        ("cubic-cubic-utilization", "utilization", ("cubic", "cubic", "8bdp"), ("cubic", "cubic", "0.5bdp")),
+        ("cubic-bbr-longer", "fct_s.train", ("cubic", "bbr", "8bdp"), ("cubic", "bbr", "0.5bdp")),
+        ("cubic-bbr-less", "fct_s.train", ("cubic", "cubic", "8bdp"), ("cubic", "bbr", "8bdp")),
+        ("bbr-cubic", "fct_s.train", ("bbr", "cubic", "0.5bdp"), ("bbr", "cubic", "8bdp")),
+        ("bbr-cubic-throughput", "goodput_fraction.large", ("bbr", "cubic", "0.5bdp"), ("bbr", "cubic", "8bdp")),
+    ],
+)
+def test_hurtig_pairs_and_buffers(
+    statement: str, measure: str, more: tuple[str, str, str], less: tuple[str, str, str]
+) -> None:
+    def verdict(first: float, second: float) -> str:
+        runs: list[Run] = [
+            ({PAIRS["large"]: large, PAIRS["train"]: train, BUFFER: buffer}, {measure: value, "completions.train": 9.0})
+            for (large, train, buffer), value in ((more, first), (less, second))
+        ]
+        return found("hurtig2018", "2-4", statement, *runs)
+
+    assert (verdict(0.8, 0.6), verdict(0.6, 0.8)) == ("agrees", "differs")
 
 
 def test_hurtig_utilization_beside_trains() -> None:
@@ -454,18 +518,50 @@ def test_hurtig_small_flows() -> None:
     one = runs({"4bdp": 0.9, "8bdp": 0.6}, {"4bdp": 0.8, "8bdp": 1.2}, time)
     assert found("hurtig2018", "13-15", "gains", *good) == "agrees"
     assert found("hurtig2018", "13-15", "gains", *one) == "differs"
-    measure = "fct_p95_s.train"
-    more = runs({"1bdp": 0.3, "2bdp": 0.2}, {"1bdp": 0.1, "2bdp": 0.1}, measure)
-    less = runs({"1bdp": 0.3, "2bdp": 0.05}, {"1bdp": 0.1, "2bdp": 0.1}, measure)
-    assert found("hurtig2018", "13-15", "tail", *more) == "agrees"
-    assert found("hurtig2018", "13-15", "tail", *less) == "differs"
+    # Completion at 1 BDP; the slowest flows were taken for what the text says.
+    assert found("hurtig2018", "13-15", "one-bdp", *runs({"1bdp": 0.3}, {"1bdp": 0.1}, time)) == "agrees"
+    assert found("hurtig2018", "13-15", "one-bdp", *runs({"1bdp": 0.1}, {"1bdp": 0.3}, time)) == "differs"
+    assert found("hurtig2018", "13-15", "most-at-8", *good) == "agrees"
+    four = runs({"4bdp": 0.2, "8bdp": 1.1}, {"4bdp": 0.8, "8bdp": 1.2}, time)
+    assert found("hurtig2018", "13-15", "most-at-8", *four) == "differs"
 
 
-def test_hurtig_figure_14_has_completion_times_and_15_pacing() -> None:
-    figure = next(one for one in STUDIES["hurtig2018"].figures if one.id == "13-15")
-    # A rule of retransmissions was said to be figure 14's, and one of completion times figure 15's.
-    assert {one.id: one.source for one in figure.statements}["tail"] == "figure 14"
-    assert "retransmits" not in {one.id for one in figure.statements}
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    # 13 packets of a flow of 70, which sends 83; 10 of 80; and 13 of 70, which counts the repeated ones with neither.
+    [(13 / 83, "agrees"), (10 / 80, "differs"), (13 / 70, "differs")],
+)
+def test_hurtig_retransmissions_of_small_flows(ratio: float, expected: str) -> None:
+    run = ({BUFFER: "2bdp", "flows.large.cca": "bbr"}, {"retransmit_ratio.train": ratio})
+    assert found("hurtig2018", "13-15", "retransmissions", run) == expected
+
+
+@pytest.mark.parametrize(("two", "medium", "small"), [(0.8, "agrees", "differs"), (0.99, "differs", "agrees")])
+def test_hurtig_pacing_stays_high_beside_small_flows(two: float, medium: str, small: str) -> None:
+    runs: list[Run] = [
+        ({BUFFER: buffer, "flows.large.cca": "bbr"}, {"pacing_fraction.large": rate})
+        for buffer, rate in (("1bdp", 1.0), ("2bdp", two))
+    ]
+    assert found("hurtig2018", "10-12", "pacing", *runs) == medium
+    assert found("hurtig2018", "13-15", "pacing-high", *runs) == small
+
+
+def test_hurtig_medium_flows_by_buffer() -> None:
+    def verdict(statement: str, measure: str, bbr: dict[str, float], cubic: dict[str, float]) -> str:
+        runs: list[Run] = [
+            ({BUFFER: buffer, "flows.large.cca": large}, {measure: value, "completions.train": 20.0})
+            for large, line in (("bbr", bbr), ("cubic", cubic))
+            for buffer, value in line.items()
+        ]
+        return found("hurtig2018", "10-12", statement, *runs)
+
+    time, window = "fct_s.train", "cwnd_bdp.train"
+    assert verdict("longer-at-1", time, {"1bdp": 2.0, "2bdp": 1.0}, {"1bdp": 1.5, "2bdp": 1.4}) == "agrees"
+    assert verdict("longer-at-1", time, {"1bdp": 1.5, "2bdp": 2.0}, {"1bdp": 2.0, "2bdp": 1.4}) == "differs"
+    assert verdict("gains", time, {"4bdp": 1.0, "8bdp": 1.0}, {"4bdp": 2.0, "8bdp": 3.0}) == "agrees"
+    assert verdict("gains", time, {"4bdp": 2.5, "8bdp": 1.0}, {"4bdp": 2.0, "8bdp": 3.0}) == "differs"
+    assert verdict("windows-closer", window, {"1bdp": 0.1, "2bdp": 0.5}, {"1bdp": 0.5, "2bdp": 0.6}) == "agrees"
+    assert verdict("windows-closer", window, {"1bdp": 0.4, "2bdp": 0.3}, {"1bdp": 0.5, "2bdp": 0.6}) == "differs"
 
 
 # Miyazawa et al.
@@ -555,13 +651,21 @@ def test_zeynali_convergence_of_both_starts() -> None:
 
 
 def test_zeynali_order_of_figure_8() -> None:
-    order = of_versions("jain", bbr=0.9, bbr3=0.8, bbr2=0.7, cubic=0.95)
-    other = of_versions("jain", bbr=0.9, bbr3=0.7, bbr2=0.8, cubic=0.5)
-    # CUBIC's place is not published, and no longer judged.
-    assert found("zeynali2024", "7-9", "order", *order) == "agrees"
-    assert found("zeynali2024", "7-9", "order", *other) == "differs"
-    ids = [statement.id for figure in STUDIES["zeynali2024"].figures for statement in figure.statements]
-    assert "v1-faster-than-cubic" not in ids
+    def runs(*counts: int, **indices: float) -> list[Run]:
+        return [
+            ({"flows.all.cca": cca}, {f"jain_of_{count}": index for count in counts}) for cca, index in indices.items()
+        ]
+
+    every = (2, 3, 4, 5)
+    assert found("zeynali2024", "7-9", "order", *runs(*every, bbr=0.9, bbr3=0.8, bbr2=0.7)) == "agrees"
+    assert found("zeynali2024", "7-9", "order", *runs(*every, bbr=0.9, bbr3=0.7, bbr2=0.8)) == "differs"
+    # The time in which all five run was all that was judged; of it the text says the opposite.
+    five = {"bbr": 0.9, "bbr3": 0.6, "bbr2": 0.7}
+    both: list[Run] = [
+        (where, {**measures, "jain_of_5": five[where["flows.all.cca"]]})
+        for where, measures in runs(2, 3, 4, bbr=0.9, bbr3=0.8, bbr2=0.7)
+    ]
+    assert found("zeynali2024", "7-9", "order", *both) == "not comparable"
 
 
 @pytest.mark.parametrize(("two", "five", "expected"), [(0.7, 0.9, "agrees"), (0.7, 0.4, "differs")])
@@ -612,15 +716,19 @@ def test_zeynali_v3_beside_cubic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bbr", "cubic", "expected"),
-    # 0.81 % was less than 3 %, a number of ours; and 4 % more, whatever CUBIC beside it does.
-    [(0.0081, 0.002, "agrees"), (0.04, 0.06, "differs")],
+    ("v3", "expected"),
+    # More than the CUBIC flow beside it was enough, however much less than BBRv1.
+    [(0.035, "agrees"), (0.02, "differs"), (0.06, "differs")],
 )
-def test_zeynali_retransmissions_beside_cubic(bbr: float, cubic: float, expected: str) -> None:
-    for version, statement in (("bbr", "retransmits-bbr"), ("bbr3", "retransmits-bbr3")):
-        where = {"flows.first.cca": version, "flows.second.cca": "cubic", BUFFER: "0.5bdp"}
-        run = (where, {"retransmit_ratio.first": bbr, "retransmit_ratio.second": cubic})
-        assert found("zeynali2024", "16-18", statement, run) == expected
+def test_zeynali_retransmissions_beside_cubic(v3: float, expected: str) -> None:
+    runs: list[Run] = [
+        (
+            {"flows.first.cca": version, "flows.second.cca": "cubic", BUFFER: "0.5bdp"},
+            {"retransmit_ratio.first": ratio, "retransmit_ratio.second": 0.001},
+        )
+        for version, ratio in (("bbr", 0.04), ("bbr3", v3))
+    ]
+    assert found("zeynali2024", "16-18", "retransmits-bbr3", *runs) == expected
 
 
 def test_zeynali_0_s_is_not_slower_than_0_s() -> None:
@@ -647,19 +755,255 @@ def test_zeynali_what_is_said_and_was_not_judged() -> None:
     measure = "retransmit_ratio.all"
     least = of_versions(measure, bbr=0.1, bbr2=0.01, bbr3=0.02, cubic=0.001)
     not_least = of_versions(measure, bbr=0.1, bbr2=0.03, bbr3=0.02, cubic=0.001)
-    assert found("zeynali2024", "3-4", "v2-least", *least) == "agrees"
-    assert found("zeynali2024", "3-4", "v2-least", *not_least) == "differs"
+    # Of flows that start 15 s apart, not of those that start together.
+    assert found("zeynali2024", "5-6", "v2-least", *least) == "agrees"
+    assert found("zeynali2024", "5-6", "v2-least", *not_least) == "differs"
+    # A factor of 5 over CUBIC was enough, and needed; what is said is that the others do not retransmit as much.
+    little = of_versions(measure, bbr=0.1, bbr2=0.01, bbr3=0.02, cubic=0.03)
+    assert found("zeynali2024", "3-4", "retransmits", *little) == "agrees"
+    assert found(
+        "zeynali2024", "3-4", "retransmits", *of_versions(measure, bbr=0.1, bbr2=0.01, bbr3=0.2, cubic=0.001)
+    ) == ("differs")
 
-    def grid(**indices: float) -> list[Run]:
+
+ALL, PAIR, GRID = ("flows.all.cca",), ("flows.first.cca", "flows.second.cca"), ("flows.bbr.cca",)
+
+
+@pytest.mark.parametrize(
+    ("figure", "statement", "fields", "measure", "agreeing", "differing"),
+    [
+        # Values of the algorithms' names; those of a pair are separated by a space.
+        (
+            "5-6",
+            "v1-fairest",
+            ALL,
+            "jain",
+            {"bbr": 0.9, "bbr2": 0.8, "bbr3": 0.8},
+            {"bbr": 0.8, "bbr2": 0.7, "bbr3": 0.9},
+        ),
+        (
+            "7-9",
+            "v1-fastest",
+            ALL,
+            "jain",
+            {"bbr": 0.9, "bbr2": 0.8, "bbr3": 0.8},
+            {"bbr": 0.8, "bbr2": 0.9, "bbr3": 0.7},
+        ),
+        (
+            "7-9",
+            "v3-worst",
+            ALL,
+            "jain_of_5",
+            {"bbr": 0.9, "bbr2": 0.8, "bbr3": 0.7, "cubic": 0.95},
+            {"bbr": 0.9, "bbr2": 0.6, "bbr3": 0.7, "cubic": 0.95},
+        ),
+        (
+            "7-9",
+            "below-cubic",
+            ALL,
+            "jain_of_5",
+            {"bbr": 0.9, "bbr2": 0.8, "bbr3": 0.7, "cubic": 0.95},
+            {"bbr": 0.97, "bbr2": 0.8, "bbr3": 0.7, "cubic": 0.95},
+        ),
+        ("16-18", "v1-starves-bbr2", PAIR, "jain", {"bbr bbr2": 0.7}, {"bbr bbr2": 0.95}),
+        ("16-18", "v1-starves-bbr3", PAIR, "jain", {"bbr bbr3": 0.7}, {"bbr bbr3": 0.95}),
+        ("16-18", "v2-shares", PAIR, "jain", {"bbr2 cubic": 0.95}, {"bbr2 cubic": 0.8}),
+        (
+            "16-18",
+            "v3-below-v2",
+            PAIR,
+            "jain",
+            {"bbr3 cubic": 0.6, "bbr2 cubic": 0.9},
+            {"bbr3 cubic": 0.9, "bbr2 cubic": 0.6},
+        ),
+        ("19", "v3-leaves-more", GRID, "share.bbr", {"bbr": 0.9, "bbr3": 0.8}, {"bbr": 0.8, "bbr3": 0.9}),
+        ("20-21", "v2-short", ALL, ("slowdown_short.all", "slowdown_long.all"), {"bbr2": (2, 3)}, {"bbr2": (3, 2)}),
+        ("20-21", "v3-short", ALL, ("slowdown_short.all", "slowdown_long.all"), {"bbr3": (2, 3)}, {"bbr3": (3, 2)}),
+        (
+            "20-21",
+            "v3-above-v2",
+            ALL,
+            ("slowdown_short.all", "slowdown_long.all"),
+            {"bbr2": (2, 3), "bbr3": (3, 4)},
+            {"bbr2": (2, 3), "bbr3": (3, 2)},
+        ),
+        (
+            "20-21 mixed",
+            "cubic-long",
+            PAIR,
+            "slowdown_long.second",
+            {"bbr3 cubic": 5, "bbr cubic": 4},
+            {"bbr3 cubic": 4, "bbr cubic": 5},
+        ),
+    ],
+)
+def test_zeynali_algorithms_compared(
+    figure: str,
+    statement: str,
+    fields: tuple[str, ...],
+    measure: str | tuple[str, str],
+    agreeing: Mapping[str, float | tuple[float, float]],
+    differing: Mapping[str, float | tuple[float, float]],
+) -> None:
+    def verdict(values: Mapping[str, float | tuple[float, float]]) -> str:
+        runs: list[Run] = []
+        for names, value in values.items():
+            both = value if isinstance(value, tuple) else (value,)
+            measures = (measure,) if isinstance(measure, str) else measure
+            where = {**dict(zip(fields, names.split(), strict=True)), BUFFER: "0.5bdp"}
+            runs.append((where, dict(zip(measures, both, strict=True))))
+        return found("zeynali2024", figure, statement, *runs)
+
+    assert (verdict(agreeing), verdict(differing)) == ("agrees", "differs")
+
+
+@pytest.mark.parametrize(
+    ("statement", "shallow", "deep", "expected"),
+    [("v3-deep", 0.6, 0.8, "agrees"), ("v3-deep", 0.8, 0.6, "differs"), ("v1-eases", 0.6, 0.8, "agrees")],
+)
+def test_zeynali_deep_buffers_ease(statement: str, shallow: float, deep: float, expected: str) -> None:
+    version = "bbr3" if statement == "v3-deep" else "bbr"
+    runs: list[Run] = [
+        ({"flows.first.cca": version, "flows.second.cca": "cubic", BUFFER: buffer}, {"jain": index})
+        for buffer, index in (("0.5bdp", shallow), ("4bdp", deep))
+    ]
+    assert found("zeynali2024", "16-18", statement, *runs) == expected
+
+
+@pytest.mark.parametrize(("v1", "v2", "v3"), [(0.8, 0.4, 0.85), (0.8, 0.9, 0.7)])
+def test_zeynali_beside_cubic_at_1_bdp(v1: float, v2: float, v3: float) -> None:
+    """A share and its Jain's index for each version; all three statements hold, or none does."""
+    runs: list[Run] = [
+        (
+            {"flows.first.cca": version, "flows.second.cca": "cubic", BUFFER: "1bdp"},
+            {"share.first": share, "jain": 1 / (2 * (share**2 + (1 - share) ** 2))},
+        )
+        for version, share in (("bbr", v1), ("bbr2", v2), ("bbr3", v3))
+    ]
+    expected = "agrees" if v2 < 0.5 else "differs"
+    for statement in ("v2-better", "v2-cubic-more", "v3-below-v1"):
+        assert found("zeynali2024", "16-18", statement, *runs) == expected
+
+
+def test_zeynali_flows_of_different_rtts() -> None:
+    versions = ("bbr", "bbr2", "bbr3")
+
+    def at(rtt: str, buffer: str, measure: str, *values: float, experiment: str = "rtt-long-first") -> list[Run]:
         return [
-            ({"flows.bbr.cca": version, "flows.bbr.count": "1", "flows.cubic.count": "5"}, {"jain": index})
-            for version, index in indices.items()
+            (
+                {"experiment": experiment, "flows.*.cca": cca, "flows.short.rtt": rtt, BUFFER: buffer},
+                {measure: value},
+            )
+            for cca, value in zip((*versions, "cubic"), values, strict=False)
         ]
 
-    assert found("zeynali2024", "19", "v3-below-v1", *grid(bbr=0.4, bbr3=0.38)) == "agrees"
-    assert found("zeynali2024", "19", "v3-below-v1", *grid(bbr=0.38, bbr3=0.4)) == "differs"
-    assert found("zeynali2024", "7-9", "v3-below-cubic", *of_versions("jain_of_5", bbr3=0.7, cubic=0.9)) == "agrees"
-    assert found("zeynali2024", "7-9", "v3-below-cubic", *of_versions("jain_of_5", bbr3=0.9, cubic=0.7)) == "differs"
+    def verdict(statement: str, *runs: Run) -> str:
+        return found("zeynali2024", "10-12", statement, *runs)
+
+    assert verdict("unfair", *at("10ms", "1bdp", "jain", 0.7, 0.8, 0.6)) == "agrees"
+    assert verdict("unfair", *at("10ms", "1bdp", "jain", 0.7, 0.95, 0.6)) == "differs"
+    assert verdict("cubic-fair", *at("10ms", "1bdp", "jain", 0.7, 0.8, 0.6, 0.95)) == "agrees"
+    assert verdict("cubic-fair", *at("10ms", "1bdp", "jain", 0.7, 0.8, 0.6, 0.85)) == "differs"
+    gap = "throughput_difference"
+    assert verdict("later-better", *at("80ms", "1bdp", gap, 0.5, -0.2, 0.3)) == "agrees"
+    assert verdict("later-better", *at("80ms", "1bdp", gap, 0.2, 0.1, -0.3)) == "differs"
+    deep = at("80ms", "4bdp", "share.long", 0.8, 0.8, 0.8)
+    assert verdict("shallow-less", *at("80ms", "0.5bdp", "share.long", 0.6, 0.6, 0.7), *deep) == "agrees"
+    assert verdict("shallow-less", *at("80ms", "0.5bdp", "share.long", 0.6, 0.6, 0.9), *deep) == "differs"
+    # "Almost all buffers" is not each of them.
+    some = [*at("10ms", "0.25bdp", "share.long", 1, 1, 1, 0.6), *at("10ms", "4bdp", "share.long", 1, 1, 1, 0.2)]
+    assert verdict("cubic-short", *some) == "agrees"
+
+    def both(statement: str, long_first: tuple[float, ...], short_first: tuple[float, ...]) -> str:
+        runs = [
+            *at("10ms", "1bdp", "jain", *long_first),
+            *at("10ms", "1bdp", "jain", *short_first, experiment="rtt-short-first"),
+        ]
+        return found("zeynali2024", "10-15", statement, *runs)
+
+    assert both("short-first-fairer", (0.6, 0.6, 0.6), (0.7, 0.7, 0.7)) == "agrees"
+    assert both("short-first-fairer", (0.6, 0.8, 0.6), (0.7, 0.7, 0.7)) == "differs"
+    assert both("cubic-fairer", (0.6, 0.6, 0.6, 0.9), (0.7, 0.7, 0.7, 0.9)) == "agrees"
+    assert both("cubic-fairer", (0.6, 0.6, 0.95, 0.9), (0.7, 0.7, 0.95, 0.9)) == "differs"
+
+
+def test_zeynali_started_apart_beside_together() -> None:
+    def runs(measure: str, together: tuple[float, ...], apart: tuple[float, ...]) -> list[Run]:
+        return [
+            (
+                {"experiment": experiment, "flows.all.cca": cca, BUFFER: "0.5bdp"},
+                {measure: value, "common_s": 285.0},
+            )
+            for experiment, values in (("together", together), ("staggered", apart))
+            for cca, value in zip(("bbr", "bbr2", "bbr3"), values, strict=True)
+        ]
+
+    for statement, measure in (("slower", "convergence_s"), ("retransmits-more", "retransmit_ratio.all")):
+        agreeing = runs(measure, (0.1, 0.1, 0.1), (0.2, 0.2, 0.2))
+        assert found("zeynali2024", "3-6", statement, *agreeing) == "agrees"
+        # Each version has to.
+        assert found("zeynali2024", "3-6", statement, *runs(measure, (0.1, 0.3, 0.1), (0.2, 0.2, 0.2))) == "differs"
+
+
+@pytest.mark.parametrize("figure", ["3-4", "5-6"])
+def test_zeynali_virtually_none_at_8_bdp(figure: str) -> None:
+    def verdict(deep: float) -> str:
+        runs: list[Run] = [
+            ({"flows.all.cca": "cubic", BUFFER: buffer}, {"retransmit_ratio.all": ratio})
+            for buffer, ratio in (("4bdp", 0.05), ("8bdp", 0.0), ("16bdp", deep))
+        ]
+        return found("zeynali2024", figure, "none-deep", *runs)
+
+    assert (verdict(0.0), verdict(0.002)) == ("agrees", "differs")
+
+
+def test_zeynali_v3_is_fairer_than_v2_but_in_the_largest_buffer() -> None:
+    def verdict(largest: float) -> str:
+        runs: list[Run] = [
+            ({"flows.all.cca": cca, BUFFER: buffer}, {"jain": index})
+            for cca, buffer, index in (
+                ("bbr2", "1bdp", 0.7),
+                ("bbr3", "1bdp", 0.8),
+                ("bbr2", "16bdp", 0.7),
+                ("bbr3", "16bdp", largest),
+            )
+        ]
+        return found("zeynali2024", "5-6", "v3-fairer-than-v2", *runs)
+
+    assert (verdict(0.6), verdict(0.8)) == ("agrees", "differs")
+
+
+def test_zeynali_v2_is_fairer_with_more_cubic_flows() -> None:
+    def verdict(*indices: float) -> str:
+        runs: list[Run] = [
+            ({"flows.bbr.cca": "bbr2", "flows.bbr.count": "1", "flows.cubic.count": str(count)}, {"jain": index})
+            for count, index in enumerate(indices, 1)
+        ]
+        return found("zeynali2024", "19", "v2-improves", *runs)
+
+    assert (verdict(0.7, 0.8, 0.9), verdict(0.9, 0.8, 0.7)) == ("agrees", "differs")
+
+
+def test_zeynali_flow_sizes_beside_cubic() -> None:
+    def verdict(statement: str, version: str, short: float, long: float) -> str:
+        cubic = {"slowdown_short": 4.0, "slowdown_long": 4.0}
+        mine = {"slowdown_short": short, "slowdown_long": long}
+        runs: list[Run] = [
+            (
+                {"flows.first.cca": first, "flows.second.cca": second},
+                {f"{name}.{group}": of[name] for group, of in (("first", one), ("second", two)) for name in of},
+            )
+            for first, second, one, two in ((version, "cubic", mine, cubic), ("cubic", version, cubic, mine))
+        ]
+        return found("zeynali2024", "20-21 mixed", statement, *runs)
+
+    assert verdict("v1-faster", "bbr", 3.0, 3.0) == "agrees"
+    assert verdict("v1-faster", "bbr", 5.0, 3.0) == "differs"
+    for id, version in (("v2", "bbr2"), ("v3", "bbr3")):
+        assert verdict(f"{id}-short-alike", version, 4.2, 3.0) == "agrees"
+        assert verdict(f"{id}-short-alike", version, 3.0, 3.0) == "differs"
+        assert verdict(f"{id}-long", version, 4.2, 3.0) == "agrees"
+        assert verdict(f"{id}-long", version, 4.2, 5.0) == "differs"
 
 
 def test_zeynali_grids_of_all_versions() -> None:
@@ -694,8 +1038,8 @@ def test_zeynali_flow_sizes() -> None:
     # Of flows below 100 kB and from 1 MB on, which were compared, it is the other way round.
     assert verdict(4.0, 3.5, 3.0, 4.0) == "agrees"
     assert verdict(3.5, 4.0, 4.0, 3.0) == "differs"
-    # Long flows beside CUBIC's are favoured and beside short ones are not: it differed, whatever is compared.
-    assert verdict(3.2, 4.7, 2.5, 5.0) == "not comparable"
+    # Long flows are favoured over CUBIC's, and not over short ones, which is what the text compares.
+    assert verdict(3.2, 4.7, 2.5, 5.0) == "differs"
     assert found("zeynali2024", "20-21", "v1-long", ({"flows.all.cca": "bbr"}, {"slowdown_long.all": 4.0})) == (
         "not run here"
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import variance
 from typing import NamedTuple
 
@@ -46,13 +46,17 @@ class Estimate:
     @property
     def half_width(self) -> float | None:
         """Half the width of the 95 % confidence interval by Student's t; None if a sample has one value only."""
+        return self.half_width_at(LEVEL)
+
+    def half_width_at(self, level: float) -> float | None:
+        """Half the width of the confidence interval of another level, such as 0.99; None as for `half_width`."""
         if self.count < 2:
             return None
         from scipy.special import stdtrit  # Slow to import, and only intervals need it.
 
         error, freedom = self._error
         # All values alike: there is no doubt, and no degree of freedom either.
-        return float(stdtrit(freedom, (1 + LEVEL) / 2) * error) if error else 0.0
+        return float(stdtrit(freedom, (1 + level) / 2) * error) if error else 0.0
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -76,6 +80,24 @@ class Estimate:
         if not error:
             return float(self.mean == 0)
         return float(2 * stdtr(freedom, -abs(self.mean) / error))
+
+    def projected(self, size: int, power: float) -> Estimate:
+        """What ``size`` values a sample, or more where there are more, show with a probability of ``power`` or more.
+
+        The mean is as it is, and brought nearer to 0 by what so many values may miss it by. A variance of few values is
+        uncertain: the one that is taken is exceeded with a probability of 1 - ``power`` only (R. H. Browne, "On the Use
+        of a Pilot Sample for Sample Size Determination", Statistics in Medicine 14, 1995).
+        """
+        from scipy.special import chdtri, stdtrit
+
+        samples = tuple(
+            Sample(one.variance * (one.size - 1) / float(chdtri(one.size - 1, power)), max(size, one.size))
+            for one in self.samples
+        )
+        larger = replace(self, samples=samples)
+        error, freedom = larger._error
+        missed = float(stdtrit(freedom, power)) * error if error else 0.0
+        return replace(larger, mean=math.copysign(max(0.0, abs(self.mean) - missed), self.mean))
 
     @property
     def _error(self) -> tuple[float, float]:

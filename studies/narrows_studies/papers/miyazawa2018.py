@@ -10,12 +10,11 @@ from narrows_studies.model import (
     cards,
     control,
     figure,
-    not_tested,
     over_time,
     says,
     through,
-    untestable,
 )
+from narrows_studies.papers.claims.miyazawa2018 import CLAIMS
 
 BUFFER = "bottleneck.buffer"
 # The time that 16,384 and 65,536 full-size packets take at 10 Gbit/s, or a tenth of them at a tenth of the rate.
@@ -29,8 +28,9 @@ STUDY = Study(
     citation='K. Miyazawa, K. Sasaki, N. Oda, S. Yamaguchi, "Cycle and Divergence of Performance on TCP BBR", '
     "CloudNet 2018",
     conditions="One BBR and one CUBIC flow; one-way delay 5 ms; a queue of 16,384 or 65,536 packets; "
-    "windows of up to 100 MiB; 400 s.",
-    differences="The publication's rate is not in our account: ours is 10 Gbit/s, at which windows of 100 MiB, or the "
+    "windows of up to 100 MiB.",
+    differences="The text names neither rate nor duration: ours are 400 s and 10 Gbit/s, at which windows of "
+    "100 MiB, or the "
     "80 MiB here, are what keeps the larger queue from being full; pages until now had 1 Gbit/s, at which they limit "
     "nothing. Queues are written as the time that those packets last at that rate. The quick variant has a tenth of "
     "rate, queues in packets, and windows.",
@@ -87,21 +87,9 @@ STUDY = Study(
         )
         .plotted(over_time("Goodput and queue: the larger queue", "goodput", "queue", where=LARGER)),
     ),
-    claims=10,
+    claims=CLAIMS,
     shown="divergence",
-    account="The text was not at hand: claims are those of a summary of its results.",
-    left_out=(
-        not_tested(
-            "results with 16,384 packets",
-            "how long a cycle takes",
-            "the figure was not at hand; `turn_period_s` is measured",
-        ),
-        untestable(
-            "results",
-            "why the phases repeat, step by step",
-            "an explanation, not an observation",
-        ),
-    ),
+    account="Claims are those of the whole text, without its plots.",
     controls=(
         cards("deep-buffer", "full", "cycles", "never-full", "converge"),
         control("longer", "deep-buffer", "for 400 s", "full", "cycles", "never-full", "converge"),

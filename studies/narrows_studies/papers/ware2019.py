@@ -11,11 +11,10 @@ from narrows_studies.model import (
     control,
     figure,
     lines,
-    not_tested,
     says,
     through,
-    untestable,
 )
+from narrows_studies.papers.claims.ware2019 import CLAIMS
 
 BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
 DEEP = (8.0, 64.0)  # what the other publications here call large or deep begins at 8 BDP
@@ -121,29 +120,7 @@ STUDY = Study(
     account="The text was not at hand: claims are those of an article by its first author about it (2024), and of the "
     "abstract, data and configuration files of the evaluation on FABRIC (F. B. Sarpkaya et al., BBR's Sharing Behavior "
     "with CUBIC and Reno, 2025).",
-    left_out=(
-        not_tested(
-            "abstract",
-            "beside Reno the median error is 8 %",
-            "experiments here have CUBIC only; `flows.cubic.cca: reno` in a copy of one gives the other",
-        ),
-        not_tested(
-            "evaluation on FABRIC, abstract",
-            "the model does not describe BBRv3",
-            "its settings, 10 Mbit/s and 40 ms and 50 Mbit/s and 30 ms, are those of `single-cubic`, which has BBRv1 "
-            "only",
-        ),
-        not_tested(
-            "evaluation on FABRIC, figures 4 and 6",
-            "at 100 Mbit/s and 10 ms a fluid model describes several BBR flows against several others, with limits",
-            "the fluid model is not in this package",
-        ),
-        untestable(
-            "article, the in-flight cap",
-            "under competition BBR is limited by its window and not by its rate",
-            "an explanation; pages say of each setting what was in flight of the window",
-        ),
-    ),
+    claims=CLAIMS,
     controls=(
         cards("sweep", "share", "independent"),
         control("longer", "sweep", "for 240 s", "share", "independent"),

@@ -51,7 +51,7 @@ def most_repetitions(paths: Sequence[Path]) -> int:
     found = [1]
     for path in paths:
         with suppress(AnalysisError):
-            found += [point.repetition for results in read_variants(path) for point in results.points]
+            found += [point.repetition for one in read_variants(path) for point in one.points]
     return max(found)
 
 

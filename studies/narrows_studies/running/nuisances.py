@@ -15,14 +15,15 @@ from typing import Any, Literal
 
 from narrows.experiment.model import Experiment, Hosts
 from narrows.experiment.planning import make_plan
-from narrows_formats.units import NANOSECONDS, format_time
+from narrows.targets.soft.virtual_time import adapted, settings
+from narrows_formats.units import format_time
 
 Card = Literal["jitter", "rx_usecs"]
 # What hosts' cards may vary in: all of it in virtual time with our switch, see the fields of `Hosts`.
 CARDS: tuple[Card, ...] = ("jitter", "rx_usecs")
 
 RTT_PART = 0.01
-JITTERS = (0.5, 1.5)  # times a full-size frame at the bottleneck, which is what it is where nothing varies
+JITTERS = (0.5, 1.5)  # times what it is where nothing varies: see the field of `Hosts`
 MODERATIONS_US = (0, 5, 10, 20, 50)  # usual settings of cards; 0 is none
 
 
@@ -58,14 +59,13 @@ def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -
     jitter, moderation = drawn.uniform(*JITTERS), drawn.choice(MODERATIONS_US)
     if cards and experiment.hosts is None:
         card: dict[Card, Any] = {
-            "jitter": format_time(round(jitter * _frame_ns(experiment))),
+            "jitter": format_time(round(jitter * _jitter_ns(experiment))),
             "rx_usecs": moderation or None,
         }
         changes["hosts"] = Hosts(**{name: card[name] for name in cards})
     return experiment.model_copy(update=changes)
 
 
-def _frame_ns(experiment: Experiment) -> float:
-    """How long a full-size frame takes at the bottleneck."""
-    plan = make_plan(experiment)
-    return plan.frame_bytes * 8 * NANOSECONDS / plan.bottleneck.rate_bps
+def _jitter_ns(experiment: Experiment) -> int:
+    """What senders take for a frame, at most, where an experiment says nothing of it."""
+    return max(settings(adapted(make_plan(experiment))).jitter_ns.values())

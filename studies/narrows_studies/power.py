@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many repetitions would decide a statement, what its runs exclude, and which runs decide most for their time.
+
+A statement is decided by sums of means (`judge`). With means and variances as they are, the number of repetitions
+follows at which it is decided with a given probability: its power (J. Cohen, "Statistical Power Analysis for the
+Behavioral Sciences", 1988, with Student's t in place of the normal distribution).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from narrows_analysis.study_results import MeasuredPoint
+
+from narrows_studies.checks import meets, picks
+from narrows_studies.evaluate import ENOUGH, NEAR, Finding
+from narrows_studies.judge import judge
+from narrows_studies.linear import Projection
+from narrows_studies.showing import show
+
+POWER = 0.8
+# Numbers of repetitions that are tried; more than the last one are not proposed.
+SIZES = (3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 70, 100)
+Setting = tuple[object, ...]
+
+
+def repetitions_needed(found: Finding, points: Sequence[MeasuredPoint]) -> int | None:
+    """The number of repetitions of each setting that decides a statement with a probability of 80 %.
+
+    None if it is decided, if no number of `SIZES` is enough, or if none can be: there is one run only, or a measure is
+    missing.
+    """
+    if found.verdict != "undecided":
+        return None
+    for size in SIZES:
+        if size > found.count:
+            p_value = judge(found.statement.check, points, Projection(size, POWER)).decision.p_value
+            if p_value <= found.level and (size >= ENOUGH or p_value <= 1 - NEAR):
+                return size
+    return None
+
+
+def excluded(found: Finding) -> str:
+    """The effect that the runs of an undecided statement exclude, in words; "" if none is known.
+
+    What seems to hold can miss its limits by that much, and what seems to fail can meet them by that much, at most.
+    The confidence is that of the verdicts: 95 % for all undecided statements of a study together.
+    """
+    if found.verdict != "undecided" or found.leaning is None:
+        return ""
+    sign = -1 if found.leaning else 1
+    ends: list[tuple[float, str]] = []
+    for one in found.conditions:
+        half = one.margin.half_width_at(1 - found.level)
+        undecided = one.decision.leaning is not None and one.decision.p_value > found.level
+        if half is not None and undecided and (found.leaning or not one.decision.leaning):
+            ends.append((half + sign * one.margin.mean, one.measure))
+    if not ends:
+        return ""
+    most, measure = max(ends) if found.leaning else min(ends)
+    verb = "misses" if found.leaning else "meets"
+    return f"excluded: that it {verb} its limit by more than {show(most, measure)}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Runs that decide a statement.
+
+    Attributes:
+        statement: as ``FIGURE/STATEMENT``.
+        repetitions: of each of its settings.
+        settings: of `MeasuredPoint`.
+        cost_s: processor seconds of the runs that are neither here nor in a step before.
+    """
+
+    statement: str
+    repetitions: int
+    settings: tuple[Setting, ...]
+    cost_s: float
+
+
+def queue(
+    undecided: Mapping[str, tuple[Finding, Sequence[MeasuredPoint]]], cost_s: Mapping[Setting, float]
+) -> list[Step]:
+    """What decides the undecided statements, in the order of statements decided for the processor's time.
+
+    Runs that a step has are free for the steps after it.
+
+    Args:
+        undecided: findings, with the points of their figures, as ``FIGURE/STATEMENT``.
+        cost_s: what a run of each setting takes.
+    """
+    here: dict[Setting, int] = {}
+    wanted: dict[str, tuple[int, tuple[Setting, ...]]] = {}
+    for name, (found, points) in undecided.items():
+        mine = [one for one in points if any(meets(one, pick.where) for pick in picks(found.statement.check))]
+        for one in mine:
+            here[one.setting] = max(here.get(one.setting, 0), one.repetition)
+        if (needed := repetitions_needed(found, points)) is not None:
+            wanted[name] = needed, tuple(dict.fromkeys(one.setting for one in mine if one.setting in cost_s))
+    steps = []
+    while wanted:
+        costs = {
+            name: sum(max(0, needed - here[one]) * cost_s[one] for one in settings)
+            for name, (needed, settings) in wanted.items()
+        }
+        name = min(costs, key=costs.__getitem__)
+        needed, settings = wanted.pop(name)
+        steps.append(Step(name, needed, settings, costs[name]))
+        here |= {one: max(here[one], needed) for one in settings}
+    return steps
