@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from narrows_analysis.study_results import MeasuredPoint
 
@@ -110,3 +111,14 @@ def queue(
         steps.append(Step(name, needed, settings, costs[name]))
         here |= {one: max(here[one], needed) for one in settings}
     return steps
+
+
+def costs(points: Sequence[MeasuredPoint]) -> dict[Setting, float]:
+    """Processor seconds of a run of each setting; where none is known, of the others of its experiment."""
+    known: dict[Setting, list[float]] = {}
+    for point in points:
+        if (took := point.measures.get("cpu_s")) is not None:
+            known.setdefault(point.setting, []).append(took)
+            known.setdefault((point.experiment,), []).append(took)
+    found = {one.setting: known.get(one.setting) or known.get((one.experiment,)) for one in points}
+    return {setting: fmean(took) for setting, took in found.items() if took}

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many repetitions decide a statement, and what its runs exclude, against SciPy's distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from narrows_analysis.metrics.confidence import estimate
+from narrows_analysis.study_results import MeasuredPoint
+from narrows_studies.checks import within
+from narrows_studies.evaluate import Finding, evaluate
+from narrows_studies.model import says
+from narrows_studies.power import POWER, SIZES, costs, excluded, queue, repetitions_needed
+from scipy import stats
+
+BUFFER = "bottleneck.buffer"
+
+
+def points(values: Sequence[float], buffer: str = "1bdp", cpu_s: float | None = None) -> list[MeasuredPoint]:
+    return [
+        MeasuredPoint("e", {BUFFER: buffer}, number, {"loss_ratio": value, "cpu_s": cpu_s})
+        for number, value in enumerate(values, 1)
+    ]
+
+
+def above(values: Sequence[float], low: float, buffer: str = "1bdp") -> Finding:
+    rule = within("loss_ratio", {BUFFER: buffer}, low=low)
+    return evaluate(says("here", "more", "more is lost").agrees_if("more", rule), points(values, buffer))
+
+
+def by_hand(mean: float, variance: float, size: int, level: float) -> int:
+    """The least of the numbers that are tried at which a t-test of a mean is below a level with enough power."""
+    largest = variance * (size - 1) / stats.chi2.ppf(1 - POWER, size - 1)
+    for count in SIZES:
+        if count <= size:
+            continue
+        error = math.sqrt(largest / count)
+        reached = abs(mean) / error - stats.t.ppf(POWER, count - 1)
+        p = 2 * stats.t.sf(max(0.0, reached), count - 1)
+        if p <= level and (count >= 10 or p <= 0.01):
+            return count
+    raise AssertionError("more than are tried")
+
+
+@pytest.mark.parametrize(
+    ("values", "low"), [((0.09, 0.1, 0.11), 0.05), ((0.03, 0.06, 0.09), 0.02), ((0.02, 0.06, 0.1, 0.09), 0.02)]
+)
+def test_repetitions_that_decide(values: tuple[float, ...], low: float) -> None:
+    found = above(values, low)
+    mean, variance = sum(values) / len(values) - low, float(stats.tvar(values))
+    assert found.verdict == "undecided"
+    assert repetitions_needed(found, points(values)) == by_hand(mean, variance, len(values), 0.05)
+    # Among ten undecided statements it takes more.
+    ten = replace(found, level=0.005)
+    assert repetitions_needed(ten, points(values)) == by_hand(mean, variance, len(values), 0.005)
+
+
+def test_what_no_number_decides() -> None:
+    values = (0.03, 0.05, 0.07)
+    assert repetitions_needed(above(values, low=0.05), points(values)) is None
+    assert repetitions_needed(above((0.2, 0.2, 0.2), low=0.05), points((0.2, 0.2, 0.2))) is None
+    assert repetitions_needed(above((0.2,), low=0.05), points((0.2,))) is None
+
+
+def test_more_values_do_not_change_a_mean_that_they_are_sure_of() -> None:
+    found = estimate([0.2, 0.2, 0.2])
+    assert found is not None and found.projected(10, POWER).mean == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("values", "verb"), [((0.03, 0.06, 0.09), "misses"), ((0.01, 0.04, 0.07), "meets")])
+def test_the_effect_that_is_excluded(values: tuple[float, ...], verb: str) -> None:
+    found = above(values, low=0.05)
+    # 3 points apart around a mean 1 point from the limit: half a width of t(2) x 0.03 / sqrt(3), less that point.
+    most = 100 * (stats.t.ppf(0.975, 2) * 0.03 / math.sqrt(3) - 0.01)
+    assert excluded(found) == f"excluded: that it {verb} its limit by more than {most:.3g} %"
+    # With the confidence of all undecided statements together.
+    four = 100 * (stats.t.ppf(1 - 0.0125 / 2, 2) * 0.03 / math.sqrt(3) - 0.01)
+    assert excluded(replace(found, level=0.0125)).endswith(f"more than {four:.3g} %")
+    assert excluded(above((0.2, 0.2, 0.2), low=0.05)) == ""
+
+
+def test_the_queue_begins_with_what_decides_most_for_its_time() -> None:
+    near, far = (0.09, 0.1, 0.11), (0.03, 0.06, 0.09)
+    undecided = {
+        "1/dear": (above(near, 0.05, "8bdp"), points(near, "8bdp", cpu_s=100.0)),
+        "1/cheap": (above(near, 0.05), points(near, cpu_s=1.0)),
+        "2/more": (above(far, 0.02), points(far, cpu_s=1.0)),
+    }
+    needed = {name: repetitions_needed(*of) for name, of in undecided.items()}
+    steps = queue(undecided, costs([one for _, of in undecided.values() for one in of]))
+    assert [step.statement for step in steps] == ["1/cheap", "2/more", "1/dear"]
+    assert [step.repetitions for step in steps] == [needed[step.statement] for step in steps]
+    few, many = needed["1/cheap"], needed["2/more"]
+    assert few is not None and many is not None and 3 < few < many
+    # What is here, and what a step before has run, costs nothing.
+    assert [step.cost_s for step in steps] == [few - 3, many - few, 100.0 * (few - 3)]
+
+
+def test_what_a_run_takes_is_known_from_others_of_its_experiment() -> None:
+    known, unknown = points((0.1, 0.1), cpu_s=4.0), points((0.1,), "8bdp")
+    assert set(costs([*known, *unknown]).values()) == {4.0}
+    assert costs(unknown) == {}
