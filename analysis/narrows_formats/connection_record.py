@@ -128,8 +128,9 @@ class ConnectionRecord(_Record):
     delivered_ce: Whole | None = None
     """Segments that came with the ECN field CE, by the receiver's feedback; the classic one does not count them: its
     sender takes all that an acknowledgement with ECE acknowledges."""
-    kind: Literal["tcp", "udp", "probe", "requests", "video"] = "tcp"
-    """What it is."""
+    kind: Text = "tcp"
+    """What it is: `tcp`, `udp`, `probe`, `requests`, `video`, or another kind, which has fields of its own
+    (`narrows_formats.kinds`)."""
     packets_sent: Whole | None = None
     """Datagrams handed to the socket; null of TCP."""
     packets_unsent: Whole | None = None

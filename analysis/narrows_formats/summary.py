@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
@@ -253,7 +253,8 @@ class FlowSummary(TypedDict):
     ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``ack_compression`` is
     null where acknowledgements are not reported, or only some of them. ``datagrams`` is null of TCP, ``responses`` of
     all but requests and video, ``video`` of all but that, ``connections`` of all but those and what programs make; they
-    are those behind the last link of the path.
+    are those behind the last link of the path. ``figures`` are there of kinds that have some
+    (`narrows_formats.kinds`).
     """
 
     name: str
@@ -290,6 +291,7 @@ class FlowSummary(TypedDict):
     datagrams: DatagramSummary | None
     responses: ResponseSummary | None
     video: VideoSummary | None
+    figures: NotRequired[dict[str, float | int | None]]
     connections: list[ConnectionSummary] | None
     standard_errors: FlowErrors | None
 

@@ -93,7 +93,7 @@ def test_a_record_that_cannot_be_written_fails_its_flow(tmp_path: Path) -> None:
 
 def test_flows_of_one_generator_are_made_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fed_kind = registry.Kind(f"{__name__}:{FedGenerator.__name__}")
-    monkeypatch.setattr(registry, "KINDS", {"bulk": fed_kind, "finite": fed_kind})
+    monkeypatch.setattr(registry, "KINDS", {"tcp": fed_kind})
     (alone,) = registry.generators(PLAN, cast("base.Testbed", None), tmp_path)
     assert isinstance(alone, FedGenerator) and [flow.name for flow in alone.flows] == ["reno-1", "cubic-1"]
 

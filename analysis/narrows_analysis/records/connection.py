@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import cast
 
 from narrows_formats.connection_record import ConnectionRecord, Response, VideoSession
+from narrows_formats.kinds import kinds_of_flows
 from narrows_formats.summary import DatagramSummary, DelayDistribution, ResponseSummary, VideoSummary
 from narrows_formats.validation import problems
 from pydantic import ValidationError
@@ -45,6 +46,7 @@ def read_host_record(run_dir: Path, name: str | None, start_s: float) -> HostRec
 
 
 def _of(record: ConnectionRecord) -> HostRecord:
+    own = kinds_of_flows().get(record.kind)
     rtts = [(one.time_s, one.rtt_s) for one in record.samples if one.rtt_s is not None]
     return HostRecord(
         source=SOURCE,
@@ -61,6 +63,7 @@ def _of(record: ConnectionRecord) -> HostRecord:
         responses=None if record.responses is None else _responses(record.responses),
         video=record.video,
         viewed=None if record.video is None else _viewed(record, record.video),
+        figures=None if own is None else own.summary(record.model_extra or {}),
         response_series=record.responses or (),
     )
 

@@ -32,5 +32,6 @@ class HostRecord:
     responses: ResponseSummary | None = None
     video: VideoSession | None = None
     viewed: VideoSummary | None = None
+    figures: dict[str, float | int | None] | None = None
     response_series: tuple[Response, ...] = ()
     error: str | None = None

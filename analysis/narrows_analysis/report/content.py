@@ -32,6 +32,7 @@ from narrows_analysis.report.applications import connection_table
 from narrows_analysis.report.cells import number, table, text
 from narrows_analysis.report.datagrams import datagram_table
 from narrows_analysis.report.events import event_table
+from narrows_analysis.report.kinds import kind_tables
 from narrows_analysis.report.links import flow_link_table, link_table
 from narrows_analysis.report.responses import response_table
 from narrows_analysis.report.shares import MAX_BARS, OTHER_STYLE
@@ -323,6 +324,7 @@ def tables(data: RunData) -> list[dict[str, Any]]:
         result.append(_group_table(run, summary))
     result.append(event_table(run.events))
     result += [make(summary) for make in (datagram_table, video_table, response_table, connection_table)]
+    result += kind_tables(summary)
     result = [one for one in result if one["rows"]]
     return result if len(run.flows) <= MAX_BARS else result[::-1]
 

@@ -463,6 +463,8 @@ def _flow_section(
     }  # fmt: skip
     if host.datagrams is not None and (rtts := host.datagrams["rtt_s"]) is not None:
         section["rtt_s"], section["rtt_source"] = {"min": rtts["min"], "mean": rtts["mean"]}, PROBE_SOURCE
+    if host.figures is not None:
+        section["figures"] = host.figures
     life = None if aggregation is None else aggregation.life_ticks(number)
     if aggregation is None or life is None:
         return section

@@ -32,7 +32,6 @@ from narrows.experiment.port_choice import keep_apart
 from narrows.experiment.tcp_settings import check as check_tcp
 from narrows.experiment.topology import Topology, mac_address, make_topology
 from narrows.flows.group import Place
-from narrows.flows.tcp_settings import TcpSettings
 from narrows.onhost.payload import Payload
 
 REPORTS_FROM, REPORTS_TO = "198.19.255.254", "198.19.255.1"
@@ -156,7 +155,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     duration_ns=lasting[number],
                     rtt_ns=route.rtt_ns,
                     payload=payload,
-                    tcp=(group.tcp or TcpSettings()).planned(group.rate),
+                    tcp=group.planned_tcp,
                 )
             )
     _check_applications(experiment, flows)

@@ -42,7 +42,7 @@ class Bursts(Model):
             ValueError: there are too many.
         """
         if (end_ns - start_ns) // (self.length + self.pause) > MAX_BURSTS:
-            raise ValueError(f"udp.bursts: has more than {MAX_BURSTS} bursts; allowed: fewer")
+            raise ValueError(f"has more than {MAX_BURSTS} bursts; allowed: fewer")
         numbers = random.Random(seed)
 
         def drawn(mean: int) -> int:
@@ -112,7 +112,10 @@ class DatagramGroup(FlowGroup):
 
     def payload(self, place: Place) -> datagrams.Sending:
         """See `FlowGroup.payload`."""
-        return self.sent.sending(place.start_ns, place.end_ns, place.seed)
+        try:
+            return self.sent.sending(place.start_ns, place.end_ns, place.seed)
+        except ValueError as error:
+            raise ValueError(f"{self.key}.bursts: {error}") from None
 
     def check_kind(self, others: Collection[str]) -> None:
         """See `FlowGroup.check_kind`."""

@@ -18,8 +18,8 @@ from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
 from pydantic import AfterValidator, BaseModel, Field, SerializationInfo
 
-from narrows.flows.tcp_settings import TcpFields
-from narrows.onhost.payload import DATA_PORTS, Payload
+from narrows.flows.tcp_settings import TcpFields, TcpSettings
+from narrows.onhost.payload import DATA_PORTS, Payload, Tcp
 from narrows.quantities import Count, Name, Time
 
 
@@ -123,6 +123,11 @@ class FlowGroup(TcpFields):
     def kind(self) -> str:
         """Its kind, as results and messages call it."""
         return self.made_of.kind
+
+    @property
+    def planned_tcp(self) -> Tcp:
+        """What its TCP is set to."""
+        return (self.tcp or TcpSettings()).planned(self.rate)
 
     @property
     def connections_each(self) -> int:

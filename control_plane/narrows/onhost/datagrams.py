@@ -68,6 +68,7 @@ class Sending(Payload):
     ``ecn`` is the ECN field of each.
     """
 
+    made_by = "datagrams"
     protocol = socket.IPPROTO_UDP
     lasts = True
     echo: ClassVar[bool]

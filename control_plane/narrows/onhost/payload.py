@@ -54,6 +54,8 @@ class Payload:
 
     kind: ClassVar[str]
     """What results and messages call it."""
+    made_by: ClassVar[str] = "tcp"
+    """The module here whose sockets or processes make such flows, several kinds together."""
     protocol: ClassVar[int | None] = socket.IPPROTO_TCP
     """IP protocol; None: any."""
     lasts: ClassVar[bool] = False
@@ -153,6 +155,11 @@ class Payload:
     def directories(self) -> tuple[str, ...]:
         """Directories of this machine that a user's programs are in, and the one that they work in."""
         return ()
+
+    @property
+    def own(self) -> object:
+        """What the hosts need of it besides, as JSON can have it; times in seconds since the flow's start."""
+        return None
 
     @property
     def server_ports(self) -> tuple[int, ...]:

@@ -55,6 +55,7 @@ class Program(Payload):
     """
 
     kind = "application"
+    made_by = "program"
     protocol = None
     by_addresses = "a program"
     is_program = True

@@ -82,6 +82,7 @@ class Requests(Payload):
     """
 
     kind = "requests"
+    made_by = "requests"
     begins_at_receiver = True
     by_addresses = "requests"
     users: tuple[tuple[Ask, ...], ...]

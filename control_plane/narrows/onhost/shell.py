@@ -44,6 +44,7 @@ class Shell(Program):
     """
 
     kind = "shell"
+    made_by = "shell"
     ends_the_run = True
     terminal: bool = False
     anywhere: bool = False

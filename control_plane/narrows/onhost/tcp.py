@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import heapq
+import importlib
 import json
 import os
 import resource
@@ -299,7 +300,7 @@ class Connection:
             self._is_checked = True
         turn_ends = time.monotonic() + TURN_S
         try:
-            while self._left is None or self._left > 0:
+            while self.has_more:
                 # A receiver as fast as we are would keep us here for good.
                 if time.monotonic() >= turn_ends:
                     return Progress.GOES_ON
@@ -335,6 +336,20 @@ class Connection:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
 
+    @property
+    def sent(self) -> int:
+        """Bytes that the socket has taken."""
+        return self._sent
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is anything to send at the moment."""
+        return self._left is None or self._left > 0
+
+    def schedule(self) -> list[tuple[float, Callable[[float], None]]]:
+        """What is to be done at which time, each with the time at which it is done; what there is to send follows."""
+        return []
+
     def sample(self, now_s: float) -> None:
         """Note what the kernel knows of the connection at the moment; without an RTT it has measured none."""
         info = tcp_info(self.socket)
@@ -367,6 +382,15 @@ class Connection:
             "delivered_ce": info["delivered_ce"],
             "samples": self._samples,
         }
+
+
+def sender_of(module: str) -> type[Connection]:
+    """The sending side of such flows: the class `Sender` of a module here, or `Connection`."""
+    if module == "tcp":
+        return Connection
+    found = importlib.import_module(f"{__package__}.{module}" if __package__ else module)
+    kind: type[Connection] = found.Sender
+    return kind
 
 
 class Loop(ABC):
@@ -527,7 +551,8 @@ class FlowSockets(Loop):
     def prepare(self, flows: Sequence[Flow]) -> None:
         """Make the first connections ready, of flows that start by this process."""
         for flow in flows:
-            connections = [Connection(flow, part, self._payload) for part in flow["connections"]]
+            kind = sender_of(flow["module"])
+            connections = [kind(flow, part, self._payload) for part in flow["connections"]]
             self._connections[flow["name"]] = connections
             self._left[flow["name"]] = len(connections)
             if self._opened(connections[0]) and not flow["held"]:
@@ -629,9 +654,16 @@ class FlowSockets(Loop):
             partial(self._advance, connection),
         )
         self._tell({"flow": flow["name"], "number": connection.number, "started_s": started_s})
+        for at_s, action in connection.schedule():
+            self._at(at_s, partial(self._do, connection, action))
         if flow["duration_s"] is not None:
             self._at(connection.start_s + flow["duration_s"], partial(self._finish, connection))
             self._at(connection.start_s + INTERVAL_S, partial(self._read, connection, 1))
+
+    def _do(self, connection: Connection, action: Callable[[float], None]) -> None:
+        if connection in self._running:
+            action(self._now_s())
+            self._advance(connection)
 
     def _read(self, connection: Connection, number: int) -> None:
         if connection in self._running:
@@ -785,4 +817,9 @@ def serve(specification: Path, make: Callable[[dict[str, Any], Path], Any] = flo
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    if TYPE_CHECKING or __package__:
+        from narrows.onhost import tcp
+    else:
+        # Modules of kinds import this one by its name.
+        import tcp
+    tcp.serve(Path(sys.argv[1]))

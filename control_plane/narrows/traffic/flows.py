@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import json
 import os
 import socket
 import threading
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -44,6 +45,8 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
     lasts = not sent.is_finite and flow.duration_ns is not None
     return {
         "name": flow.name,
+        "module": type(sent).__module__.rpartition(".")[2],
+        "own": sent.own,
         "host": flow.sender,
         "held": flow.held,
         **socket_settings(flow, ecn),
@@ -253,7 +256,7 @@ class ProcessFlows(HostGenerator):
 
     async def _prepare(self) -> None:
         for host in {**self._by_host("listens"), **self._by_host("begins")}:
-            for library in self._libraries:
+            for library in (*self._libraries, *_modules(self._flows.values())):
                 await self._testbed.python(host, library)
         # Ports are open before anything is sent to them.
         for host, flows in self._by_host("listens").items():
@@ -343,6 +346,11 @@ class ProcessFlows(HostGenerator):
         for process in ended:
             self._testbed.ended(process)
         processes.clear()
+
+
+def _modules(flows: Iterable[Flow]) -> set[Path]:
+    """The files that flows' payloads are in, which have what is their kinds' own on hosts."""
+    return {Path(inspect.getfile(type(flow.payload))) for flow in flows}
 
 
 def _origin_file(host: str) -> str:

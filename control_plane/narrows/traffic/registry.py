@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of flow: ``make`` is module and function, or class, of its generator.
+    """Kinds of flows that are made in one way: ``make`` is module and function, or class, of its generator.
 
     Flows with the same one are made together. ``commands`` are those that their hosts must have.
     """
@@ -30,18 +30,12 @@ class Kind:
     commands: tuple[str, ...] = ()
 
 
-_FLOW_SOCKETS = Kind("narrows.traffic.flows:make")
-_DATAGRAMS = Kind("narrows.traffic.datagrams:make")
-_EXCHANGES = Kind("narrows.traffic.exchanges:make")
+# By what makes them on hosts (`Payload.made_by`).
 KINDS = {
-    "bulk": _FLOW_SOCKETS,
-    "finite": _FLOW_SOCKETS,
-    "workload": _FLOW_SOCKETS,
-    "udp": _DATAGRAMS,
-    "probe": _DATAGRAMS,
-    "requests": _EXCHANGES,
-    "video": _EXCHANGES,
-    "application": Kind("narrows.traffic.applications:make"),
+    "tcp": Kind("narrows.traffic.flows:make"),
+    "datagrams": Kind("narrows.traffic.datagrams:make"),
+    "requests": Kind("narrows.traffic.exchanges:make"),
+    "program": Kind("narrows.traffic.applications:make"),
     "shell": Kind("narrows.traffic.shell:Shell"),
 }
 
@@ -50,25 +44,25 @@ def missing_commands(plan: Plan) -> list[str]:
     """What this machine, or a guest with its files, lacks for the flows of a plan; one message for each command."""
     from narrows.traffic.applications import missing_programs  # most experiments have none
 
-    kinds = dict.fromkeys(flow.kind for flow in plan.flows)
+    kinds = {flow.kind: flow.payload.made_by for flow in plan.flows}
     return missing_programs(plan) + [
         f"flows of the kind {kind} need the command '{command}', which is not installed"
-        for kind in kinds
-        for command in KINDS[kind].commands
+        for kind, made_by in kinds.items()
+        for command in KINDS[made_by].commands
         if shutil.which(command) is None
     ]
 
 
 def needs_commands(plan: Plan) -> bool:
     """Whether some flows of a plan are made by commands of their hosts."""
-    return any(KINDS[flow.kind].commands or flow.payload.is_program for flow in plan.flows)
+    return any(KINDS[flow.payload.made_by].commands or flow.payload.is_program for flow in plan.flows)
 
 
 def generators(plan: Plan, testbed: Testbed, results: Path) -> tuple[Generator, ...]:
     """What makes all flows of a plan; nothing is done yet. ``results`` takes connections' records."""
     flows: dict[str, list[Flow]] = defaultdict(list)
     for flow in plan.flows:
-        flows[KINDS[flow.kind].make].append(flow)
+        flows[KINDS[flow.payload.made_by].make].append(flow)
     return tuple(_make(name)(plan, testbed, results, made) for name, made in flows.items())
 
 

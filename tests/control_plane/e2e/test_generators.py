@@ -123,6 +123,7 @@ class SteadyDatagrams(Generator):
 def kinds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """UDP flows are of another kind than the program knows."""
     monkeypatch.setattr(Udp, "kind", "steady")
+    monkeypatch.setattr(Udp, "made_by", "steady")
     steady = registry.Kind(f"{__name__}:{SteadyDatagrams.__name__}", commands=("python3",))
     monkeypatch.setattr(registry, "KINDS", {**registry.KINDS, "steady": steady})
     return monkeypatch
