@@ -26,7 +26,8 @@ def flow(number: int, *, start_s: float = 0.0, cca: str = "cubic", size: int | N
         for part in range(changes.pop("repeat", 1))
     ]
     return {
-        "module": "tcp", "own": None, "name": f"{cca}-{number}", "host": f"sender{number}", "cca": cca, "ecn": False, "src": f"127.0.0.{2 + number}",
+        "module": "tcp", "own": None, "name": f"{cca}-{number}", "host": f"sender{number}", "cca": cca, "ecn": False,
+        "src": f"127.0.0.{2 + number}",
         "dst": "127.0.0.1", "dst_port": PORT + number, "duration_s": None if size else 0.5, "sequence": True,
         "gap_s": 0.0, "last_start_s": None, "until": None, "options": [], "receiver_options": [],
         "initial_window": None, "rto_min_s": None, "held": False, "connections": parts, **changes,
