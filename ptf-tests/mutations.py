@@ -522,6 +522,27 @@ MUTATIONS = (
         "management.RedAtItsBounds",
     ),
     Mutation(
+        "BLUE does not freeze its probability",
+        LAWS + "blue.p4",
+        "if (now - changed > (bit<48>)blue.freeze) {",
+        "if (true) {",
+        "management.BlueLearns",
+    ),
+    Mutation(
+        "BLUE learns nothing of idle times",
+        LAWS + "blue.p4",
+        "idle[47:47] == 0 && link_free != known",
+        "false",
+        "management.BlueLearns",
+    ),
+    Mutation(
+        "BLUE drops half of what it is to drop",
+        LAWS + "blue.p4",
+        "if (draw < probability) {",
+        "if (draw < probability >> 1) {",
+        "management.BlueDraws",
+    ),
+    Mutation(
         "DualPI2 ignores the step",
         LAWS + "dualpi2.p4",
         "sojourn > (bit<48>)pi2.step",

@@ -64,6 +64,7 @@ const bit<8> DROPPED_BY_MANAGEMENT = 2;
 #include "queue_management/codel.p4"
 #include "queue_management/pie.p4"
 #include "queue_management/red.p4"
+#include "queue_management/blue.p4"
 #include "queue_management/dualpi2.p4"
 #include "queue_management/management.p4"
 #endif

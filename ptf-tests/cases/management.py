@@ -32,6 +32,7 @@ PI2_CERTAIN = (1 << 32) - 1
 PIE_CERTAIN = (1 << 56) - 1
 PIE_BURST_NS = 150 * MS
 RED_AVERAGE = "red_enqueue.averages"
+BLUE_PROBABILITY = "blue_enqueue.probabilities"
 ENQUEUE_DROPS, DEQUEUE_DROPS = "enqueue_drop_counter.flows", "dequeue_drop_counter.flows"
 
 
@@ -333,6 +334,38 @@ class RedAverages(ManagedTest):
             time.sleep(0.6)
             self.passes()
             self.assertEqual(self.switch.read_register(RED_AVERAGE, 0), 0)
+
+
+class BlueLearns(ManagedTest):
+    """A frame without room raises the probability, an idle time lowers it, and neither does within a freeze time."""
+
+    def runTest(self) -> None:
+        settings = {"limit_bytes": 2 * SIZE, "limit_packets": 0, "increment": 1000, "decrement": 10, "ecn_marks": 0}
+        for freeze, raised, lowered in ((0, 3000, 2990), (4_000 * MS, 1000, 1000)):
+            with self.subTest(freeze=freeze):
+                self.switch.reset()
+                self.manage()
+                self.law("enqueue_law", "blue", **settings, freeze=freeze)
+                # Frame 0 keeps the link, 1 and 2 have room.
+                self.arrive(burst(6), partial(self.switch.write_register, "blue_enqueue.change_times", 0, 0))
+                self.assertEqual(self.switch.read_register(BLUE_PROBABILITY, 0), raised)
+                self.leave_at_once()
+                self.passes()
+                self.assertEqual(self.switch.read_register(BLUE_PROBABILITY, 0), lowered)
+
+
+class BlueDraws(ManagedTest):
+    """At p = 1/2 it drops, or marks, half of N frames, with a variance of N / 4."""
+
+    def runTest(self) -> None:
+        self.manage()
+        changes = {"increment": 0, "decrement": 0, "freeze": 0}
+        self.law("enqueue_law", "blue", limit_bytes=0, limit_packets=0, **changes, ecn_marks=0)
+        sent = burst(DRAWN + 1)
+        self.arrive(sent, lambda: self.switch.write_register(BLUE_PROBABILITY, 0, 1 << 31))
+        drops, _ = self.counted(ENQUEUE_DROPS, self.flow_of(sent[0]))
+        self.assertAlmostEqual(drops, DRAWN / 2, delta=6 * (DRAWN / 4) ** 0.5)
+        self.leave_at_once()
 
 
 class Pi2AtCertainty(ManagedTest):

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
-from models import codel, dualpi2, fair, head_drop, pie, red
+from models import blue, codel, dualpi2, fair, head_drop, pie, red
 from models.link import CE, ECT_0, ECT_1, NOT_ECT, Arrival, Fate, Outcome, Waiting, run
 
 MS = 1_000_000
@@ -58,6 +59,26 @@ def test_codel_leaves_one_packet_alone() -> None:
     """At 120 kbit/s a packet takes 100 ms: a queue of one is above the target for ever, and is none to be cut."""
     arrivals = [Arrival(number * 100 * MS, 0, SIZE) for number in range(50)]
     assert which(run(codel.CoDel(), arrivals, RATE // 100), Fate.AQM_DROP) == []
+
+
+def test_blue_changes_its_probability_once_in_a_freeze_time() -> None:
+    """Once ten packets wait, each second arrival is lost, a millisecond after the one before.
+
+    A change comes with the first loss that is more than 100 ms after the last one, 101 ms: at 100 to 101 ms, and eight
+    times more until 950 ms. Some 10 ms later the link falls idle, too soon for a change; then a packet comes alone.
+    """
+    queue = blue.Blue(lambda: NEVER, limit=10 * SIZE, increment=1000, decrement=10, freeze=100 * MS)
+    offered = [*overload(1900), Arrival(1210 * MS, 0, SIZE)]
+    losses = which(run(queue, offered, RATE), Fate.TAIL_DROP)
+    assert {later - first for first, later in itertools.pairwise(losses)} == {2}
+    assert queue.probability == 9 * 1000 - 10
+
+
+def test_blue_marks_or_drops_what_it_picks() -> None:
+    for ecn, fate in ((True, Fate.MARKED), (False, Fate.AQM_DROP)):
+        queue = blue.Blue(lambda: ALWAYS, limit=10 * SIZE, increment=1, decrement=1, freeze=MS, ecn=ecn)
+        queue.probability = 1
+        assert {outcome.fate for outcome in run(queue, overload(5, ECT_0), RATE)} == {fate}
 
 
 def test_linux_root_follows_the_exact_one() -> None:

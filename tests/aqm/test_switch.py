@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from models.blue import Blue
 from models.codel import CoDel, LinuxRoot
 from models.dualpi2 import DualPi2
 from models.fair import Fair, fq_codel
@@ -77,6 +78,15 @@ def red(marks: bool, **flags: bool) -> tuple[Law, Callable[[], Discipline]]:
     return law, lambda: model(program_draws(1), rate_bps=idle_bps, ecn=marks, **flags)
 
 
+def blue(marks: bool) -> tuple[Law, Callable[[], Discipline]]:
+    """Its probability grows by a fiftieth, and falls by a tenth of that, at most every 20 ms."""
+    limit, increment, decrement, freeze = 20_000, PERCENT_32 // 50, PERCENT_32 // 500, 20 * MS
+    changes = {"increment": increment, "decrement": decrement, "freeze": freeze}
+    settings = {"limit_bytes": limit, "limit_packets": 0, **changes, "ecn_marks": int(marks)}
+    law = Law(enqueue=("blue", settings), queue={"limit_bytes": limit})
+    return law, lambda: Blue(program_draws(1), limit, increment, decrement, freeze, ecn=marks)
+
+
 def pi2(low_latency: bool) -> tuple[Law, Callable[[], Discipline]]:
     alpha, beta = (gain * PERCENT_32 * 64 // (256 * NS) for gain in (41, 819))
     law = Law(
@@ -132,6 +142,8 @@ CASES = {
     "red": (red(False), (NOT_ECT,)),
     "red, marks": (red(True), (NOT_ECT, ECT_0)),
     "red, harddrop, nodrop": (red(True, harddrop=True, nodrop=True), (NOT_ECT, ECT_0)),
+    "blue": (blue(False), (NOT_ECT,)),
+    "blue, marks": (blue(True), (NOT_ECT, ECT_0)),
     "pi2": (pi2(False), (NOT_ECT, ECT_0)),
     "fq": (fair(False), (NOT_ECT,)),
     "fq_codel": (fair(True), (NOT_ECT, ECT_0)),

@@ -14,6 +14,7 @@ from narrows.errors import EXIT_BAD_INPUT, InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.queues.blue import Blue
 from narrows.queues.codel import CoDel
 from narrows.queues.fifo import HeadDrop
 from narrows.queues.fq import FairCodel
@@ -62,6 +63,7 @@ def planned(queue: Any) -> Plan:
             },
             Red(5000, 15_000, 0.02, 9, 1000, 1_000_000, True, False, True),
         ),
+        ("blue", Blue(100 * MS, 0.0025, 0.00025, False)),
         # tc's 0.16 and 3.2 Hz are 41 and 819 of 256.
         ("dualpi2", DualPi2(15 * MS, 16 * MS, 41, 819, MS, 2, 10)),
         ("fq_codel", FairCodel(1024, 1514, CoDel(5 * MS, 100 * MS, True))),
@@ -164,6 +166,21 @@ def test_gains_are_as_linux_rounds_them() -> None:
     assert dict(law_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 2 * ((2**56 - 1) // 10**9) // 16
     plan = planned("dualpi2")
     assert dict(law_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 41 * (2**32 - 1) * 64 // (256 * 10**9)
+
+
+def test_changes_of_blue_are_in_parts_of_its_probability() -> None:
+    """Of 2^32, as 0.00025 is; and a certainty, which 32 bits hold less one."""
+    plan = planned({"kind": "blue", "increment": "100%"})
+    ((table, (action, data)),) = law_entries(plan.links[0], 1514)
+    assert (table, action) == ("enqueue_law", "blue")
+    assert data == {
+        "limit_bytes": 0,
+        "limit_packets": 100,
+        "increment": 2**32 - 1,
+        "decrement": round(0.00025 * 2**32),
+        "freeze": 100 * MS,
+        "ecn_marks": 0,
+    }
 
 
 def test_a_bound_of_a_time_has_a_unit() -> None:

@@ -13,11 +13,13 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
     EcnCapable() ecn;
     PieEnqueue() pie_enqueue;
     RedEnqueue() red_enqueue;
+    BlueEnqueue() blue_enqueue;
     bit<1> capable;
     bit<1> low_latency;
     bit<2> verdict;
     pie_t pie_settings;
     red_t red_settings;
+    blue_t blue_settings;
 
     // One queue, with a law that decides at departure or with none.
     action one_queue() {
@@ -37,6 +39,13 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
         red_settings = {counts_packets, weight, low, high, slope, halvings, forgotten, ecn_marks, harddrop, nodrop};
     }
 
+    // One queue, and BLUE before it.
+    action blue(bit<32> limit_bytes, bit<32> limit_packets, bit<32> increment, bit<32> decrement, bit<32> freeze,
+                bit<1> ecn_marks) {
+        flow.queue = 0;
+        blue_settings = {limit_bytes, limit_packets, increment, decrement, freeze, ecn_marks};
+    }
+
     // Low-latency packets (ECT(1) and CE) have a queue of their own.
     action two_queues() {}
 
@@ -54,6 +63,7 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
             one_queue;
             pie_at_enqueue;
             red;
+            blue;
             two_queues;
             fair_queues;
         }
@@ -67,6 +77,7 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
         verdict = VERDICT_PASS;
         pie_settings = {0, 0, 0, 0, 0};
         red_settings = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+        blue_settings = {0, 0, 0, 0, 0, 0};
         // A law's settings are parameters of its action, so that packets of other laws do not pay for them.
         switch (enqueue_law.apply().action_run) {
             pie_at_enqueue: {
@@ -76,6 +87,11 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
             red: {
                 ecn.apply(flow.flags, capable, low_latency);
                 red_enqueue.apply(flow.bottleneck, red_settings, standard.ingress_global_timestamp, capable, verdict);
+            }
+            blue: {
+                ecn.apply(flow.flags, capable, low_latency);
+                blue_enqueue.apply(flow.bottleneck, blue_settings, standard.packet_length,
+                                   standard.ingress_global_timestamp, capable, verdict);
             }
             two_queues: {
                 ecn.apply(flow.flags, capable, low_latency);
