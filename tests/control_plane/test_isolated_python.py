@@ -91,6 +91,13 @@ if __name__ == "__main__":
     with worker_pool(1) as pool:
         pool.submit(os.getpid).result()
 """,
+    "queue of workers": """
+from narrows.run.workers import queue
+if __name__ == "__main__":
+    from multiprocessing.resource_tracker import _resource_tracker
+    kept = queue()
+    _resource_tracker._stop()
+""",
     "run of the API": """
 from narrows.api.child import Child
 from narrows.errors import NarrowsError

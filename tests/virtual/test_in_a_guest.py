@@ -328,21 +328,33 @@ def test_a_signal_that_comes_before_the_measurement_ends_it(tmp_path: Path, numb
     assert not (tmp_path / "out").exists()
 
 
-# In MB. A kernel alone needs some of them; the run of a flow all of a hundred.
-@pytest.mark.parametrize("size", [16, 48, 64, 80])
+@pytest.mark.long
 @pytest.mark.fault("out of memory", "set-up", "virtual")
-@pytest.mark.fault("out of memory", "traffic", "virtual")
-def test_a_guest_without_enough_memory_is_a_failed_run(tmp_path: Path, size: int) -> None:
-    """Said in a sentence, whatever the guest's kernel kills; nothing left, and never a complete run."""
-    before = f"from narrows.virtual import guest_memory\nguest_memory.memory_bytes = lambda plan: {size} << 20"
-    text = SHORT.replace("10Mbit", "1Gbit").replace("1bdp", "4MB").replace("1s}", "3s}")
-    process = start(tmp_path, text, before=before)
+def test_a_guest_without_enough_memory_is_a_failed_run(tmp_path: Path) -> None:
+    """Its kernel and Python have room, the switch's rings have none."""
+    before = "from narrows.virtual import guest_memory\nguest_memory.memory_bytes = lambda plan: 72 << 20"
+    process = start(tmp_path, SHORT.replace("10Mbit", "300Mbit").replace("1bdp", "4MB"), before=before)
     assert process.wait(PATIENCE_S) == 1, (tmp_path / "said").read_text()
     said = (tmp_path / "said").read_text()
-    assert "memory" in said and "Traceback" not in said, said
-    if (tmp_path / "out").exists():
-        assert json.loads((tmp_path / "out" / "run.json").read_text())["status"] == "failed"
-    assert not list(tmp_path.glob(".out*"))
+    assert "the guest's memory of 72 MB was full, and its kernel killed '" in said and "Traceback" not in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["experiment.yaml", "said"]
+
+
+HUNGRY = """name: hungry
+bottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}
+flows:
+  - {cca: cubic, duration: 4s}
+  - {client: [python3, -c, "import time; time.sleep(2); kept = b'x' * (4 << 30)"]}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.fault("out of memory", "traffic", "virtual")
+def test_a_program_that_takes_all_memory_of_a_guest_is_named(tmp_path: Path) -> None:
+    assert start(tmp_path, HUNGRY).wait(PATIENCE_S) == 1, (tmp_path / "said").read_text()
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["status"] == "failed"
+    assert re.search(r"the guest's memory of \d+ MB was full, and its kernel killed 'python3", record["reason"])
 
 
 @pytest.mark.long

@@ -15,10 +15,10 @@ from rich.live import Live
 from rich.table import Table
 
 from narrows.errors import RunError
+from narrows.run import workers
 from narrows.run.progress import Page
 from narrows.run.results import remove_run
 from narrows.run.runner import CheckedRun, Outcome, execute
-from narrows.run.workers import CONTEXT, worker_pool
 from narrows.terminal import Terminal
 
 LOOK_EVERY_S = 0.25
@@ -108,9 +108,9 @@ def execute_side_by_side(
     Raises:
         Interrupted: one was stopped before any traffic flowed.
     """
-    queue = CONTEXT.Queue()
+    queue = workers.queue()
     display = _Display(attempts, console, page)
-    with worker_pool(at_once, _listen_on, queue) as pool, display:
+    with workers.worker_pool(at_once, _listen_on, queue) as pool, display:
         futures: dict[Future[tuple[Outcome | RunError, float]], int]
         futures = {pool.submit(_make, attempt, number): number for number, attempt in enumerate(attempts)}
         while futures:

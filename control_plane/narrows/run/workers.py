@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from narrows import python
 from narrows.errors import Interrupted
 from narrows.run.stop_signals import stop_signals_wait
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import Queue
 
 Result = TypeVar("Result")
 
@@ -59,7 +62,14 @@ def _unless_ending(work: Callable[..., Result], arguments: tuple[Any, ...]) -> R
 
 
 # New ones: a copy of a process with threads (gRPC has some) may stop for ever at a lock, or die.
-CONTEXT = get_context("spawn")
+_CONTEXT = get_context("spawn")
+
+
+def queue() -> Queue[Any]:
+    """What workers and this process tell each other by."""
+    # The first one starts a process of the library's, which clears away what killed ones leave.
+    with python.by_libraries():
+        return _CONTEXT.Queue()
 
 
 class WorkerPool:
@@ -68,10 +78,10 @@ class WorkerPool:
     def __init__(self, at_once: int, prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
         """See `worker_pool`."""
         # Without a lock, which a worker that is killed might hold.
-        self._ending = CONTEXT.RawValue(ctypes.c_bool, False)
+        self._ending = _CONTEXT.RawValue(ctypes.c_bool, False)
         first = (os.getpid(), self._ending, prepare, arguments)
         with python.by_libraries():
-            self._pool = ProcessPoolExecutor(at_once, mp_context=CONTEXT, initializer=_begin, initargs=first)
+            self._pool = ProcessPoolExecutor(at_once, mp_context=_CONTEXT, initializer=_begin, initargs=first)
 
     def submit(self, work: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Have a process do this when one is free."""
@@ -90,7 +100,8 @@ class WorkerPool:
 
     def close(self) -> None:
         """Wait for what is under way."""
-        self._pool.shutdown(cancel_futures=True)
+        with python.by_libraries():
+            self._pool.shutdown(cancel_futures=True)
 
 
 def _signal_workers() -> None:
@@ -107,7 +118,7 @@ def worker_pool(at_once: int, prepare: Callable[..., None] | None = None, *argum
     Args:
         at_once: how many there are.
         prepare: what each does first.
-        *arguments: what it does it with; queues of `CONTEXT` may be among them.
+        *arguments: what it does it with; what `queue` makes may be among them.
     """
     pool = WorkerPool(at_once, prepare, arguments)
     try:

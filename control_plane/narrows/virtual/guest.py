@@ -7,6 +7,7 @@ import asyncio
 import compileall
 import contextlib
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from narrows.virtual.kernels import Kernel
 
 TAIL_BYTES = 8000
 PANIC = "Kernel panic"
+KILLED_FOR_MEMORY = re.compile(rb"Out of memory: Killed process \d+ \((.*?)\) ")  # mm/oom_kill.c
 START_S = 1_767_225_600  # 2026-01-01T00:00:00Z
 START_NS = START_S * 1_000_000_000
 EVENT_BYTES = 1 << 20
@@ -152,6 +154,13 @@ class Guest:
             os.close(self._kernel)
             self._kernel = None
         return code
+
+    def killed_for_memory(self) -> list[str]:
+        """Names of processes that the guest's kernel killed because its memory was full, as `ps` has them."""
+        try:
+            return [name.decode(errors="replace") for name in KILLED_FOR_MEMORY.findall(self._log.read_bytes())]
+        except OSError:
+            return []
 
     def stderr_tail(self) -> str:
         """The end of what the kernel, or a process without another place to write to, has said, for a message."""

@@ -152,19 +152,29 @@ class VirtualMeasurement:
             raise asyncio.CancelledError
         if self._killed and "measured" not in ended:
             raise Interrupted("the guest was ended before it could end by itself; nothing was kept")
+        full = self._full_memory(guest)
         if "failed" in ended:
-            raise RunError("\n".join((*self._spun[:1], ended["failed"])))
+            raise RunError("\n".join((*self._spun[:1], *full, ended["failed"])))
         if "measured" not in ended:
-            raise RunError(f"{how_it_ended(self._code, up.is_set())}{guest.stderr_tail()}")
+            raise RunError("\n".join((*full, f"{how_it_ended(self._code, up.is_set())}{guest.stderr_tail()}")))
         self._virtual_s = ended["virtual_s"]
         measured: Measured = pickle.loads(task.found.read_bytes())
         # The guest's calendar is one of its own.
         notes = (*measured.notes, *self._slow_programs())
         measured = replace(measured, started=started, ended=datetime.now(UTC), notes=notes)
+        if full:
+            measured = replace(measured, status="failed", reasons=(*full, *measured.reasons))
         if not self._spun:
             return measured
         followed = () if self._ended_for_it else measured.reasons
         return replace(measured, status="failed", reasons=(self._spun[0], *followed))
+
+    def _full_memory(self, guest: Guest) -> list[str]:
+        """In a sentence, what the guest's kernel ended for want of memory; nothing if it did not have to."""
+        if not (killed := guest.killed_for_memory()):
+            return []
+        names = ", ".join(f"'{name}'" for name in dict.fromkeys(killed))
+        return [f"the guest's memory of {self._memory_bytes >> 20} MB was full, and its kernel killed {names}"]
 
     @property
     def _programs_s(self) -> dict[str, float]:

@@ -209,7 +209,9 @@ def test_the_bottleneck_is_what_was_asked(finished: tuple[Path, dict[str, Any], 
     assert all(RTT_S <= flow["rtt_s"]["min"] < RTT_S + 0.03 for flow in summary["flows"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.long) for each in (signal.SIGTERM, signal.SIGHUP))]
+)
 @pytest.mark.fault("interrupted", "traffic", "real")
 def test_interrupted_run_keeps_what_it_measured(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "result"

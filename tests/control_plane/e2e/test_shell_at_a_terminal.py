@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from narrows.errors import EXIT_BAD_INPUT
 from narrows.hosts.links import namespace, run
 from narrows.hosts.state import STATE_ROOT, RunState, existing_namespaces
 from narrows.hosts.users import invoking_user
@@ -410,3 +411,22 @@ def test_nothing_is_left_without_root_when_it_is_killed(place: Path) -> None:
     while (left := processes_in(place)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left == []
+
+
+@pytest.mark.needs("python-for-all", "unshare")
+@pytest.mark.fault("user namespaces switched off", "set-up", "real")
+def test_without_root_and_without_user_namespaces_it_says_so(place: Path) -> None:
+    """The kernel refuses them to who is in another root directory, for which nothing of this machine is changed."""
+    root = place / "root"
+    root.mkdir()
+    inside = f'mount --rbind / "$0" && exec chroot --userspec={ORDINARY.uid}:{ORDINARY.gid} "$0" "$@"'
+    command = ["unshare", "--mount", "sh", "-c", inside, str(root)]
+    narrows = [str(python_for_all()), "-c", "import narrows.cli; narrows.cli.main()", "shell", "-q", "--", "true"]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": places(), "HOME": str(place), "MADE_IN": str(place)}
+    done = subprocess.run([*command, *narrows], capture_output=True, text=True, env=env, cwd=place)
+    assert done.returncode == EXIT_BAD_INPUT
+    assert done.stderr == (
+        "narrows: network namespaces need root, and users may not create their own on this machine (Operation not "
+        "permitted); fix: run with sudo, or --virtual with a command\n"
+    )
+    assert processes_in(place) == [] and list(root.iterdir()) == []
