@@ -344,7 +344,7 @@ HUNGRY = """name: hungry
 bottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}
 flows:
   - {cca: cubic, duration: 4s}
-  - {client: [python3, -c, "import time; time.sleep(2); kept = b'x' * (4 << 30)"]}
+  - {client: [python3, -c, "import time; time.sleep(2); kept = [b'x' * (1 << 24) + bytes([n]) for n in range(250)]"]}
 """
 
 

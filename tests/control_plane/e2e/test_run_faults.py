@@ -145,13 +145,14 @@ def test_the_end_at_a_random_moment_leaves_nothing(tmp_path: Path, seed: int) ->
         assert running.process.returncode == -signal.SIGKILL
         cleaned = subprocess.run([*NARROWS, "clean"], capture_output=True, text=True, check=False)
         assert cleaned.returncode == EXIT_OK, cleaned.stderr
-    else:
+    elif "packets were lost, or late" not in printed:  # of a busy machine's run that is the verdict
         assert running.process.returncode == EXIT_INTERRUPTED, printed
     assert running.left_over() == []
     assert "Traceback" not in printed
     if out.exists():
         record = json.loads((out / "run.json").read_text())
-        assert (record["status"], record["drop_cross_check"]["bottleneck"]["holds"]) == ("partial", True)
+        assert f"interrupted by {number.name}" in record["reason"] and record["drop_cross_check"]["bottleneck"]["holds"]
+        assert record["status"] == ("partial" if running.process.returncode == EXIT_INTERRUPTED else "failed")
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".unfinished")]
 
 
