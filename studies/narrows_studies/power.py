@@ -86,7 +86,8 @@ def queue(
 ) -> list[Step]:
     """What decides the undecided statements, in the order of statements decided for the processor's time.
 
-    Runs that a step has are free for the steps after it.
+    Runs that a step has are free for the steps after it. Statements that no number decides, or of whose runs it is not
+    known what they take, have no step.
 
     Args:
         undecided: findings, with the points of their figures, as ``FIGURE/STATEMENT``.
@@ -98,8 +99,10 @@ def queue(
         mine = [one for one in points if any(meets(one, pick.where) for pick in picks(found.statement.check))]
         for one in mine:
             here[one.setting] = max(here.get(one.setting, 0), one.repetition)
-        if (needed := repetitions_needed(found, points)) is not None:
-            wanted[name] = needed, tuple(dict.fromkeys(one.setting for one in mine if one.setting in cost_s))
+        settings = tuple(dict.fromkeys(one.setting for one in mine))
+        needed = repetitions_needed(found, points)
+        if needed is not None and all(one in cost_s for one in settings):
+            wanted[name] = needed, settings
     steps = []
     while wanted:
         costs = {
@@ -114,11 +117,11 @@ def queue(
 
 
 def costs(points: Sequence[MeasuredPoint]) -> dict[Setting, float]:
-    """Processor seconds of a run of each setting; where none is known, of the others of its experiment."""
+    """Processor seconds of a run of each setting: the mean, where none is known that of its experiment, or of all."""
     known: dict[Setting, list[float]] = {}
     for point in points:
         if (took := point.measures.get("cpu_s")) is not None:
-            known.setdefault(point.setting, []).append(took)
-            known.setdefault((point.experiment,), []).append(took)
-    found = {one.setting: known.get(one.setting) or known.get((one.experiment,)) for one in points}
+            for those in (point.setting, (point.experiment,), ()):
+                known.setdefault(those, []).append(took)
+    found = {one.setting: known.get(one.setting) or known.get((one.experiment,)) or known.get(()) for one in points}
     return {setting: fmean(took) for setting, took in found.items() if took}

@@ -99,7 +99,13 @@ def test_the_queue_begins_with_what_decides_most_for_its_time() -> None:
     assert [step.cost_s for step in steps] == [few - 3, many - few, 100.0 * (few - 3)]
 
 
-def test_what_a_run_takes_is_known_from_others_of_its_experiment() -> None:
+def test_what_a_run_takes_is_known_from_others() -> None:
     known, unknown = points((0.1, 0.1), cpu_s=4.0), points((0.1,), "8bdp")
-    assert set(costs([*known, *unknown]).values()) == {4.0}
+    other = replace(points((0.1,), cpu_s=10.0)[0], experiment="f")
+    # Of its experiment, if there are any, and else of all.
+    assert costs([*known, other, *unknown])[unknown[0].setting] == 4.0
+    assert costs([other, *unknown])[unknown[0].setting] == 10.0
+    # No time is known: none is made up.
     assert costs(unknown) == {}
+    near = (0.09, 0.1, 0.11)
+    assert queue({"1/more": (above(near, 0.05), points(near))}, costs(points(near))) == []
