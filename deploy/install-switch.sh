@@ -68,10 +68,14 @@ if [ -z "${SDE_DEPENDENCIES:-}" ] && [ -f "$environment" ]; then
 fi
 
 if [ -z "$compile" ]; then
+    command -v xz >/dev/null || fail "'xz' is missing; fix: apt-get install xz-utils"
     echo "installing the program compiled for SDE $version"
     install -d -m 755 "$programs/pipe" "$targets"
     install -m 644 "$ours/bf-rt.json" "$programs/bf-rt.json"
-    install -m 644 "$ours/pipe/context.json" "$ours/pipe/$chip.bin" "$programs/pipe"
+    for file in context.json "$chip.bin"; do
+        xz -dc "$ours/pipe/$file.xz" >"$programs/pipe/$file"
+        chmod 644 "$programs/pipe/$file"
+    done
     install -m 644 "$ours/$program.conf" "$targets/$program.conf"
 else
     build=$(mktemp -d)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import lzma
 import re
 import shutil
 import subprocess
@@ -233,10 +234,15 @@ def _tofino(architecture: str, out: Path) -> str:
             if any(str(place).encode() in path.read_bytes() for place in (raw, P4SRC)):
                 raise BuildError(f"{architecture}: {path.name} holds a path of this machine")
         version = json.loads((raw / "manifest.json").read_text())["compiler_version"]
+        (out / PIPE).mkdir()
         for path in loaded:
             kept = out / path.relative_to(raw)
-            kept.parent.mkdir(exist_ok=True)
-            shutil.copyfile(path, kept)
+            if path.parent.name == PIPE:
+                # Read by a switch alone, for which deploy/install-switch.sh unpacks it: a twentieth of the bytes.
+                packed = lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
+                kept.with_name(f"{kept.name}.xz").write_bytes(packed)
+            else:
+                shutil.copyfile(path, kept)
     (out / "resources.json").write_text(json.dumps(resources, indent=2) + "\n")
     (out / "resources.md").write_text(_resource_table(architecture, resources))
     return f"p4c-barefoot {version}"

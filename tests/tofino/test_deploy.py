@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import subprocess
@@ -154,12 +155,11 @@ def test_an_sde_of_the_compilers_version_gets_the_compiled_program(
     (pipeline,) = program["p4_pipelines"]
     assert program["program-name"] == name and pipeline["pipe_scope"] == [0, 1, 2, 3]
     # bf_switchd looks for them from the installation's directory.
-    for named, artifact in (
-        (program["bfrt-config"], "bf-rt.json"),
-        (pipeline["context"], "pipe/context.json"),
-        (pipeline["config"], f"pipe/{chip}.bin"),
-    ):
-        assert (sde / "install" / named).read_bytes() == (compiled / artifact).read_bytes()
+    assert (sde / "install" / program["bfrt-config"]).read_bytes() == (compiled / "bf-rt.json").read_bytes()
+    for named, artifact in ((pipeline["context"], "context.json"), (pipeline["config"], f"{chip}.bin")):
+        installed = sde / "install" / named
+        assert installed.read_bytes() == lzma.decompress((compiled / "pipe" / f"{artifact}.xz").read_bytes())
+        assert installed.stat().st_mode & 0o777 == 0o644
     for wanted in ((version, "--compile"), ("9.9.9",)):
         assert "'bf-p4c' is missing; fix: the SDE's compiler" in install(*wanted).stderr
 

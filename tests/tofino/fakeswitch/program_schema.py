@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from pathlib import Path
 
 COMPILED = Path(__file__).resolve().parents[3] / "p4src" / "compiled"
@@ -16,7 +17,7 @@ def program_schema(architecture: str) -> bytes:
 
 def default_actions(architecture: str) -> dict[str, str]:
     """The action of each of the program's tables that packets take which match nothing, by the table's name."""
-    context = json.loads((COMPILED / architecture / "pipe" / "context.json").read_bytes())
+    context = json.loads(lzma.decompress((COMPILED / architecture / "pipe" / "context.json.xz").read_bytes()))
     return {
         f"pipe.{table['name']}": action["name"]
         for table in context["tables"]
