@@ -8,7 +8,6 @@ same requests. p4runtime-shell and finsy have tests of their own, and so has Tel
 from __future__ import annotations
 
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -244,26 +243,29 @@ def test_the_default_entry_keeps_what_its_controller_stored(controller: Controll
     assert read() == [(b"", 0)]
 
 
-def test_a_program_with_multicast_is_refused_by_the_name_of_action_and_table(controller: Controller) -> None:
-    """Whichever primitive writes the group: what a register holds is decided by packets."""
-    info, config = artifacts(PROGRAMS, "conformance")
-    program = json.loads(config)
-    action = next(action for action in program["actions"] if action["name"] == "ProbeIngress.answer")
-    action["primitives"].append({
-        "op": "register_read",
-        "parameters": [
-            {"type": "field", "value": ["standard_metadata", "mcast_grp"]},
-            {"type": "register_array", "value": "ProbeIngress.memory"},
-            {"type": "hexstr", "value": "0x1"},
-        ],
-    })  # fmt: skip
-    with pytest.raises(grpc.RpcError) as caught:
-        controller.load(info, json.dumps(program).encode())
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    said = caught.value.details() or ""
-    assert re.search(r"table ProbeIngress\.\w+, action ProbeIngress\.answer, register_read: multicast groups", said), (
-        said
-    )
+def test_multicast_groups_are_set_read_and_removed(controller: Controller) -> None:
+    controller.load(*artifacts(PROGRAMS, "conformance"))
+
+    def group(number: int, *ports: int) -> str:
+        replicas = " ".join(f'replicas {{ port: "\\{port:03o}" instance: 7 }}' for port in ports)
+        entry = f"multicast_group_entry {{ multicast_group_id: {number} {replicas} }}"
+        return f"packet_replication_engine_entry {{ {entry} }}"
+
+    def ports(number: int) -> list[bytes]:
+        (found,) = [entity for message in controller.read(group(number)) for entity in message.entities]
+        entry = found.packet_replication_engine_entry.multicast_group_entry
+        return [replica.port for replica in entry.replicas]
+
+    controller.write("INSERT", group(9, 1, 2))
+    assert ports(9) == [b"\x01", b"\x02"]
+    controller.write("MODIFY", group(9, 3))
+    assert ports(9) == [b"\x03"]
+    for kind, wrong in (("INSERT", group(9)), ("MODIFY", group(8)), ("DELETE", group(8)), ("INSERT", group(0))):
+        with pytest.raises(grpc.RpcError):
+            controller.write(kind, wrong)
+    controller.write("DELETE", group(9))
+    with pytest.raises(grpc.RpcError, match="no multicast group 9"):
+        controller.entries(group(9))
 
 
 def test_programs_need_not_say_their_version(controller: Controller) -> None:

@@ -517,12 +517,10 @@ def test_canonical_errors(client: Client) -> None:
     refused("NOT_FOUND", client.raw_write, kind="insert", entity="table_entry { table_id: 33554431 }")
     refused("INVALID_ARGUMENT", client.raw_write, kind="insert", entity="")
     for entity in (
-        "meter_entry { meter_id: 1 }",
         "direct_meter_entry { }",
         "action_profile_member { action_profile_id: 1 }",
         "action_profile_group { action_profile_id: 1 }",
         "value_set_entry { value_set_id: 1 }",
-        "packet_replication_engine_entry { multicast_group_entry { multicast_group_id: 1 } }",
         "extern_entry { extern_id: 1 }",
     ):
         refused("UNIMPLEMENTED", client.raw_write, kind="modify", entity=entity)

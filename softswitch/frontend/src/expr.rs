@@ -4,13 +4,13 @@
 //! BMv2 computes with integers of any size and cuts them when they are stored. [`Range`] says how large the value of an
 //! expression can get, so that the emitter can compute the same with 64 or 128 bits, or refuse.
 
-use narrows_program::field::Field;
+use narrows_program::field::{Field, Place};
 use narrows_program::op::Compare;
 use serde_json::Value;
 
 use crate::error::LoadError;
 use crate::json;
-use crate::layout::Layout;
+use crate::layout::{Layout, Stack};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
@@ -135,6 +135,14 @@ impl Expr {
                 .map(Expr::Bool)
                 .ok_or_else(|| LoadError::malformed(format!("{place}: a bool is neither true nor false"))),
             "field" => Ok(Expr::Field(layout.field_ref(content, place)?)),
+            "stack_field" => {
+                let (stack, field) = json::pair(content, place)?;
+                let stack = layout.stack(json::as_text(stack, place)?, place)?;
+                let field = json::as_text(field, place)?;
+                let last = |header: u8| layout.element_field(header, field, place).map(Expr::Field);
+                // The last element is the one before the next.
+                element(stack, &next_element(stack), 1, last)
+            }
             "local" | "runtime_data" => {
                 let index = json::as_number(content, place)?;
                 usize::try_from(index)
@@ -146,6 +154,70 @@ impl Expr {
             other => Err(LoadError::unsupported(format!("a {other} in an expression"), place)),
         }
     }
+}
+
+/// The number of a stack's next element.
+fn next_element(stack: &Stack) -> Expr {
+    Expr::Field(Field { place: Place::Slot(stack.next), width: 32, signed: false })
+}
+
+/// What `of` says of the element whose number, plus `offset`, is `index`; 0 if there is none.
+fn element(
+    stack: &Stack,
+    index: &Expr,
+    offset: u128,
+    of: impl Fn(u8) -> Result<Expr, LoadError>,
+) -> Result<Expr, LoadError> {
+    let mut value = Expr::constant(0);
+    for (number, &header) in stack.headers.iter().enumerate().rev() {
+        let found = of(header)?;
+        if found.is_bool() && !value.is_bool() {
+            value = Expr::Bool(false);
+        }
+        let number = Box::new(Expr::constant(number as u128 + offset));
+        let this = Expr::Compare(Compare::Eq, Box::new(index.clone()), number);
+        value = Expr::Choose(Box::new(this), Box::new(found), Box::new(value));
+    }
+    Ok(value)
+}
+
+/// The stack that an operand names.
+fn stack_of<'l>(value: &Value, layout: &'l Layout, place: &str) -> Result<&'l Stack, LoadError> {
+    let kind = json::text(value, "type", place)?;
+    if kind != "header_stack" {
+        return Err(LoadError::unsupported(format!("a {kind} in place of a header stack"), place));
+    }
+    layout.stack(json::text(value, "value", place)?, place)
+}
+
+/// An operand that is an expression in its own right, or wrapped in one.
+fn inner(value: &Value) -> &Value {
+    match (value.get("type").and_then(Value::as_str), value.get("value")) {
+        (Some("expression"), Some(content)) => inner(content),
+        _ => value,
+    }
+}
+
+/// The stack and the index of `stack[index]`.
+fn dereference<'l>(
+    value: &Value,
+    layout: &'l Layout,
+    params: Params,
+    place: &str,
+) -> Result<(&'l Stack, Expr), LoadError> {
+    let stack = stack_of(inner(json::member(value, "left", place)?), layout, place)?;
+    Ok((stack, Expr::parse(json::member(value, "right", place)?, layout, params, place)?))
+}
+
+/// `header.field` of a header that is an expression: the field is given by its number.
+fn access_field(value: &Value, layout: &Layout, params: Params, place: &str) -> Result<Expr, LoadError> {
+    let header = inner(json::member(value, "left", place)?);
+    if header.get("op").and_then(Value::as_str) != Some("dereference_header_stack") {
+        return Err(LoadError::unsupported("a field of something other than an element of a stack", place));
+    }
+    let (stack, index) = dereference(header, layout, params, place)?;
+    let number = json::as_number(json::member(value, "right", place)?, place)?;
+    element(stack, &index, 0, |header| layout.numbered_field(header, number, place).map(Expr::Field))
 }
 
 fn union(a: Range, b: Range) -> Range {
@@ -239,11 +311,26 @@ fn parse_operation(value: &Value, layout: &Layout, params: Params, place: &str) 
         "d2b" => side("right").map(Expr::ToBool),
         "b2d" => side("right").map(Expr::ToData),
         "valid" => {
-            let header = json::member(value, "right", place)?;
+            let header = inner(json::member(value, "right", place)?);
+            if header.get("op").and_then(Value::as_str) == Some("dereference_header_stack") {
+                let (stack, index) = dereference(header, layout, params, place)?;
+                return element(stack, &index, 0, |header| Ok(Expr::Valid(header)));
+            }
             if json::text(header, "type", place)? != "header" {
                 return Err(LoadError::unsupported("valid() of something other than a header", place));
             }
             Ok(Expr::Valid(layout.header(json::text(header, "value", place)?, place)?))
+        }
+        "access_field" => access_field(value, layout, params, place),
+        "last_stack_index" => {
+            let stack = stack_of(inner(json::member(value, "right", place)?), layout, place)?;
+            // Of 32 bits, as P4 says.
+            let last = Expr::Binary(Binary::Sub, Box::new(next_element(stack)), Box::new(Expr::constant(1)));
+            Ok(Expr::Binary(Binary::And, Box::new(last), Box::new(Expr::constant(u128::from(u32::MAX)))))
+        }
+        "size_stack" => {
+            let stack = stack_of(inner(json::member(value, "right", place)?), layout, place)?;
+            Ok(Expr::constant(stack.headers.len() as u128))
         }
         "?" => Ok(Expr::Choose(side("cond")?, side("left")?, side("right")?)),
         other => Err(LoadError::unsupported(format!("the operator {other}"), place)),

@@ -37,6 +37,15 @@ pub(crate) struct Header {
     pub bytes: u32,
 }
 
+/// A header stack.
+#[derive(Debug, Clone)]
+pub(crate) struct Stack {
+    /// Its elements.
+    pub headers: Vec<u8>,
+    /// Metadata: how many elements were extracted, which is the number of the next one.
+    pub next: Slot,
+}
+
 /// All fields of a program.
 #[derive(Debug)]
 pub(crate) struct Layout {
@@ -45,6 +54,9 @@ pub(crate) struct Layout {
     /// Packet headers, by index.
     pub headers: Vec<Header>,
     aliases: HashMap<String, (String, String)>,
+    stacks: HashMap<String, Stack>,
+    /// For each header that is a member of a union, the others, of which none is valid while it is.
+    rivals: HashMap<u8, Vec<u8>>,
     /// Slots that metadata occupies: 0..metadata_slots.
     pub metadata_slots: Slot,
 }
@@ -56,13 +68,29 @@ impl Layout {
             instances: HashMap::new(),
             headers: Vec::new(),
             aliases: HashMap::new(),
+            stacks: HashMap::new(),
+            rivals: HashMap::new(),
             metadata_slots: 0,
         };
-        if let Some(union) = json::array(root, "header_unions", "program")?.first() {
-            return Err(LoadError::unsupported("a header union", json::text(union, "name", "header_unions")?));
-        }
+        let mut ids = HashMap::new();
         for instance in json::array(root, "headers", "program")? {
             layout.add_instance(instance)?;
+            let name = json::text(instance, "name", "headers")?;
+            ids.insert(json::number(instance, "id", name)?, name);
+        }
+        for stack in json::array(root, "header_stacks", "program")? {
+            let name = json::text(stack, "name", "header_stacks")?;
+            let headers = layout.members(stack, &ids, name)?;
+            let next = layout.allocate(1, name)?;
+            layout.stacks.insert(name.to_owned(), Stack { headers, next });
+        }
+        for union in json::array(root, "header_unions", "program")? {
+            let name = json::text(union, "name", "header_unions")?;
+            let members = layout.members(union, &ids, name)?;
+            for &member in &members {
+                let others = members.iter().copied().filter(|&other| other != member).collect();
+                layout.rivals.insert(member, others);
+            }
         }
         for alias in json::array(root, "field_aliases", "program")? {
             let (name, target) = json::pair(alias, "field_aliases")?;
@@ -83,13 +111,8 @@ impl Layout {
         let made = if json::flag(instance, "metadata") {
             let mut slots = Vec::with_capacity(header_type.fields.len());
             for field in &header_type.fields {
-                slots.push(self.metadata_slots);
                 let used = if field.width > 64 { 2 } else { 1 };
-                self.metadata_slots = self
-                    .metadata_slots
-                    .checked_add(used)
-                    .filter(|&s| s < 1 << 14)
-                    .ok_or_else(|| LoadError::unsupported("more than 16,384 words of metadata", name))?;
+                slots.push(take(&mut self.metadata_slots, used, name)?);
             }
             Instance::Metadata(slots)
         } else {
@@ -107,6 +130,49 @@ impl Layout {
         };
         self.instances.insert(name.to_owned(), (type_name.to_owned(), made));
         Ok(())
+    }
+
+    fn allocate(&mut self, slots: Slot, name: &str) -> Result<Slot, LoadError> {
+        take(&mut self.metadata_slots, slots, name)
+    }
+
+    /// The headers that a stack or a union names by their ids.
+    fn members(&self, value: &Value, ids: &HashMap<u64, &str>, name: &str) -> Result<Vec<u8>, LoadError> {
+        let mut members = Vec::new();
+        for id in json::array(value, "header_ids", name)? {
+            let id = json::as_number(id, name)?;
+            let member = ids.get(&id).ok_or_else(|| LoadError::malformed(format!("{name}: no header with id {id}")))?;
+            members.push(self.header(member, name)?);
+        }
+        Ok(members)
+    }
+
+    /// The header stack with this name.
+    pub(crate) fn stack(&self, name: &str, place: &str) -> Result<&Stack, LoadError> {
+        self.stacks.get(name).ok_or_else(|| LoadError::malformed(format!("{place}: no header stack {name}")))
+    }
+
+    /// The headers that are invalid when this one becomes valid: the other members of its union.
+    pub(crate) fn rivals(&self, header: u8) -> &[u8] {
+        self.rivals.get(&header).map_or(&[][..], Vec::as_slice)
+    }
+
+    /// A field of an element of a stack.
+    pub(crate) fn element_field(&self, header: u8, field: &str, place: &str) -> Result<Field, LoadError> {
+        let found =
+            self.instances.iter().find(|(_, (_, instance))| matches!(instance, Instance::Header(h) if *h == header));
+        let (name, _) = found.ok_or_else(|| LoadError::malformed(format!("{place}: no header {header}")))?;
+        self.field(name, field, place)
+    }
+
+    /// A field of a header by its number.
+    pub(crate) fn numbered_field(&self, header: u8, number: u64, place: &str) -> Result<Field, LoadError> {
+        let types =
+            self.instances.values().find(|(_, instance)| matches!(instance, Instance::Header(h) if *h == header));
+        let fields = types.and_then(|(name, _)| self.types.get(name)).map_or(&[][..], |found| &found.fields[..]);
+        let field = usize::try_from(number).ok().and_then(|number| fields.get(number));
+        let field = field.ok_or_else(|| LoadError::malformed(format!("{place}: no field {number}")))?;
+        Ok(Field { place: Place::Header { header, bit: field.bit }, width: field.width, signed: field.signed })
     }
 
     /// The packet header with this name.
@@ -176,6 +242,14 @@ impl Layout {
             _ => None,
         }
     }
+}
+
+/// The next `count` words of metadata.
+fn take(used: &mut Slot, count: Slot, name: &str) -> Result<Slot, LoadError> {
+    let first = *used;
+    let next = first.checked_add(count).filter(|&s| s < 1 << 14);
+    *used = next.ok_or_else(|| LoadError::unsupported("more than 16,384 words of metadata", name))?;
+    Ok(first)
 }
 
 fn load_types(root: &Value) -> Result<HashMap<String, HeaderType>, LoadError> {

@@ -10,6 +10,12 @@ use crate::packet::{Instance, Packet};
 use crate::stages::{clear, parse, wire_length};
 
 impl Machine {
+    /// Leaves the values of a field list with a packet that goes through ingress again.
+    pub fn preserve_again(&self, program: &Program, packet: &mut Packet, list: u16) {
+        packet.live.clear();
+        packet.live.extend(program.again(list).iter().map(|&slot| self.frame[usize::from(slot)]));
+    }
+
     /// Keeps what ingress-to-egress clones of the packet that ingress has just seen carry on: making one of them parses the
     /// packet again, which overwrites the metadata that it comes from, and there may be several.
     pub fn keep_for_clones(&mut self, program: &Program, packet: &Packet, list: u16) {

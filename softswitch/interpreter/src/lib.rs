@@ -13,10 +13,12 @@
 pub mod cells;
 mod clone;
 mod error;
+mod externs;
 pub mod frame;
 pub mod hash;
 mod intrinsics;
 pub mod machine;
+pub mod meters;
 pub mod output;
 pub mod packet;
 pub mod prefetch;

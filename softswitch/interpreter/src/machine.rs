@@ -9,6 +9,7 @@ use crate::cells::Cells;
 use crate::error::ControlError;
 use crate::frame::Frame;
 use crate::hash::Bits;
+use crate::meters::Meters;
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::table::TableState;
@@ -32,6 +33,9 @@ pub struct Machine {
     /// The same of clones that the last ingress asked for.
     pub(crate) ingress_clones: IngressClones,
     pub cells: Cells,
+    pub meters: Meters,
+    /// When the packet came in, or left its queue.
+    pub now_ns: u64,
     pub random: Random,
     pub bits: Bits,
     /// What a run leaves behind.
@@ -53,6 +57,8 @@ pub struct Outcome {
     pub clone: Option<(u16, u16)>,
     /// Index of the digest.
     pub digest: Option<u16>,
+    /// The field list of a packet that goes through ingress again.
+    pub again: Option<u16>,
     pub parser_error: u64,
     pub checksum_error: bool,
 }
@@ -72,6 +78,8 @@ impl Machine {
             kept: Vec::new(),
             ingress_clones: IngressClones::default(),
             cells: Cells::new(&program.cells),
+            meters: Meters::new(&program.meters),
+            now_ns: 0,
             random: Random::new(seed),
             bits: Bits::default(),
             outcome: Outcome::default(),

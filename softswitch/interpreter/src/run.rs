@@ -218,6 +218,9 @@ impl Machine {
                     let length = slot!(length).min(u64::from(u32::MAX)) as u32;
                     packet.truncated = packet.truncated.min(length);
                 }
+                Op::Extern { call, object, d, s } => {
+                    slot!(d) = self.call(packet, call, object, slot!(s), slot!(d));
+                }
                 Op::Table { table } => at = self.apply(program, packet, usize::from(table)),
 
                 Op::Extract { header } => {

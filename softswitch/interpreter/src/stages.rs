@@ -58,6 +58,11 @@ impl Machine {
         let length = u64::from(packet.register_length);
         fields.packet_length.set(frame, packet, length);
         fields.ingress_timestamp.set(frame, packet, timestamp);
+        for (slot, value) in packet.kept_again(program) {
+            frame[usize::from(slot)] = value;
+        }
+        let instance = packet.instance as u64;
+        fields.instance_type.set(frame, packet, instance);
         parse(program, machine, packet);
         machine.run(program, packet, program.code.ingress);
 

@@ -9,6 +9,7 @@ use narrows_interpreter::hash::compute;
 use narrows_interpreter::packet::Packet;
 use narrows_interpreter::wide::{wide_cast, wide_division};
 use narrows_program::calculation::Algorithm;
+use narrows_program::externs::Extern;
 use narrows_program::op::Cast;
 
 use super::context::{Context, Descriptor};
@@ -43,6 +44,15 @@ pub(super) extern "C" fn random(context: *mut Context, low: u64, high: u64, old:
     // SAFETY: as above.
     let random = unsafe { &mut (*(*context).machine).random };
     random.uniform(low, high).map_or(old, |value| value & mask)
+}
+
+/// An operation of the architecture on an object: what it makes of a value; `old` leaves things as they are.
+pub(super) extern "C" fn call(context: *mut Context, call: u64, object: u64, value: u64, old: u64) -> u64 {
+    // SAFETY: as above.
+    unsafe {
+        let (machine, packet) = (&mut *(*context).machine, &*(*context).packet);
+        machine.call(packet, Extern::ALL[call as usize], object as u16, value, old)
+    }
 }
 
 /// A calculation over what the packet and the frame hold, where both are up to date.

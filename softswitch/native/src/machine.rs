@@ -67,6 +67,17 @@ impl NativeMachine {
         self.machine.cells.put(place, index, value);
     }
 
+    /// Before a packet's ingress or egress, of programs that call operations of the architecture.
+    pub fn begin_calls(&mut self, now_ns: u64) {
+        self.machine.now_ns = now_ns;
+        self.machine.outcome.again = None;
+    }
+
+    /// [`Machine::preserve_again`], which changes neither.
+    pub fn preserve_again(&mut self, program: &Program, packet: &mut Packet, list: u16) {
+        self.machine.preserve_again(program, packet, list);
+    }
+
     /// [`Machine::keep_for_clones`], which changes neither.
     pub fn keep_for_clones(&mut self, program: &Program, packet: &Packet, list: u16) {
         self.machine.keep_for_clones(program, packet, list);

@@ -6,7 +6,7 @@ use narrows_interpreter::table::TableState;
 use narrows_interpreter::ControlError;
 use narrows_program::bits::wide_ones;
 use narrows_program::control::{
-    ActionCall, CounterId, CounterValue, EntriesPart, Entry, KeyMatch, RegisterId, TableId,
+    ActionCall, CounterId, CounterValue, EntriesPart, Entry, KeyMatch, MeterConfig, MeterId, RegisterId, TableId,
 };
 use narrows_program::table::TableCode;
 
@@ -157,6 +157,37 @@ impl Pipeline {
         let at = at as u16;
         let machine = self.machine.change();
         machine.cells.change(at, index, |_| value as u64);
+        Ok(())
+    }
+
+    fn meter(&self, meter: MeterId, index: u64) -> Result<(usize, u64)> {
+        let at = meter.0 as usize;
+        let Some(info) = self.program.meters.get(at) else {
+            return Err(ControlError::NotFound { kind: "meter with id", name: at.to_string() });
+        };
+        let size = info.size as u64;
+        if index >= size {
+            return Err(ControlError::OutOfRange { name: info.name.clone(), index, size });
+        }
+        Ok((at, index))
+    }
+
+    /// What a cell of a meter is configured as; `None`: every packet is green.
+    ///
+    /// # Errors
+    /// Index out of range.
+    pub fn meter_read(&self, meter: MeterId, index: u64) -> Result<Option<MeterConfig>> {
+        let (at, index) = self.meter(meter, index)?;
+        Ok(self.machine.meters.config(at, index).flatten())
+    }
+
+    /// Configures a cell of a meter, whose buckets are full then.
+    ///
+    /// # Errors
+    /// Index out of range.
+    pub fn meter_write(&mut self, meter: MeterId, index: u64, config: Option<MeterConfig>) -> Result<()> {
+        let (at, index) = self.meter(meter, index)?;
+        self.machine.change().meters.configure(at, index, config);
         Ok(())
     }
 

@@ -37,7 +37,7 @@ pub use narrows_interpreter::{ControlError, Random};
 pub use narrows_program::bits;
 pub use narrows_program::control::{
     ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, EntriesPart, Entry,
-    KeyInfo, KeyMatch, MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,
+    KeyInfo, KeyMatch, MatchKind, MeterConfig, MeterId, MeterInfo, RegisterId, RegisterInfo, TableId, TableInfo,
 };
 pub use narrows_program::field::MAX_HEADERS;
 pub use packet::Packet;

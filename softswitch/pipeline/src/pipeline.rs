@@ -28,11 +28,13 @@ pub enum Forward {
         port: u16,
         priority: u8,
     },
-    /// To every member of the group: one [`Clone`] of the packet each, with its replica id in [`EgressMeta::rid`].
+    /// To every member of the group: one [`Pipeline::replicate`] of the packet each, with its replica id in [`EgressMeta::rid`].
     Multicast {
         group: u16,
         priority: u8,
     },
+    /// Through ingress once more, at once: the packet is as it came in, but for what the program keeps (resubmit).
+    Again,
 }
 
 /// What ingress decided. An ignored verdict leaks a decision of the program.
@@ -63,6 +65,9 @@ pub struct PacketIdentity {
 pub struct EgressVerdict {
     /// False: dropped. True: send what [`Pipeline::deparse`] yields.
     pub transmit: bool,
+    /// Not sent either: [`Pipeline::recirculate`] makes it a packet that goes through ingress once more, at once. With the list of
+    /// fields that it keeps.
+    pub again: Option<u16>,
     /// Clone session (0..32767) of an egress-to-egress clone, also of a packet that egress dropped.
     pub clone: Option<u16>,
 }
@@ -125,7 +130,7 @@ impl Pipeline {
         let ours = packet.owner == FRESH && packet.made_for == made_for(program);
         if let (true, false, Ok(native)) = (ours, self.interpreted, &program.native) {
             // SAFETY: code and machine are this program's, which does not change; the packet is fresh, with its headroom.
-            unsafe { native.prepare(&mut self.machine, packet, port, timestamp) };
+            unsafe { native.prepare(&mut self.machine, packet, port, program.time(timestamp)) };
         }
     }
 
@@ -134,7 +139,12 @@ impl Pipeline {
     pub fn ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> IngressVerdict {
         let program = &*self.program;
         let packet = &mut packet.0;
-        if program.clones_at_ingress {
+        if program.calls {
+            self.machine.begin_calls(timestamp);
+            packet.origin = port;
+        }
+        let timestamp = program.time(timestamp);
+        if program.keeps_original {
             self.original.clear();
             self.original.extend_from_slice(packet.bytes());
         }
@@ -155,7 +165,9 @@ impl Pipeline {
         if !packet.is_new() || packet.made_for != made_for(program) {
             packet.adopt(program);
         }
-        match program.native.as_ref().ok().filter(|_| !self.interpreted) {
+        // What a packet keeps that comes once more is known to the interpreter only.
+        let first = packet.instance == Instance::Normal;
+        match program.native.as_ref().ok().filter(|_| first && !self.interpreted) {
             // SAFETY: code and machine are this program's, which does not change; the packet is new, with its headroom.
             Some(native) => unsafe { native.ingress(&program.data, &mut self.machine, packet, port, timestamp) },
             None => self.machine.change().ingress(&program.data, packet, port, timestamp),
@@ -171,7 +183,11 @@ impl Pipeline {
             self.learn(packet, index);
         }
         let priority = decided.priority;
-        let forward = if decided.group != 0 {
+        let again = if self.program.calls { self.machine.outcome.again } else { None };
+        let forward = if let Some(list) = again {
+            self.resubmit(packet, list);
+            Forward::Again
+        } else if decided.group != 0 {
             packet.instance = Instance::Replication;
             Forward::Multicast { group: decided.group, priority }
         } else if u64::from(decided.egress_spec) == DROP_PORT {
@@ -180,6 +196,31 @@ impl Pipeline {
             Forward::Unicast { port: decided.egress_spec, priority }
         };
         IngressVerdict { forward, clone: decided.clone.map(|(session, _)| session) }
+    }
+
+    /// Makes it the packet that came in, with what the program keeps.
+    #[cold]
+    fn resubmit(&mut self, packet: &mut Inner, list: u16) {
+        let (program, length) = (&self.program, packet.ingress_length as usize);
+        self.machine.preserve_again(program, packet, list);
+        packet.send_again(program, (&self.original, length), Instance::Resubmitted, list);
+    }
+
+    /// Makes a packet that egress has seen, and [`Pipeline::deparse`] put together, a new one with what the program keeps; returns
+    /// the port by which it came in first.
+    #[cold]
+    pub fn recirculate(&mut self, packet: &mut Packet, list: u16) -> u16 {
+        let packet = &mut packet.0;
+        let (frame, length) = (packet.bytes().to_vec(), packet.frame_length() as usize);
+        self.machine.preserve_again(&self.program, packet, list);
+        packet.send_again(&self.program, (&frame, length), Instance::Recirculated, list);
+        packet.origin
+    }
+
+    /// Makes `copy` a replica of a packet as ingress has left it.
+    #[cold]
+    pub fn replicate(&self, packet: &Packet, copy: &mut Packet) {
+        copy.0.replicate(&packet.0);
     }
 
     /// Keeps the record of a digest.
@@ -233,9 +274,20 @@ impl Pipeline {
     pub fn egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
         let packet = &mut packet.0;
         let program = &*self.program;
+        if program.calls {
+            self.machine.begin_calls(meta.timestamp);
+        }
+        let converted;
+        let meta = if program.nanoseconds {
+            meta
+        } else {
+            converted = in_its_time(program, meta);
+            &converted
+        };
         let Some(native) = native_for(program, self.interpreted, packet) else {
             let machine = self.machine.change();
-            return verdict(&machine.egress(&program.data, packet, meta));
+            let decided = machine.egress(&program.data, packet, meta);
+            return self.verdict(&decided);
         };
         // SAFETY: code and machine are this program's, which does not change, and so is the packet.
         let (decided, deparsed) = unsafe { native.egress(&program.data, &mut self.machine, packet, meta) };
@@ -245,7 +297,14 @@ impl Pipeline {
                 self.gather(packet);
             }
         }
-        verdict(&decided)
+        self.verdict(&decided)
+    }
+
+    #[inline(always)]
+    fn verdict(&self, decided: &Decisions) -> EgressVerdict {
+        let sent = u64::from(decided.egress_spec) != DROP_PORT;
+        let again = if self.program.calls { self.machine.outcome.again.filter(|_| sent) } else { None };
+        EgressVerdict { transmit: sent && again.is_none(), again, clone: decided.clone.map(|(session, _)| session) }
     }
 
     /// Puts the output together of headers that do not lie in a row.
@@ -308,11 +367,15 @@ impl Pipeline {
     }
 }
 
-#[inline]
-fn verdict(decided: &Decisions) -> EgressVerdict {
-    EgressVerdict {
-        transmit: u64::from(decided.egress_spec) != DROP_PORT,
-        clone: decided.clone.map(|(session, _)| session),
+/// What the queue measured, for a program whose times are not in nanoseconds.
+#[cold]
+fn in_its_time(program: &Program, meta: &EgressMeta) -> EgressMeta {
+    EgressMeta {
+        timestamp: program.time(meta.timestamp),
+        enq_timestamp: program.time(meta.timestamp.saturating_sub(meta.queue_delay)) as u32,
+        deq_timedelta: program.time(meta.queue_delay) as u32,
+        queue_delay: program.time(meta.queue_delay),
+        ..*meta
     }
 }
 

@@ -82,10 +82,17 @@ impl PacketPool {
     #[inline]
     pub fn give(&mut self, packet: Box<Packet>) {
         if packet.0.made_for != self.made_for {
-            return;
+            return abandon(packet);
         }
         let room = packet.0.buffer.len().saturating_sub(self.headroom + TAIL);
         let size = usize::from(room >= SIZES[1]) + usize::from(room >= SIZES[2]);
         self.free[size].push(packet);
     }
+}
+
+/// A packet of a program that is not in use any more.
+#[cold]
+#[inline(never)]
+fn abandon(packet: Box<Packet>) {
+    drop(packet);
 }

@@ -24,17 +24,17 @@ fn what_is_not_supported_is_refused_by_name() {
         }
         refusal(&root)
     };
-    for op in ["resubmit", "recirculate", "push", "assert"] {
+    for op in ["assign_union", "assign_header_union_stack"] {
         let refused = refusal(&program(json!([call(op, json!([]))]), json!([])));
         assert_eq!(refused, format!("action first, {op}: the primitive {op} is not supported"));
     }
     let table = "/pipelines/0/tables/0";
     let state = "/parsers/0/parse_states/0/parser_ops/0";
     for (place, value, what) in [
-        ("/meter_arrays".into(), json!([{"name": "m1"}]), "m1: a meter"),
+        ("/meter_arrays".into(), json!([{"name": "m1", "is_direct": true}]), "m1: a direct meter"),
         ("/extern_instances".into(), json!([{"name": "x1"}]), "x1: an extern"),
         ("/parse_vsets".into(), json!([{"name": "v1"}]), "v1: a parser value set"),
-        ("/header_unions".into(), json!([{"name": "u1"}]), "u1: a header union"),
+        ("/header_union_stacks".into(), json!([{"name": "u1"}]), "u1: a header union stack"),
         ("/header_types/0/fields/4/1".into(), json!("*"), "h_t.e: a varbit field"),
         ("/header_types/0/fields/4/1".into(), json!(256), "h_t.e: a field of 256 bits (1 to 128 are)"),
         ("/calculations/0/algo".into(), json!("xxh64"), "crc: the hash algorithm xxh64"),
@@ -42,7 +42,11 @@ fn what_is_not_supported_is_refused_by_name() {
         (format!("{table}/type"), json!("indirect"), "table t1: the implementation indirect (action profile)"),
         (format!("{table}/support_timeout"), json!(true), "table t1: an idle timeout"),
         (format!("{table}/direct_meters"), json!("m"), "table t1: a direct meter"),
-        (format!("{state}/parameters/0/type"), json!("stack"), "parser state start, extract: extraction to a stack"),
+        (
+            format!("{state}/parameters/0/type"),
+            json!("union_stack"),
+            "parser state start, extract: extraction to a union_stack",
+        ),
         (format!("{state}/op"), json!("extract_VL"), "parser state start, extract_VL: the parser operation extract_VL"),
         ("/__meta__/version".into(), json!([3, 0]), "__meta__: BMv2 JSON version 3 (2 is)"),
     ] {
@@ -55,47 +59,6 @@ fn what_is_not_supported_is_refused_by_name() {
     let dereference = binary("dereference_header_stack", hex(0), hex(0));
     let refused = refusal(&program(json!([call("assign", json!([field("m", "a"), dereference]))]), json!([])));
     assert_eq!(refused, "action first, assign: the operator dereference_header_stack is not supported");
-}
-
-/// Where a program first asks for a multicast group, whatever instruction does it: table, action and primitive.
-#[test]
-fn multicast_is_noticed_whatever_writes_the_group() {
-    let group = || field("standard_metadata", "mcast_grp");
-    let asked = |root: &Value| Program::load(root.to_string().as_bytes()).expect("loads").multicast.clone();
-    let register = json!({"type": "register_array", "value": "r"});
-    for (primitive, parameters) in [
-        ("assign", json!([group(), field("h", "b")])),
-        ("assign", json!([group(), hex(1)])),
-        ("register_read", json!([group(), register, hex(0)])),
-        ("modify_field_rng_uniform", json!([group(), hex(0), hex(9)])),
-        (
-            "modify_field_with_hash_based_offset",
-            json!([group(), hex(0), {"type": "calculation", "value": "crc"}, hex(16)]),
-        ),
-    ] {
-        let root = program(json!([call(primitive, parameters)]), json!([]));
-        assert_eq!(asked(&root), Some(format!("table t1, action first, {primitive}")));
-    }
-    // The whole metadata of another kind of the same type, and the parser.
-    let mut root = program(json!([]), json!([]));
-    let other = json!({"name": "saved", "id": 6, "header_type": "standard_t", "metadata": true});
-    root["headers"].as_array_mut().expect("headers").push(other);
-    let copy = json!([{"type": "header", "value": "standard_metadata"}, {"type": "header", "value": "saved"}]);
-    root["actions"][0]["primitives"] = json!([call("assign_header", copy)]);
-    assert_eq!(asked(&root), Some("table t1, action first, assign_header".into()));
-    let mut root = program(json!([]), json!([]));
-    let set = json!({"op": "set", "parameters": [group(), field("h", "b")]});
-    root["parsers"][0]["parse_states"][0]["parser_ops"].as_array_mut().expect("operations").push(set);
-    assert_eq!(asked(&root), Some("parser state start, set".into()));
-    // From a header any frame could ask for a group.
-    let mut root = program(json!([]), json!([]));
-    root["field_aliases"][0][1] = json!(["h", "b"]);
-    assert_eq!(asked(&root), Some("intrinsic_metadata.mcast_grp, a field of a header".into()));
-    // None is asked for.
-    for none in [json!([]), json!([call("assign", json!([group(), hex(0)]))]), json!([call("mark_to_drop", json!([]))])]
-    {
-        assert_eq!(asked(&program(none, json!([]))), None);
-    }
 }
 
 /// What the switch takes of a program's fields is not cut: a priority of 256 is not 0.

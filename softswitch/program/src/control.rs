@@ -13,6 +13,10 @@ pub struct CounterId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegisterId(pub u32);
 
+/// A meter array of the loaded program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MeterId(pub u32);
+
 /// How a key field matches. P4's `optional` is `Ternary` in BMv2 JSON; entries may use either form there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MatchKind {
@@ -131,6 +135,25 @@ pub struct RegisterInfo {
     pub name: String,
     pub size: usize,
     pub width: u32,
+}
+
+/// A meter array's shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeterInfo {
+    pub id: MeterId,
+    pub name: String,
+    pub size: usize,
+    /// Tokens are bytes, else packets.
+    pub bytes: bool,
+}
+
+/// What a cell of a meter is set to: rates in tokens a second, bursts in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeterConfig {
+    /// RFC 2698.
+    TwoRates { cir: u64, cburst: u64, pir: u64, pburst: u64 },
+    /// RFC 2697.
+    OneRate { cir: u64, cburst: u64, eburst: u64 },
 }
 
 /// A digest of the program (`learn_lists` in the JSON).

@@ -88,6 +88,12 @@ impl Intrinsics {
         })
     }
 
+    /// True if the program has a field of the traffic manager's, wherever it is.
+    pub fn any_of_manager(&self) -> bool {
+        let fields = [self.enq_depth_bytes, self.deq_depth_bytes, self.queue_delay, self.epoch, self.flow];
+        fields.iter().any(|field| !matches!(field, Intrinsic::Absent))
+    }
+
     /// What an ingress reads after the program has run.
     pub fn left_by_ingress(&self) -> impl Iterator<Item = Slot> {
         let read = [self.egress_spec, self.mcast_grp, self.priority, self.flow, self.ingress_port];

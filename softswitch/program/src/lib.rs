@@ -13,6 +13,7 @@ pub mod bits;
 pub mod calculation;
 pub mod cells;
 pub mod control;
+pub mod externs;
 pub mod field;
 pub mod intrinsics;
 pub mod key;

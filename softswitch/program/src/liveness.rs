@@ -216,6 +216,9 @@ pub fn needed_at_ingress(program: &Program) -> Vec<Set> {
     let mut end = Set::of(program);
     let kept = program.kept.iter().flat_map(|(_, kept)| kept).map(|k| k.1);
     kept.chain(program.live.iter().copied()).for_each(|s| end.add(s));
+    if program.calls {
+        program.again.iter().flat_map(|(_, slots)| slots).for_each(|&s| end.add(s));
+    }
     let digests = program.digest_fields.iter().flatten();
     digests.for_each(|f| end.add_field(*f));
     fields.left_by_ingress().for_each(|s| end.add(s));

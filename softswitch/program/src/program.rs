@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::calculation::{Calculation, Piece};
 use crate::cells::CellLayout;
-use crate::control::{CounterInfo, DigestInfo, RegisterInfo, TableInfo};
+use crate::control::{CounterInfo, DigestInfo, MeterInfo, RegisterInfo, TableInfo};
 use crate::field::{Field, Place, Slot};
 use crate::intrinsics::Intrinsics;
 use crate::op::Op;
@@ -38,6 +38,13 @@ pub struct Program {
     pub tables: Vec<TableCode>,
     pub counters: Vec<CounterInfo>,
     pub registers: Vec<RegisterInfo>,
+    pub meters: Vec<MeterInfo>,
+    /// There are instructions that call operations of the architecture.
+    pub calls: bool,
+    /// For each field list, the slots of what a packet keeps that goes through ingress again.
+    pub again: Vec<(u16, Vec<Slot>)>,
+    /// Times are in nanoseconds, as the fields of the traffic manager are; else in microseconds, as v1model says.
+    pub nanoseconds: bool,
     pub calculations: Vec<Calculation>,
     pub digests: Vec<DigestInfo>,
     pub digest_fields: Vec<Vec<Field>>,
@@ -57,9 +64,8 @@ pub struct Program {
     /// Bit h: header h only carries fields of the traffic manager.
     pub manager_headers: u64,
     pub errors: ParserErrors,
-    /// Where the program first asks for a multicast group, if it does.
-    pub multicast: Option<String>,
-    pub clones_at_ingress: bool,
+    /// Ingress may ask for the packet as it came in: for clones, or to send it through ingress again.
+    pub keeps_original: bool,
     /// There is code to verify checksums.
     pub verifies: bool,
 }
@@ -130,6 +136,23 @@ impl Program {
     pub fn kept(&self, list: u16) -> &[(usize, Slot)] {
         let found = self.kept.iter().find(|(id, _)| *id == list);
         found.map_or(&[][..], |(_, kept)| kept)
+    }
+
+    /// A time in nanoseconds as the program sees it.
+    #[inline]
+    #[must_use]
+    pub fn time(&self, ns: u64) -> u64 {
+        if self.nanoseconds {
+            ns
+        } else {
+            ns / 1_000
+        }
+    }
+
+    /// The slots of a field list that a packet keeps on its way through ingress once more.
+    pub fn again(&self, list: u16) -> &[Slot] {
+        let found = self.again.iter().find(|(id, _)| *id == list);
+        found.map_or(&[][..], |(_, slots)| slots)
     }
 
     /// The slots that a clone keeps.

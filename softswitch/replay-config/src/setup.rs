@@ -35,9 +35,6 @@ fn unit(config: &Config, seed: u64) -> Result<ProgramUnit, Failure> {
     if let Some(warning) = program.warning() {
         eprintln!("narrows-softswitch: warning: {place}: {warning}");
     }
-    if let Some(multicast) = &program.multicast {
-        return Err(Failure::usage(format!("{place}: {multicast}: multicast groups are not supported")));
-    }
     let program = Arc::new(program);
     let mut unit = ProgramUnit::new(Pipeline::new(Arc::clone(&program), seed));
     for (number, given) in config.entries.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! What a pipeline configuration gives the data path, all of it: COMMIT replaces one value.
 // SPDX-License-Identifier: Apache-2.0
+use std::collections::BTreeMap;
+
 use narrows_pipeline::{PacketPool, Pipeline, RegisterPlace};
 
 use crate::tm::QueueState;
@@ -58,6 +60,39 @@ impl Sessions {
     }
 }
 
+/// Members of a multicast group.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Group {
+    /// Egress port and replica id of each replica.
+    pub replicas: Vec<(u16, u16)>,
+    /// As [`CloneSession::numeric_ports`].
+    pub numeric_ports: bool,
+}
+
+/// The multicast groups of a program, by their numbers.
+#[derive(Debug, Default)]
+pub struct Groups(BTreeMap<u16, Group>);
+
+impl Groups {
+    /// The group with this number, if it was set.
+    pub fn get(&self, number: u16) -> Option<&Group> {
+        self.0.get(&number)
+    }
+
+    /// Every group that was set, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &Group)> {
+        self.0.iter().map(|(number, group)| (*number, group))
+    }
+
+    /// Sets or removes a group.
+    pub fn set(&mut self, number: u16, group: Option<Group>) {
+        match group {
+            Some(group) => self.0.insert(number, group),
+            None => self.0.remove(&number),
+        };
+    }
+}
+
 /// A program and everything that belongs to it: replaced as a whole by a new pipeline configuration.
 #[derive(Debug)]
 pub struct ProgramUnit {
@@ -69,6 +104,8 @@ pub struct ProgramUnit {
     pub(crate) parsed: usize,
     /// Where its clones go.
     pub sessions: Sessions,
+    /// Where packets go that are sent to a multicast group.
+    pub groups: Groups,
     /// Registers of the program that hold the state of a managed queue, in the order of [`STATE_REGISTERS`].
     state: [Option<RegisterPlace>; STATE_REGISTERS.len()],
     /// By bottleneck, what they hold, in the order of [`Forwarding::tell`].
@@ -87,7 +124,7 @@ impl ProgramUnit {
         let written = vec![[0; 5]; longest.unwrap_or(0) as usize];
         let program = pipeline.program();
         let (pool, parsed) = (PacketPool::new(program), program.parsed_bytes().unwrap_or(usize::MAX));
-        ProgramUnit { state, written, pipeline, pool, parsed, sessions: Sessions::default() }
+        ProgramUnit { state, written, pipeline, pool, parsed, sessions: Sessions::default(), groups: Groups::default() }
     }
 
     /// Writes the state of a managed queue to the program's registers for it. What has not changed is not written

@@ -1,4 +1,4 @@
-// A program with what the softswitch refuses: a meter. Its P4Info is valid, so that a client can ask for it.
+// A program with what the softswitch refuses: a direct meter. Its P4Info is valid, so that a client can ask for it.
 // SPDX-License-Identifier: Apache-2.0
 #include <core.p4>
 #include <v1model.p4>
@@ -20,10 +20,23 @@ control NoChecksum(inout headers_t hdr, inout metadata_t meta) {
 }
 
 control ProbeIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    meter(8, MeterType.bytes) police;
+    direct_meter<bit<2>>(MeterType.bytes) police;
+
+    // Takes the color that the meter gives a packet.
+    action color() {
+        police.read(meta.colour);
+    }
+
+    // Has the meter's entries, each of which polices one port.
+    table policed {
+        key = { standard.ingress_port: exact; }
+        actions = { color; }
+        const default_action = color();
+        meters = police;
+    }
 
     apply {
-        police.execute_meter(32w1, meta.colour);
+        policed.apply();
         if (meta.colour == 2) {
             mark_to_drop(standard);
         }

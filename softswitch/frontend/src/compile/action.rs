@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Actions: what primitives become.
 
+use narrows_program::externs::Extern;
 use narrows_program::field::{Field, Place, Slot};
 use narrows_program::op::Op;
 use narrows_program::DROP_PORT;
 use serde_json::Value;
 
 use super::emit::{Emitter, Label};
-use super::{Objects, Result};
+use super::{stacks, Objects, Result};
 use crate::error::LoadError;
 use crate::expr::{Expr, Params};
 use crate::json;
+use crate::layout::Stack;
 
 /// An action as the JSON has it.
 #[derive(Clone)]
@@ -115,13 +117,10 @@ impl Primitive<'_> {
         Expr::parse(self.arg(index)?, objects.layout, self.params, &self.place)
     }
 
-    /// The first argument, which is written; what to is known only of a plain assignment.
-    fn destination(&self, value: Option<&Expr>, objects: &mut Objects) -> Result<Field> {
-        match self.expr(0, objects)? {
-            Expr::Field(field) => {
-                objects.writes(field, value, &self.place);
-                Ok(field)
-            }
+    /// The argument that is written.
+    fn destination(&self, index: usize, objects: &Objects) -> Result<Field> {
+        match self.expr(index, objects)? {
+            Expr::Field(field) => Ok(field),
             _ => Err(LoadError::unsupported("a destination that is not a field", &self.place)),
         }
     }
@@ -138,6 +137,23 @@ impl Primitive<'_> {
 
     fn header(&self, index: usize, objects: &Objects) -> Result<u8> {
         objects.layout.header(self.named(index, "header")?, &self.place)
+    }
+
+    fn stack<'o>(&self, index: usize, objects: &'o Objects) -> Result<&'o Stack> {
+        objects.layout.stack(self.named(index, "header_stack")?, &self.place)
+    }
+
+    /// How many elements are pushed or popped.
+    fn count(&self, objects: &Objects) -> Result<usize> {
+        Ok(usize::try_from(self.constant(1, "number of elements", objects)?).unwrap_or(usize::MAX))
+    }
+
+    /// The number of a field list; 0 is none.
+    fn field_list(&self, index: usize, objects: &Objects) -> Result<u16> {
+        let list = self.constant(index, "field list", objects)?;
+        let known = list == 0 || objects.field_lists.contains_key(&list);
+        let number = u16::try_from(list).ok().filter(|_| known);
+        number.ok_or_else(|| LoadError::malformed(format!("{}: no field list {list}", self.place)))
     }
 
     fn register(&self, index: usize, objects: &Objects) -> Result<(u16, u32)> {
@@ -174,7 +190,7 @@ impl Primitive<'_> {
         match self.op {
             "assign" | "modify_field" => {
                 let value = self.expr(1, objects)?;
-                let field = self.destination(Some(&value), objects)?;
+                let field = self.destination(0, objects)?;
                 emitter.assign(field, &value, place)?;
             }
             "assign_header" | "copy_header" => {
@@ -187,14 +203,27 @@ impl Primitive<'_> {
                 {
                     for (to, from) in to.into_iter().zip(from) {
                         let from = Expr::Field(from);
-                        objects.writes(to, Some(&from), place);
                         emitter.assign(to, &from, place)?;
                     }
                     return Ok(());
                 }
-                emitter.op(Op::CopyHeader { to: self.header(0, objects)?, from: self.header(1, objects)? });
+                let (to, from) = (self.header(0, objects)?, self.header(1, objects)?);
+                for &rival in objects.layout.rivals(to).iter().filter(|&&rival| rival != from) {
+                    let kept = emitter.label();
+                    emitter.op(Op::JumpInvalid { header: from, to: kept });
+                    emitter.op(Op::RemoveHeader { header: rival });
+                    emitter.place(kept);
+                }
+                emitter.op(Op::CopyHeader { to, from });
             }
-            "add_header" => emitter.op(Op::AddHeader { header: self.header(0, objects)? }),
+            "add_header" => {
+                let header = self.header(0, objects)?;
+                objects.layout.rivals(header).iter().for_each(|&header| emitter.op(Op::RemoveHeader { header }));
+                emitter.op(Op::AddHeader { header });
+            }
+            "push" => stacks::push(self.stack(0, objects)?, self.count(objects)?, emitter, place)?,
+            "pop" => stacks::pop(self.stack(0, objects)?, self.count(objects)?, emitter)?,
+            "assign_header_stack" => stacks::assign(self.stack(0, objects)?, self.stack(1, objects)?, emitter),
             "remove_header" => emitter.op(Op::RemoveHeader { header: self.header(0, objects)? }),
             "mark_to_drop" | "drop" => {
                 let (port, zero) = (emitter.constant(DROP_PORT)?, emitter.constant(0)?);
@@ -208,7 +237,7 @@ impl Primitive<'_> {
                 emitter.op(Op::Move { d: objects.exit, s: one });
             }
             "register_read" => {
-                let field = self.destination(None, objects)?;
+                let field = self.destination(0, objects)?;
                 let (register, width) = self.register(1, objects)?;
                 let index = emitter.low(&self.expr(2, objects)?, 32, place)?;
                 let d = emitter.destination(field, place)?;
@@ -234,7 +263,7 @@ impl Primitive<'_> {
                 emitter.op(Op::Count { counter: counter as u16, index });
             }
             "modify_field_rng_uniform" => {
-                let field = self.destination(None, objects)?;
+                let field = self.destination(0, objects)?;
                 let low = emitter.low(&self.expr(1, objects)?, 64, place)?;
                 let high = emitter.low(&self.expr(2, objects)?, 64, place)?;
                 let d = emitter.destination(field, place)?;
@@ -246,7 +275,7 @@ impl Primitive<'_> {
                 emitter.store(field, d, place)?;
             }
             "modify_field_with_hash_based_offset" => {
-                let field = self.destination(None, objects)?;
+                let field = self.destination(0, objects)?;
                 let base = emitter.low(&self.expr(1, objects)?, 64, place)?;
                 let name = self.named(2, "calculation")?;
                 let calculation = *objects
@@ -258,18 +287,35 @@ impl Primitive<'_> {
                 emitter.op(Op::Hash { d, calculation, base, size, bits: field.width as u8 });
                 emitter.store(field, d, place)?;
             }
+            "execute_meter" => {
+                let field = self.destination(2, objects)?;
+                let name = self.named(0, "meter_array")?;
+                let found = objects.meters.iter().position(|meter| meter.name == name);
+                let object = found.ok_or_else(|| LoadError::malformed(format!("{place}: no meter {name}")))? as u16;
+                let index = emitter.low(&self.expr(1, objects)?, 32, place)?;
+                let d = emitter.destination(field, place)?;
+                if !matches!(field.place, Place::Slot(_)) {
+                    let old = emitter.low(&Expr::Field(field), field.width, place)?;
+                    emitter.op(Op::Move { d, s: old });
+                }
+                emitter.op(Op::Extern { call: Extern::Meter, object, d, s: index });
+                emitter.store(field, d, place)?;
+            }
+            "resubmit" | "recirculate" => {
+                let list = self.field_list(0, objects)?;
+                let unused = emitter.allocate(1, place)?;
+                emitter.op(Op::Extern { call: Extern::SendAgain, object: list, d: unused, s: unused });
+                objects.keeps_original = true;
+            }
             "truncate" => {
                 let length = emitter.low(&self.expr(0, objects)?, 64, place)?;
                 emitter.op(Op::Truncate { length });
             }
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
                 let session = emitter.low(&self.expr(0, objects)?, 15, place)?;
-                let list = self.constant(1, "field list", objects)?;
-                if list != 0 && !objects.field_lists.contains_key(&list) || list > u64::from(u16::MAX) {
-                    return Err(LoadError::malformed(format!("{place}: no field list {list}")));
-                }
-                emitter.op(Op::Clone { session, list: list as u16 });
-                objects.has_clone = true;
+                let list = self.field_list(1, objects)?;
+                emitter.op(Op::Clone { session, list });
+                objects.keeps_original = true;
             }
             "generate_digest" => {
                 let list = self.constant(1, "digest", objects)?;
@@ -277,8 +323,8 @@ impl Primitive<'_> {
                 let index = index.ok_or_else(|| LoadError::malformed(format!("{place}: no digest {list}")))?;
                 emitter.op(Op::Digest { list: index as u16 });
             }
-            // Log messages have no effect on packets.
-            "no_op" | "log_msg" => {}
+            // Log messages and what the program takes for granted have no effect on packets.
+            "no_op" | "log_msg" | "assert" | "assume" => {}
             other => return Err(LoadError::unsupported(format!("the primitive {other}"), place)),
         }
         Ok(())

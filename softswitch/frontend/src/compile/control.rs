@@ -147,7 +147,7 @@ impl<'v> Control<'v, '_> {
             }
             Kind::ActionCall => {
                 let action = self.action(json::number(value, "action_id", name)?, name)?;
-                self.body(action, &[], name)?;
+                self.body(action, &[])?;
                 self.go(json::optional_text(value, "next_node", name)?, name)
             }
         }
@@ -158,14 +158,9 @@ impl<'v> Control<'v, '_> {
         found.ok_or_else(|| LoadError::malformed(format!("{place}: no action with id {id}")))
     }
 
-    fn body(&mut self, action: usize, params: &[Expr], place: &str) -> Result<()> {
+    fn body(&mut self, action: usize, params: &[Expr]) -> Result<()> {
         let action = self.objects.actions[action].clone();
-        let known = self.objects.multicast.is_some();
-        action.compile(params, self.objects, self.emitter, self.end)?;
-        if let Some(found) = self.objects.multicast.as_mut().filter(|_| !known) {
-            *found = format!("{place}, {found}");
-        }
-        Ok(())
+        action.compile(params, self.objects, self.emitter, self.end)
     }
 
     fn table(&mut self, name: &'v str, value: &'v Value) -> Result<()> {
@@ -224,7 +219,7 @@ impl<'v> Control<'v, '_> {
             let action = ids.get(usize::from(index)).copied();
             if let Some(action) = action {
                 let constants: Vec<Expr> = data.iter().map(|&v| Expr::constant(v)).collect();
-                self.body(action, &constants, &place)?;
+                self.body(action, &constants)?;
                 let next = self.next(value, &self.objects.actions[action].name.clone(), false, &place)?;
                 self.go(next, &place)?;
             } else {
@@ -246,7 +241,7 @@ impl<'v> Control<'v, '_> {
                 }
                 let label = self.emitter.label();
                 self.emitter.place(label);
-                self.body(action, &object.bind(self.objects.params), &place)?;
+                self.body(action, &object.bind(self.objects.params))?;
                 self.go(nexts[usize::from(hit)], &place)?;
                 labels[usize::from(hit)] = label;
             }

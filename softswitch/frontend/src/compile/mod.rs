@@ -9,11 +9,12 @@ mod entries;
 mod key;
 mod objects;
 mod parser;
+mod stacks;
 mod sums;
 
 use narrows_program::cells::CellLayout;
 use narrows_program::control::TableId;
-use narrows_program::field::{Field, Slot, TAIL};
+use narrows_program::field::{Field, Place, Slot, TAIL};
 use narrows_program::liveness::Ends;
 use narrows_program::op::Op;
 use narrows_program::table::TableCode;
@@ -48,7 +49,7 @@ pub(crate) fn compile(root: &Value) -> Result<Program> {
     let mut tables: Vec<TableCode> = Vec::new();
     let ingress = emitter.ops.len() as u32;
     control::compile(root, "ingress", &mut objects, &mut emitter, &mut tables)?;
-    let clones_at_ingress = std::mem::take(&mut objects.has_clone);
+    let keeps_original = std::mem::take(&mut objects.keeps_original);
     let egress = emitter.ops.len() as u32;
     control::compile(root, "egress", &mut objects, &mut emitter, &mut tables)?;
     let update = emitter.ops.len() as u32;
@@ -63,7 +64,7 @@ pub(crate) fn compile(root: &Value) -> Result<Program> {
     let slots = emitter.slots();
     let (ops, constants) = emitter.finish()?;
     let code = Code { ops, constants, parser, verify, ingress, egress, update };
-    finish(&layout, slots, objects, tables, code, deparser, clones_at_ingress)
+    finish(&layout, slots, objects, tables, code, deparser, keeps_original)
 }
 
 fn finish(
@@ -73,7 +74,7 @@ fn finish(
     tables: Vec<TableCode>,
     code: Code,
     deparser: Vec<u8>,
-    clones_at_ingress: bool,
+    keeps_original: bool,
 ) -> Result<Program> {
     let mut counters = objects.counters;
     for counter in &mut counters {
@@ -112,10 +113,13 @@ fn finish(
         left_for_update: Vec::new(),
         kept: Vec::new(),
         manager_headers: intrinsics.manager_headers(),
+        nanoseconds: intrinsics.any_of_manager(),
         intrinsics,
         errors: architecture::parser_errors(&objects.errors),
-        multicast: objects.multicast,
-        clones_at_ingress,
+        keeps_original,
+        calls: code.ops.iter().any(|op| matches!(op, Op::Extern { .. })),
+        again: Vec::new(),
+        meters: objects.meters,
         verifies: false,
         code,
     };
@@ -129,8 +133,19 @@ fn finish(
     for (id, fields) in &objects.field_lists {
         let kept = program.kept_slots(fields);
         program.kept.push((*id as u16, kept));
+        program.again.push((*id as u16, slots_of(fields)));
     }
     Ok(program)
+}
+
+/// The slots of fields.
+fn slots_of(fields: &[Field]) -> Vec<Slot> {
+    let of = |field: &Field| match field.place {
+        Place::Slot(slot) if field.width > 64 => vec![slot, slot + 1],
+        Place::Slot(slot) => vec![slot],
+        _ => vec![],
+    };
+    fields.iter().flat_map(of).collect()
 }
 
 /// A place in the headroom for each header that the program can add, in the order of the deparser, right before the
@@ -183,7 +198,6 @@ fn check_version(root: &Value) -> Result<()> {
 /// Kinds of objects that are not supported at all.
 fn refuse_whole_kinds(root: &Value) -> Result<()> {
     for (key, what) in [
-        ("meter_arrays", "a meter"),
         ("extern_instances", "an extern"),
         ("parse_vsets", "a parser value set"),
         ("header_union_stacks", "a header union stack"),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use narrows_program::calculation::Calculation;
-use narrows_program::control::{CounterId, CounterInfo, DigestInfo, RegisterId, RegisterInfo};
+use narrows_program::control::{CounterId, CounterInfo, DigestInfo, MeterId, MeterInfo, RegisterId, RegisterInfo};
 use narrows_program::field::{Field, Place, Slot};
 use narrows_program::table::BLOCK;
 use serde_json::Value;
@@ -13,15 +13,11 @@ use super::action::Action;
 use super::emit::Emitter;
 use super::{sums, Result};
 use crate::error::LoadError;
-use crate::expr::Expr;
 use crate::json;
 use crate::layout::Layout;
 
 /// State that the program may declare: cells of registers and counters together.
 const MAX_CELLS: u64 = 1 << 27;
-
-/// The field that asks for a multicast group.
-const GROUP: &str = "intrinsic_metadata.mcast_grp";
 
 /// Everything that actions and parsers refer to by name.
 pub(super) struct Objects<'v> {
@@ -40,9 +36,9 @@ pub(super) struct Objects<'v> {
     /// First slot of the parameters of the action that a table has chosen.
     pub params: Slot,
     pub errors: HashMap<String, u64>,
-    pub has_clone: bool,
-    /// Where the program first asks for a multicast group, if it does.
-    pub multicast: Option<String>,
+    pub meters: Vec<MeterInfo>,
+    /// An action asks for the packet as it came in.
+    pub keeps_original: bool,
     pub egress_spec: Slot,
     pub mcast_grp: Option<Slot>,
     pub exit: Slot,
@@ -84,6 +80,23 @@ impl<'v> Objects<'v> {
             let id = CounterId(counters.len() as u32);
             counters.push(CounterInfo { id, name: name.to_owned(), size: size as usize, table: None });
         }
+        let mut meters = Vec::new();
+        for value in json::array(root, "meter_arrays", "program")? {
+            let name = json::text(value, "name", "meter_arrays")?;
+            if json::flag(value, "is_direct") {
+                return Err(LoadError::unsupported("a direct meter", name));
+            }
+            let size = json::number(value, "size", name)?;
+            count_cells(size, name)?;
+            numbered(meters.len(), "meters", name)?;
+            let bytes = match json::text(value, "type", name)? {
+                "bytes" => true,
+                "packets" => false,
+                other => return Err(LoadError::unsupported(format!("a meter of {other}"), name)),
+            };
+            let id = MeterId(meters.len() as u32);
+            meters.push(MeterInfo { id, name: name.to_owned(), size: size as usize, bytes });
+        }
         let mut errors = HashMap::new();
         for error in json::array(root, "errors", "program")? {
             let (name, value) = json::pair(error, "errors")?;
@@ -103,7 +116,7 @@ impl<'v> Objects<'v> {
         let Some(egress_spec) = layout.intrinsic_slot("standard_metadata.egress_spec") else {
             return Err(LoadError::malformed("standard_metadata.egress_spec is missing"));
         };
-        let (group, mcast_grp) = (layout.intrinsic(GROUP), layout.intrinsic_slot(GROUP));
+        let mcast_grp = layout.intrinsic_slot("intrinsic_metadata.mcast_grp");
         let (calculations, calculation_names) = sums::calculations(root, layout)?;
         Ok(Self {
             layout,
@@ -118,23 +131,12 @@ impl<'v> Objects<'v> {
             digests: load_digests(root, layout)?,
             params,
             errors,
-            has_clone: false,
-            // In a header, any frame may ask for one.
-            multicast: group.filter(|_| mcast_grp.is_none()).map(|_| format!("{GROUP}, a field of a header")),
+            meters,
+            keeps_original: false,
             egress_spec,
             mcast_grp,
             exit,
         })
-    }
-}
-
-impl Objects<'_> {
-    /// At `place` a field is written, to `value` or to what only packets decide.
-    pub(super) fn writes(&mut self, field: Field, value: Option<&Expr>, place: &str) {
-        let group = matches!(field.place, Place::Slot(slot) if self.mcast_grp == Some(slot));
-        if group && self.multicast.is_none() && value.and_then(Expr::as_constant) != Some(0) {
-            self.multicast = Some(place.to_owned());
-        }
     }
 }
 

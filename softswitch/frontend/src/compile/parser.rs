@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::action::Primitive;
 use super::emit::{Emitter, Label};
-use super::{Objects, Result};
+use super::{stacks, Objects, Result};
 use crate::error::LoadError;
 use crate::expr::{Binary, Expr};
 use crate::json;
@@ -82,12 +82,19 @@ fn compile_op(value: &Value, place: &str, objects: &mut Objects, emitter: &mut E
     let arg = |i: usize| args.get(i).ok_or_else(|| LoadError::malformed(format!("{place}: argument {i} is missing")));
     match op {
         "extract" => {
-            let kind = json::text(arg(0)?, "type", place)?;
-            if kind != "regular" {
-                return Err(LoadError::unsupported(format!("extraction to a {kind}"), place));
+            let name = json::text(arg(0)?, "value", place)?;
+            match json::text(arg(0)?, "type", place)? {
+                "regular" => {
+                    let header = objects.layout.header(name, place)?;
+                    objects.layout.rivals(header).iter().for_each(|&header| emitter.op(Op::RemoveHeader { header }));
+                    emitter.op(Op::Extract { header });
+                }
+                "stack" => {
+                    let full = objects.errors.get("StackOutOfBounds").copied().unwrap_or(3);
+                    stacks::extract_next(objects.layout.stack(name, place)?, full, emitter)?;
+                }
+                kind => return Err(LoadError::unsupported(format!("extraction to a {kind}"), place)),
             }
-            let header = objects.layout.header(json::text(arg(0)?, "value", place)?, place)?;
-            emitter.op(Op::Extract { header });
         }
         "set" => {
             let Expr::Field(field) = Expr::parse(arg(0)?, objects.layout, &[], place)? else {
@@ -99,7 +106,6 @@ fn compile_op(value: &Value, place: &str, objects: &mut Objects, emitter: &mut E
             } else {
                 Expr::parse(source, objects.layout, &[], place)?
             };
-            objects.writes(field, Some(&expr), place);
             emitter.assign(field, &expr, place)?;
         }
         "verify" => {
@@ -217,6 +223,19 @@ impl Transitions<'_> {
             let value = json::member(part, "value", place)?;
             fields.push(match json::text(part, "type", place)? {
                 "field" => objects.layout.field_ref(value, place)?,
+                "stack_field" => {
+                    let (_, name) = json::pair(value, place)?;
+                    let stack = objects.layout.stack(json::as_text(json::pair(value, place)?.0, place)?, place)?;
+                    let first = stack
+                        .headers
+                        .first()
+                        .ok_or_else(|| LoadError::malformed(format!("{place}: an empty stack")))?;
+                    let field = objects.layout.element_field(*first, json::as_text(name, place)?, place)?;
+                    let slot = emitter.allocate(2, place)?;
+                    let last = Field { place: Place::Slot(slot), ..field };
+                    emitter.assign(last, &Expr::parse(part, objects.layout, &[], place)?, place)?;
+                    last
+                }
                 "lookahead" => look_ahead(value, place, emitter)?,
                 other => return Err(LoadError::unsupported(format!("a {other} in a select"), place)),
             });

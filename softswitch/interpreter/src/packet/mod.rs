@@ -3,7 +3,7 @@
 
 mod headers;
 
-use narrows_program::field::{MAX_HEADERS, TAIL};
+use narrows_program::field::{Slot, MAX_HEADERS, TAIL};
 use narrows_program::Program;
 
 use crate::prefetch::prefetch;
@@ -54,6 +54,8 @@ pub struct Packet {
     pub made_for: u16,
     /// Where each header lies in the buffer: an invalid one, at 0, in the zeros at the buffer's start.
     pub base: [u16; MAX_HEADERS],
+    /// The port that it came in by, of a program that may send it through ingress again.
+    pub origin: u16,
 }
 
 /// Bytes before and behind the start of a frame that egress is expected to use.
@@ -83,8 +85,12 @@ pub enum Instance {
     IngressClone = 1,
     /// Made by an egress-to-egress clone.
     EgressClone = 2,
+    /// It has left egress for ingress.
+    Recirculated = 4,
     /// Made by multicast.
     Replication = 5,
+    /// It has left ingress for ingress.
+    Resubmitted = 6,
 }
 
 impl Packet {
@@ -178,6 +184,7 @@ impl Packet {
             generation: 0,
             made_for,
             base: [0; MAX_HEADERS],
+            origin: 0,
         }
     }
 
@@ -257,6 +264,35 @@ impl Packet {
             DEPARSED => program.id,
             owner => owner,
         };
+    }
+
+    /// Makes it a new packet with this frame, of `length` bytes in all, that goes through ingress again and keeps the values of a
+    /// field list.
+    pub fn send_again(&mut self, program: &Program, (frame, length): (&[u8], usize), instance: Instance, list: u16) {
+        self.set_frame(program.headroom, length, frame.len());
+        self.bytes_mut().copy_from_slice(frame);
+        self.instance = instance;
+        self.live.insert(0, u64::from(list));
+    }
+
+    /// What [`Packet::send_again`] has kept: slots and their values. Nothing of a packet that comes in for the first time.
+    pub fn kept_again<'p>(&'p self, program: &'p Program) -> impl Iterator<Item = (Slot, u64)> + 'p {
+        let again = matches!(self.instance, Instance::Resubmitted | Instance::Recirculated);
+        let kept = self.live.split_first().filter(|_| again);
+        let of_list =
+            |(list, values): (&u64, &'p [u64])| program.again(*list as u16).iter().copied().zip(values.iter().copied());
+        kept.map(of_list).into_iter().flatten()
+    }
+
+    /// The same packet as ingress has left it: a replica.
+    pub fn replicate(&mut self, packet: &Packet) {
+        self.buffer.clone_from(&packet.buffer);
+        self.live.clone_from(&packet.live);
+        (self.valid, self.base, self.owner, self.origin) = (packet.valid, packet.base, packet.owner, packet.origin);
+        (self.start, self.payload, self.end, self.missing) = (packet.start, packet.payload, packet.end, packet.missing);
+        (self.length, self.register_length) = (packet.length, packet.register_length);
+        (self.ingress_length, self.truncated, self.flow) = (packet.ingress_length, packet.truncated, packet.flow);
+        (self.instance, self.generation) = (packet.instance, packet.generation);
     }
 
     /// Shortens the frame to `limit` bytes, but not its parsed headers; queues account no more than that.

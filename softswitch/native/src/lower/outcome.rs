@@ -44,8 +44,16 @@ impl Lowering<'_, '_> {
             kept.extend(fields.ingress_port.slot());
             kept.into_iter().for_each(|slot| self.spill(slot));
         }
+        self.spill_again();
         self.leave_digest();
         self.b.ins().return_(&[]);
+    }
+
+    /// What a packet may keep that goes through ingress again, which is put together later.
+    fn spill_again(&mut self) {
+        if self.program.calls {
+            self.program.again.iter().flat_map(|(_, slots)| slots).for_each(|&slot| self.spill(slot));
+        }
     }
 
     /// After egress.
@@ -54,6 +62,7 @@ impl Lowering<'_, '_> {
         let port = self.get_intrinsic(program.intrinsics.egress_spec);
         self.set_context_word(offset_of!(Context, egress_spec), port);
         self.leave_clone();
+        self.spill_again();
         let Some(list) = self.shape.clone else {
             let deparsed = self.constant(1);
             self.set_context_word(offset_of!(Context, deparsed), deparsed);

@@ -127,7 +127,7 @@ impl Lowering<'_, '_> {
     /// True of instructions that do more than write slots and locate parsed headers.
     fn has_effects(&self, op: Op) -> bool {
         match op {
-            Op::Random { .. } | Op::Truncate { .. } | Op::Digest { .. } | Op::Clone { .. } => true,
+            Op::Extern { .. } | Op::Random { .. } | Op::Truncate { .. } | Op::Digest { .. } | Op::Clone { .. } => true,
             Op::Table { table } => self.program.tables[usize::from(table)].info.direct_counter,
             Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } => !self.is_of_words(calculation),
             Op::Extract { .. } => false,

@@ -77,6 +77,13 @@ impl Lowering<'_, '_> {
                 let least = self.b.ins().umin(length, old);
                 self.set_field(self.packet, I32, offset_of!(Packet, truncated), least);
             }
+            Op::Extern { call, object, d, s } => {
+                let [value, old] = [s, d].map(|slot| self.slot(slot));
+                let [call, object] = [call as u64, u64::from(object)].map(|number| self.constant(number));
+                let arguments = [self.context, call, object, value, old];
+                let result = self.call(callbacks::call as *const u8, &arguments, Some(I64));
+                self.set(d, result);
+            }
             Op::LoopGuard => self.guard_loops(PARSER_STATES),
             _ => return false,
         }

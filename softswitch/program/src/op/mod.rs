@@ -8,6 +8,7 @@ mod visit;
 
 pub use visit::Use;
 
+use crate::externs::Extern;
 use crate::field::Slot;
 
 /// Where a field of at most 64 bits lies in its header: a window of bytes, read big-endian.
@@ -360,6 +361,13 @@ pub enum Op {
     },
     Truncate {
         length: Slot,
+    },
+    /// An operation of the architecture on an object: reads a slot, writes another one or leaves it as it is.
+    Extern {
+        call: Extern,
+        object: u16,
+        d: Slot,
+        s: Slot,
     },
     /// Applies a table: builds its key, looks it up, loads the action's parameters, jumps to the action.
     Table {

@@ -122,6 +122,10 @@ impl Op {
                 slot(s, Read);
                 slot(d, MayWrite);
             }
+            Op::Extern { d, s, .. } => {
+                slot(s, Read);
+                slot(d, MayWrite);
+            }
             Op::Random { d, low, high, .. } => {
                 slot(low, Read);
                 slot(high, Read);

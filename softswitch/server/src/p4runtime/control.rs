@@ -156,10 +156,6 @@ impl Control {
             if let Some(warning) = program.warning() {
                 eprintln!("narrows-softswitch: warning: p4_device_config: {warning}");
             }
-            if let Some(multicast) = &program.multicast {
-                let message = format!("p4_device_config: {multicast}: multicast groups are not supported");
-                return Err(UpdateError::invalid(message));
-            }
             if let Some(snaplen) = snaplen.filter(|snaplen| program.parsed_bytes().is_none_or(|bytes| bytes > *snaplen))
             {
                 return Err(UpdateError::invalid(format!(

@@ -1,14 +1,14 @@
 //! Table entries: P4Runtime's form and the engine's.
 // SPDX-License-Identifier: Apache-2.0
-use narrows_pipeline::{bits, ActionCall, CounterValue, Entry, KeyMatch};
-use narrows_proto::p4::config::v1::{action_ref::Scope, match_field::MatchType};
+use narrows_pipeline::{bits, ActionCall, CounterValue, Entry, KeyMatch, MeterConfig};
+use narrows_proto::p4::config::v1::{action_ref::Scope, match_field::MatchType, meter_spec::Type as MeterType};
 use narrows_proto::p4::v1::{
     self as p4, action::Param, field_match, field_match::FieldMatchType, table_action, FieldMatch, TableAction,
 };
 use tonic::Code;
 
 use super::error::UpdateError;
-use super::schema::{Key, Schema, Table};
+use super::schema::{Key, Meter, Schema, Table};
 use super::value::{decode, encode};
 
 /// The match that leaves a key field out.
@@ -136,6 +136,39 @@ pub fn counter_value(data: &p4::CounterData) -> Result<CounterValue, UpdateError
     }
 }
 
+/// The engine's form of a meter's configuration. Errors: negative numbers, and what the specification forbids for its type.
+pub fn meter_config(meter: &Meter, given: &p4::MeterConfig) -> Result<MeterConfig, UpdateError> {
+    let invalid = |why: &str| UpdateError::invalid(format!("meter {}: {why}", meter.name));
+    let numbers = [given.cir, given.cburst, given.pir, given.pburst, given.eburst].map(u64::try_from);
+    let [Ok(cir), Ok(cburst), Ok(pir), Ok(pburst), Ok(eburst)] = numbers else {
+        return Err(invalid("rates and bursts must not be negative"));
+    };
+    match meter.kind {
+        MeterType::TwoRateThreeColor if eburst != 0 => Err(invalid("eburst must be 0: it has two rates")),
+        MeterType::TwoRateThreeColor if pir < cir => Err(invalid("pir is below cir")),
+        MeterType::TwoRateThreeColor => Ok(MeterConfig::TwoRates { cir, cburst, pir, pburst }),
+        _ if (cir, cburst) != (pir, pburst) => Err(invalid("pir must be cir, and pburst cburst: it has one rate")),
+        MeterType::SingleRateTwoColor if eburst != 0 => Err(invalid("eburst must be 0: it has two colors")),
+        _ => Ok(MeterConfig::OneRate { cir, cburst, eburst }),
+    }
+}
+
+/// P4Runtime's form of a meter's configuration.
+pub fn to_meter_config(config: MeterConfig) -> p4::MeterConfig {
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let (cir, cburst, pir, pburst, eburst) = match config {
+        MeterConfig::TwoRates { cir, cburst, pir, pburst } => (cir, cburst, pir, pburst, 0),
+        MeterConfig::OneRate { cir, cburst, eburst } => (cir, cburst, cir, cburst, eburst),
+    };
+    p4::MeterConfig {
+        cir: number(cir),
+        cburst: number(cburst),
+        pir: number(pir),
+        pburst: number(pburst),
+        eburst: number(eburst),
+    }
+}
+
 /// P4Runtime's form of an action call.
 pub fn to_action(schema: &Schema, call: &ActionCall) -> Option<TableAction> {
     let id = *schema.action_ids.get(&call.action)?;
@@ -218,6 +251,23 @@ mod tests {
             let stored = field(&key, &sent, "k").expect("valid");
             assert_eq!(to_field(&key, &stored), Some(sent));
         }
+    }
+
+    #[test]
+    fn meters_are_configured_as_their_type_allows() {
+        let id = narrows_pipeline::MeterId(0);
+        let of = |kind, cir, cburst, pir, pburst, eburst| {
+            let meter = Meter { id, name: "m".into(), size: 1, kind };
+            let config = meter_config(&meter, &p4::MeterConfig { cir, cburst, pir, pburst, eburst });
+            config.map(|config| to_meter_config(config) == p4::MeterConfig { cir, cburst, pir, pburst, eburst }).ok()
+        };
+        let (two, one, two_colors) =
+            (MeterType::TwoRateThreeColor, MeterType::SingleRateThreeColor, MeterType::SingleRateTwoColor);
+        assert_eq!([of(two, 1, 2, 3, 4, 0), of(one, 1, 2, 1, 2, 5), of(two_colors, 1, 2, 1, 2, 0)], [Some(true); 3]);
+        let wrong =
+            [of(two, 1, 2, 3, 4, 5), of(two, 3, 2, 1, 4, 0), of(one, 1, 2, 3, 4, 5), of(two_colors, 1, 2, 1, 2, 5)];
+        assert_eq!(wrong, [None; 4]);
+        assert_eq!((of(two, -1, 2, 3, 4, 0), of(one, 1, 2, 1, 2, -1)), (None, None));
     }
 
     #[test]

@@ -106,14 +106,11 @@ pub fn queries(schema: &Arc<Schema>, cookies: &Cookies, wanted: &p4::Entity) -> 
         Entity::RegisterEntry(wanted) => registers(schema, wanted),
         Entity::PacketReplicationEngineEntry(wanted) => match &wanted.r#type {
             Some(Replication::CloneSessionEntry(wanted)) => Ok(vec![sessions(wanted.session_id)]),
-            Some(Replication::MulticastGroupEntry(wanted)) if wanted.multicast_group_id == 0 => Ok(vec![]),
-            Some(Replication::MulticastGroupEntry(_)) => {
-                Err(UpdateError::unimplemented("multicast groups are not supported"))
-            }
-            None => Ok(vec![sessions(0)]),
+            Some(Replication::MulticastGroupEntry(wanted)) => Ok(vec![groups(wanted.multicast_group_id)]),
+            None => Ok(vec![sessions(0), groups(0)]),
         },
-        Entity::MeterEntry(p4::MeterEntry { meter_id: 0, .. }) | Entity::DirectMeterEntry(_) => Ok(vec![]),
-        Entity::MeterEntry(_) => Err(UpdateError::unimplemented("meters are not supported")),
+        Entity::MeterEntry(wanted) => meters(schema, wanted),
+        Entity::DirectMeterEntry(_) => Ok(vec![]),
         Entity::ActionProfileMember(p4::ActionProfileMember { action_profile_id: 0, .. })
         | Entity::ActionProfileGroup(p4::ActionProfileGroup { action_profile_id: 0, .. })
         | Entity::ValueSetEntry(p4::ValueSetEntry { value_set_id: 0, .. }) => Ok(vec![]),
@@ -264,27 +261,69 @@ fn registers(schema: &Schema, wanted: &p4::RegisterEntry) -> Result<Vec<Query>, 
     Ok(queries)
 }
 
+fn meters(schema: &Schema, wanted: &p4::MeterEntry) -> Result<Vec<Query>, UpdateError> {
+    let mut queries: Vec<Query> = vec![];
+    for (meter_id, known) in select(&schema.meters, wanted.meter_id, "meter")? {
+        let id = known.id;
+        for part in parts(cells(wanted.index.as_ref(), known.size, &known.name)?) {
+            queries.push(of_cells(
+                part,
+                move |unit, cell| unit.pipeline.meter_read(id, cell),
+                move |cell, config| {
+                    let config = config.map(entry::to_meter_config);
+                    Entity::MeterEntry(p4::MeterEntry { meter_id, index: index(cell), config, ..Default::default() })
+                },
+            ));
+        }
+    }
+    Ok(queries)
+}
+
+/// P4Runtime's form of replicas.
+fn to_replicas(replicas: &[(u16, u16)], numeric_ports: bool) -> Vec<p4::Replica> {
+    let replica = |&(port, instance): &(u16, u16)| p4::Replica {
+        instance: instance.into(),
+        #[allow(deprecated)]
+        port_kind: Some(match numeric_ports {
+            true => PortKind::EgressPort(port.into()),
+            false => PortKind::Port(encode(port.into())),
+        }),
+        backup_replicas: vec![],
+    };
+    replicas.iter().map(replica).collect()
+}
+
+fn replication(r#type: Replication) -> p4::Entity {
+    wrap(Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(r#type) }))
+}
+
+fn groups(group_id: u32) -> Query {
+    Query::Once(Box::new(move |unit| {
+        let all = unit.groups.iter().filter(|(number, _)| group_id == 0 || u32::from(*number) == group_id);
+        let answers = all.map(|(number, group)| {
+            let replicas = to_replicas(&group.replicas, group.numeric_ports);
+            let entry = p4::MulticastGroupEntry { multicast_group_id: number.into(), replicas, ..Default::default() };
+            replication(Replication::MulticastGroupEntry(entry))
+        });
+        let answers: Vec<p4::Entity> = answers.collect();
+        match answers.is_empty() && group_id != 0 {
+            true => Err(UpdateError::not_found(format!("there is no multicast group {group_id}"))),
+            false => Ok(Box::new(|| answers)),
+        }
+    }))
+}
+
 fn sessions(session_id: u32) -> Query {
     Query::Once(Box::new(move |unit| {
         let all = unit.sessions.iter().filter(|(number, _)| session_id == 0 || u32::from(*number) == session_id);
         let answers = all.map(|(number, session)| {
-            let replicas = session.replicas.iter().map(|&(port, instance)| p4::Replica {
-                instance: instance.into(),
-                #[allow(deprecated)]
-                port_kind: Some(match session.numeric_ports {
-                    true => PortKind::EgressPort(port.into()),
-                    false => PortKind::Port(encode(port.into())),
-                }),
-                backup_replicas: vec![],
-            });
             let entry = p4::CloneSessionEntry {
                 session_id: number.into(),
-                replicas: replicas.collect(),
+                replicas: to_replicas(&session.replicas, session.numeric_ports),
                 class_of_service: session.priority.into(),
                 packet_length_bytes: session.length_limit as i32,
             };
-            let r#type = Some(Replication::CloneSessionEntry(entry));
-            wrap(Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type }))
+            replication(Replication::CloneSessionEntry(entry))
         });
         let answers: Vec<p4::Entity> = answers.collect();
         match answers.is_empty() && session_id != 0 {

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::BTreeMap;
 
-use narrows_pipeline::{CounterId, KeyInfo, MatchKind, Program, RegisterId, TableId};
-use narrows_proto::p4::config::v1::{self as config, match_field::MatchType, P4Info, Preamble};
+use narrows_pipeline::{CounterId, KeyInfo, MatchKind, MeterId, Program, RegisterId, TableId};
+use narrows_proto::p4::config::v1::{
+    self as config, match_field::MatchType, meter_spec::Type as MeterType, P4Info, Preamble,
+};
 
 use super::error::UpdateError;
 
@@ -56,6 +58,15 @@ pub struct Register {
     pub width: u32,
 }
 
+/// A meter array.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    pub id: MeterId,
+    pub name: String,
+    pub size: u64,
+    pub kind: MeterType,
+}
+
 /// Shape of a digest's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestShape {
@@ -80,6 +91,7 @@ pub struct Schema {
     pub action_ids: BTreeMap<String, u32>,
     pub counters: BTreeMap<u32, Counter>,
     pub registers: BTreeMap<u32, Register>,
+    pub meters: BTreeMap<u32, Meter>,
     pub digests: BTreeMap<u32, Digest>,
 }
 
@@ -124,6 +136,10 @@ impl Schema {
             let found = found.ok_or_else(|| mismatch("register", name, "the program has none of this name"))?;
             let (size, name) = (found.size as u64, name.to_owned());
             schema.registers.insert(id, Register { id: found.id, name, size, width: found.width });
+        }
+        for meter in &info.meters {
+            let (id, name) = identity(meter.preamble.as_ref(), "meter")?;
+            schema.meters.insert(id, meter_of(meter, name, program)?);
         }
         for digest in &info.digests {
             let (id, name) = identity(digest.preamble.as_ref(), "digest")?;
@@ -189,6 +205,16 @@ fn key(table: &str, ours: &KeyInfo, theirs: &config::MatchField) -> Result<Key, 
     Ok(Key { id: theirs.id, name: theirs.name.clone(), width: ours.width, kind })
 }
 
+fn meter_of(meter: &config::Meter, name: &str, program: &Program) -> Result<Meter, UpdateError> {
+    let known = program.meters.iter().find(|known| known.name == name);
+    let known = known.ok_or_else(|| mismatch("meter", name, "the program has none of this name"))?;
+    let spec = meter.spec.unwrap_or_default();
+    if (spec.unit() == config::meter_spec::Unit::Bytes) != known.bytes {
+        return Err(mismatch("meter", name, "one counts bytes, the other packets"));
+    }
+    Ok(Meter { id: known.id, name: name.to_owned(), size: known.size as u64, kind: spec.r#type() })
+}
+
 fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<Digest, UpdateError> {
     use config::p4_data_type_spec::TypeSpec;
     let known = program.digests.iter().find(|known| known.name == name);
@@ -203,9 +229,8 @@ fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<D
 }
 
 fn refuse_unsupported(info: &P4Info) -> Result<(), UpdateError> {
-    let names: [(&str, Option<&Option<Preamble>>); 5] = [
+    let names: [(&str, Option<&Option<Preamble>>); 4] = [
         ("action profile", info.action_profiles.first().map(|object| &object.preamble)),
-        ("meter", info.meters.first().map(|object| &object.preamble)),
         ("direct meter", info.direct_meters.first().map(|object| &object.preamble)),
         ("value set", info.value_sets.first().map(|object| &object.preamble)),
         ("controller header", info.controller_packet_metadata.first().map(|object| &object.preamble)),

@@ -309,3 +309,63 @@ impl P4Runtime for P4RuntimeService {
         Ok(Response::new(p4::CapabilitiesResponse { p4runtime_api_version, ..Default::default() }))
     }
 }
+
+#[cfg(test)]
+#[path = "../../../pipeline/tests/common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod tests {
+    use narrows_proto::p4::config::v1::{
+        p4_data_type_spec::TypeSpec, Digest, P4DataTypeSpec, P4Info, P4NamedType, Preamble,
+    };
+    use narrows_switch::io::{spawn, LoopSettings, Pace};
+    use narrows_switch::switch::Switch;
+
+    use super::{common, *};
+
+    const DIGEST: u32 = 0x1700_0001;
+
+    /// A program with a digest.
+    fn config() -> p4::ForwardingPipelineConfig {
+        let preamble = Some(Preamble { id: DIGEST, name: "learned".into(), ..Preamble::default() });
+        let shape = TypeSpec::Struct(P4NamedType { name: "learned_t".into() });
+        let digest = Digest { preamble, type_spec: Some(P4DataTypeSpec { type_spec: Some(shape) }) };
+        let p4_device_config = common::program(serde_json::json!([]), serde_json::json!([])).to_string().into_bytes();
+        let p4info = Some(P4Info { digests: vec![digest], ..P4Info::default() });
+        p4::ForwardingPipelineConfig { p4info, p4_device_config, ..Default::default() }
+    }
+
+    /// What is configured of digests for a saved program comes with its COMMIT, and not before.
+    #[test]
+    fn digests_are_those_of_the_program_for_which_they_were_configured() {
+        let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
+        let (digests, _records) = tokio::sync::mpsc::channel(1);
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), digests).expect("threads");
+        let service = P4RuntimeService::new(Arc::new(Control::new(1, running.handle.clone(), 1, None)));
+        let control = &service.control;
+        let lists_of = |max_list_size| Some(p4::digest_entry::Config { max_list_size, ..Default::default() });
+        let in_use = || control.digests().config(DIGEST).map(|config| config.max_list_size);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
+        runtime.block_on(async {
+            let mut pipelines = control.pipelines.lock().await;
+            let first = control.fresh(control.verify(Some(config())).await.expect("verified"));
+            control.commit(&mut pipelines, first).await.expect("committed");
+            let configure = |pipelines: &mut Pipelines, size, kind| {
+                service.configure_digest(pipelines, DIGEST, lists_of(size), kind).map_err(|error| error.message)
+            };
+            assert_eq!(configure(&mut pipelines, 1, Type::Insert), Ok(()));
+
+            pipelines.saved = Some(control.fresh(control.verify(Some(config())).await.expect("verified")));
+            assert_eq!(configure(&mut pipelines, 2, Type::Insert), Ok(()), "the saved program has none yet");
+            assert_eq!(configure(&mut pipelines, 3, Type::Modify), Ok(()));
+            assert_eq!(in_use(), Some(1), "the program in the data path keeps its own");
+
+            let saved = pipelines.saved.take().expect("saved");
+            control.commit(&mut pipelines, saved).await.expect("committed");
+            assert_eq!(in_use(), Some(3), "what was accepted for the saved program");
+        });
+        running.handle.stop();
+        running.thread.join().expect("ends");
+    }
+}

@@ -9,7 +9,7 @@ use narrows_proto::p4::v1::{
     update::Type,
 };
 use narrows_switch::tm::{PORTS, PRIORITIES};
-use narrows_switch::unit::{CloneSession, ProgramUnit, MAX_SESSION};
+use narrows_switch::unit::{CloneSession, Group, ProgramUnit, MAX_SESSION};
 
 use super::entry;
 use super::error::UpdateError;
@@ -74,9 +74,7 @@ pub fn decode_update(schema: &Schema, update: &p4::Update) -> Result<Decoded, Up
         Entity::RegisterEntry(given) => register(schema, kind, given),
         Entity::PacketReplicationEngineEntry(given) => match &given.r#type {
             Some(Replication::CloneSessionEntry(session)) => clone_session(kind, session),
-            Some(Replication::MulticastGroupEntry(_)) => {
-                Err(UpdateError::unimplemented("multicast groups are not supported"))
-            }
+            Some(Replication::MulticastGroupEntry(group)) => multicast_group(kind, group),
             None => Err(UpdateError::invalid("packet_replication_engine_entry.type is missing")),
         },
         Entity::DigestEntry(given) => {
@@ -86,9 +84,8 @@ pub fn decode_update(schema: &Schema, update: &p4::Update) -> Result<Decoded, Up
             let config = (kind != Type::Delete).then(|| given.config.unwrap_or_default());
             Ok(Decoded::Digest { id: given.digest_id, config, kind })
         }
-        Entity::MeterEntry(_) | Entity::DirectMeterEntry(_) => {
-            Err(UpdateError::unimplemented("meters are not supported"))
-        }
+        Entity::MeterEntry(given) => meter(schema, kind, given),
+        Entity::DirectMeterEntry(_) => Err(UpdateError::unimplemented("direct meters are not supported")),
         Entity::ActionProfileMember(_) | Entity::ActionProfileGroup(_) => {
             Err(UpdateError::unimplemented("action profiles are not supported"))
         }
@@ -278,6 +275,60 @@ fn replica(given: &p4::Replica) -> Result<(u16, u16), UpdateError> {
     Ok((port as u16, instance))
 }
 
+/// The replicas of a session or a group, and whether the controller named a port by the number that P4Runtime 1.4 replaced.
+fn replicas(given: &[p4::Replica]) -> Result<(Vec<(u16, u16)>, bool), UpdateError> {
+    if given.len() > PORTS {
+        let given = given.len();
+        return Err(UpdateError::invalid(format!("{given} replicas: allowed are at most {PORTS}")));
+    }
+    let replicas = given.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
+    if replicas.iter().collect::<HashSet<_>>().len() < replicas.len() {
+        return Err(UpdateError::invalid("two replicas have the same port and instance"));
+    }
+    #[allow(deprecated)]
+    let numeric = |replica: &p4::Replica| matches!(replica.port_kind, Some(PortKind::EgressPort(_)));
+    Ok((replicas, given.iter().any(numeric)))
+}
+
+/// Whether an object that is there or not can be changed in this way.
+fn check_presence(kind: Type, there: bool, what: &str) -> Result<(), UpdateError> {
+    match (kind, there) {
+        (Type::Insert, true) => Err(UpdateError::new(tonic::Code::AlreadyExists, format!("{what} exists"))),
+        (Type::Modify | Type::Delete, false) => Err(UpdateError::not_found(format!("there is no {what}"))),
+        _ => Ok(()),
+    }
+}
+
+fn multicast_group(kind: Type, given: &p4::MulticastGroupEntry) -> Result<Decoded, UpdateError> {
+    let id = given.multicast_group_id;
+    let number = u16::try_from(id).ok().filter(|number| *number > 0);
+    let number =
+        number.ok_or_else(|| UpdateError::invalid(format!("multicast group {id}: allowed are 1 to {}", u16::MAX)))?;
+    let group = match kind {
+        Type::Delete => None,
+        _ => {
+            let (replicas, numeric_ports) = replicas(&given.replicas)?;
+            Some(Group { replicas, numeric_ports })
+        }
+    };
+    Ok(Decoded::Operation(Box::new(move |unit| {
+        check_presence(kind, unit.groups.get(number).is_some(), &format!("multicast group {number}"))?;
+        unit.groups.set(number, group);
+        Ok(())
+    })))
+}
+
+fn meter(schema: &Schema, kind: Type, given: &p4::MeterEntry) -> Result<Decoded, UpdateError> {
+    only_modify(kind, "meter entry")?;
+    let known = schema.meters.get(&given.meter_id);
+    let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no meter {}", given.meter_id)))?;
+    let cells = cells(given.index.as_ref(), known.size, &known.name)?;
+    let config = given.config.as_ref().map(|config| entry::meter_config(known, config)).transpose()?;
+    let id = known.id;
+    // Without a configuration it is the default again: every packet is green.
+    Ok(in_parts(cells, move |unit, index| Ok(unit.pipeline.meter_write(id, index, config)?)))
+}
+
 fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, UpdateError> {
     let number = u16::try_from(given.session_id).ok().filter(|number| (1..=MAX_SESSION).contains(number));
     let number = number.ok_or_else(|| {
@@ -292,31 +343,12 @@ fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, U
             })?;
             let length_limit = u32::try_from(given.packet_length_bytes)
                 .map_err(|_| UpdateError::invalid("packet_length_bytes must not be negative"))?;
-            if given.replicas.len() > PORTS {
-                let given = given.replicas.len();
-                return Err(UpdateError::invalid(format!("{given} replicas: allowed are at most {PORTS}")));
-            }
-            let replicas = given.replicas.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
-            if replicas.iter().collect::<HashSet<_>>().len() < replicas.len() {
-                return Err(UpdateError::invalid("two replicas have the same port and instance"));
-            }
-            #[allow(deprecated)]
-            let numeric = |replica: &p4::Replica| matches!(replica.port_kind, Some(PortKind::EgressPort(_)));
-            let numeric_ports = given.replicas.iter().any(numeric);
+            let (replicas, numeric_ports) = replicas(&given.replicas)?;
             Some(CloneSession { replicas, priority, length_limit, numeric_ports })
         }
     };
     Ok(Decoded::Operation(Box::new(move |unit| {
-        match (kind, unit.sessions.get(number).is_some()) {
-            (Type::Insert, true) => {
-                let message = format!("clone session {number} exists");
-                return Err(UpdateError::new(tonic::Code::AlreadyExists, message));
-            }
-            (Type::Modify | Type::Delete, false) => {
-                return Err(UpdateError::not_found(format!("there is no clone session {number}")));
-            }
-            _ => {}
-        }
+        check_presence(kind, unit.sessions.get(number).is_some(), &format!("clone session {number}"))?;
         unit.sessions.set(number, session);
         Ok(())
     })))

@@ -141,9 +141,12 @@ impl Switch {
     }
 
     /// Packet buffers; a frame to be received is written into one of these.
-    #[inline]
+    #[inline(always)]
     pub fn pool(&mut self) -> &mut PacketPool {
-        self.unit.as_mut().map_or(&mut self.unowned, |unit| &mut unit.pool)
+        match &mut self.unit {
+            Some(unit) => &mut unit.pool,
+            None => &mut self.unowned,
+        }
     }
 
     /// Replaces the pipeline. What waits in queues was meant for the old program: it is discarded and counted as flushed.

@@ -107,14 +107,66 @@ impl Switch {
             Forward::Unicast { port, priority } => {
                 self.pass(now_ns, packet, Route::new(port, 0, priority), output);
             }
-            // A program with multicast groups is refused when it is loaded.
-            Forward::Drop | Forward::Multicast { .. } => {
+            Forward::Multicast { group, priority } => self.replicate(now_ns, (group, priority), packet, output),
+            Forward::Again => self.resubmit(port, now_ns, packet, output),
+            Forward::Drop => {
                 self.discards.ingress += 1;
                 self.record_drop_at_ingress(&packet, now_ns, output);
                 self.pool().give(packet);
                 self.pass_copies(now_ns, output);
             }
         }
+    }
+
+    /// A replica of the packet for each member of a multicast group, behind the copies that were made of it.
+    #[cold]
+    fn replicate(&mut self, now_ns: u64, (group, priority): (u16, u8), packet: Box<Packet>, output: &mut impl Output) {
+        let Some(unit) = &mut self.unit else {
+            return;
+        };
+        let Some(members) = unit.groups.get(group) else {
+            self.discards.absent_port += 1;
+            unit.pool.give(packet);
+            return self.pass_copies(now_ns, output);
+        };
+        let room = (MAX_COPIES - self.copies) as usize;
+        let made = members.replicas.len().min(room);
+        self.copies += made as u32;
+        self.discards.clones += (members.replicas.len() - made) as u64;
+        // What is queued first is made last.
+        for &(port, rid) in members.replicas[..made].iter().rev() {
+            let mut copy = unit.pool.blank(packet.bytes().len());
+            unit.pipeline.replicate(&packet, &mut copy);
+            self.clones.push(Copied { packet: copy, route: Route::new(port, rid, priority) });
+        }
+        unit.pool.give(packet);
+        self.pass_copies(now_ns, output);
+    }
+
+    /// A packet that goes through ingress again at once: a program that sends it there for ever ends here.
+    #[cold]
+    #[inline(never)]
+    fn resubmit(&mut self, port: u16, now_ns: u64, packet: Box<Packet>, output: &mut impl Output) {
+        self.pass_copies(now_ns, output);
+        if self.instant_loops >= MAX_INSTANT_LOOPS {
+            self.discards.loopback += 1;
+            return self.pool().give(packet);
+        }
+        self.instant_loops += 1;
+        self.admit(port, now_ns, packet, output);
+        self.instant_loops -= 1;
+    }
+
+    /// The same for one that has left egress.
+    #[cold]
+    #[inline(never)]
+    fn recirculate(&mut self, list: u16, now_ns: u64, mut packet: Box<Packet>, output: &mut impl Output) {
+        let Some(unit) = &mut self.unit else {
+            return;
+        };
+        unit.pipeline.deparse(&mut packet);
+        let port = unit.pipeline.recirculate(&mut packet, list);
+        self.resubmit(port, now_ns, packet, output);
     }
 
     #[cold]
@@ -294,6 +346,8 @@ impl Switch {
                 };
             }
             self.transmit::<PLAIN>(queue, port, start_ns, exit_ns, packet, output);
+        } else if let Some(list) = verdict.again {
+            self.recirculate(list, start_ns, packet, output);
         } else {
             if managed {
                 self.tm.count_managed_drop(queue, packet.length(), flow_of(&packet));

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Header stacks: each element is a header of its own, and a slot says which one comes next. What the program does with a stack
+//! becomes instructions on its elements.
+
+use narrows_program::field::{Field, Place};
+use narrows_program::op::{Compare, Op};
+
+use super::emit::Emitter;
+use super::Result;
+use crate::expr::{Binary, Expr};
+use crate::layout::Stack;
+
+/// Extracts to the next element; the parser ends with `full` if there is none.
+pub(super) fn extract_next(stack: &Stack, full: u64, emitter: &mut Emitter) -> Result<()> {
+    let done = emitter.label();
+    for (number, &header) in stack.headers.iter().enumerate() {
+        let other = emitter.label();
+        let (this, next) = (emitter.constant(number as u64)?, emitter.constant(number as u64 + 1)?);
+        emitter.op(Op::JumpCompare { compare: Compare::Ne, a: stack.next, b: this, to: other });
+        emitter.op(Op::Extract { header });
+        emitter.op(Op::Move { d: stack.next, s: next });
+        emitter.op(Op::Jump(done));
+        emitter.place(other);
+    }
+    let code = emitter.constant(full)?;
+    emitter.op(Op::ParserError { code });
+    emitter.place(done);
+    Ok(())
+}
+
+/// Moves the elements towards the end of the stack; the first ones are invalid then.
+pub(super) fn push(stack: &Stack, count: usize, emitter: &mut Emitter, place: &str) -> Result<()> {
+    let size = stack.headers.len();
+    let count = count.min(size);
+    for to in (count..size).rev() {
+        emitter.op(Op::CopyHeader { to: stack.headers[to], from: stack.headers[to - count] });
+    }
+    stack.headers[..count].iter().for_each(|&header| emitter.op(Op::RemoveHeader { header }));
+    let moved = Expr::Binary(Binary::Add, Box::new(next(stack)), Box::new(Expr::constant(count as u128)));
+    let beyond = Expr::Compare(Compare::Gt, Box::new(moved.clone()), Box::new(Expr::constant(size as u128)));
+    let index = Expr::Choose(Box::new(beyond), Box::new(Expr::constant(size as u128)), Box::new(moved));
+    emitter.assign(next_field(stack), &index, place)
+}
+
+/// Moves the elements towards the start of the stack; the last ones are invalid then.
+pub(super) fn pop(stack: &Stack, count: usize, emitter: &mut Emitter) -> Result<()> {
+    let size = stack.headers.len();
+    let count = count.min(size);
+    for to in 0..size - count {
+        emitter.op(Op::CopyHeader { to: stack.headers[to], from: stack.headers[to + count] });
+    }
+    stack.headers[size - count..].iter().for_each(|&header| emitter.op(Op::RemoveHeader { header }));
+    let count = emitter.constant(count as u64)?;
+    emitter.op(Op::SaturatingSub { d: stack.next, a: stack.next, b: count });
+    Ok(())
+}
+
+/// Copies all elements, and which one comes next.
+pub(super) fn assign(to: &Stack, from: &Stack, emitter: &mut Emitter) {
+    for (&to, &from) in to.headers.iter().zip(&from.headers) {
+        emitter.op(Op::CopyHeader { to, from });
+    }
+    emitter.op(Op::Move { d: to.next, s: from.next });
+}
+
+fn next_field(stack: &Stack) -> Field {
+    Field { place: Place::Slot(stack.next), width: 32, signed: false }
+}
+
+/// The number of the element that comes next.
+fn next(stack: &Stack) -> Expr {
+    Expr::Field(next_field(stack))
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The language of p4c's tests (STF): entries and packets, and what is to leave.
+
+use std::collections::BTreeMap;
+
+use narrows_pipeline::{ActionCall, Entry, KeyInfo, KeyMatch, MatchKind, MeterConfig, Pipeline, TableInfo};
+use narrows_switch::unit::{CloneSession, Group, ProgramUnit};
+
+/// What a line of a script says.
+#[derive(Debug)]
+pub enum Line {
+    /// Entries, groups, sessions: done at once.
+    Control(Vec<String>),
+    /// Port and frame.
+    Packet(u16, Vec<u8>),
+    Expect(u16, Pattern),
+}
+
+/// A frame of which some half bytes may be anything.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    /// `None` is any half byte.
+    nibbles: Vec<Option<u8>>,
+    /// Nothing follows.
+    exact: bool,
+}
+
+impl Pattern {
+    pub fn matches(&self, frame: &[u8]) -> bool {
+        let found: Vec<u8> = frame.iter().flat_map(|byte| [byte >> 4, byte & 15]).collect();
+        let long_enough =
+            if self.exact { found.len() == self.nibbles.len() } else { found.len() >= self.nibbles.len() };
+        long_enough
+            && self.nibbles.iter().zip(&found).all(|(wanted, found)| wanted.is_none_or(|wanted| wanted == *found))
+    }
+}
+
+fn number<T: TryFrom<u128>>(text: &str) -> Result<T, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.ok().and_then(|value| T::try_from(value).ok()).ok_or_else(|| format!("{text} is not a number"))
+}
+
+fn nibbles(digits: &str) -> Result<Vec<Option<u8>>, String> {
+    let nibble = |digit: char| match digit {
+        '*' => Ok(None),
+        digit => digit.to_digit(16).map(|d| Some(d as u8)).ok_or_else(|| format!("{digit} is no hexadecimal digit")),
+    };
+    digits.chars().map(nibble).collect()
+}
+
+/// The lines of a script.
+pub fn parse(text: &str) -> Result<Vec<Line>, String> {
+    let mut lines = Vec::new();
+    for line in text.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let rest = words.get(2..).unwrap_or_default().concat();
+        lines.push(match words[0] {
+            "packet" => {
+                let digits = nibbles(&rest)?;
+                let byte =
+                    |pair: &[Option<u8>]| pair[0].unwrap_or(0) << 4 | pair.get(1).copied().flatten().unwrap_or(0);
+                Line::Packet(number(words[1])?, digits.chunks(2).map(byte).collect())
+            }
+            "expect" => {
+                let exact = rest.ends_with('$');
+                let pattern = Pattern { nibbles: nibbles(rest.trim_end_matches('$'))?, exact };
+                Line::Expect(number(words[1])?, pattern)
+            }
+            "wait" => continue,
+            _ => Line::Control(words.iter().map(|word| (*word).to_owned()).collect()),
+        });
+    }
+    Ok(lines)
+}
+
+/// Applies control lines to a program.
+#[derive(Default)]
+pub struct Controller {
+    /// Replica id and ports of each node of a multicast group, in the order in which they were made.
+    nodes: Vec<(u16, Vec<u16>)>,
+    /// Clone sessions of a multicast group.
+    sessions: BTreeMap<u16, u16>,
+    entries: i32,
+}
+
+/// True if the name is the whole name or its end.
+fn is_named(whole: &str, name: &str) -> bool {
+    whole == name || whole.ends_with(&format!(".{name}"))
+}
+
+fn table<'t>(tables: &'t [TableInfo], name: &str) -> Result<&'t TableInfo, String> {
+    tables.iter().find(|table| is_named(&table.name, name)).ok_or_else(|| format!("no table {name}"))
+}
+
+/// `action(name:value, ...)`
+fn action(table: &TableInfo, text: &str) -> Result<ActionCall, String> {
+    let (name, arguments) =
+        text.trim_end_matches(')').split_once('(').ok_or_else(|| format!("{text} is not an action"))?;
+    let found = table.actions.iter().find(|action| is_named(&action.name, name));
+    let found = found.ok_or_else(|| format!("table {}: no action {name}", table.name))?;
+    let given: Vec<(&str, &str)> =
+        arguments.split(',').filter_map(|argument| argument.trim().split_once(':')).collect();
+    let params = found.params.iter().map(|(param, _)| {
+        let value = given.iter().find(|(name, _)| name == param).map(|(_, value)| value.trim());
+        number(value.ok_or_else(|| format!("action {name}: no {param}"))?)
+    });
+    Ok(ActionCall { action: found.name.clone(), params: params.collect::<Result<_, String>>()? })
+}
+
+fn key(info: &KeyInfo, text: &str) -> Result<KeyMatch, String> {
+    let all = u128::MAX >> (128 - info.width.clamp(1, 128));
+    let (value, mask): (u128, u128) = match (text.split_once("&&&"), text.contains('*')) {
+        (Some((value, mask)), _) => (number(value)?, number(mask)?),
+        (None, true) => {
+            let digits = nibbles(text.trim_start_matches("0x"))?;
+            let fold =
+                |of: fn(Option<u8>) -> u8| digits.iter().fold(0u128, |sum, digit| sum << 4 | u128::from(of(*digit)));
+            (fold(|digit| digit.unwrap_or(0)), fold(|digit| if digit.is_some() { 15 } else { 0 }))
+        }
+        (None, false) => (number(text.split('/').next().unwrap_or(text))?, all),
+    };
+    Ok(match info.kind {
+        MatchKind::Exact => KeyMatch::Exact(value),
+        MatchKind::Ternary => KeyMatch::Ternary { value: value & mask, mask: mask & all },
+        MatchKind::Lpm => {
+            let prefix_len = match text.split_once('/') {
+                Some((_, length)) => number(length)?,
+                None => mask.count_ones(),
+            };
+            KeyMatch::Lpm { value, prefix_len }
+        }
+        MatchKind::Range => match text.split_once("->") {
+            Some((low, high)) => KeyMatch::Range { low: number(low)?, high: number(high)? },
+            None => KeyMatch::Range { low: value, high: value },
+        },
+    })
+}
+
+impl Controller {
+    /// Does what a line says.
+    pub fn apply(&mut self, unit: &mut ProgramUnit, words: &[String]) -> Result<(), String> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let word = |at: usize| words.get(at).copied().ok_or_else(|| format!("{}: too short", words.join(" ")));
+        match words[0] {
+            "add" => self.add(&mut unit.pipeline, word(1)?, &words[2..]),
+            "setdefault" => {
+                let program = unit.pipeline.program().clone();
+                let table = table(program.tables(), word(1)?)?;
+                let action = action(table, &words[2..].join(""))?;
+                unit.pipeline.table_set_default(table.id, Some(&action)).map_err(|error| error.to_string())
+            }
+            "mc_mgrp_create" => {
+                unit.groups.set(number(word(1)?)?, Some(Group::default()));
+                Ok(())
+            }
+            "mc_node_create" => {
+                let ports = words[2..].iter().map(|port| number(port)).collect::<Result<_, _>>()?;
+                self.nodes.push((number(word(1)?)?, ports));
+                Ok(())
+            }
+            "mc_node_associate" => {
+                let (group, node): (u16, usize) = (number(word(1)?)?, number(word(2)?)?);
+                let (rid, ports) = self.nodes.get(node).ok_or("no such node")?;
+                let mut members = unit.groups.get(group).cloned().ok_or("no such group")?;
+                members.replicas.extend(ports.iter().map(|port| (*port, *rid)));
+                unit.groups.set(group, Some(members));
+                self.renew_sessions(unit);
+                Ok(())
+            }
+            "mirroring_add" => {
+                let session = CloneSession { replicas: vec![(number(word(2)?)?, 0)], ..CloneSession::default() };
+                unit.sessions.set(number(word(1)?)?, Some(session));
+                Ok(())
+            }
+            "mirroring_add_mc" => {
+                self.sessions.insert(number(word(1)?)?, number(word(2)?)?);
+                self.renew_sessions(unit);
+                Ok(())
+            }
+            "register_write" => {
+                let program = unit.pipeline.program().clone();
+                let found = program.registers.iter().find(|register| is_named(&register.name, words[1]));
+                let id = found.ok_or("no such register")?.id;
+                let (index, value) = (number(word(2)?)?, number(word(3)?)?);
+                unit.pipeline.register_write(id, index, value).map_err(|error| error.to_string())
+            }
+            "meter_set_rates" => {
+                let index = number(word(2)?)?;
+                Self::set_rates(&mut unit.pipeline, word(1)?, Some(index), &words[3..])
+            }
+            "meter_array_set_rates" => Self::set_rates(&mut unit.pipeline, word(1)?, None, &words[2..]),
+            // What these print is not looked at.
+            "mirroring_get" | "register_read" | "meter_get_rates" => Ok(()),
+            other => Err(format!("the command {other}")),
+        }
+    }
+
+    /// Sessions of groups have the groups' members.
+    fn renew_sessions(&self, unit: &mut ProgramUnit) {
+        for (session, group) in &self.sessions {
+            let replicas = unit.groups.get(*group).map(|group| group.replicas.clone()).unwrap_or_default();
+            unit.sessions.set(*session, Some(CloneSession { replicas, ..CloneSession::default() }));
+        }
+    }
+
+    fn add(&mut self, pipeline: &mut Pipeline, name: &str, words: &[&str]) -> Result<(), String> {
+        let program = pipeline.program().clone();
+        let table = table(program.tables(), name)?;
+        let (given, words) = match words.first().filter(|word| !word.contains([':', '('])) {
+            Some(priority) => (Some(number::<i32>(priority)?), &words[1..]),
+            None => (None, words),
+        };
+        self.entries += 1;
+        let first_of_action = words.iter().position(|word| word.contains('(')).unwrap_or(words.len());
+        let action = action(table, &words[first_of_action..].join(""))?;
+        let parts: Vec<(&str, &str)> =
+            words[..first_of_action].iter().filter_map(|word| word.split_once(':')).collect();
+        let mut keys = Vec::new();
+        for (position, info) in table.keys.iter().enumerate() {
+            let by_name = parts.iter().find(|(name, _)| is_named(&info.name, name) || is_named(name, &info.name));
+            let by_place = parts.get(position).filter(|_| parts.len() == table.keys.len());
+            match (by_name.or(by_place), info.kind) {
+                (Some((_, text)), _) => keys.push(key(info, text)?),
+                (None, MatchKind::Ternary) => keys.push(KeyMatch::Ternary { value: 0, mask: 0 }),
+                (None, _) => return Err(format!("table {name}: no {}", info.name)),
+            }
+        }
+        // The least number wins; without one, the entry that was added first.
+        let priority = if table.has_priority { (1 << 20) - given.unwrap_or(self.entries) } else { 0 };
+        let entry = Entry { key: keys, priority, action };
+        pipeline.table_insert(table.id, &entry).map_err(|error| error.to_string())
+    }
+
+    /// Rates are in tokens a microsecond.
+    fn set_rates(pipeline: &mut Pipeline, name: &str, index: Option<u64>, rates: &[&str]) -> Result<(), String> {
+        let program = pipeline.program().clone();
+        let meter = program.meters.iter().find(|meter| is_named(&meter.name, name)).ok_or("no such meter")?;
+        let rate = |text: &str| -> Option<(u64, u64)> {
+            let (rate, burst) = text.split_once(':')?;
+            Some(((rate.parse::<f64>().ok()? * 1e6).round() as u64, burst.parse().ok()?))
+        };
+        let rates: Vec<(u64, u64)> = rates.iter().filter_map(|text| rate(text)).collect();
+        let [(cir, cburst), (pir, pburst)] = rates[..] else {
+            return Err("a meter has two rates".to_owned());
+        };
+        let config = MeterConfig::TwoRates { cir, cburst, pir, pburst };
+        let cells = index.map_or(0..meter.size as u64, |index| index..index + 1);
+        for cell in cells {
+            pipeline.meter_write(meter.id, cell, Some(config)).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
