@@ -18,7 +18,7 @@ import packet_lives as truth
 import pandas as pd
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from narrows_analysis import analyze_run
-from packet_lives import NS, TCP, Experiment, Flow, Life, Link
+from packet_lives import MANAGED, NEVER, NS, TCP, Experiment, Flow, Life, Link
 
 USUAL_CASES = 25
 CASES = int(os.environ.get("NARROWS_CASES", USUAL_CASES))
@@ -125,6 +125,12 @@ def dropped(lives: list[Life], *causes: int) -> list[Life]:
 def departed(lives: list[Life]) -> list[Life]:
     """Those that left."""
     return [life for life in lives if life.started is not None]
+
+
+def waits_until(life: Life) -> int:
+    """When a packet that came into the queue leaves it, sent on or dropped at its head."""
+    until = life.dropped if life.cause == MANAGED else life.started
+    return NEVER if until is None else until
 
 
 def first_departures(flow: Flow, lives: list[Life]) -> dict[Any, int]:

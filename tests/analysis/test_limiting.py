@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from narrows_analysis.metrics.limiting import NONE, limiting_link
 
@@ -17,6 +17,7 @@ def test_the_longest_wait_is_the_bottleneck() -> None:
     assert limiting_link(delays, np.array([0.001, 0.003])).tolist() == [0, 1, NONE, NONE, 0]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.one_of(st.just(NAN), st.floats(0, 1)), min_size=3, max_size=3), min_size=1, max_size=10),
     st.lists(st.floats(0, 0.5), min_size=3, max_size=3),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from packet_cases import Case, departed, first_departures, law
+from packet_cases import Case, departed, first_departures, law, waits_until
 from packet_lives import LOST, MANAGED, NS, TCP, Life, Link
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
@@ -54,11 +54,7 @@ def rates(lives: Iterable[Life], width: int) -> dict[int, Any]:
 
 def waiting(lives: list[Life], time: int) -> list[Life]:
     """Packets in the queue just before a time."""
-    return [
-        life for life in lives
-        if life.cause in (None, MANAGED) and life.offered < time
-        and (life.dropped if life.cause == MANAGED else life.started or 1 << 62) >= time
-    ]  # fmt: skip
+    return [life for life in lives if life.cause in (None, MANAGED) and life.offered < time <= waits_until(life)]
 
 
 def nonzero(found: dict[int, float]) -> dict[int, float]:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from packet_cases import Case, departed, dropped, first_departures, law
+from packet_cases import Case, departed, dropped, first_departures, law, waits_until
 from packet_lives import FULL, LOST, MANAGED, NS, TCP, Flow, Link
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
@@ -42,7 +43,7 @@ def whole(case: Case) -> Window:
     return min(begin for begin, _ in windows), max(end for _, end in windows)
 
 
-def parts(amounts: list[float]) -> list[object]:
+def parts(amounts: Sequence[float]) -> list[object]:
     """Each one's part of the sum."""
     return [pytest.approx(amount / sum(amounts), abs=1e-9) if sum(amounts) else None for amount in amounts]
 
@@ -199,11 +200,12 @@ def _limits(case: Case) -> None:
             for link in (one for one in case.experiment.links if one.name in on_path):
                 lives = on_path[link.name]
                 left = [life for life in departed(lives) if (life.started or 0) // width == at]
+                end_ns = (at + 1) * width
                 inside = [
-                    life for life in lives
-                    if life.cause in (None, MANAGED) and life.offered < (at + 1) * width
-                    and (life.dropped if life.cause == MANAGED else life.started or 1 << 62) >= (at + 1) * width
-                ]  # fmt: skip
+                    life
+                    for life in lives
+                    if life.cause in (None, MANAGED) and life.offered < end_ns <= waits_until(life)
+                ]
                 stuck[link.name] = 0 if left or not inside else stuck[link.name] + 1
                 wait = sum((life.started or 0) - life.offered for life in left) / len(left) if left else 0.0
                 wait = max(wait, float(stuck[link.name] * width))

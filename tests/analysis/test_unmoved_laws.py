@@ -85,8 +85,8 @@ def series(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows in which anything happened."""
     counts = [column for column in ("arrivals", "departures", "drops", "loss_drops") if column in frame]
     rows = frame[(frame[counts].sum(axis=1) > 0) & (frame["link"] != IDLE)].drop(columns="flow", errors="ignore")
-    found: list[dict[str, Any]] = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    return found
+    found = rows.astype(object).where(rows.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in found]
 
 
 TIMES = {"start_s", "end_s", "share_window_s", "run_window_s", "window_s", "time_s"}
