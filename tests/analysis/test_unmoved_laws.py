@@ -112,7 +112,7 @@ def alike(one: Any, other: Any, place: str = "") -> None:
         for number, pair in enumerate(zip(one, other, strict=True)):
             alike(*pair, f"{place}[{number}]")
     elif isinstance(one, float) and isinstance(other, float):
-        assert one == pytest.approx(other, rel=1e-9, abs=1e-8), place
+        assert one == pytest.approx(other, rel=1e-8, abs=1e-8), place
     else:
         assert one == other, place
 

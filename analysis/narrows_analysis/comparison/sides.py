@@ -104,8 +104,7 @@ def _of_sweep(directory: Path) -> Side:
         for _, row in frame.iterrows():
             setting = tuple((name, str(row[name])) for name in sweep.fields)
             place = Place(setting, str(row["group"]) if quantity.per_group else "", quantity)
-            value = row[quantity.column]
-            values.setdefault(place, []).append(np.nan if value is None else float(value))
+            values.setdefault(place, []).append(_number(row[quantity.column]))
     try:
         places = [beneath.path(sweep.path, str(name)) for name in complete["directory"]]
     except ValueError as error:
@@ -143,8 +142,13 @@ def _of_run(run: RunData) -> Side:
             series["share", str(group)] = sent / total
         series["loss_ratio", str(group)] = _loss(mine)
     known = {quantity.column: quantity for quantity in (*QUANTITIES, GROUP_DROPPED)}
-    values = {Place((), group, known[name]): [float(value) for value in line] for (name, group), line in series.items()}
+    values = {Place((), group, known[name]): list(map(_number, line)) for (name, group), line in series.items()}
     return Side(run.path.resolve().name, "intervals within one run", values, settings_of(run.path))
+
+
+def _number(value: float | None) -> float:
+    """A figure; NaN where there is none, as of an interval without packets."""
+    return np.nan if value is None else float(value)
 
 
 def _common_time(run: RunData) -> tuple[float, float]:
