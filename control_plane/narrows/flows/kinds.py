@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from narrows.flows.datagrams import ProbeGroup, UdpGroup
 from narrows.flows.group import FlowGroup
+from narrows.flows.onoff import OnOffGroup
 from narrows.flows.program import ProgramGroup
 from narrows.flows.requests import RequestsGroup
 from narrows.flows.tcp import BulkGroup, FiniteGroup
@@ -22,7 +23,7 @@ from narrows.quantities import Model
 
 # What has the first one's key is of that kind; what has none is bulk.
 GROUPS: tuple[type[FlowGroup], ...] = (
-    ProgramGroup, ProbeGroup, UdpGroup, VideoGroup, RequestsGroup, WorkloadGroup, FiniteGroup, BulkGroup,
+    OnOffGroup, ProgramGroup, ProbeGroup, UdpGroup, VideoGroup, RequestsGroup, WorkloadGroup, FiniteGroup, BulkGroup,
 )  # fmt: skip
 LASTING = [group.made_of.kind for group in reversed(GROUPS) if group.made_of.lasts]
 """Those that send until they are stopped."""
