@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, analyze_run
@@ -105,6 +106,23 @@ def test_a_file_of_another_kind(pristine: tuple[Path, synthetic.Truth], tmp_path
     (tmp_path / "run" / "telemetry" / "flow_keys.parquet").write_bytes(b"PAR1")
     with pytest.raises(AnalysisError, match=r"flow_keys\.parquet: not readable as Parquet"):
         analyze_run(tmp_path / "run")
+
+
+def test_flow_keys_of_another_kind(tmp_path: Path) -> None:
+    keys = tmp_path / "run" / "telemetry" / "flow_keys.parquet"
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5), files=1)
+    table = pq.read_table(keys)
+    for name, values, says in (
+        ("flow", ["x"] * len(table), "column flow has something else than integers"),
+        ("src_port", [None] * len(table), "column src_port has something else than integers"),
+        ("first_timestamp", ["x"] * len(table), "column first_timestamp has something else than integers"),
+        ("src", [5] * len(table), "column src has something else than text"),
+        ("signature", None, "no column signature"),
+    ):
+        other = table.drop_columns([name])
+        pq.write_table(other if values is None else other.append_column(name, [values]), keys)
+        with pytest.raises(AnalysisError, match=rf"flow_keys\.parquet: {says}"):
+            analyze_run(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.interchange.rebuilt import FlowKey
+from narrows_analysis.records.flow_table import read_keys
 from narrows_analysis.records.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
 from narrows_analysis.records.run_directory import Run
 
@@ -103,8 +104,7 @@ def flow_keys(run: Run) -> dict[Key, FlowKey]:
     path = run.path / TELEMETRY / FLOW_KEYS
     if not path.exists():
         raise AnalysisError(f"{path}: no such file")
-    rows = pq.read_table(path).to_pylist()
-    return {(row["bottleneck"], row["flow"], row["signature"]): FlowKey.of(row) for row in rows}
+    return {(row["bottleneck"], row["flow"], row["signature"]): FlowKey.of(row) for row in read_keys(path)}
 
 
 def start_ns(run: Run) -> int:

@@ -24,6 +24,9 @@ from narrows_analysis.records.run_directory import FlowSpec, Run
 
 Int64Array = npt.NDArray[np.int64]
 OTHER = -1
+# Of a table of flow keys; where a flow's first packet has a time, the last one is there, too.
+KEY_NUMBERS = ("bottleneck", "flow", "signature", "protocol", "src_port", "dst_port", "first_timestamp")
+KEY_ADDRESSES = ("src", "dst")
 Key = tuple[int, int]
 
 
@@ -102,11 +105,7 @@ def read_flow_table(run: Run) -> FlowTable:
     count = len(run.flows)
     if (path := _keys_file(run)) is None:
         return FlowTable([[] for _ in run.flows], unmatched=list(range(count)))
-    try:
-        rows = pq.read_table(path).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise AnalysisError(f"{path}: not readable as Parquet: {error}") from None
-    rows = [row for row in rows if row["bottleneck"] == run.bottleneck.index]
+    rows = [row for row in read_keys(path) if row["bottleneck"] == run.bottleneck.index]
     rows.sort(key=_first)
     # In front of the others: of two connections between the same addresses the one with reports is the flow.
     rows = _never_reported(run, {(row["flow"], row["signature"]) for row in rows}) + rows
@@ -154,18 +153,38 @@ def read_flow_table(run: Run) -> FlowTable:
     return FlowTable(keys_of, unmatched, guessed, connections, protocols)
 
 
+def read_keys(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table of flow keys.
+
+    Raises:
+        AnalysisError: it cannot be read, or lacks a column, or has something else in it; the message names both.
+    """
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise AnalysisError(f"{path}: not readable as Parquet: {error}") from None
+    if missing := {*KEY_NUMBERS[:-1], *KEY_ADDRESSES}.difference(table.column_names):
+        raise AnalysisError(f"{path}: no column {', '.join(sorted(missing))}")
+    for name in {*KEY_NUMBERS, *KEY_ADDRESSES}.intersection(table.column_names):
+        column, kind = table.column(name), "integers" if name in KEY_NUMBERS else "text"
+        is_kind = pa.types.is_integer if name in KEY_NUMBERS else _is_text
+        if column.null_count or not is_kind(column.type):
+            raise AnalysisError(f"{path}: column {name} has something else than {kind}")
+    return table.to_pylist()
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
 def _never_reported(run: Run, reported: Set[Key]) -> list[dict[str, Any]]:
     """Flows that the switch announced at the link though no packet of theirs is in a report, as rows of flow keys."""
     path = run.path / files.TELEMETRY / files.LEARNED_FLOWS
     if not path.exists():
         return []
-    try:
-        learned = pq.read_table(path).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise AnalysisError(f"{path}: not readable as Parquet: {error}") from None
     return [
         row
-        for row in learned
+        for row in read_keys(path)
         if row["bottleneck"] == run.bottleneck.index and (row["flow"], row["signature"]) not in reported
     ]
 
@@ -201,7 +220,7 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     """
     if (path := _keys_file(run)) is None:
         return {}
-    rows = pq.read_table(path).to_pylist()
+    rows = read_keys(path)
     if all(row["bottleneck"] == run.bottleneck.index for row in rows):
         return {}
     index_of = {link.name: link.index for link in run.links}
