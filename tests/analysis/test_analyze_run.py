@@ -574,6 +574,17 @@ def test_drops_after_the_last_report_are_no_disagreement(tmp_path: Path) -> None
     assert not {"drops_disagree", "late_drops"} & codes(analyze_run(tmp_path / "run"))
 
 
+def test_counts_that_are_no_numbers_are_none(tmp_path: Path) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    rows = [{"flow": 1000, "packets": "x" * 5000, "after_last_report": []}, {"flow": None}, {"flow": "y"}, 5]
+    tampered = {"flow_drops": {"bottleneck": rows}}
+    edit_run_json(
+        tmp_path / "run", traffic_manager=tampered, drop_cross_check={"bottleneck": {"flows_with_drops": rows}}
+    )
+    summary = analyze_run(tmp_path / "run")
+    assert "drops_disagree" in codes(summary) and summary["flows"][0]["drops"] == truth.drops[0]
+
+
 @pytest.mark.parametrize(("share", "named"), [(0.04, False), (0.2, True)])
 def test_many_drops_that_no_report_tells_of_are_named(tmp_path: Path, share: float, named: bool) -> None:
     truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(20.0))

@@ -245,7 +245,7 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     rows = by_link.get(run.bottleneck.name) if isinstance(by_link, dict) else None
     if not isinstance(rows, list):
         return []
-    counted = {int(row["flow"]): int(row["packets"]) for row in rows if isinstance(row, dict) and "flow" in row}
+    counted = _by_flow(rows, "packets")
     later = _drops_after_last_report(run)
     names = run.flow_names
     found = []
@@ -345,7 +345,13 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
     rows = check.get("flows_with_drops") if isinstance(check, dict) else None
     if not isinstance(rows, list):
         return {}
-    return {int(row["flow"]): int(row.get("after_last_report", 0)) for row in rows if isinstance(row, dict)}
+    return _by_flow(rows, "after_last_report")
+
+
+def _by_flow(rows: list[Any], name: str) -> dict[int, int]:
+    """A count of each flow index; rows that are none of ours have none."""
+    found = [(row.get("flow"), row.get(name, 0)) for row in rows if isinstance(row, dict)]
+    return {flow: count for flow, count in found if isinstance(flow, int) and isinstance(count, int)}
 
 
 def _host_warnings(run: Run) -> list[WarningSummary]:
