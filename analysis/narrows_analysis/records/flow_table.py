@@ -170,11 +170,12 @@ def read_keys(path: Path) -> list[dict[str, Any]]:
         is_kind = pa.types.is_integer if name in KEY_NUMBERS else _is_text
         if column.null_count or not is_kind(column.type):
             raise AnalysisError(f"{path}: column {name} has something else than {kind}")
-    return table.to_pylist()
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _never_reported(run: Run, reported: Set[Key]) -> list[dict[str, Any]]:
