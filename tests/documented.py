@@ -24,7 +24,9 @@ PROGRAM = re.compile(
     r"(?P<words>(?: .*)?)"
 )
 # Of pytest and cargo: what they run.
-TESTS = re.compile(r"(?:\.venv/bin/python -m )?pytest (?P<paths>tests/\S+)|cargo (?:test|bench) (?P<crates>-p .*)")
+TESTS = re.compile(
+    r"(?:\.venv/bin/python -m )?pytest (?P<paths>tests/\S+)|cargo (?:test|bench) (?P<crates>-p .*?)(?: --test \w+)?"
+)
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b(?!=)|\.\.\.|\[|…")
 # Run to their ends as they are written: what takes neither root nor long, on files that test_documentation.py has.
 QUICK = (

@@ -124,7 +124,7 @@ def test_a_probe_that_leaves_a_queue(script: Any) -> None:
 
 
 def sized_flow(size: int) -> Flow:
-    group = read_group({"name": "sized", "cca": "reno", "size": f"{size}B"})
+    group = read_group({"name": "bbr", "cca": "reno", "size": f"{size}B"})
     return make_plan(EXPERIMENT.model_copy(update={"flows": (group,)})).flows[0]
 
 

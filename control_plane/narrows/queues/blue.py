@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from narrows.quantities import Probability
-from narrows.queues.law import DEPTH_AT_INGRESS, MS, Buffer, Call, Law, LawSettings, LinkBasis, Short, time_field
+from narrows.queues.law import DEPTH_AT_INGRESS, Buffer, Call, Law, LinkBasis
+from narrows.queues.settings import MS, LawSettings, Short, time_field
 
 # The program's probabilities have 32 bits (p4src/v1model/queue_management/blue.p4).
 UNIT, CERTAIN = 1 << 32, (1 << 32) - 1

@@ -11,18 +11,8 @@ from narrows_formats.validation import refuse
 from pydantic import Field, field_validator
 
 from narrows.quantities import Model
-from narrows.queues.law import (
-    DROPS_FOR_FREE,
-    MS,
-    NO_THRESHOLD,
-    Buffer,
-    Call,
-    Law,
-    LawSettings,
-    LinkBasis,
-    Short,
-    time_field,
-)
+from narrows.queues.law import DROPS_FOR_FREE, NO_THRESHOLD, Buffer, Call, Law, LinkBasis
+from narrows.queues.settings import MS, LawSettings, Short, time_field
 
 
 @dataclass(frozen=True)

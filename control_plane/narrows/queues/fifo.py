@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.queues.law import Law, LawSettings, LinkBasis
+from narrows.queues.law import Law, LinkBasis
+from narrows.queues.settings import LawSettings
 
 
 @dataclass(frozen=True)

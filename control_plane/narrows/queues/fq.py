@@ -12,7 +12,8 @@ from pydantic import Field, StrictInt, field_validator
 
 from narrows.quantities import Size
 from narrows.queues.codel import CoDel, CodelFields
-from narrows.queues.law import DROPS_FOR_FREE, Buffer, Call, Law, LawSettings, LinkBasis
+from narrows.queues.law import DROPS_FOR_FREE, Buffer, Call, Law, LinkBasis
+from narrows.queues.settings import LawSettings
 
 MAX_FLOWS = 1024
 _QUEUES = "a queue of a link for each of its flows"

@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a law of queue management is: settings as users write them, and the law as a plan has it, in base units."""
+"""What a law of queue management is in a plan, in base units. Guests import it: nothing here knows of files."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from narrows_formats.units import TIME_UNITS, QueueDepth, format_time
-from pydantic import Field
+from narrows_formats.units import QueueDepth
 
-from narrows.quantities import Model, Time
-
-MS = TIME_UNITS["ms"]
 # Of no packet: 32 bits.
 NO_THRESHOLD = (1 << 32) - 1
-# Nanoseconds that the program holds in 32 bits.
-Short = Annotated[Time, Field(gt=0, le=NO_THRESHOLD - 1)]
-Period = Annotated[Time, Field(ge=MS, le=10_000 * MS)]
 
 # What several laws need of a switch.
 DEPTH_AT_INGRESS = "the depth of the queue before a packet is queued"
@@ -26,11 +19,6 @@ DROPS_FOR_FREE = "drops behind the queue that cost the link no time"
 
 # An action of the program, and its parameters.
 Call = tuple[str, Mapping[str, int]]
-
-
-def time_field(default: int, description: str) -> Any:
-    """A field with a time, whose default is written as people write it."""
-    return Field(default=default, json_schema_extra={"default": format_time(default)}, description=description)
 
 
 class Buffer(Protocol):
@@ -116,27 +104,3 @@ class UpdatedLaw(Law, ABC):
     @abstractmethod
     def update(self) -> Call:
         """What the program does at those times."""
-
-
-class LawSettings(Model, ABC):
-    """A law as users write it, by the names that tc has; a subclass with a ``kind`` is a law that can be chosen."""
-
-    if TYPE_CHECKING:
-        kind: str
-
-    # Where lists have it: the simpler, the earlier.
-    position: ClassVar[int]
-    # The link has several queues, each of which counts its own packets only.
-    several_queues: ClassVar[bool] = False
-
-    @abstractmethod
-    def on(self, link: LinkBasis) -> Law | None:
-        """The law as a plan has it; None: the queue drops what it has no room for.
-
-        Raises:
-            InputError: its parameters do not go together, or not with the link.
-        """
-
-    def without_effect(self) -> Iterator[tuple[str, str]]:
-        """Settings that change nothing, and why."""
-        yield from ()

@@ -13,19 +13,8 @@ from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator
 
 from narrows.quantities import Probability
-from narrows.queues.law import (
-    DROPS_FOR_FREE,
-    MS,
-    NO_THRESHOLD,
-    Buffer,
-    Call,
-    LawSettings,
-    LinkBasis,
-    Period,
-    Short,
-    UpdatedLaw,
-    time_field,
-)
+from narrows.queues.law import DROPS_FOR_FREE, NO_THRESHOLD, Buffer, Call, LinkBasis, UpdatedLaw
+from narrows.queues.settings import MS, LawSettings, Period, Short, time_field
 
 # Linux's unit of gains: 1/256 Hz.
 GAINS = 256

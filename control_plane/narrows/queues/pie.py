@@ -10,18 +10,8 @@ from typing import Annotated, ClassVar, Literal
 from narrows_formats.units import NANOSECONDS
 from pydantic import Field, StrictInt
 
-from narrows.queues.law import (
-    DEPTH_AT_INGRESS,
-    MS,
-    Buffer,
-    Call,
-    LawSettings,
-    LinkBasis,
-    Period,
-    Short,
-    UpdatedLaw,
-    time_field,
-)
+from narrows.queues.law import DEPTH_AT_INGRESS, Buffer, Call, LinkBasis, UpdatedLaw
+from narrows.queues.settings import MS, LawSettings, Period, Short, time_field
 
 # Linux's unit of gains: sixteenths of 1/s.
 GAINS = 16

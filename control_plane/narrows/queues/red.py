@@ -14,7 +14,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from narrows.errors import InputError
 from narrows.quantities import Count, Depth, Probability, Rate, Size
-from narrows.queues.law import DEPTH_AT_INGRESS, Buffer, Call, Law, LawSettings, LinkBasis
+from narrows.queues.law import DEPTH_AT_INGRESS, Buffer, Call, Law, LinkBasis
+from narrows.queues.settings import LawSettings
 
 # Weights of the newest arrival, 2^-1 to 2^-20: what the program's whole numbers hold.
 MOST_WEIGHT = 20

@@ -16,7 +16,7 @@ from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Discriminator, Tag
 
 import narrows.queues
-from narrows.queues.law import LawSettings
+from narrows.queues.settings import LawSettings
 
 
 def _modules() -> Iterator[ModuleType]:

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.queues.law import Buffer, Call, Law, LawSettings, LinkBasis, Short
+from narrows.queues.law import Buffer, Call, Law, LinkBasis
+from narrows.queues.settings import LawSettings, Short
 
 
 @dataclass(frozen=True)
