@@ -68,6 +68,7 @@ SUMMARY: Any = {
             "share": 0.6,
             "share_of_run": 0.6,
             "loss_ratio": 0.02,
+            "standard_errors": None,
         },
         {
             "name": "cubic",
@@ -77,6 +78,7 @@ SUMMARY: Any = {
             "share": 0.4,
             "share_of_run": 0.4,
             "loss_ratio": 0.01,
+            "standard_errors": None,
         },
     ],
     "flows": [

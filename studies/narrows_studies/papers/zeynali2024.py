@@ -716,7 +716,7 @@ STUDY = Study(
         control("rtt-longer", "rtt-long-first", "for 300 s, as published", "cubic-short"),
         control("rtt-bbr-longer", "rtt-long-first", "for 300 s, as published", "favours-long-bbr", "gap"),
         control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", "cubic-many"),
-        control("pairs-longer", "pairs", "for 300 s, as published", "v1-starves-cubic", "retransmits-bbr3"),
+        control("pairs-longer", "pairs", "for 300 s, as published", "v1-starves-cubic"),
         control("staggered-longer", "staggered", "for 300 s at 16 BDP, as published", "v3-slow"),
         through("tbf", "five-flows", "cubic-many", "order", "v3-worst"),
         through("tbf", "pairs", *(statement.id for statement in PAIRS.statements if statement.id != "v1-starves-bbr2")),
