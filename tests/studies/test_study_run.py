@@ -23,7 +23,7 @@ from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
-from narrows.run import ingredients, side_by_side
+from narrows.run import ingredients, side_by_side, workers
 from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import THIS_MACHINE
 from narrows.run.ingredients import made_here
@@ -318,7 +318,7 @@ def test_what_is_left_takes_as_long_as_what_was_run(study: _Study, monkeypatch: 
 
 def test_runs_side_by_side(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
     # Threads for processes: those would not know what is put in the place of a run here.
-    monkeypatch.setattr(side_by_side.workers, "worker_pool", lambda at_once, *_: ThreadPoolExecutor(at_once))
+    monkeypatch.setattr(workers, "worker_pool", lambda at_once, *_: ThreadPoolExecutor(at_once))
     together = threading.Barrier(2, timeout=20)
 
     def outcome(directory: str) -> str | Exception:
@@ -350,7 +350,7 @@ def test_workers_hear_at_once_of_an_interruption(study: _Study, monkeypatch: pyt
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(side_by_side.workers, "worker_pool", pool)
+    monkeypatch.setattr(workers, "worker_pool", pool)
     monkeypatch.setattr(StudyRun, "_measure", interrupt)
     # What remembers where it came from would keep the workers at work.
     with pytest.raises(KeyboardInterrupt) as caught:
