@@ -129,11 +129,15 @@ def test_a_target_of_delay_is_held(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_copa_keeps_its_queue_short(tmp_path: Path) -> None:
-    """One flow moves between an empty queue and 2.5 / delta packets (section 3, of the oscillation's bounds)."""
+    """One flow moves between an empty queue and 2.5 / delta packets (section 3, of the oscillation's bounds).
+
+    Decided once a round trip, and three round trips late (velocity, section 2.2), the window falls below the path's 66
+    segments by 2 + 2 + 4 + 8 at most: a quarter of the link.
+    """
     with bed(tmp_path / "out", "external", buffer="4bdp", duration="15s") as driven:
         drive(driven, {"agent-1": Copa(delta=0.5)})
     series = driven.result.queue
     settled = series[series["time_s"] > 5]
     packets = settled["delay_mean_s"].mean() * 20e6 / 8 / FRAME
     assert 0 < packets <= 2.5 / 0.5 + 5
-    assert (used := driven.result.summary["bottleneck"]["utilization"]) is not None and used > 0.9
+    assert (used := driven.result.summary["bottleneck"]["utilization"]) is not None and used > 0.75

@@ -146,13 +146,13 @@ class VirtualMeasurement:
                 self._wall_s = time.monotonic() - began
                 watching.cancel()
                 commands.cancel()
+        full = self._full_memory(guest)
         if self._still:
-            raise RunError(f"{self._still}; the guest was ended{guest.stderr_tail()}")
+            raise RunError("\n".join((*full, f"{self._still}; the guest was ended{guest.stderr_tail()}")))
         if "interrupted" in ended:
             raise asyncio.CancelledError
         if self._killed and "measured" not in ended:
             raise Interrupted("the guest was ended before it could end by itself; nothing was kept")
-        full = self._full_memory(guest)
         if "failed" in ended:
             raise RunError("\n".join((*self._spun[:1], *full, ended["failed"])))
         if "measured" not in ended:
