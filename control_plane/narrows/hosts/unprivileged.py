@@ -7,7 +7,9 @@ that every user may (net.ipv4.tcp_allowed_congestion_control). The script and al
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib
 import os
 import runpy
 import sys
@@ -48,6 +50,9 @@ def main(script: str, arguments: list[str]) -> None:
     code = compile(Path(script).read_text(encoding="utf-8"), script, "exec")
     # What it defines is not used; what it imports stays imported, since that user may not reach its files.
     runpy.run_path(script, run_name="imported")
+    # Modules of kinds of flows import the script that they are served by, by its name.
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module(Path(script).stem)
     "localhost".encode("idna")
     become_nobody()
     sys.argv = [script, *arguments]
