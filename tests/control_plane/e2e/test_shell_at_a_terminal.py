@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import itertools
 import json
 import os
 import pty
@@ -290,10 +291,14 @@ def test_flows_of_a_file_end_with_the_command(place: Path) -> None:
     assert json.loads((place / "r/summary.json").read_text())["bottleneck"]["utilization"] > 0.8
 
 
+WORLDS = itertools.count()
+
+
 @pytest.fixture
 def world(place: Path) -> Iterator[str]:
     """A web server's address on a network of this machine's, with a file of 3 MB; it keeps who has asked."""
-    name, link = f"nwshell-{os.getpid()}", f"nws{os.getpid()}"
+    # The link of a namespace that was deleted is there for a moment longer.
+    name, link = f"nwshell-{os.getpid()}", f"nws{os.getpid()}-{next(WORLDS)}"
     (place / "file").write_bytes(os.urandom(SIZE))
     with namespace(name):
         run(["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name])
