@@ -13,7 +13,43 @@ from narrows.errors import InputError, RunError
 from narrows.virtual import kernels, own_cca
 from narrows_analysis import load
 
-CCAS = Path(__file__).with_name("ccas")
+# A file as users write it: what it does on an acknowledgement, and the name that it registers.
+TEXT = """\
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/module.h>
+#include <net/tcp.h>
+
+static void avoid(struct sock *sk, u32 ack, u32 acked)
+{
+\t/* As much as a user has to say. */
+\t%(body)s
+}
+
+static struct tcp_congestion_ops own __read_mostly = {
+\t.name\t\t= "%(name)s",
+\t.owner\t\t= THIS_MODULE,
+\t.ssthresh\t= tcp_reno_ssthresh,
+\t.cong_avoid\t= avoid,
+\t.undo_cwnd\t= tcp_reno_undo_cwnd,
+};
+
+static int __init own_register(void)
+{
+\treturn tcp_register_congestion_control(&own);
+}
+
+module_init(own_register);
+MODULE_LICENSE("GPL");
+"""
+BODIES = {
+    "fixed20": "tcp_sk(sk)->snd_cwnd = 20;",
+    "divides": "tcp_sk(sk)->snd_cwnd = 20 / (acked - acked);",
+    "hangs": "while (READ_ONCE(tcp_sk(sk)->snd_cwnd));",
+    "oopses": "*(volatile u32 *)8 = ack;",
+    "misspelt": "tcp_sk(sk)->snd_cwnd = twenty;",
+    "taken": "tcp_reno_cong_avoid(sk, ack, acked);",
+}
+NAMES = {"taken": "cubic"}
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 MSS, RTT_S, RATE_BPS = 1448, 0.02, 100_000_000
 EXPERIMENT = """\
@@ -30,14 +66,24 @@ Build = Callable[..., str]
 
 
 @pytest.fixture
-def build() -> Iterator[Build]:
-    """Builds a kernel with some of `CCAS` under a name of its own; returns the name."""
+def ccas(tmp_path: Path) -> Path:
+    """A directory with a C file for each of `BODIES`."""
+    place = tmp_path / "ccas"
+    place.mkdir()
+    for name, body in BODIES.items():
+        (place / f"{name}.c").write_text(TEXT % {"name": NAMES.get(name, name), "body": body})
+    return place
+
+
+@pytest.fixture
+def build(ccas: Path) -> Iterator[Build]:
+    """Builds a kernel with some of `BODIES` under a name of its own; returns the name."""
     names: list[str] = []
 
-    def make(*ccas: str) -> str:
-        name = f"test-own-{'-'.join(ccas)}"
+    def make(*chosen: str) -> str:
+        name = f"test-own-{'-'.join(chosen)}"
         names.append(name)
-        own_cca.add([CCAS / f"{cca}.c" for cca in ccas], kernels.DEFAULT, name, 2, lambda _text: None)
+        own_cca.add([ccas / f"{cca}.c" for cca in chosen], kernels.DEFAULT, name, 2, lambda _text: None)
         return name
 
     yield make
@@ -97,16 +143,16 @@ def test_a_name_that_is_taken_is_refused(build: Build) -> None:
         (["../test_own_cca.py"], "is not a C file's name"),
     ],
 )
-def test_what_is_no_file_is_refused(files: list[str], said: str) -> None:
+def test_what_is_no_file_is_refused(files: list[str], said: str, ccas: Path) -> None:
     with pytest.raises(InputError, match=said):
-        own_cca.add([CCAS / file for file in files], kernels.DEFAULT, "test-own", 2, lambda _text: None)
+        own_cca.add([ccas / file for file in files], kernels.DEFAULT, "test-own", 2, lambda _text: None)
 
 
-def test_a_kernel_without_objects_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_objects_is_refused(ccas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default = kernels.find(kernels.DEFAULT)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     place = kernels.directory(kernels.DEFAULT)
     place.mkdir(parents=True)
     (place / kernels.IMAGE).symlink_to(default.path)
     with pytest.raises(InputError, match=r"--base default: its objects were not kept.*; fix: narrows kernel build"):
-        own_cca.add([CCAS / "fixed20.c"], kernels.DEFAULT, "test-own", 2, lambda _text: None)
+        own_cca.add([ccas / "fixed20.c"], kernels.DEFAULT, "test-own", 2, lambda _text: None)

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from narrows.api.interval import Interval
-from narrows.controllers.base import Decision
-
-LEAST_SEGMENTS = 2
+from narrows.controllers.base import LEAST_SEGMENTS, Decision
 
 
 class Aimd:

@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from narrows_formats.units import NANOSECONDS
+
 from narrows.api.bed import Bed
 from narrows.api.interval import Interval
 from narrows.api.sender import Sender
 from narrows.api.tcp_info import TcpInfo
 from narrows.errors import InputError
+
+# With one, each acknowledgement waits for the timer of delayed ones (RFC 1122, section 4.2.3.2).
+LEAST_SEGMENTS = 2
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class _Driven:
             return None
         before, self._before = self._before, now
         if before is not None and now.time_ns > before.time_ns:
-            decision = self._controller.on_step(now.time_ns / 1e9, Interval(before, now))
+            decision = self._controller.on_step(now.time_ns / NANOSECONDS, Interval(before, now))
             if decision is not None and decision != Decision():
                 self._sender.set(cwnd=decision.cwnd, pacing_rate=decision.pacing_rate_bps)
         return now.rtt_s

@@ -7,10 +7,9 @@ import math
 from collections import deque
 
 from narrows.api.interval import Interval
-from narrows.controllers.base import Decision
+from narrows.controllers.base import LEAST_SEGMENTS, Decision
 
 MIN_RTT_WINDOW_S = 10.0
-LEAST_SEGMENTS = 2.0
 
 
 class Copa:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from narrows.api.interval import Interval
-from narrows.controllers.base import Decision
+from narrows.controllers.base import LEAST_SEGMENTS, Decision
 
 
 class DelayTarget:
@@ -22,5 +22,5 @@ class DelayTarget:
             return None
         self._window = self._window or float(ack.now.cwnd)
         wanted = self._window * (base_s + self._target_s) / rtt_s
-        self._window = max(2.0, (1 - self._gain) * self._window + self._gain * wanted)
+        self._window = max(LEAST_SEGMENTS, (1 - self._gain) * self._window + self._gain * wanted)
         return Decision(cwnd=round(self._window))

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,13 @@ class Episode:
         self.directory = keep or Path(self._scratch.name if self._scratch else "") / "run"
         self._bed = testbed(experiment, virtual=True, kernel=kernel, out=self.directory)
         self._is_open = True
-        with self._bed_until_failure():
+        with ExitStack() as stack:
+            stack.enter_context(self._bed)
             self.senders = {agent: self._bed.flows[f"{agent}-1"] for agent in agents}
             self.base_rtt_s = min(sender.base_rtt_s for sender in self.senders.values())
             self._before: dict[str, TcpInfo] = {}
             self._connect()
-
-    @contextmanager
-    def _bed_until_failure(self) -> Iterator[None]:
-        """The run, which goes on after the block unless that fails."""
-        with ExitStack() as stack:
-            stack.enter_context(self._bed)
-            yield
+            # The run goes on, until `close`.
             stack.pop_all()
 
     def _connect(self) -> None:

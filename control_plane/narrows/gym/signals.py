@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ LEAST_CWND, MOST_CWND = 2, 1 << 20
 LEAST_BPS, MOST_BPS = 1e4, 1e12
 
 
-class Observation:
+class Observation(ABC):
     """What an agent sees; ``space`` is its form. A subclass gives the numbers of one step, of ``size``."""
 
     size: int
@@ -45,9 +46,9 @@ class Observation:
         """The observation as it is, shape ``space.shape``."""
         return np.clip(np.array(self._steps, np.float32).reshape(-1), -MOST, MOST)
 
+    @abstractmethod
     def numbers(self, step: Interval) -> list[float]:
         """The numbers of one step."""
-        raise NotImplementedError
 
 
 class AuroraObservation(Observation):
@@ -131,14 +132,14 @@ class Set:
     pacing_rate_bps: float | None
 
 
-class Action:
+class Action(ABC):
     """What an agent decides; ``space`` is its form. `apply` says what it sets."""
 
     space: spaces.Box[np.float32]
 
+    @abstractmethod
     def apply(self, action: Vector, info: TcpInfo) -> Set:
         """What is set."""
-        raise NotImplementedError
 
 
 class RateAction(Action):

@@ -7,7 +7,7 @@ asks for; the server answers those of a connection in their order, and both ends
 when the request was to be made, so that a request that had to wait for its connection has waited.
 
 Events are those of `narrows.traffic.generator`. Only the standard library of Python 3.8 is used, so that it runs on any
-host that has `narrows.onhost.tcp` and `narrows.onhost.payload` beside this file.
+host that has `narrows.onhost.tcp` and `narrows.onhost.payload` next to this file.
 """
 
 from __future__ import annotations

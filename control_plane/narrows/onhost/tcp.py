@@ -64,7 +64,6 @@ TFD_NONBLOCK, TFD_TIMER_ABSTIME = os.O_NONBLOCK, 1
 RESET = struct.pack("ii", 1, 0)  # struct linger: closing ends the connection and drops what was not sent
 # asm-generic/socket.h: the window and the rate of the congestion controls that `external.c` has.
 SO_MARK, SO_MAX_PACING_RATE = 36, 47
-UNPACED = (1 << 64) - 1
 POLL_S = 0.005
 # How long a socket that takes all it is given may keep the thread from what else is due.
 TURN_S = 0.001

@@ -159,7 +159,7 @@ class Conductor:
         return self._halted_ns + self._settings * SETTING_NS
 
     def _settle(self) -> None:
-        """Let the clock of a halted run come to where it would be in any other run with the same commands."""
+        """Let the clock of a halted run come to a time that is as many settings after the halt in each run."""
         until_ns = self._origin_ns + self._halted_ns + (self._settings + 1) * SETTING_NS
         while (left_ns := until_ns - time.monotonic_ns()) > 0:
             # No other task has anything to do; the event loop's timers are too coarse.

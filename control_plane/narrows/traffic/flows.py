@@ -30,8 +30,7 @@ START_S = 20.0
 THREAD_LEAD_S = 0.001
 Side = Literal["begins", "listens"]
 STOP_GRACE_S = 3.0
-# linux/tcp.h, asm-generic/socket.h
-TCP_NOTSENT_LOWAT, SO_MAX_PACING_RATE = 25, 47
+TCP_NOTSENT_LOWAT = 25  # linux/tcp.h
 
 
 def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
@@ -92,7 +91,7 @@ def _options(flow: Flow, sends: bool) -> list[tuple[str, int, int, str, int]]:
     if sends and asked.notsent_lowat is not None:
         found.append(("TCP_NOTSENT_LOWAT", socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, "=i", asked.notsent_lowat))
     if sends and asked.rate_bps is not None:
-        found.append(("SO_MAX_PACING_RATE", socket.SOL_SOCKET, SO_MAX_PACING_RATE, "=Q", asked.rate_bps // 8))
+        found.append(("SO_MAX_PACING_RATE", socket.SOL_SOCKET, tcp.SO_MAX_PACING_RATE, "=Q", asked.rate_bps // 8))
     return found
 
 

@@ -89,32 +89,28 @@ static void halve_on_loss(struct sock *sk, u8 state)
 		own->window = 1;
 }
 
-static struct tcp_congestion_ops external __read_mostly = {
-	.name		= "external",
-	.owner		= THIS_MODULE,
-	.flags		= TCP_CONG_NON_RESTRICTED,
-	.init		= external_init,
-	.cong_control	= external_acked,
 #ifdef EXTERNAL_MIN_TSO_SEGS
-	.min_tso_segs	= external_segments,
+#define EXTERNAL_SEGMENTS .min_tso_segs = external_segments,
+#else
+#define EXTERNAL_SEGMENTS
 #endif
-	.ssthresh	= external_ssthresh,
-	.undo_cwnd	= external_undo,
-};
 
-static struct tcp_congestion_ops external_halve __read_mostly = {
-	.name		= "external_halve",
-	.owner		= THIS_MODULE,
-	.flags		= TCP_CONG_NON_RESTRICTED,
-	.init		= external_init,
-	.cong_control	= external_acked,
-#ifdef EXTERNAL_MIN_TSO_SEGS
-	.min_tso_segs	= external_segments,
-#endif
-	.set_state	= halve_on_loss,
-	.ssthresh	= external_ssthresh,
-	.undo_cwnd	= external_undo,
-};
+#define EXTERNAL_OPS(called, ...)				\
+{								\
+	.name		= called,				\
+	.owner		= THIS_MODULE,				\
+	.flags		= TCP_CONG_NON_RESTRICTED,		\
+	.init		= external_init,			\
+	.cong_control	= external_acked,			\
+	.ssthresh	= external_ssthresh,			\
+	.undo_cwnd	= external_undo,			\
+	EXTERNAL_SEGMENTS					\
+	__VA_ARGS__						\
+}
+
+static struct tcp_congestion_ops external __read_mostly = EXTERNAL_OPS("external");
+static struct tcp_congestion_ops external_halve __read_mostly =
+	EXTERNAL_OPS("external_halve", .set_state = halve_on_loss);
 
 static int __init external_register(void)
 {
