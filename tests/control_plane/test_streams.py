@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,21 @@ def test_a_terminal_that_was_closed_changes_no_exit_code(tmp_path: Path, code: i
     finally:
         os.close(shown)
     assert (tmp_path / "done").exists(), "it went on to its end"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.fault("interrupted", "end", "real", "virtual")
+def test_a_signal_after_the_end_changes_no_exit_code(tmp_path: Path, number: signal.Signals) -> None:
+    # What modules hold goes after Python has given signals back to the system.
+    late = f"""
+import os, sys
+class Late:
+    def __del__(self, end=os.kill, process=os.getpid()):
+        end(process, {int(number)})
+sys.late = Late()
+"""
+    command = [sys.executable, "-c", late + PROGRAM, "rounds", "3"]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, cwd=tmp_path).returncode == 3
 
 
 def test_a_reader_that_stays_gets_everything_in_order(tmp_path: Path) -> None:

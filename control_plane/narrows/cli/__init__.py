@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -105,6 +106,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.default_int_handler)
+    atexit.register(_ignore_stop_signals)
     try:
         app()
     except NarrowsError as error:
@@ -121,3 +123,9 @@ def main() -> None:
     finally:
         # All goes with the process, and Python would look for garbage in it before.
         gc.freeze()
+
+
+def _ignore_stop_signals() -> None:
+    # The exit code is settled, and Python gives these signals back to the system before it takes its modules apart.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
