@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 8
+FORMAT = 9
 
 # Traffic that is not the experiment's is shown beside its flows from this part of the goodput on: below are iperf3's
 # control connections.
@@ -90,6 +90,7 @@ class BottleneckSummary(TypedDict):
     standing_queue_bdp: float | None
     drops: int | None
     probe_drops: int | None
+    drops_after_reports: int | None
     aqm_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None

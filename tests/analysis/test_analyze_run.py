@@ -590,8 +590,12 @@ def test_many_drops_that_no_report_tells_of_are_named(tmp_path: Path, share: flo
     truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(20.0))
     later = round(sum(truth.drops) * share / (1 - share))
     checked = {"bottleneck": {"flows_with_drops": [{"flow": 1000, "after_last_report": later}]}}
+    assert analyze_run(tmp_path / "run")["bottleneck"]["drops_after_reports"] is None, "counters were not compared"
     edit_run_json(tmp_path / "run", drop_cross_check=checked)
-    found = {one["code"]: one["message"] for one in analyze_run(tmp_path / "run")["warnings"]}
+    summary = analyze_run(tmp_path / "run")
+    assert summary["bottleneck"]["drops_after_reports"] == later
+    assert f"and {later} after the last report of their flow" in write_report(tmp_path / "run").read_text()
+    found = {one["code"]: one["message"] for one in summary["warnings"]}
     assert ("late_drops" in found) == named
     assert not named or found["late_drops"].startswith(f"{later} of {later + sum(truth.drops)} drops came after ")
 
@@ -720,7 +724,8 @@ def test_what_the_collector_lost_is_reported(tmp_path: Path) -> None:
     assert "ring dropped 3 reports" in messages and "2 broken reports (version 2)" in messages
     # More than a counter of 64 bits holds is not the collector's.
     (tmp_path / "run" / "telemetry" / "collector.json").write_text(json.dumps({"kernel_ring_drops": 10**400}))
-    assert codes(analyze_run(tmp_path / "run")) == set()
+    (warning,) = analyze_run(tmp_path / "run")["warnings"]
+    assert warning["code"] == "collector" and "does not fit into 64 bits" in warning["message"]
     (tmp_path / "run" / "telemetry" / "collector.json").write_text("{")
     assert codes(analyze_run(tmp_path / "run")) == {"collector"}
 

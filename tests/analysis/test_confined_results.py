@@ -156,3 +156,12 @@ def test_other_files_of_results_are_ordinary_ones(run: Path) -> None:
     assert [one["name"] for one in _listed(run.parent)] == ["sent"]
     with pytest.raises(AnalysisError, match="is not an ordinary file"):
         read_variants(run / "results.parquet")
+
+
+@pytest.mark.parametrize("value", ["9" * 20, "9" * 400, str(2**63), str(-(2**63) - 1)])
+def test_an_integer_that_no_column_holds_is_refused(tmp_path: Path, value: str) -> None:
+    (tmp_path / "x.json").write_text(f'{{"a": [{value}]}}')
+    with pytest.raises(AnalysisError, match=f"x.json: not readable as JSON: the integer {value[:20]}.* 64 bits"):
+        read_json(tmp_path, "x.json")
+    (tmp_path / "x.json").write_text(f'{{"a": [{2**63 - 1}, {-(2**63)}]}}')
+    assert read_json(tmp_path, "x.json") == {"a": [2**63 - 1, -(2**63)]}

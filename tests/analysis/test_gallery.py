@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from matplotlib.colors import to_hex
 from narrows_analysis import AnalysisError, analyze_run, load
 from narrows_analysis.gallery import NAMES, draw, figure, gallery
 from narrows_analysis.report import figures
-from narrows_analysis.report.charts import Chart, ChartSeries, Mark, Reference, Tick
+from narrows_analysis.report.charts import Chart, ChartSeries, Mark, Reference, Tick, encode
 from narrows_analysis.report.content import parameters, setting
 from narrows_analysis.report.figures import RunFigures
 
@@ -192,3 +193,9 @@ def test_figures_without_data_are_left_out(tmp_path: Path) -> None:
     assert gallery(run) == {}
     with pytest.raises(AnalysisError, match="no telemetry to draw"):
         figure(run, "goodput")
+
+
+def test_what_a_page_cannot_hold_is_missing() -> None:
+    most = float(np.finfo(np.float32).max)
+    sent = np.frombuffer(base64.b64decode(encode([1.5, most, 1e308, -1e308, np.inf, np.nan])), "<f4")
+    assert sent.tolist()[:2] == [1.5, most] and np.isnan(sent[2:]).all()

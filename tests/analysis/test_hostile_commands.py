@@ -15,6 +15,7 @@ import re
 import shutil
 import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -200,15 +201,19 @@ def check_end(end: tuple[int, str], what: object, directory: Path) -> None:
 def attack(cases: int, prepare: Callable[[random.Random], tuple[str, list[tuple[str | Path, ...]], Path]]) -> None:
     chance = random.Random(SEED)
     ends: Counter[int] = Counter()
+    fell = []
     for number in range(cases):
         what, commands, directory = prepare(chance)
         for words in commands:
             try:
                 end = command(*words)
-            except BaseException as error:
-                raise AssertionError(f"case {number} ({what}): {words[0]}: {type(error).__name__}: {error}") from error
-            check_end(end, (number, what, words[0]), directory)
-            ends[end[0]] += 1
+                check_end(end, (number, what, words[0]), directory)
+            except (Exception, TooLong) as error:
+                place = "".join(traceback.format_tb(error.__traceback__)[-2:])
+                fell.append(f"case {number} ({what}): {words[0]}: {type(error).__name__}: {error}\n{place}")
+            else:
+                ends[end[0]] += 1
+    assert not fell, "\n".join(fell)
     print(
         f"cases: {ends.total()}: exit codes {dict(sorted(ends.items()))}, 0 tracebacks, hangs, escapes, files outside"
     )

@@ -316,6 +316,10 @@ def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
     pd.DataFrame({**readings, "flow": [1, 2]}).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
     with pytest.raises(AnalysisError, match=r"sockets\.parquet: flow 2; allowed: 0 to 1, as in run\.json"):
         analyze_run(tmp_path / "run")
+    for value in (-1.0, 1e300, float("inf")):
+        pd.DataFrame({**readings, "rtt_s": value}).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
+        with pytest.raises(AnalysisError, match=r"sockets\.parquet: rtt_s has values that no kernel gives"):
+            analyze_run(tmp_path / "run")
 
 
 def test_sockets_without_a_sample_have_no_part_in_a_flows_rtt(tmp_path: Path) -> None:

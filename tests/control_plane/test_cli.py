@@ -37,7 +37,9 @@ SUMMARY: Any = {
         **dict.fromkeys(("rate_mean_bps", "rate_least_bps", "rate_most_bps", "down_s")),
         **dict.fromkeys(("down_reason", "saturated_rate_reason")),
         **dict.fromkeys(("saturated_rate_bps", "standing_queue_bytes", "standing_queue_bdp")),
-        **dict.fromkeys(("drops", "probe_drops", "aqm_drops", "loss_emulation_drops", "ce_marks")),
+        **dict.fromkeys(
+            ("drops", "probe_drops", "drops_after_reports", "aqm_drops", "loss_emulation_drops", "ce_marks")
+        ),
         **dict.fromkeys(("share_window_s", "run_window_s", "other_share_of_run")),
         **dict.fromkeys(("buffer_packets", "standard_errors", "sampling_reason")),
         "rate_bps": 1e8,

@@ -11,6 +11,9 @@ from narrows_formats import beneath
 
 from narrows_analysis.errors import AnalysisError
 
+# Columns of tables have no wider integers, and a digit more than 20 is more than these in any case.
+LEAST, MOST, DIGITS = -(2**63), 2**63 - 1, 20
+
 
 def only_files(directory: Path) -> None:
     """Refuse what results never hold: a link may lead to what only the reader may read, a device has no end.
@@ -31,7 +34,7 @@ def read_json(directory: Path, name: str) -> dict[str, Any]:
     """
     path = directory / name
     try:
-        value = json.loads(beneath.read(directory, name))
+        value = json.loads(beneath.read(directory, name), parse_int=_integer)
     except FileNotFoundError:
         raise AnalysisError(f"{path}: no such file; a run directory holds run.json and telemetry/") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -39,3 +42,9 @@ def read_json(directory: Path, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise AnalysisError(f"{path}: a JSON object is expected, not {type(value).__name__}")
     return value
+
+
+def _integer(text: str) -> int:
+    if len(text) <= DIGITS and LEAST <= (value := int(text)) <= MOST:
+        return value
+    raise ValueError(f"the integer {text[:DIGITS]}{'...' if len(text) > DIGITS else ''} does not fit into 64 bits")

@@ -15,6 +15,8 @@ from narrows_analysis.records.run_directory import Run
 # Columns without which sockets.parquet is of no use; others are null where an older version did not write them.
 NEEDED = ("flow", "rtt_s", "min_rtt_s", "inflight_bytes")
 PORTS = ["src_port", "dst_port"]
+# Times, counters and rates of a kernel are within 64 bits without a sign.
+MOST = 2.0**64
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,10 @@ def read_sockets(run: Run) -> pd.DataFrame:
     unknown = frame["flow"][~frame["flow"].isin(range(len(run.flows)))]
     if len(unknown):
         raise AnalysisError(f"{path}: flow {unknown.iloc[0]}; allowed: 0 to {len(run.flows) - 1}, as in run.json")
+    numbers = frame.select_dtypes("number")
+    beyond = ((numbers < 0) | (numbers > MOST)).any()
+    if beyond.any():
+        raise AnalysisError(f"{path}: {beyond.idxmax()} has values that no kernel gives; allowed: 0 to 2^64")
     return frame.reindex(columns=names)
 
 

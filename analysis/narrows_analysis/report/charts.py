@@ -20,8 +20,10 @@ _PARTS = ("series", "references", "marks", "x_ticks")
 
 
 def encode(values: npt.ArrayLike) -> str:
-    """Little-endian float32 as base64; NaN is a missing value."""
-    return base64.b64encode(np.asarray(values, dtype="<f4").tobytes()).decode("ascii")
+    """Little-endian float32 as base64; NaN is a missing value, as is what float32 does not hold."""
+    exact = np.asarray(values, dtype=np.float64)
+    held = np.where(np.abs(exact) <= np.finfo(np.float32).max, exact, np.nan)
+    return base64.b64encode(held.astype("<f4").tobytes()).decode("ascii")
 
 
 @dataclass

@@ -262,7 +262,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
          link["utilization"],
          f"of {units.rate(link['rate_mean_bps'] or link['rate_bps'])}"),
         ("Packets dropped", "bottleneck.loss_ratio", units.percent(link["loss_ratio"]), link["loss_ratio"],
-         f"{_dropped(link)}{_emulated(link)}{_marked(link)}"),
+         f"{_dropped(link)}{_unreported(link)}{_emulated(link)}{_marked(link)}"),
         ("Queue delay, mean", "bottleneck.queue_delay_s.mean",
          _with_error(units.duration, delay["mean"], errors["queue_delay_mean_s"]), delay["mean"],
          f"99 % below {units.duration(delay['p99'])}"),
@@ -301,6 +301,12 @@ def _dropped(link: BottleneckSummary) -> str:
         return f"{units.count(link['drops'])} packets"
     own = units.count(link["drops"] - link["probe_drops"])
     return f"{own} packets, and {units.count(link['probe_drops'])} of probes"
+
+
+def _unreported(link: BottleneckSummary) -> str:
+    """How many the switch dropped after the last report of their flow, where there are any."""
+    count = link["drops_after_reports"]
+    return f", and {units.count(count)} after the last report of their flow" if count else ""
 
 
 def _emulated(link: BottleneckSummary) -> str:

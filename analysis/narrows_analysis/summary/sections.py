@@ -35,6 +35,7 @@ from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.records.sockets import SocketRecords
 from narrows_analysis.summary.connections import connection_rows
+from narrows_analysis.summary.late_drops import drops_after_reports
 from narrows_analysis.summary.samples import flow_errors, of_sample
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
@@ -159,6 +160,7 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "standing_queue_bdp": None,
         "drops": None,
         "probe_drops": None,
+        "drops_after_reports": None,
         "aqm_drops": None,
         "loss_emulation_drops": None,
         "ce_marks": None,
@@ -173,6 +175,8 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
     link = run.bottleneck
     section["rate_bps"] = link.rate_bps
     section["buffer_bytes"], section["buffer_packets"] = link.buffer_bytes, link.buffer_packets
+    if (later := drops_after_reports(run)) is not None:
+        section["drops_after_reports"] = sum(later.values())
     if aggregation is None or not (aggregation.order.reports or aggregation.drops_recorded):
         return section
     if not aggregation.uncounted.any():

@@ -18,6 +18,7 @@ from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.records.sockets import SocketRecords
 from narrows_analysis.summary.ecn import MAX_NAMED, empty_l4s_queue, ignored_marks
+from narrows_analysis.summary.late_drops import counts_by_flow, drops_after_reports
 from narrows_analysis.summary.link_analysis import LinkAnalysis
 from narrows_analysis.summary.time_series import goodput_bytes
 
@@ -245,8 +246,8 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     rows = by_link.get(run.bottleneck.name) if isinstance(by_link, dict) else None
     if not isinstance(rows, list):
         return []
-    counted = _by_flow(rows, "packets")
-    later = _drops_after_last_report(run)
+    counted = counts_by_flow(rows, "packets")
+    later = drops_after_reports(run) or {}
     names = run.flow_names
     found = []
     for number in range(len(names)):
@@ -263,14 +264,14 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     return found
 
 
-def _late_drops(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
+def _late_drops(section: BottleneckSummary) -> list[WarningSummary]:
     """Drops that no report can tell of, where they are many."""
-    later, reported = sum(_drops_after_last_report(run).values()), section["drops"]
-    if reported is None or later < MIN_LATE_DROPS or later <= MAX_LATE_DROPS * (later + reported):
+    later, reported = section["drops_after_reports"], section["drops"]
+    if later is None or reported is None or later < MIN_LATE_DROPS or later <= MAX_LATE_DROPS * (later + reported):
         return []
     message = (
         f"{later:,} of {later + reported:,} drops came after the last packet of their flow that left, or was reported: "
-        "they are in no figure, and losses were more than they say (run.json, drop_cross_check)."
+        "they are in no other figure, and losses were more than these say (run.json, drop_cross_check)."
     )
     return [_caution("late_drops", "warning", message)]
 
@@ -333,25 +334,6 @@ def _balance_warnings(run: Run) -> list[WarningSummary]:
             )
             found.append(_caution("lost_elsewhere", "warning", message))
     return found
-
-
-def _drops_after_last_report(run: Run) -> dict[int, int]:
-    """Drops of each flow index that the control plane found by the arrival counters, after the last report; none where
-    drops are recorded, so that they are in all figures."""
-    if run.bottleneck.drops_recorded:
-        return {}
-    checks = run.raw.get("drop_cross_check")
-    check = checks.get(run.bottleneck.name) if isinstance(checks, dict) else None
-    rows = check.get("flows_with_drops") if isinstance(check, dict) else None
-    if not isinstance(rows, list):
-        return {}
-    return _by_flow(rows, "after_last_report")
-
-
-def _by_flow(rows: list[Any], name: str) -> dict[int, int]:
-    """A count of each flow index; rows that are none of ours have none."""
-    found = [(row.get("flow"), row.get(name, 0)) for row in rows if isinstance(row, dict)]
-    return {flow: count for flow, count in found if isinstance(flow, int) and isinstance(count, int)}
 
 
 def _host_warnings(run: Run) -> list[WarningSummary]:
@@ -466,7 +448,7 @@ def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedRep
     found = _report_warnings(run, aggregation, skipped)
     found += _flow_warnings(run, aggregation, link.table)
     found += _traffic_manager_warnings(run, aggregation, link.table)
-    found += _late_drops(run, section)
+    found += _late_drops(section)
     found += _silent_end(run, aggregation)
     found += _late_service_warnings(run, section)
     found += _ecn_warnings(link, section)
