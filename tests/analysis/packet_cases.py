@@ -94,8 +94,9 @@ def analysed(experiment: Experiment) -> Case:
         directory = Path(place, "run")
         truth.write(experiment, lives, directory)
         summary: Any = analyze_run(directory)
-        tables = [pd.read_parquet(directory / f"{name}.parquet") for name in ("flows", "queue", "distributions")]
-        return Case(experiment, lives, summary, *tables, load(directory).drops())
+        names = ("flows", "queue", "distributions")
+        flows, queue, distributions = (pd.read_parquet(directory / f"{name}.parquet") for name in names)
+        return Case(experiment, lives, summary, flows, queue, distributions, load(directory).drops())
 
 
 def over_experiments(test: Callable[[Experiment], None]) -> Callable[[], None]:
