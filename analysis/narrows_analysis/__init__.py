@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.interchange.either_side import analyze_captures
+    from narrows_analysis.loaded_sweep import LoadedSweep
     from narrows_analysis.loading import LoadedRun, LoadedStudy, load
     from narrows_analysis.records.run_directory import read_run
     from narrows_analysis.report.page import write_report
@@ -27,6 +28,7 @@ __all__ = [
     "AnalysisError",
     "LoadedRun",
     "LoadedStudy",
+    "LoadedSweep",
     "NoReports",
     "RunData",
     "SourceSettings",
@@ -53,6 +55,7 @@ _MODULES = {
     "analyze_source": "summary.source",
     "LoadedRun": "loading",
     "LoadedStudy": "loading",
+    "LoadedSweep": "loaded_sweep",
     "load": "loading",
     "load_sweep": "sweep",
     "read_run": "records.run_directory",

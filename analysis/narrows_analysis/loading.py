@@ -13,6 +13,7 @@ from narrows_formats.suggestion import suggestion
 
 from narrows_analysis import gallery
 from narrows_analysis.errors import AnalysisError
+from narrows_analysis.loaded_sweep import LoadedSweep
 from narrows_analysis.run_data import RunData
 from narrows_analysis.study_results import read_variants
 from narrows_analysis.sweep import load_sweep
@@ -67,6 +68,11 @@ class LoadedStudy:
             ]
         )
 
+    def __repr__(self) -> str:
+        """How many points, of how many variants."""
+        points = sum(len(one.points) for one in self.results)
+        return f"Study {self.path}: {points} points of {len(self.results)} variants"
+
     def _repr_html_(self) -> str:
         return str(self.frame.to_html(index=False))
 
@@ -76,8 +82,9 @@ def load(path: Path | str) -> Any:
 
     The frames of a run (`LoadedRun`) are read, and its figures drawn, on first use: `load(dir).flows`, `.queue`,
     `.sockets`, `.reports()` are pandas frames in SI units; `.table` and `.summary` are the run's final results;
-    `.figure("goodput")` is a matplotlib figure. For a sweep (`Sweep`, as `load_sweep` returns it) and a study
-    (`LoadedStudy`, also from its results file alone), `.frame` is the table of all runs.
+    `.figure("goodput")` is a matplotlib figure. For a sweep or repetitions (`LoadedSweep`) and a study (`LoadedStudy`,
+    also from its results file alone), `.frame` is the table of all runs; `.figure("share", hue="group")` of a sweep
+    draws a metric over a swept field, with intervals.
 
     Raises:
         AnalysisError: it is none of these.
@@ -87,7 +94,7 @@ def load(path: Path | str) -> Any:
         return LoadedStudy(path)
     if not (path / files.RUN).exists():
         if (path / files.SWEEP).exists():
-            return load_sweep(path)
+            return LoadedSweep.of(load_sweep(path))
         if (path / files.STUDY).exists():
             return LoadedStudy(path / files.STUDY)
     return LoadedRun(path)

@@ -23,6 +23,7 @@ from narrows_analysis.aggregation.tables import aggregate
 from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
+from narrows_analysis.records.drops import CAUSES, UNKNOWN, drop_batches
 from narrows_analysis.records.flow_table import FlowNumbers, FlowTable, read_flow_table, reverse_keys
 from narrows_analysis.records.reports import (
     ARRIVAL_ECN_SHIFT,
@@ -52,6 +53,10 @@ _RAW_COLUMNS = [
 RESPONSE_UNITS = {
     "flow": "", "name": "", "user": "", "due_s": "s", "sent_s": "s", "first_byte_s": "s", "done_s": "s",
     "bytes": "bytes", "src_port": "", "bitrate_bps": "bit/s", "buffer_s": "s",
+}  # fmt: skip
+DROP_UNITS = {
+    "time_s": "s", "link": "", "flow": "", "cause": "", "packet_bytes": "bytes", "waited_s": "s",
+    "depth_bytes": "bytes", "depth_packets": "packets",
 }  # fmt: skip
 HOST_UNITS = {"flow": "", "group": "", "time_s": "s", "quantity": "", "value": "s (rtt), bytes (cwnd)"}
 
@@ -103,8 +108,8 @@ class RunData:
 
     Frames: `table` (flows), `flows` and `queue` (time series), `flow_intervals()` (`flows` in any interval),
     `distributions` (CDFs), `sockets` (what the senders' sockets say), `hosts` (RTT and window in senders'
-    records), `responses` (each request), `flow_keys` (5-tuples), `reports()` (every report) and `dask_reports()` (the
-    same on Dask).
+    records), `responses` (each request), `flow_keys` (5-tuples), `reports()` (every report), `dask_reports()` (the
+    same on Dask) and `drops()` (every packet that a link dropped).
     """
 
     def __init__(self, run_dir: Run | Path | str, link: str | None = None) -> None:
@@ -315,6 +320,40 @@ class RunData:
         """Every report as one frame (about 150 bytes each in memory), in the order received."""
         frame = pd.concat(list(self.report_batches()), ignore_index=True)
         return _with_units(frame, REPORT_UNITS, "telemetry/reports-*.parquet")
+
+    def drops(self) -> pd.DataFrame:
+        """Every packet that a link dropped, in order of time.
+
+        Columns: ``time_s`` of the drop, ``link``, ``flow`` (number, -1 for other traffic), ``cause`` ("loss emulation",
+        "queue management", "full queue"), ``packet_bytes``, ``waited_s`` in the queue before that, ``depth_bytes`` and
+        ``depth_packets`` that waited just after it.
+
+        Raises:
+            AnalysisError: the target does not record each drop; `flows` and `summary` have how many there were.
+        """
+        if not all(view.bottleneck.drops_recorded for view in self._whole.views):
+            raise AnalysisError(f"{self.path}: target {self.run.profile.name} counts drops and does not record each")
+        clock = self._clock if self.run.clock_origin_ns is None else ReportClock(self.run, 0)
+        parts = [pd.DataFrame({name: pd.Series(dtype=float) for name in DROP_UNITS})]
+        for view in self._whole.views:
+            for batch in drop_batches(view):
+                at = np.full(len(batch["flow"]), view.bottleneck.index)
+                parts.append(
+                    pd.DataFrame(
+                        {
+                            "time_s": clock.ticks(batch["timestamp"]) * clock.unit_s,
+                            "link": view.bottleneck.name,
+                            "flow": self._flow_numbers.of(at, batch["flow"], batch["signature"]).astype(np.int32),
+                            "cause": [CAUSES.get(cause, UNKNOWN) for cause in batch["cause"].tolist()],
+                            "packet_bytes": batch["packet_length"],
+                            "waited_s": batch["waited"] * clock.unit_s,
+                            "depth_bytes": batch["depth_bytes"],
+                            "depth_packets": batch["depth_packets"],
+                        }
+                    )
+                )
+        frame = pd.concat(parts[1:] or parts, ignore_index=True).sort_values("time_s", ignore_index=True, kind="stable")
+        return _with_units(frame, DROP_UNITS, f"telemetry/{files.DROPS}")
 
     def dask_reports(self) -> dd.DataFrame:
         """Every report as a Dask frame, a partition for each Parquet row group. Needs pip install 'narrows[dask]'."""

@@ -28,7 +28,7 @@ from narrows_analysis.report import units
 from narrows_analysis.report.cells import Cell, table
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.page import inline_json, render, scripts
-from narrows_analysis.sweep_lines import in_order, line_charts
+from narrows_analysis.sweep_lines import in_order, line_charts, numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -167,6 +167,10 @@ def load_sweep(directory: Path | str) -> Sweep:
     missing = [name for name in (*fields, "group", "directory", "status") if name not in frame.columns]
     if missing:
         raise AnalysisError(f"{path / TABLE}: no column {', '.join(missing)}")
+    for name, values in fields.items():
+        # In their order: 0.5bdp comes before 16bdp.
+        known = [*values, *(value for value in frame[name].unique() if value not in values)]
+        frame[name] = pd.Categorical(frame[name], known, ordered=numbers(known) is not None)
     frame.attrs = {"units": SWEEP_UNITS, "source": TABLE}
     return Sweep(path, record["name"], fields, frame, record["points"])
 
@@ -353,6 +357,28 @@ def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:
     return found
 
 
+def _swept(sweep: Sweep) -> str:
+    return " × ".join(f"{name} ({len(values)})" for name, values in sweep.fields.items())  # noqa: RUF001
+
+
+def _mean_table(sweep: Sweep) -> dict[str, Any]:
+    """What repetitions of one experiment have in common."""
+    rows = []
+    groups = list(dict.fromkeys(sweep.frame["group"]))
+    for quantity in quantities(sweep.frame):
+        for group in groups if quantity.per_group else [""]:
+            if (found := estimate_at(sweep, quantity, {"group": group} if group else {})) is not None:
+                title = quantity.title + (f" ({quantity.unit})" if quantity.unit else "")
+                rows.append([
+                    Cell(title, title, text_column=True), Cell(group, group, text_column=True),
+                    Cell(quantity.text(found), found.mean), Cell(units.count(found.count), found.count),
+                ])  # fmt: skip
+    note = "Means over repetitions, and half the width of their 95 % confidence intervals (Student's t)."
+    return table(
+        "means", "Means", ["Quantity", "Group", "Mean", "Repe-\ntitions"], rows, note, texts={"Quantity", "Group"}
+    )
+
+
 def _result_table(sweep: Sweep) -> dict[str, Any]:
     columns = [*sweep.fields, "repetition", "group", "goodput_bps", "share", "share_of_run", "loss_ratio", "jain_index",
              "utilization", "queue_delay_mean_s"]  # fmt: skip
@@ -404,18 +430,16 @@ def line_charts_of(sweep: Sweep) -> list[list[Chart]]:
 
 
 def write_sweep_report(directory: Path | str) -> Path:
-    """Write a sweep's intervals.csv and report.html, one page that needs no network, from sweep.json and sweep.parquet.
+    """Write intervals.csv and report.html, one page that needs no network, from sweep.json and sweep.parquet.
 
     Lines run over the first swept field of three or more numbers. Heat maps span the first two swept fields; further
-    fields give a map for each of their combinations. Cells lead to the pages of the runs. Raises AnalysisError if the
-    sweep's files are missing or broken.
+    fields give a map for each of their combinations. Cells lead to the pages of the runs. Of repetitions of one
+    experiment there is a table of means instead. Raises AnalysisError if the sweep's files are missing or broken.
     """
     sweep = load_sweep(directory)
-    if not sweep.fields:
-        raise AnalysisError(f"{sweep.path / MANIFEST}: no swept field; a sweep of at least one is expected")
     groups = list(dict.fromkeys(sweep.frame["group"]))
     maps: list[dict[str, Any]] = []
-    for quantity in quantities(sweep.frame):
+    for quantity in quantities(sweep.frame) if sweep.fields else ():
         if quantity.per_group and len(groups) > 1:
             for group in groups:
                 maps += _map_section(sweep, quantity, group)
@@ -425,15 +449,14 @@ def write_sweep_report(directory: Path | str) -> Path:
     page = render(
         "sweep.html.j2",
         title=sweep.name,
-        setting=" × ".join(f"{name} ({len(values)})" for name, values in sweep.fields.items())  # noqa: RUF001
-        + f" · {units.count(sweep.frame['directory'].nunique())} runs",
+        setting=" · ".join(filter(None, (_swept(sweep), f"{units.count(sweep.frame['directory'].nunique())} runs"))),
         warnings=_sweep_warnings(sweep),
         lines=lines,
         intervals=INTERVALS,
         table=TABLE,
         maps=maps,
         hot=HOT,
-        tables=[_result_table(sweep)],
+        tables=[*([] if sweep.fields else [_mean_table(sweep)]), _result_table(sweep)],
         charts=inline_json(as_dicts([chart for row in lines for chart in row])),
         js=scripts(),
     )

@@ -66,6 +66,8 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
     location, kind, context = _untagged(error["loc"]), error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return f"unknown field{suggestion(str(location[-1]), fields_at(model, error['loc'][:-1]))}"
+    if kind == "missing" and (choices := _choices_at(model, error["loc"])):
+        return f"is missing; allowed: {', '.join(choices)}"
     if kind == "missing":
         return f"is missing; fields here: {', '.join(fields_at(model, error['loc'][:-1]))}"
     value = show(error["input"])
@@ -107,6 +109,25 @@ def dotted(location: Iterable[int | str]) -> str:
 
 def fields_at(model: type[BaseModel], location: Location) -> list[str]:
     """Names of the fields that the mapping at a location of an experiment may have; empty where its keys are free."""
+    current = _model_at(model, location)
+    if isinstance(current, _Mapping):
+        return []
+    if dataclasses.is_dataclass(current):
+        return sorted(field.name for field in dataclasses.fields(current))
+    return sorted(_fields(current))
+
+
+def _choices_at(model: type[BaseModel], location: Location) -> list[str]:
+    """What the field at a location may be where that is one of a few words; else empty."""
+    holder, name = _model_at(model, location[:-1]), location[-1]
+    if not (isinstance(holder, type) and issubclass(holder, BaseModel)) or name not in (fields := _fields(holder)):
+        return []
+    annotation = fields[str(name)].annotation
+    return list(typing.get_args(annotation)) if typing.get_origin(annotation) is typing.Literal else []
+
+
+def _model_at(model: type[BaseModel], location: Location) -> Any:
+    """The model, dataclass or `_Mapping` of what is at a location of an experiment."""
     current: Any = model
     annotation: Any = None
     for part in location:
@@ -121,11 +142,7 @@ def fields_at(model: type[BaseModel], location: Location) -> list[str]:
             continue
         annotation = _fields(current)[part].annotation
         current = _model_in(annotation)
-    if isinstance(current, _Mapping):
-        return []
-    if dataclasses.is_dataclass(current):
-        return sorted(field.name for field in dataclasses.fields(current))
-    return sorted(_fields(current))
+    return current
 
 
 @dataclasses.dataclass(frozen=True)

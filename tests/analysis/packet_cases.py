@@ -17,7 +17,7 @@ from typing import Any
 import packet_lives as truth
 import pandas as pd
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from narrows_analysis import analyze_run
+from narrows_analysis import analyze_run, load
 from packet_lives import MANAGED, NEVER, NS, TCP, Experiment, Flow, Life, Link
 
 USUAL_CASES = 25
@@ -34,6 +34,7 @@ class Case:
     flows: pd.DataFrame
     queue: pd.DataFrame
     distributions: pd.DataFrame
+    drops: pd.DataFrame
 
     def of(self, flow: str, link: str | None = None) -> list[Life]:
         """A flow's packets at one link, by default at the last of its path."""
@@ -93,8 +94,9 @@ def analysed(experiment: Experiment) -> Case:
         directory = Path(place, "run")
         truth.write(experiment, lives, directory)
         summary: Any = analyze_run(directory)
-        tables = [pd.read_parquet(directory / f"{name}.parquet") for name in ("flows", "queue", "distributions")]
-        return Case(experiment, lives, summary, *tables)
+        names = ("flows", "queue", "distributions")
+        flows, queue, distributions = (pd.read_parquet(directory / f"{name}.parquet") for name in names)
+        return Case(experiment, lives, summary, flows, queue, distributions, load(directory).drops())
 
 
 def over_experiments(test: Callable[[Experiment], None]) -> Callable[[], None]:

@@ -514,6 +514,16 @@ def test_a_host_whose_link_holds_what_several_flows_send_is_named(tmp_path: Path
     )
 
 
+def test_the_header_says_whose_clock_and_kernel_it_was(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    assert "virtual time" not in setting(read_run(tmp_path / "run"))
+    versions = {"bbr": "BBRv1", "bbr2": "BBRv2"}
+    edit_run_json(tmp_path / "run", virtual_time={"release": "7.3.4", "cca_versions": versions})
+    assert "target soft · virtual time · Linux 7.3.4, BBRv1" in setting(read_run(tmp_path / "run"))
+    edit_run_json(tmp_path / "run", virtual_time={"release": "6.1.0", "cca_versions": None})
+    assert "target soft · virtual time · Linux 6.1.0" in setting(read_run(tmp_path / "run"))
+
+
 def test_the_header_says_how_many_hosts_send(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     assert " 2 flows from 2 hosts " in setting(read_run(tmp_path / "run"))

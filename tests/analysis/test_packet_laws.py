@@ -90,6 +90,22 @@ def _queue_series(case: Case) -> None:
             assert shown == expected, (link.name, name)
 
 
+def _recorded(case: Case) -> None:
+    """Each drop is there once, with its time, link, flow, cause and wait."""
+    numbers = {flow.name: number for number, flow in enumerate(case.experiment.flows)}
+    causes = {FULL: "full queue", MANAGED: "queue management", LOST: "loss emulation"}
+    expected = sorted(
+        (life.dropped, link, numbers[life.flow], causes[cause], life.length, life.dropped - life.offered)
+        for link, lives in case.lives.items()
+        for life in lives
+        if (cause := life.cause) is not None and life.dropped is not None
+    )
+    found = case.drops
+    times, waits = ((found[name] * NS).round().astype(int) for name in ("time_s", "waited_s"))
+    rows = zip(times, found["link"], found["flow"], found["cause"], found["packet_bytes"], waits, strict=True)
+    assert sorted(rows) == expected and times.is_monotonic_increasing
+
+
 def _goodput(case: Case) -> None:
     """A payload byte counts when it leaves the path first, over the time in which its flow was at work."""
     for flow in case.experiment.flows:
@@ -185,6 +201,7 @@ test_packets_are_conserved = law(_counts)
 test_losses_of_links = law(_link_counts)
 test_intervals_of_flows = law(_series)
 test_intervals_of_queues = law(_queue_series)
+test_recorded_drops = law(_recorded)
 test_goodput = law(_goodput)
 test_starts_ends_and_completions = law(_times)
 test_utilization = law(_utilization)

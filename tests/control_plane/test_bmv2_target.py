@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from narrows.cli import app
 from narrows.cli.doctor import findings
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
@@ -14,6 +15,7 @@ from narrows.switch.p4runtime_entries import ecn_threshold
 from narrows.switch.readings import PortStats
 from narrows.targets.bmv2 import packets, simple_switch
 from narrows.targets.bmv2.target import Bmv2Target, two_way_conservation
+from typer.testing import CliRunner
 
 
 def plan(groups: int = 1, mtu: int = 1500, **settings: Any) -> Plan:
@@ -136,9 +138,10 @@ def test_every_switch_has_sockets_of_its_own(tmp_path: Path) -> None:
 
 def test_doctor_wants_only_the_target_that_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(simple_switch.PATH_VARIABLE, str(tmp_path))
-    targets = {finding.found: finding.problem for finding in findings("soft") if finding.subject == "target"}
-    assert any(found.startswith("not bmv2: $NARROWS_BMV2") for found in targets)
-    assert not any("simple_switch_grpc" in problem for problem in targets.values())
+    (absent,) = [finding for finding in findings("soft") if finding.absent]
+    assert absent.subject == "target" and absent.found.startswith("no bmv2: $NARROWS_BMV2") and not absent.problem
+    result = CliRunner().invoke(app, ["doctor"])
+    assert [line[:15] for line in result.output.splitlines() if "bmv2" in line] == ["-- target: no b"]
     problems = {finding.found: finding.problem for finding in findings("bmv2") if finding.subject == "target"}
     assert "no executable simple_switch_grpc there" in problems["bmv2"]
 

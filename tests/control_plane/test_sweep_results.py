@@ -110,10 +110,10 @@ def test_a_sweep_that_a_failure_ends_has_a_table_of_what_there_is(
     assert "1 of 2 runs have no results" in (out / "report.html").read_text()
 
 
-def test_repetitions_have_a_table_but_no_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_repetitions_have_a_table_and_a_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = run_all(monkeypatch, tmp_path, repeat=2)
     assert list(pd.read_parquet(out / "sweep.parquet")["repetition"]) == [1, 1, 2, 2]
-    assert not (out / "report.html").exists()
+    assert "Means over repetitions" in (out / "report.html").read_text() and (out / "intervals.csv").exists()
 
 
 def test_report_makes_the_page_of_a_sweep_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sys
 import time
 from dataclasses import replace
@@ -191,6 +192,28 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert run.run.status == "complete" and len(run.reports()) > 1000
     with pytest.raises(InputError, match="flows"):
         api.run({"name": "x", "bottleneck": EXPERIMENT["bottleneck"], "flows": []}, out=tmp_path / "none")
+
+
+@pytest.mark.long
+def test_a_whole_sweep_is_made_and_continued(tmp_path: Path) -> None:
+    sweep = {"sweep": {"bottleneck.buffer": ["2bdp", "16bdp", "0.5bdp"]}, "name": "sweep"}
+    options: Any = {"virtual": True, "kernel": kernels.installed()[0].name, "out": tmp_path / "out"}
+    made = api.run(EXPERIMENT | sweep, jobs=2, **options)
+    assert made.frame.sort_values("bottleneck.buffer")["bottleneck.buffer"].tolist() == ["0.5bdp", "2bdp", "16bdp"]
+    record = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    gone = tmp_path / "out" / record["runs"][0]["directory"]
+    before = {
+        one: (one / "run.json").stat().st_mtime_ns for one in gone.parent.iterdir() if (one / "run.json").exists()
+    }
+    shutil.rmtree(gone)
+    pd.testing.assert_frame_equal(api.run(EXPERIMENT | sweep, **options).frame, made.frame)
+    again = [one for one, then in before.items() if (one / "run.json").stat().st_mtime_ns != then]
+    assert again == [gone]
+    with pytest.raises(InputError, match=r"flows\.0\.cca: 'none' is not in kernel"):
+        api.run(
+            EXPERIMENT | sweep | {"flows": [{"cca": "none", "duration": "1s"}]}, **options | {"out": tmp_path / "none"}
+        )
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_run_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,9 +56,21 @@ def setting(run: Run) -> str:
     if run.host_jitter_s is not None:
         parts.append(f"host jitter up to {units.duration(run.host_jitter_s)}")
     parts.append(f"target {run.profile.name}")
+    parts += _virtual_time(run)
     if isinstance(run.raw.get("started"), str):
         parts.append(run.raw["started"][:16].replace("T", " "))
     return " · ".join(parts)
+
+
+def _virtual_time(run: Run) -> list[str]:
+    """The senders' kernel where it is not this machine's, and which BBR its plain name means."""
+    virtual = run.raw.get("virtual_time")
+    if not isinstance(virtual, dict):
+        return []
+    versions = virtual.get("cca_versions")
+    used = {flow.cca for flow in run.flows}
+    named = [str(version) for cca, version in versions.items() if cca in used] if isinstance(versions, dict) else []
+    return ["virtual time", ", ".join([f"Linux {virtual.get('release', 'unknown')}", *named])]
 
 
 def _flows(run: Run) -> str:
@@ -538,6 +550,9 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
         ("Jain's index, convergence", "flows.parquet, goodput while all flows were running"),
         ("Link used", "telemetry/reports-*.parquet: L2 bytes of all departures over the rate set in run.json"),
     ]  # fmt: skip
+    if said := _virtual_time(run):
+        rows.append(("Clock and senders", f"{', '.join(said)}: a guest whose clock jumps to the next event; run.json "
+                     "(virtual_time) has its image and options"))  # fmt: skip
     sources = {section["rtt_source"] for section in summary["flows"]}
     if SOCKET_SOURCE in sources:
         rows.append(("Round-trip time", "hosts/sockets.parquet: the senders' sockets, not measured by the switch"))

@@ -11,14 +11,11 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from narrows import python
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
 from narrows.experiment.model import Experiment
-
-if TYPE_CHECKING:
-    from narrows_analysis import RunData
 
 ERRORS: dict[str, type[NarrowsError]] = {"InputError": InputError, "RunError": RunError, "Interrupted": Interrupted}
 END_S = 60.0
@@ -26,7 +23,7 @@ COMPLETE = "complete"
 
 
 class Child:
-    """The process of one run, and what it answers."""
+    """The process of a run, or of all runs of a sweep, and what it answers."""
 
     def __init__(
         self,
@@ -35,6 +32,7 @@ class Child:
         kernel: str | None,
         directory: Path,
         driven: dict[str, Any] | None = None,
+        jobs: int | None = None,
     ) -> None:
         """Start it; ``driven`` is what `narrows.experiment.driving.driven` takes, or None if the run is not driven."""
         # Open for as long as the process: where it says what a terminal would show.
@@ -54,6 +52,7 @@ class Child:
                 "kernel": kernel,
                 "directory": str(directory.absolute()),
                 "driven": driven,
+                "jobs": jobs,
             }
         )
 
@@ -90,18 +89,18 @@ class Child:
             raise RunError(f"{answer['status']} run: {answer['reason']}; its results are in {answer['directory']}")
         return answer
 
-    def result(self) -> RunData:
-        """Wait for the end of the run, and return it; further answers are discarded.
+    def result(self) -> Any:
+        """Wait for the end of the run or the sweep, and return it loaded; further answers are discarded.
 
         Raises:
             RunError: it is not complete; the message says why.
         """
-        from narrows_analysis import LoadedRun
+        from narrows_analysis import load
 
         while "status" not in (answer := self.answer()):
             pass
         self._process.wait()
-        return LoadedRun(answer["directory"])
+        return load(answer["directory"])
 
     def end(self) -> None:
         """Interrupt the run, and wait until nothing is left of it; safe to call at any time, and twice."""

@@ -14,9 +14,11 @@ from typing import Any
 from narrows.api.runs import ORIGIN, experiment
 from narrows.errors import InputError, NarrowsError
 from narrows.experiment.driving import driven
+from narrows.experiment.sweep import make_series
 from narrows.run.conductor import Driver
 from narrows.run.environment import Environment, ThisMachine
 from narrows.run.runner import check, execute
+from narrows.run.series import Way, run_series
 from narrows.targets.registry import target_factory
 from narrows.terminal import Terminal
 
@@ -83,6 +85,9 @@ def make(request: dict[str, Any], pipes: Pipes) -> None:
         NarrowsError: it cannot be made, or failed before any traffic flowed.
     """
     one, directory = experiment(request["experiment"]), Path(request["directory"])
+    if one.sweep or one.repeat != 1:
+        pipes.tell(make_all(request, directory))
+        return
     if request["driven"] is not None and any(
         event.buffer is not None or event.loss is not None for event in one.events
     ):
@@ -99,6 +104,24 @@ def make(request: dict[str, Any], pipes: Pipes) -> None:
     if outcome.status == "complete" and outcome.summary is None:
         ending |= {"status": "failed", "reason": "\n".join(outcome.notes)}
     pipes.tell(ending)
+
+
+def make_all(request: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """Make the runs of a sweep or of repetitions that are not complete; returns the answer.
+
+    Raises:
+        NarrowsError: one cannot be made, or failed before any traffic flowed.
+    """
+    environment = environment_of(request["virtual"], request["kernel"], None)
+    make_target = target_factory(TARGET, results=directory, virtual=request["virtual"])
+    series, way = make_series(request["experiment"], ORIGIN), Way(TARGET, environment)
+    ending = {"status": "complete", "reason": "", "directory": str(directory)}
+    for one in run_series(series, make_target, directory, Terminal(stderr=True), way=way, jobs=request["jobs"]):
+        if one.status != "complete":
+            ending |= {"status": one.status, "reason": f"{one.directory.name}: {one.reason}"}
+        elif one.summary is None:
+            ending |= {"status": "failed", "reason": "\n".join(one.notes)}
+    return ending
 
 
 def main() -> None:

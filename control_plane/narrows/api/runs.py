@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from narrows.api.child import Child
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
 from narrows.run.results import default_directory
-
-if TYPE_CHECKING:
-    from narrows_analysis import RunData
 
 # A file, an experiment as a file has it, or one that was checked before.
 Source = Path | str | dict[str, Any] | Experiment
@@ -36,25 +33,33 @@ def experiment(source: Source) -> Experiment:
     return validate(read_experiment(Path(source)), str(source))
 
 
-def run(source: Source, *, virtual: bool = False, kernel: str | None = None, out: Path | str | None = None) -> RunData:
-    """Make one run, and wait for its end.
+def run(
+    source: Source,
+    *,
+    virtual: bool = False,
+    kernel: str | None = None,
+    out: Path | str | None = None,
+    jobs: int | None = None,
+) -> Any:
+    """Make a run, or all runs of a sweep or of repetitions, and wait for their end.
 
     Args:
-        source: the experiment, without sweep and repetitions; see `experiment`.
+        source: the experiment; see `experiment`.
         virtual: in virtual time: exact at any rate, and without root.
         kernel: of virtual time: a name of ``narrows kernel list``, or a path.
-        out: directory of the results, which must not exist; `results/NAME-TIME` by default.
+        out: directory of the results; `results/NAME-TIME` by default. It must not exist, unless it is of the same
+            sweep, which is then continued.
+        jobs: how many runs of a sweep may be under way at once; as many as this machine has room for by default.
 
     Returns:
-        The run, as `narrows_analysis.load` gives it.
+        What `narrows_analysis.load` gives of it: a `LoadedRun`, or a `LoadedSweep`.
 
     Raises:
         InputError: the experiment, or an option, is not valid, or this machine lacks something.
-        RunError: the run is not complete; the message says why, and where its results are.
+        RunError: a run is not complete; the message says why, and where its results are.
     """
-    one = single(experiment(source))
-    child = Child(one, virtual, kernel, directory_of(one, out))
-    return child.result()
+    one = experiment(source)
+    return Child(one, virtual, kernel, directory_of(one, out), jobs=jobs).result()
 
 
 def single(one: Experiment) -> Experiment:

@@ -42,7 +42,9 @@ def findings(target: str = "soft") -> list[Diagnosis]:
         lacks = "; ".join(target_class(name)().missing())
         # Few users need all targets.
         usable = name == target or not lacks
-        found.append(Diagnosis("target", name, lacks) if usable else Diagnosis("target", f"not {name}: {lacks}"))
+        found.append(
+            Diagnosis("target", name, lacks) if usable else Diagnosis("target", f"no {name}: {lacks}", absent=True)
+        )
     found += _virtual_time()
     leftover = len(dead_runs()) + len(dead_runs(kernels.runs()))
     found.append(
@@ -87,7 +89,7 @@ def doctor(
     check_options(target, None, inventory)
     found = findings(target) if inventory is None else lab_target(target).examine(inventory)
     for finding in found:
-        mark, style = ("!!", "red") if finding.problem else ("ok", "green")
+        mark, style = ("!!", "red") if finding.problem else ("--", "yellow") if finding.absent else ("ok", "green")
         console.print(f"{mark} ", style=style, end="")
         text = f"{finding.subject}: {finding.problem or finding.found}"
         console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -47,7 +47,7 @@ def write_results(directory: Path) -> Path | None:
     """Make sweep.parquet from the summaries of the runs that sweep.json lists, and the sweep's report.html from it.
 
     Returns:
-        The page; None if no run has a summary, or if nothing was swept (repetitions of one experiment).
+        The page; None if no run has a summary.
 
     Raises:
         InputError: sweep.json or a summary is not what this version reads; the message names the file.
@@ -68,8 +68,6 @@ def write_results(directory: Path) -> Path | None:
     if not table:
         return None
     give_to_user(sweep_table.write(directory, table))
-    if not record["sweep"]:
-        return None
     try:
         page = narrows_analysis.write_sweep_report(directory)
     except narrows_analysis.AnalysisError as error:
