@@ -80,11 +80,17 @@ QUANTITIES = (
     LOST,
     Quantity("queue_delay_mean_s", "Mean queue delay", "ms", 1e-3),
     Quantity("queue_delay_p99_s", "Queue delay, 99th percentile", "ms", 1e-3),
+    Quantity("low_latency_delay_mean_s", "Mean delay, low-latency queue", "ms", 1e-3),
+    Quantity("low_latency_delay_p99_s", "99th percentile, low-latency queue", "ms", 1e-3),
+    Quantity("classic_delay_mean_s", "Mean delay, classic queue", "ms", 1e-3),
+    Quantity("classic_delay_p99_s", "99th percentile, classic queue", "ms", 1e-3),
     Quantity("goodput_bps", "Goodput", "Mbit/s", 1e6, per_group=True, caption=TOGETHER),
 )
 SWEEP_UNITS = {
     "rate_bps": "bit/s (L2)", "buffer_bytes": "bytes", "buffer_packets": "packets", "utilization": "1",
     DROPPED.column: "1", LOST.column: "1",
+    "low_latency_delay_mean_s": "s", "low_latency_delay_p99_s": "s", "classic_delay_mean_s": "s",
+    "classic_delay_p99_s": "s",
     "queue_bytes_mean": "bytes", "queue_delay_mean_s": "s", "queue_delay_p99_s": "s", "jain_index": "1",
     "goodput_bps": "bit/s (payload)", "share": "1", "share_of_run": "1", "loss_ratio": "1",
 }  # fmt: skip

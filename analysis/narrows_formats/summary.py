@@ -35,6 +35,17 @@ class Distribution(TypedDict):
 
 
 @_exactly
+class QueueSummary(TypedDict):
+    """One of a link's queues, by the packets that left it. What is dropped has no record of its queue."""
+
+    name: str
+    departures: int
+    bytes: int
+    ce_marks: int
+    queue_delay_s: Distribution
+
+
+@_exactly
 class LinkErrors(TypedDict):
     """Standard errors of what is estimated from a sample of a link's packets, in the units of the estimates."""
 
@@ -94,6 +105,7 @@ class BottleneckSummary(TypedDict):
     aqm_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
+    queues: list[QueueSummary]
     standard_errors: LinkErrors | None
     sampling_reason: str | None
 

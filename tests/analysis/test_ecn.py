@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import analyze_run
+from narrows_analysis import analyze_run, write_report
 
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 CE_MARKED = 1
@@ -70,3 +70,29 @@ def test_marks_that_no_sender_heeds_are_warned_of(tmp_path: Path) -> None:
     assert "marks_ignored" not in warnings(tmp_path / "none", (ECT_0, ECT_0), versions={"bbr": "BBRv1"}, protocol=17)
     found = warnings(tmp_path / "deaf", (ECT_0, ECT_0), marked=True, versions={"bbr": "BBRv1"}, protocol=17)
     assert "a-1 (UDP at a set rate), b-1 (BBRv1)" in found["marks_ignored"]
+
+
+@pytest.mark.parametrize("kind", ["dualpi2", "pi2"])
+def test_each_queue_of_dualpi2_has_what_left_it(tmp_path: Path, kind: str) -> None:
+    warnings(tmp_path, (ECT_0, ECT_1), kind=kind)
+    file = next((tmp_path / "telemetry").glob("reports-*.parquet"))
+    rows = {name: column.to_numpy() for name, column in zip(synthetic.REPORT_TYPES, pq.read_table(file), strict=True)}
+    chance = np.random.default_rng(1)
+    rows["queue"] = (rows["flow"] != 1000).astype(np.int64)
+    rows["flags"] = rows["flags"] | chance.integers(0, 2, len(rows["flags"]))
+    synthetic.write_reports(file, rows)
+    found: Any = analyze_run(tmp_path)["bottleneck"]["queues"]
+    assert [one["name"] for one in found] == (["classic", "low latency"] if kind == "dualpi2" else [])
+    for number, one in enumerate(found):
+        mine = rows["queue"] == number
+        delays = np.sort(rows["queue_delay"][mine]) * 1e-9
+        assert one["departures"] == mine.sum() > 100
+        assert one["bytes"] == rows["packet_length"][mine].sum()
+        assert one["ce_marks"] == (rows["flags"][mine] & CE_MARKED).sum()
+        assert one["queue_delay_s"]["mean"] == pytest.approx(delays.mean())
+        assert one["queue_delay_s"]["max"] == pytest.approx(delays[-1])
+        for name, percent in (("p50", 50), ("p99", 99)):
+            rank = -(-len(delays) * percent // 100)
+            assert one["queue_delay_s"][name] == pytest.approx(delays[rank - 1], rel=2**-13)
+    page = write_report(tmp_path).read_text()
+    assert ('id="queues"' in page) == (kind == "dualpi2")

@@ -42,6 +42,7 @@ SUMMARY: Any = {
         ),
         **dict.fromkeys(("share_window_s", "run_window_s", "other_share_of_run")),
         **dict.fromkeys(("buffer_packets", "standard_errors", "sampling_reason")),
+        "queues": [],
         "rate_bps": 1e8,
         "buffer_bytes": 500000,
         "utilization": 0.99,

@@ -33,7 +33,7 @@ from narrows_analysis.report.cells import number, table, text
 from narrows_analysis.report.datagrams import datagram_table
 from narrows_analysis.report.events import event_table
 from narrows_analysis.report.kinds import kind_tables
-from narrows_analysis.report.links import flow_link_table, link_table
+from narrows_analysis.report.links import flow_link_table, link_table, queue_table
 from narrows_analysis.report.responses import response_table
 from narrows_analysis.report.shares import MAX_BARS, OTHER_STYLE
 from narrows_analysis.report.video import video_table
@@ -340,7 +340,7 @@ def tables(data: RunData) -> list[dict[str, Any]]:
         result = [link_table(summary), *result, flow_link_table(data)]
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
-    result.append(event_table(run.events))
+    result += [queue_table(summary), event_table(run.events)]
     result += [make(summary) for make in (datagram_table, video_table, response_table, connection_table)]
     result += kind_tables(summary)
     result = [one for one in result if one["rows"]]

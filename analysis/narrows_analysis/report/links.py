@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from narrows_formats.summary import Summary
 
@@ -16,6 +16,7 @@ from narrows_analysis.run_data import RunData
 
 ROWS = list[list[Chart | None]]
 MAX_PATHS = 8
+DELAYS: tuple[Literal["mean", "p50", "p99", "max"], ...] = ("mean", "p50", "p99", "max")
 
 
 def link_table(summary: Summary) -> dict[str, Any]:
@@ -49,6 +50,24 @@ def link_table(summary: Summary) -> dict[str, Any]:
         "Jain's index is that of the flows whose data cross the link. A name with .reverse is the opposite direction."
     )
     return table("links", "Links", names, rows, note, ("Link",))
+
+
+def queue_table(summary: Summary) -> dict[str, Any]:
+    """A row for each queue of the links that have several."""
+    rows = [
+        [
+            text(queue["name"] if len(summary["links"]) == 1 else f"{link['name']}: {queue['name']}"),
+            number(units.count(queue["departures"]), queue["departures"]),
+            number(units.size(queue["bytes"]), queue["bytes"]),
+            number(units.count(queue["ce_marks"]), queue["ce_marks"]),
+            *(number(units.duration(delay), delay) for delay in (queue["queue_delay_s"][one] for one in DELAYS)),
+        ]
+        for link in summary["links"]
+        for queue in link["queues"]
+    ]
+    names = ["Queue", "Packets", "Bytes", "Marked", "Delay\nmean", "Delay\n50 %", "Delay\n99 %", "Delay\nmax"]
+    note = "Of the packets that left each queue. The low-latency one takes packets with ECT(1) or CE (RFC 9332)."
+    return table("queues", "Queues", names, rows, note, ("Queue",))
 
 
 def flow_link_table(data: RunData) -> dict[str, Any]:

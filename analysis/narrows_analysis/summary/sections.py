@@ -35,6 +35,7 @@ from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.records.sockets import SocketRecords
 from narrows_analysis.summary.connections import connection_rows
+from narrows_analysis.summary.dual_queue import queue_sections
 from narrows_analysis.summary.late_drops import drops_after_reports
 from narrows_analysis.summary.samples import flow_errors, of_sample
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
@@ -164,6 +165,7 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "aqm_drops": None,
         "loss_emulation_drops": None,
         "ce_marks": None,
+        "queues": [],
         "standard_errors": None,
         "sampling_reason": None,
     }
@@ -239,6 +241,8 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
     section["ce_marks"] = round(queue.totals["ce_marks"][0])
     if aggregation.order.sample_shift:
         of_sample(section, run, aggregation)
+    else:
+        section["queues"] = queue_sections(run)
 
 
 def _why_no_down_time(section: BottleneckSummary, link: LinkRecord, spanned: bool) -> str | None:

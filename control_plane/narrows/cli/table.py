@@ -11,7 +11,7 @@ from narrows_formats.summary import share_seconds, share_time
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from narrows_formats.summary import BottleneckSummary, LinkSummary, Summary
+    from narrows_formats.summary import BottleneckSummary, LinkSummary, QueueSummary, Summary
 
 NOT_KNOWN = "-"
 MAX_ROWS = 40
@@ -67,10 +67,17 @@ def _of_link(link: LinkSummary, name: str) -> list[str]:
     found = [
         f"{name}: {used} utilized, {_lost(link)}",
         f"queue delay: {mean} mean, {scaled(delay['p99'], 1e3, 'ms')} p99",
+        *map(_of_queue, link["queues"]),
     ]
     if jain is None or (window := link["fairness"]["window_s"]) is None:
         return found
     return [*found, f"Jain's fairness index: {jain:.3f}, all flows running ({share_seconds(window)})"]
+
+
+def _of_queue(queue: QueueSummary) -> str:
+    delay = queue["queue_delay_s"]
+    mean, p99 = (scaled(delay[one], 1e3, "ms") for one in ("mean", "p99"))
+    return f"{queue['name']} queue: {queue['departures']} packets, {queue['ce_marks']} marked, {mean} mean, {p99} p99"
 
 
 def _lost(bottleneck: BottleneckSummary) -> str:

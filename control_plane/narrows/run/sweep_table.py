@@ -52,7 +52,12 @@ def rows(
 
 
 def _of_link(link: BottleneckSummary, fairness: FairnessSummary) -> dict[str, float | None]:
-    return {
+    of_queues = {
+        f"{queue['name'].replace(' ', '_')}_delay_{figure}_s": queue["queue_delay_s"][figure]
+        for queue in link["queues"]
+        for figure in ("mean", "p99")
+    }
+    return of_queues | {
         "rate_bps": link["rate_bps"],
         "buffer_bytes": link["buffer_bytes"],
         "buffer_packets": link.get("buffer_packets"),  # Runs of earlier releases have none.
