@@ -23,6 +23,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "kernel list": ("narrows kernel list",),
     "kernel remove": ("narrows kernel remove bbr3",),
     "new": ("narrows new first.yaml",),
+    "pack": ("narrows pack results/demo --out demo.tar.gz",),
     "plan": (
         "narrows plan experiments/demo.yaml --target tofino",
         "narrows plan experiments/demo.yaml --inventory lab.yaml",

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows pack``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli import completion
+from narrows.plain_text import say
+
+
+def pack(
+    directory: Annotated[
+        Path,
+        typer.Argument(help="Directory of a run or of a sweep.", show_default=False, autocompletion=completion.results),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The archive; must not exist.", show_default="NAME.tar.gz here")
+    ] = None,
+) -> None:
+    """Pack results into one archive to publish.
+
+    With every file's digest, and how the same runs are made again. The same results give the same bytes.
+    """
+    from narrows.cli.analyze import run_directories
+    from narrows.run.artifact import pack as write
+
+    archive = out or Path(f"{directory.resolve().name}.tar.gz")
+    digest = write(directory, run_directories(directory), archive)
+    say(f"{archive}: {archive.stat().st_size} bytes, SHA-256 {digest}")

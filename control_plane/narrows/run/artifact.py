@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as one archive to publish: every file with its digest, and what makes the same runs again."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.records.json_files import only_files, read_json
+from narrows_formats import files, storage
+from narrows_formats.file_digest import file_digest
+from narrows_formats.made_by import KERNEL_IMAGE, MADE_BY, made_by
+
+from narrows.errors import InputError
+from narrows.run.results import give_to_user
+
+MANIFEST, README = "SHA256SUMS", "REPRODUCE.md"
+MODIFIED = "-dirty"
+DEFAULT = "soft"
+# A file of a run that is still being made, or that a killed one left.
+UNFINISHED = ".unfinished"
+
+
+def pack(directory: Path, runs: Sequence[Path], archive: Path) -> str:
+    """Write an archive (tar, gzip) of a run's or a sweep's directory; returns its SHA-256.
+
+    The same files give the same archive to the byte: order, owners and times do not depend on where it is made.
+
+    Args:
+        directory: whose files it holds, under the directory's name, with ``SHA256SUMS`` (for ``sha256sum -c``) and
+            ``REPRODUCE.md``.
+        runs: the runs in it.
+        archive: what is written, in one step.
+
+    Raises:
+        InputError: the archive exists, or the directory has what results do not have: links, devices, unfinished runs.
+    """
+    if archive.exists():
+        raise InputError(f"--out {archive}: exists already; choose another name")
+    try:
+        only_files(directory)
+        records = {run: read_json(run, files.RUN) for run in runs}
+    except AnalysisError as error:
+        raise InputError(str(error)) from error
+    name = directory.resolve().name
+    found = list(_files(directory))
+    if unfinished := next((path for path in found if any(UNFINISHED in part for part in path.parts)), None):
+        raise InputError(f"{directory / unfinished}: of a run that is under way or was killed; fix: narrows clean")
+    digests = "".join(f"{file_digest(directory / path)}  {path}\n" for path in found)
+    how = _reproduce(name, directory, records)
+    with (
+        storage.replacing(archive) as out,
+        # The file's name and the time would be in its header.
+        gzip.GzipFile("", "wb", fileobj=out, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for made, text in ((README, how), (MANIFEST, digests)):
+            _add(tar, f"{name}/{made}", io.BytesIO(text.encode()), len(text.encode()))
+        for path in found:
+            with (directory / path).open("rb") as content:
+                _add(tar, f"{name}/{path}", content, (directory / path).stat().st_size)
+    give_to_user(archive)
+    return file_digest(archive)
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    for path in sorted(path.relative_to(directory) for path in directory.rglob("*") if path.is_file()):
+        if path not in (Path(README), Path(MANIFEST)):
+            yield path
+
+
+def _add(tar: tarfile.TarFile, name: str, content: io.BufferedIOBase, size: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = size, 0o644
+    tar.addfile(entry, content)
+
+
+def _reproduce(name: str, directory: Path, records: dict[Path, dict[str, object]]) -> str:
+    """What made the runs, and the commands that make them again."""
+    lines = [
+        f"# {name}",
+        "",
+        f"Results of Narrows. `sha256sum -c {MANIFEST}` checks the files; `narrows report DIR` makes",
+    ]
+    lines += ["the pages again, `narrows analyze DIR` the figures.", ""]
+    for made, members in _alike(records).items():
+        run = members[0]
+        record = records[run]
+        lines += [f"## {_of(directory, members)}", "", "| made by | |", "|---|---|"]
+        lines += [f"| {MADE_BY.get(key, key)} | `{value}` |" for key, value in made]
+        lines += ["", *_commands(directory, members, record, dict(made)), ""]
+    return "\n".join(lines)
+
+
+def _alike(records: dict[Path, dict[str, object]]) -> dict[tuple[tuple[str, str], ...], list[Path]]:
+    """Runs by what made them."""
+    found: dict[tuple[tuple[str, str], ...], list[Path]] = {}
+    for run, record in records.items():
+        found.setdefault(tuple(made_by(record).items()), []).append(run)
+    return found
+
+
+def _of(directory: Path, runs: list[Path]) -> str:
+    names = [str(run.relative_to(directory)) for run in runs]
+    return (
+        "The run" if names == ["."] else ", ".join(names) if len(names) < 4 else f"{len(names)} runs from {names[0]} on"
+    )
+
+
+def _commands(directory: Path, runs: list[Path], record: dict[str, object], made: dict[str, str]) -> list[str]:
+    commit = made.get("commit", "")
+    lines = []
+    if MODIFIED in commit:
+        lines.append(f"The checkout of Narrows was modified: no commit alone makes these runs again ({commit}).")
+    elif commit:
+        lines.append(f"Narrows: `git checkout {commit}`, `make setup`.")
+    guest = record.get("virtual_time")
+    profile = record.get("target_profile")
+    target = profile.get("name", DEFAULT) if isinstance(profile, dict) else DEFAULT
+    options = "" if target == DEFAULT else f" --target {target}"
+    if isinstance(guest, dict):
+        kernel = guest.get("kernel")
+        image = made.get(KERNEL_IMAGE, "")
+        lines.append(
+            f"Kernel: `narrows kernel build`, as Linux {guest.get('release')}; its image has SHA-256 `{image}`."
+        )
+        options += f" --virtual --kernel {kernel}"
+    lines += ["", "```sh"]
+    lines += [f"narrows run {run.relative_to(directory) / files.EXPERIMENT}{options}" for run in runs]
+    return [*lines, "```"]

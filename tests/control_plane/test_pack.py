@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`narrows pack`: an archive that anybody can check and read, the same to the byte wherever it is made."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from narrows.cli import app
+from narrows.errors import InputError
+from narrows.run.artifact import pack
+from narrows_analysis import load
+from narrows_formats.file_digest import file_digest
+from typer.testing import CliRunner
+
+SEED = sorted((Path(__file__).parents[1] / "formats").glob("*/run"))[-1]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SEED, tmp_path / "demo"))
+
+
+def test_an_archive_can_be_checked_and_read(run: Path, tmp_path: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(record | {"commit": "0123abc"}))
+    result = CliRunner().invoke(app, ["pack", str(run), "--out", str(tmp_path / "x.tar.gz")], catch_exceptions=False)
+    assert file_digest(tmp_path / "x.tar.gz") in result.output
+    (tmp_path / "there").mkdir()
+    subprocess.run(["tar", "xzf", tmp_path / "x.tar.gz", "-C", tmp_path / "there"], check=True)
+    there = tmp_path / "there" / "demo"
+    checked = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=there, capture_output=True, text=True, check=True)
+    files = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    assert {line.removesuffix(": OK") for line in checked.stdout.splitlines()} == files
+    assert len(load(there).reports()) == len(load(run).reports())
+    how = (there / "REPRODUCE.md").read_text()
+    assert "`git checkout 0123abc`" in how and "narrows run experiment.yaml" in how
+
+
+def test_the_same_results_give_the_same_bytes(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "demo"
+    shutil.copytree(run, other)
+    for path in other.rglob("*"):
+        os.utime(path, (1, 1))
+        path.chmod(0o700)
+    assert pack(run, [run], tmp_path / "a.tar.gz") == pack(other, [other], tmp_path / "b.tar.gz")
+    with tarfile.open(tmp_path / "a.tar.gz") as tar:
+        assert {(one.mtime, one.uid, one.uname, one.mode) for one in tar} == {(0, 0, "", 0o644)}
+
+
+def test_runs_of_a_sweep_are_named_by_what_made_them(run: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        shutil.copytree(run, tmp_path / "sweep" / f"{number}")
+    record = json.loads((run / "run.json").read_text())
+    record |= {"commit": "abc-dirty-def", "virtual_time": {"kernel": "bbr3", "release": "6.4"}}
+    record["target_profile"]["name"] = "bmv2"
+    (tmp_path / "sweep" / "1" / "run.json").write_text(json.dumps(record))
+    CliRunner().invoke(
+        app, ["pack", str(tmp_path / "sweep"), "--out", str(tmp_path / "x.tar.gz")], catch_exceptions=False
+    )
+    with tarfile.open(tmp_path / "x.tar.gz") as tar:
+        how = tar.extractfile("sweep/REPRODUCE.md")
+        assert how is not None
+        _, alike, modified = how.read().decode().split("\n## ")
+    assert alike.startswith("0, 2\n") and "narrows run 2/experiment.yaml" in alike
+    assert modified.startswith("1\n") and "no commit alone makes these runs again (abc-dirty-def)" in modified
+    assert "narrows run 1/experiment.yaml --target bmv2 --virtual --kernel bbr3\n" in modified
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda run: (run / "x").symlink_to("/etc/passwd"), "is a link or a device"),
+        (lambda run: os.mkfifo(run / "x"), "is a link or a device"),
+        (lambda run: (run / ".x.unfinished").touch(), "under way or was killed; fix: narrows clean"),
+        (lambda run: (run / "run.json").write_text("{"), "run.json: not readable as JSON"),
+        (lambda run: (run / "run.json").unlink(), "is not a run's directory"),
+        (lambda run: (run.parent / "x.tar.gz").touch(), "x.tar.gz: exists already"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused(
+    run: Path, tmp_path: Path, spoil: Callable[[Path], object], message: str
+) -> None:
+    spoil(run)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(InputError, match=message):
+        CliRunner().invoke(
+            app, ["pack", str(run), "--out", str(tmp_path / "x.tar.gz")], catch_exceptions=False, standalone_mode=False
+        )
+    assert set(tmp_path.iterdir()) == before
