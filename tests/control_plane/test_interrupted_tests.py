@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``narrows test`` when a signal ends a run: nothing follows it, and the exit code says so."""
+"""``narrows test`` and ``narrows run`` when a signal ends a run: nothing follows it, and the exit code says so."""
 
 from __future__ import annotations
 
@@ -43,3 +43,5 @@ def test_what_follows_a_run_that_is_not_complete(
         file.write_text(yaml.safe_dump({"name": file.stem, **EXPERIMENT}))
     ended = CliRunner().invoke(app, ["test", *map(str, files), "--out", str(tmp_path / "out")])
     assert (ended.exit_code, ran) == (code, begun)
+    ended = CliRunner().invoke(app, ["run", str(files[0]), "--out", str(tmp_path / "run")])
+    assert ended.exit_code == code

@@ -39,10 +39,10 @@ def below(directory: Path) -> set[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             places = [one.readlink() for one in (process / "cwd", *(process / "fd").iterdir())]
+            if any(place.is_relative_to(directory) for place in places):
+                found.add((process / "cmdline").read_text())
         except OSError:
             continue
-        if any(place.is_relative_to(directory) for place in places):
-            found.add((process / "cmdline").read_text())
     return found
 
 
@@ -55,12 +55,12 @@ def test_nothing_of_a_killed_run_stays_and_all_of_others(tmp_path: Path, seed: i
         time.sleep(random.Random(seed).uniform(0, LATEST_S))
         process.kill()
         process.wait()
-        for path in tmp_path.rglob("reports-*.parquet"):
-            assert pq.read_table(path).num_rows > 0
         deadline = time.monotonic() + 20
         while (left := below(tmp_path)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert left == set(), "the guest ends with the process that booted it"
+        for path in tmp_path.rglob("reports-*.parquet"):
+            assert pq.read_table(path).num_rows > 0
         cleaned = subprocess.run(CLEAN, capture_output=True, text=True, check=False)
         assert cleaned.returncode == 0, cleaned.stderr
         assert foreign.run_id in [state.run_id for state in all_runs(runs())] and foreign.directory.is_dir()
@@ -86,6 +86,7 @@ def test_an_interrupted_run_ends_and_nothing_of_it_stays(tmp_path: Path, seed: i
     assert {path.name for path in tmp_path.iterdir()} <= {"experiment.yaml", "said", "out"}
     if (tmp_path / "out").exists():
         record = json.loads((tmp_path / "out" / "run.json").read_text())
-        assert record["status"] == ("complete" if code == EXIT_OK else "partial")
+        # A signal may come when all is measured, and cut the analysis short.
+        assert record["status"] == "complete" or (code == EXIT_INTERRUPTED and record["status"] == "partial")
         assert record["drop_cross_check"]["bottleneck"]["holds"]
     print("cases: 1 interrupt")

@@ -124,7 +124,7 @@ def run(
         for outcome in outcomes:
             show(outcome, results, alone=series.single)
             made.append(_as_json(outcome))
-            if outcome.status == "partial":
+            if outcome.interrupted:
                 code = EXIT_INTERRUPTED
             elif outcome.status == "failed" or outcome.summary is None:
                 code = max(code, EXIT_FAILED)
