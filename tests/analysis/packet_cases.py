@@ -143,6 +143,12 @@ def first_departures(flow: Flow, lives: list[Life]) -> dict[Any, int]:
     return found
 
 
+def copies(case: Case, link: Link, flows: list[Flow]) -> bool:
+    """Whether copies come to a link, of flows whose payload does not tell them apart: when which of them is one is not
+    known there."""
+    return any(life.copy for flow in flows for life in case.of(flow.name, link.name) if flow.protocol != TCP)
+
+
 def delivered(case: Case, flow: Flow, link: str | None = None, window: Window = (0, 1 << 62)) -> int:
     """New payload bytes of a flow that left in a time."""
     times = first_departures(flow, case.of(flow.name, link)).values()

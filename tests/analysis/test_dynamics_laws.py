@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from statistics import fmean
 
 import pytest
@@ -124,7 +125,7 @@ def depths(case: Case, link: Link, begin: int, end: int) -> list[float]:
     return found
 
 
-def swing(values: list[float]) -> tuple[float, float, float] | None | str:
+def swing(values: list[float]) -> tuple[float, float, float] | str | None:
     """Period in intervals, half of the mean peak to trough, and autocorrelation at it; None where there is none, and a
     word where that is decided by the last digits."""
     count, middle = len(values), fmean(values)
@@ -136,7 +137,7 @@ def swing(values: list[float]) -> tuple[float, float, float] | None | str:
         sum(one * other for one, other in zip(off, off[lag:], strict=False)) / power * count / (count - lag)
         for lag in range(count // 2)
     ]
-    if any(abs(one - other) < CLOSE for one, other in zip(near, near[1:], strict=False)):
+    if any(abs(one - other) < CLOSE for one, other in pairwise(near)):
         return "level"
     first = next((lag for lag, one in enumerate(near) if one < 0), None)
     if first is None:
@@ -192,7 +193,7 @@ def _rate_synchronization(case: Case, link: Link, flows: list[Flow]) -> str:
             sum(life.length for life in left if at <= (life.started or 0) < at + width)
             for at in range(*common, width)
         ]  # fmt: skip
-        changes.append([after - before for before, after in zip(rates, rates[1:], strict=False)])
+        changes.append([after - before for before, after in pairwise(rates)])
     changes = [one for one in changes if len(set(one)) > 1]
     pairs = [(one, other) for at, one in enumerate(changes) for other in changes[at + 1 :]]
     if not pairs:

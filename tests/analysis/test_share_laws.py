@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from packet_cases import Case, Window, delivered, departed, dropped, law, together, waits_until
-from packet_lives import FULL, LOST, MANAGED, NS, TCP, Flow, Link
+from packet_cases import Case, Window, copies, delivered, departed, dropped, law, together, waits_until
+from packet_lives import FULL, LOST, MANAGED, NS, TCP
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
-
-def copies(case: Case, link: Link, flows: list[Flow]) -> bool:
-    """Whether copies come to a link, of flows whose payload does not tell them apart: when which of them is one is not
-    known there."""
-    return any(life.copy for flow in flows for life in case.of(flow.name, link.name) if flow.protocol != TCP)
 
 
 def whole(case: Case) -> Window:
