@@ -15,16 +15,25 @@ from packet_lives import FULL, LOST, MANAGED, NEVER, NS, Experiment, Link, exper
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
 ALL = (0, NEVER)
+# Not a whole number, so that no two transmissions come at one instant.
+AFTERWARDS_NS = 2 * NS + 500
 ROLES = ("own", "own", "probe", "other")
 
 
 @st.composite
 def mixed(draw: st.DrawFn) -> Experiment:
-    """An experiment of which some flows are probes and others are not known to it, but for one at least."""
+    """An experiment of which some flows are probes and others are not known to it, but for one at least. What is not
+    known may be there when it is over."""
     experiment = draw(experiments().filter(reported))
     roles = draw(st.lists(st.sampled_from(ROLES), min_size=4, max_size=4).filter(lambda ones: ones[0] != "other"))
-    flows = [replace(flow, role=role) for flow, role in zip(experiment.flows, roles, strict=False)]
-    return replace(experiment, flows=tuple(flows))
+    later = draw(st.sampled_from([0, AFTERWARDS_NS]))
+    shift = {flow.name: later * (role == "other") for flow, role in zip(experiment.flows, roles, strict=False)}
+    flows = [
+        replace(flow, role=role, start=flow.start + shift[flow.name])
+        for flow, role in zip(experiment.flows, roles, strict=False)
+    ]
+    sent = sorted((replace(one, time=one.time + shift[one.flow]) for one in experiment.sent), key=lambda one: one.time)
+    return replace(experiment, flows=tuple(flows), sent=tuple(sent))
 
 
 def measured(case: Case, link: Link) -> Window | None:
