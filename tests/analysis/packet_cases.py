@@ -23,6 +23,8 @@ from packet_lives import MANAGED, NEVER, NS, TCP, Experiment, Flow, Life, Link
 USUAL_CASES = 25
 CASES = int(os.environ.get("NARROWS_CASES", USUAL_CASES))
 
+Window = tuple[int, int]
+
 
 @dataclass(frozen=True)
 class Case:
@@ -141,6 +143,28 @@ def first_departures(flow: Flow, lives: list[Life]) -> dict[Any, int]:
     for life in sorted(departed(lives), key=lambda life: life.started or 0):
         found.setdefault(life.sent.offset if flow.protocol == TCP else life.sent, life.started or 0)
     return found
+
+
+def copies(case: Case, link: Link, flows: list[Flow]) -> bool:
+    """Whether copies come to a link, of flows whose payload does not tell them apart: when which of them is one is not
+    known there."""
+    return any(life.copy for flow in flows for life in case.of(flow.name, link.name) if flow.protocol != TCP)
+
+
+def delivered(case: Case, flow: Flow, link: str | None = None, window: Window = (0, 1 << 62)) -> int:
+    """New payload bytes of a flow that left in a time."""
+    times = first_departures(flow, case.of(flow.name, link)).values()
+    return flow.payload * sum(window[0] <= time < window[1] for time in times)
+
+
+def together(case: Case, flows: list[Flow], link: str | None = None) -> Window | None:
+    """Whole intervals in which all flows were running at a link, by default at the last of their paths."""
+    spans = [span for flow in flows if (span := case.running(flow, link)) is not None]
+    if not spans or len(spans) < len(flows):
+        return None
+    width = case.width_ns
+    begin, end = -(-max(span[0] for span in spans) // width), min(span[1] for span in spans) // width
+    return (begin * width, end * width) if end > begin else None
 
 
 def by_interval(rows: pd.DataFrame, name: str) -> dict[int, int]:

@@ -12,7 +12,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -83,7 +83,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Flow:
-    """Who sends: by UDP what it is given, by TCP a number of bytes until all have arrived."""
+    """Who sends: by UDP what it is given, by TCP a number of bytes until all have arrived.
+
+    A probe only measures; `other` is traffic that the experiment does not know.
+    """
 
     name: str
     path: tuple[str, ...]
@@ -92,6 +95,7 @@ class Flow:
     duration: int | None
     payload: int
     size: int | None = None
+    role: Literal["own", "probe", "other"] = "own"
 
     @property
     def group(self) -> str:
@@ -148,6 +152,11 @@ class Experiment:
     def flow(self, name: str) -> Flow:
         """A flow by its name."""
         return next(flow for flow in self.flows if flow.name == name)
+
+    @property
+    def known(self) -> list[Flow]:
+        """Flows of the experiment."""
+        return [flow for flow in self.flows if flow.role != "other"]
 
 
 def lives(experiment: Experiment) -> dict[str, list[Life]]:
@@ -306,7 +315,7 @@ def write(
         if records:
             pq.write_table(pa.Table.from_pylist(records), telemetry / f"{name}.parquet")
     (telemetry / "collector.json").write_text(json.dumps({"reports": len(rows), "kernel_ring_drops": 0}))
-    for flow in experiment.flows:
+    for flow in experiment.known:
         (directory / "hosts" / f"{flow.name}.json").write_text(json.dumps(_host(experiment, flow, found)))
     (directory / "run.json").write_text(json.dumps(_run(experiment, 1 << sample_shift)))
     (directory / "experiment.yaml").write_text("name: lives\n")
@@ -376,8 +385,8 @@ def _run(experiment: Experiment, sample: int) -> dict[str, Any]:
          **_ends(flow), "links": list(flow.path), "start_s": flow.start / NS,
          "duration_s": None if flow.duration is None else flow.duration / NS, "size_bytes": flow.size,
          "started_s": flow.start / NS, "ended_s": (flow.start + (flow.duration or NS)) / NS,
-         "record": f"hosts/{flow.name}.json"}
-        for flow in experiment.flows
+         "record": f"hosts/{flow.name}.json", "probe": flow.role == "probe"}
+        for flow in experiment.known
     ]  # fmt: skip
     links = [
         {"name": link.name, "index": index, "rate_bps": link.rate_bps, "rtt_s": 0.02, "buffer_bytes": link.buffer_bytes,

@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -149,6 +150,40 @@ def test_a_capture_that_is_cut_to_headers_is_matched(tmp_path: Path) -> None:
     assert (flow["lost"], flow["at_edges"], flow["ambiguous"]) == (0, 0, 0)
 
 
+def test_data_that_is_sent_again_in_other_pieces_is_no_offload(tmp_path: Path) -> None:
+    """The first two of four are lost, and come again as one, which both captures have."""
+    front = [(0.01 * n, segment(n, seq=n * 500, payload=500, stamps=(n + 1, 0))) for n in range(4)]
+    front.append((0.2, segment(9, seq=0, payload=1000, stamps=(9, 0))))
+    behind = [(at + 0.005, packet) for at, packet in front[2:]]
+    (flow,) = analyze_captures(write(tmp_path / "a", front), write(tmp_path / "b", behind))["flows"]
+    assert (flow["packets"], flow["lost"], flow["at_edges"]) == (5, 0, 2)
+
+
+def test_a_length_that_no_link_carries_is_not_read(tmp_path: Path) -> None:
+    """Kernels give packets above 64 kB, which cards cut, the length 0."""
+    long = datagram(1)
+    long[IP].len = 0
+    found = analyze_captures(write(tmp_path / "a", [(0, datagram(0)), (1, long), (2, datagram(2))]))
+    assert (found["not_read"], found["flows"][0]["packets"]) == (1, 2)
+    assert found["flows"][0]["goodput_bps"] == pytest.approx(200 * 8 / 2)
+
+
+def test_seconds_that_a_pcapng_adds_are_added(tmp_path: Path) -> None:
+    """if_tsoffset, of an interface whose times count from elsewhere."""
+    front = write(tmp_path / "a", [(n, datagram(n)) for n in range(5)])
+    behind = write(tmp_path / "b", [(n + 0.25 - 1000, datagram(n)) for n in range(5)], kind=PcapNgWriter)
+    data = bytearray(behind.read_bytes())
+    at = struct.unpack_from("<I", data, 4)[0]
+    size = struct.unpack_from("<I", data, at + 4)[0]
+    option = struct.pack("<HHqHH", 14, 8, 1000, 0, 0)
+    block = data[at : at + size - 4]
+    block = block[:16] + option + struct.pack("<I", 16 + len(option) + 4)
+    struct.pack_into("<I", block, 4, len(block))
+    behind.write_bytes(data[:at] + block + data[at + size :])
+    (flow,) = analyze_captures(front, behind)["flows"]
+    assert flow["delay_s"] is not None and flow["delay_s"]["mean"] == pytest.approx(0.25, abs=2e-6)
+
+
 def test_ipv6_is_read(tmp_path: Path) -> None:
     packets = [
         Ether() / IPv6(src="fd00::1", dst="fd00::2") / UDP(sport=1, dport=2) / Raw(bytes([n] * 40)) for n in range(5)
@@ -162,11 +197,18 @@ def refusals(path: Path) -> Iterator[tuple[list[tuple[float, Any]], list[tuple[f
     front, behind = conversation()
     yield front, [(at + 1, packet) for at, packet in behind], "go the same way"
     yield [(0, datagram(0)), (1, datagram(1)), (2, datagram(2))], [(5, datagram(0)), (0.9, datagram(1))], "before it"
-    joined = [(0.0, datagram(0, payload=9000))]
-    yield joined, [(0.0, datagram(n, payload=1400)) for n in range(6)], "without offloads"
+    joined, said = [(0.0, datagram(0, payload=9000))], "without offloads"
+    yield joined, [(0.0, datagram(n, payload=1400)) for n in range(6)], said
+    # Both were taken with offloads: 12,000 bytes as four packets here and as three there.
+    front, behind = (
+        [(0.01 * n + side, segment(n, seq=n * size, payload=size, stamps=(1, 0))) for n in range(12_000 // size)]
+        for side, size in enumerate((3_000, 4_000))
+    )
+    opening = segment(100, seq=0, stamps=(1, 0))
+    yield [(0.0, opening), *front], [(1.0, opening), *behind], said
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_captures_that_do_not_go_together_are_refused(tmp_path: Path, number: int) -> None:
     front, behind, said = list(refusals(tmp_path))[number]
     with pytest.raises(AnalysisError, match=said):

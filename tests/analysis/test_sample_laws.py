@@ -4,7 +4,6 @@ cases or more."""
 
 from __future__ import annotations
 
-import random
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -14,28 +13,10 @@ import packet_lives as truth
 import pytest
 from narrows_analysis import analyze_run
 from packet_cases import CASES, departed
-from packet_lives import NS, UDP, Experiment, Flow, Life, Link, Sent
+from packet_lives import NS, Experiment, Life
+from steady_traffic import LINK, drawn
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
-
-LINK = "a"
-
-
-def drawn(number: int) -> Experiment:
-    """Two to four UDP flows for two seconds, packets in step or at random, on a link that is too narrow or not."""
-    chance = random.Random(number)
-    flows, sent = [], list[Sent]()
-    for place in range(chance.randint(2, 4)):
-        flow = Flow(f"f{place}", (LINK,), UDP, 0, 2 * NS, chance.choice(truth.PAYLOADS))
-        flows.append(flow)
-        gap, regular = NS // chance.randint(150, 400), chance.random() < 0.5
-        time = place * 1_000_003
-        while time < 2 * NS:
-            sent.append(Sent(flow.name, time, len(sent) * 1_500, False, (False,), (False,), (0,)))
-            time += gap if regular else round(chance.expovariate(1 / gap)) + 1
-    sent.sort(key=lambda one: one.time)
-    link = Link(LINK, ((0, chance.choice([2_000_000, 5_000_000, 20_000_000])),), 20_000, marks_from=5_000)
-    return Experiment((link,), tuple(flows), tuple(sent), 0, 0)
 
 
 def test_estimates_are_within_their_standard_errors() -> None:

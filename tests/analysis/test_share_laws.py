@@ -7,34 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from packet_cases import Case, departed, dropped, first_departures, law, waits_until
-from packet_lives import FULL, LOST, MANAGED, NS, TCP, Flow, Link
+from packet_cases import Case, Window, copies, delivered, departed, dropped, law, together, waits_until
+from packet_lives import FULL, LOST, MANAGED, NS, TCP
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
-
-Window = tuple[int, int]
-
-
-def copies(case: Case, link: Link, flows: list[Flow]) -> bool:
-    """Whether copies come to a link, of flows whose payload does not tell them apart: when which of them is one is not
-    known there."""
-    return any(life.copy for flow in flows for life in case.of(flow.name, link.name) if flow.protocol != TCP)
-
-
-def delivered(case: Case, flow: Flow, link: str | None = None, window: Window = (0, 1 << 62)) -> int:
-    """New payload bytes of a flow that left in a time."""
-    times = first_departures(flow, case.of(flow.name, link)).values()
-    return flow.payload * sum(window[0] <= time < window[1] for time in times)
-
-
-def together(case: Case, flows: list[Flow], link: str | None = None) -> Window | None:
-    """Whole intervals in which all flows were running at a link, by default at the last of their paths."""
-    spans = [span for flow in flows if (span := case.running(flow, link)) is not None]
-    if not spans or len(spans) < len(flows):
-        return None
-    width = case.width_ns
-    begin, end = -(-max(span[0] for span in spans) // width), min(span[1] for span in spans) // width
-    return (begin * width, end * width) if end > begin else None
 
 
 def whole(case: Case) -> Window:

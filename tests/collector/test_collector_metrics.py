@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import time
 from collections.abc import Iterator
@@ -74,11 +75,19 @@ def _generated(directory: Path, *options: str) -> tuple[Path, dict[str, Any]]:
     return capture, result
 
 
-def test_values_are_the_truth_to_the_packet(tmp_path: Path) -> None:
-    load = ("--flows", "9", "--rate-bps", "1000000000", "--buffer-bytes", "60000", "--ecn-threshold-bytes", "30000")
-    options = ("--reports", "40000", "--loss-one-in", "50", *load)
+# A collector is started for each.
+LOADS = max(1, int(os.environ.get("NARROWS_CASES", "25")) // 5)
+
+
+@pytest.mark.parametrize("number", range(LOADS))
+def test_values_are_the_truth_to_the_packet(tmp_path: Path, number: int) -> None:
+    chance = random.Random(number)
+    reports = chance.randint(5_000, 40_000)
+    load = ("--flows", str(chance.randint(2, 50)), "--rate-bps", str(chance.choice([10**8, 10**9])))
+    load += ("--buffer-bytes", str(chance.choice([20_000, 60_000])), "--ecn-threshold-bytes", "10000")
+    options = ("--reports", str(reports), "--loss-one-in", str(chance.randint(10, 50)), *load)
     capture, truth = _generated(tmp_path, *options)
-    with collecting(capture, tmp_path, 40000) as samples:
+    with collecting(capture, tmp_path, reports) as samples:
         pass
     drops = 0
     for flow in truth["flows"]:

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import socket
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
@@ -92,6 +96,31 @@ def test_what_arrives_is_counted_as_rfc_4737_does() -> None:
     found = arrivals.summary()
     assert found.pop("delay_s") == dict.fromkeys(("min", "mean", "p50", "p95", "p99", "max"), 0.5)
     assert found == {"packets": 6, "bytes": 500, "duplicates": 1, "reordered": 2, "ce_marked": 1}
+
+
+@settings(max_examples=int(os.environ.get("NARROWS_CASES", "25")))
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1000), st.booleans()), max_size=40))
+def test_arrivals_are_counted_as_by_looking_at_all_that_came_before(datagrams: list[tuple[int, int, bool]]) -> None:
+    arrivals, delays, late = Arrivals(), list[float](), 0
+    for place, (number, milliseconds, marked) in enumerate(datagrams):
+        datagram = bytearray(50 + number)
+        STAMP.pack_into(datagram, 0, number, float(place))
+        arrivals.take(memoryview(datagram), place + milliseconds / 1000, marked)
+        before = [other for other, _, _ in datagrams[:place]]
+        if number not in before:
+            delays.append(milliseconds / 1000)
+            late += any(other > number for other in before)
+    found, numbers = arrivals.summary(), {number for number, _, _ in datagrams}
+    times = found.pop("delay_s")
+    assert found == {
+        "packets": len(datagrams), "bytes": sum(50 + number for number in numbers),
+        "duplicates": len(datagrams) - len(numbers), "reordered": late, "ce_marked": sum(one[2] for one in datagrams),
+    }  # fmt: skip
+    assert (times is None) == (not delays)
+    if times is not None:
+        ranks = {part: sorted(delays)[max(1, math.ceil(len(delays) * part / 100)) - 1] for part in (50, 95, 99)}
+        right = {"min": min(delays), "max": max(delays), "mean": sum(delays) / len(delays)}
+        assert times == pytest.approx(right | {f"p{part}": value for part, value in ranks.items()}, abs=1e-9)
 
 
 @pytest.mark.parametrize(("ahead_s", "one_clock"), [({"sender0": 0.0, "receiver": 0.0}, True),

@@ -137,6 +137,7 @@ class Outstanding:
         self._times, self._acks = none, none
 
     def _count(self, time: Int64Array, end: Int64Array, ack_time: Int64Array, ack: Int64Array) -> None:
+        is_begin = self._sent is None
         if self._sent is None:
             if not len(end):
                 return
@@ -147,6 +148,9 @@ class Outstanding:
                 self._sent = int(end.max(initial=self._sent))
                 return
             self._acknowledged = int(ack[0])
+            if is_begin:
+                # Of acknowledgements in front of all data, as in a handshake, nothing is in flight.
+                self._sent = min(self._sent, self._acknowledged)
         order = np.argsort(np.concatenate((time, ack_time)), kind="stable")
         sent = np.concatenate((end, np.full(len(ack), self._sent)))[order]
         confirmed = np.concatenate((np.full(len(end), self._acknowledged), ack))[order]

@@ -43,6 +43,11 @@ FLOW_SUMS = (
     "arrivals", "departures", "drops", "aqm_drops", "loss_drops", "bytes", "payload_bytes", "new_bytes",
     "advanced_bytes", "data_packets", "retransmitted_packets", "ce_marks", "samples", "delay_ticks",
 )  # fmt: skip
+# What is known of a connection of a program; times are timestamps.
+CONNECTION_COLUMNS = (
+    "arrivals", "departures", "drops", "first_arrival", "last_timestamp", "reports", "payload_bytes", "ce_marks",
+    "delay_sum", "delay_max", "data_packets", "retransmitted_packets",
+)  # fmt: skip
 QUEUE_SUMS = (
     "departures", "bytes", "drops", "aqm_drops", "loss_drops", "ce_marks", "samples", "depth_units", "delay_ticks",
     "missing",
@@ -310,7 +315,7 @@ class Aggregation:
             for at in np.flatnonzero(np.isin(batch["flow"], [index for index, _ in self.table.connections])):
                 key = int(batch["flow"][at]), int(batch["signature"][at])
                 if key in self.table.connections:
-                    self.connections[key] = {name: int(values[at]) for name, values in batch.items()}
+                    self.connections[key] = {name: int(batch[name][at]) for name in CONNECTION_COLUMNS}
             np.minimum.at(self.first_arrival, row, batch["first_arrival"] - self._origin)
             new = batch["last_new_timestamp"] > 0
             np.maximum.at(self.last_new_departure, row[new], batch["last_new_timestamp"][new] - self._origin)
@@ -447,6 +452,27 @@ class Aggregation:
             row = self._row(batch)
             np.minimum.at(self.first_arrival, row, batch["ticks"] - batch["waited"])
             np.maximum.at(self.last_drop, row, batch["ticks"])
+        self._dropped_of_connections()
+
+    def _dropped_of_connections(self) -> None:
+        """What records say of the packets of programs' connections that were dropped, in place of what reports of later
+        ones do: of some nothing ever left."""
+        if not self.drops_recorded or not self.table.connections:
+            return
+        for one in self.connections.values():
+            one["arrivals"], one["drops"] = one["arrivals"] - one["drops"], 0
+        for batch in self._drops():
+            keys, time = batch["flow"] << 32 | batch["signature"], batch["ticks"] + self._origin
+            for key, (index, signature) in ((key, divmod(int(key), 1 << 32)) for key in np.unique(keys)):
+                if (index, signature) not in self.table.connections:
+                    continue
+                mine = keys == key
+                new = {**dict.fromkeys(CONNECTION_COLUMNS, 0), "first_arrival": _NEVER}
+                one = self.connections.setdefault((index, signature), new)
+                by_queue = int((mine & (batch["cause"] != LOSS_EMULATION)).sum())
+                one["arrivals"], one["drops"] = one["arrivals"] + by_queue, one["drops"] + by_queue
+                one["first_arrival"] = min(one["first_arrival"], int((time - batch["waited"])[mine].min()))
+                one["last_timestamp"] = max(one["last_timestamp"], int(time[mine].max()))
 
     def _recorded_drops(self) -> None:
         flow_ticks, queue_ticks = (round(width / self.clock.unit_s) for width in self.intervals)

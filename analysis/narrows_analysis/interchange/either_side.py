@@ -4,8 +4,9 @@ that shows: rates, retransmissions, and round-trip times."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
@@ -25,6 +26,10 @@ from narrows_analysis.records.five_tuple import FiveTuple
 ONE_SIDE = "one capture does not show what was lost between two places, nor how long it took"
 # From here on the longest packet of one side and of the other are no longer those of the same frames.
 JOINED = 1.5
+OFFLOADS = (
+    "a network card or a kernel joined or cut them in between; allowed: captures without offloads (ethtool -K DEV tso "
+    "off gso off gro off)"
+)
 
 Seen = tuple[int, Packet]
 
@@ -133,9 +138,7 @@ def _refuse_joined(sides: Sequence[_Side]) -> None:
     one, other = sorted(sides, key=lambda side: side.longest)
     if other.longest > JOINED * one.longest:
         raise AnalysisError(
-            f"{other.path}: has packets of up to {other.longest} bytes, {one.path} of up to {one.longest}: a network "
-            "card or a kernel joined or cut them in between; allowed: captures without offloads (ethtool -K DEV tso "
-            "off gso off gro off)"
+            f"{other.path}: has packets of up to {other.longest} bytes, {one.path} of up to {one.longest}: {OFFLOADS}"
         )
 
 
@@ -157,7 +160,7 @@ def _flow(flow: FiveTuple, sides: Sequence[_Side], origin_ns: int) -> CapturedFl
         "ambiguous": None, "delay_s": None, "rtt_s": _rtt(flow, entering),
     }  # fmt: skip
     if leaving is not None:
-        _between(result, enters, leaving.flows.get(flow, []), leaving, min(side.stored for side in sides))
+        _between(result, flow, enters, leaving.flows.get(flow, []), leaving, min(side.stored for side in sides))
     return result
 
 
@@ -228,9 +231,40 @@ def _later_ns(flow: FiveTuple, front: _Side, behind: _Side) -> int | None:
     return sum(after - before for before, after in found) if found else None
 
 
-def _between(result: CapturedFlow, enters: Sequence[Seen], leaves: Sequence[Seen], leaving: _Side, stored: int) -> None:
+def _only(seen: Iterable[Seen], elsewhere: Mapping[tuple[bytes, bytes], object], stored: int) -> list[tuple[int, int]]:
+    """First sequence number and size of the data of packets that are not on the other side."""
+    return [
+        (one.seq, one.payload)
+        for _, one in seen
+        if one.payload and (one.network, one.transport[:stored]) not in elsewhere
+    ]
+
+
+def _recut(
+    entered: Iterable[tuple[int, int]], left: Iterable[tuple[int, int]]
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Data that entered, and data that left in packets that never entered and of which a part is the same, as where
+    both captures were taken with offloads; None without such. What is sent again in other pieces enters in those."""
+    entered = sorted(set(entered))
+    starts, longest = [seq for seq, _ in entered], max((size for _, size in entered), default=0)
+    for seq, size in left:
+        for one, of_one in entered[bisect_right(starts, seq - longest) : bisect_left(starts, seq + size)]:
+            if one + of_one > seq and (one, of_one) != (seq, size):
+                return (one, of_one), (seq, size)
+    return None
+
+
+def _between(
+    result: CapturedFlow, flow: FiveTuple, enters: Sequence[Seen], leaves: Sequence[Seen], leaving: _Side, stored: int
+) -> None:
     """Fill in what was lost between the two sides, and how long the rest took."""
     here, there = _identities(enters, stored), _identities(leaves, stored)
+    if flow.protocol == TCP and (recut := _recut(_only(enters, there, stored), _only(leaves, here, stored))):
+        (one, size), (other, leaving_size) = recut
+        raise AnalysisError(
+            f"{flow.src} to {flow.dst}: {size} bytes from sequence number {one} on entered, and {leaving_size} from "
+            f"{other} on left: {OFFLOADS}"
+        )
     delays = [
         after - before
         for one, times in here.items()

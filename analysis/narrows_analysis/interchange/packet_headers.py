@@ -16,6 +16,8 @@ IPV4, IPV6, VLAN, SERVICE_VLAN = 0x0800, 0x86DD, 0x8100, 0x88A8
 # IPv6 headers that may be in front of the transport's (RFC 8200).
 EXTENSIONS = {0, 43, 60}
 FRAGMENT = 44
+# Bytes of a header, which each packet but a later fragment has.
+LEAST = {UDP: 8, TCP: 20}
 TIMESTAMPS = 8
 # Bytes of the transport by which a packet is known: all of TCP's header, and what begins the payload.
 KNOWN_BY = 64
@@ -92,6 +94,9 @@ def _ip(kind: int, data: bytes) -> Packet | None:
 def _transport(
     protocol: int, src: str, dst: str, ip_bytes: int, length: int, network: bytes, data: bytes
 ) -> Packet | None:
+    if length < LEAST.get(protocol, 0):
+        # Longer ones than the field can say have none: a kernel's, which no link carries.
+        return None
     cut, stored = len(data) < min(length, KNOWN_BY), data[:KNOWN_BY]
     if protocol == UDP and data:
         ports = struct.unpack_from(">HH", data)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.interchange.pcapng import BYTE_ORDER, INTERFACE, PACKET, SECTION, TSRESOL
+from narrows_analysis.interchange.pcapng import BYTE_ORDER, INTERFACE, PACKET, SECTION, TSOFFSET, TSRESOL
 
 # Of pcap: nanoseconds in a unit of its times.
 MAGIC = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
@@ -86,7 +86,7 @@ def _pcap(file: IO[bytes], order: str, unit_ns: int) -> Iterator[Frame]:
 
 def _pcapng(file: IO[bytes], path: Path) -> Iterator[Frame]:
     order, kind = "<", SECTION
-    interfaces: list[tuple[int, int]] = []
+    interfaces: list[tuple[int, int, int]] = []
     while True:
         if kind == SECTION:
             size_bytes, word = _take(file, 4), _take(file, 4)
@@ -100,7 +100,7 @@ def _pcapng(file: IO[bytes], path: Path) -> Iterator[Frame]:
         body += _take(file, size - 12 - len(body))
         _take(file, 4)
         if kind == INTERFACE:
-            interfaces.append((struct.unpack_from(order + "H", body)[0], _units_a_second(body[8:], order)))
+            interfaces.append((struct.unpack_from(order + "H", body)[0], *_times(body[8:], order)))
         elif kind in (SIMPLE_PACKET, OLD_PACKET):
             raise AnalysisError(
                 f"{path}: has packets without a time or of an old kind; allowed: enhanced packet blocks"
@@ -109,8 +109,8 @@ def _pcapng(file: IO[bytes], path: Path) -> Iterator[Frame]:
             interface, high, low, stored, length = struct.unpack_from(order + "IIIII", body)
             if interface >= len(interfaces):
                 raise AnalysisError(f"{path}: has a packet of interface {interface}, which it does not describe")
-            link_type, units = interfaces[interface]
-            time_ns = (high << 32 | low) * NANOSECONDS // units
+            link_type, units, later_s = interfaces[interface]
+            time_ns = (high << 32 | low) * NANOSECONDS // units + later_s * NANOSECONDS
             yield Frame(interface, time_ns, link_type, body[20 : 20 + stored], length)
         kind = struct.unpack(order + "I", _next(file))[0]
 
@@ -120,13 +120,15 @@ def _next(file: IO[bytes]) -> bytes:
     return _take(file, 4)
 
 
-def _units_a_second(options: bytes, order: str) -> int:
-    """Of an interface's times; without the option microseconds."""
-    at = 0
+def _times(options: bytes, order: str) -> tuple[int, int]:
+    """Of an interface's times: units a second, without the option microseconds, and seconds to be added."""
+    at, units, later_s = 0, 1_000_000, 0
     while at + 4 <= len(options):
         code, length = struct.unpack_from(order + "HH", options, at)
         if code == TSRESOL and length:
             resolution = options[at + 4]
-            return 1 << (resolution & 0x7F) if resolution & 0x80 else 10 ** (resolution & 0x7F)
+            units = 1 << (resolution & 0x7F) if resolution & 0x80 else 10 ** (resolution & 0x7F)
+        elif code == TSOFFSET:
+            (later_s,) = struct.unpack_from(order + "q", options, at + 4)
         at += 4 + -(-length // 4) * 4
-    return 1_000_000
+    return units, later_s

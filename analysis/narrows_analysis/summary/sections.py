@@ -561,11 +561,15 @@ def competing_goodput(aggregation: Aggregation) -> Goodput:
 
 
 def run_goodput(aggregation: Aggregation) -> Goodput:
-    """The same over the whole run: from the first arrival of the experiment's flows to the end of their last frame."""
+    """The same over the whole run: from the first arrival of the experiment's flows to the end of their last frame; of
+    other traffic, which may be there before and after, what left in the intervals that this touches."""
     window = measured_window(aggregation)
     if window is None or window[1] <= window[0]:
         return Goodput(np.zeros(aggregation.rows), None)
-    return Goodput(rate(goodput_bytes(aggregation)[1], window[1] - window[0]), list(window))
+    cells, totals = goodput_bytes(aggregation)
+    first, last = (interval_at(end_s, aggregation.intervals.flows_s) for end_s in window)
+    sizes = np.append(totals[:-1], cells[-1, first : last + 1].sum())
+    return Goodput(rate(sizes, window[1] - window[0]), list(window))
 
 
 def telemetry_section(aggregation: Aggregation | None) -> TelemetrySummary:
