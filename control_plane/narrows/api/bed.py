@@ -226,8 +226,8 @@ class Bed:
 
         Args:
             name: of a group, whose flows begin as its `stagger` says, or of one flow of it, such as ``cubic-2``.
-            at_ns: when, in nanoseconds since the experiment's start; without it as soon as the flow's host can. The
-                hosts of a halted run may be ahead by a part of the shortest RTT: a time that is too soon is refused.
+            at_ns: when, in nanoseconds since the experiment's start; without it as soon as the flow's host can. It has
+                to know that before: a time that is too soon is refused.
 
         Returns:
             When it begins.
@@ -252,7 +252,7 @@ class Bed:
     def flows(self) -> Mapping[str, Sender]:
         """The senders of the run's flows by name: what a driver sets of them, and what their kernel knows.
 
-        In virtual time no time passes between a step and what is asked or set after it.
+        In virtual time each request at one halt is made 10 us after the one before, the first 10 us after the halt.
         """
         return {flow.name: Sender(flow.name, flow.rtt_ns / NANOSECONDS, self._have) for flow in self._plan.flows}
 

@@ -18,8 +18,8 @@ AGENT = "agent"
 class CongestionControl(gymnasium.Env[Vector, Vector]):
     """A sender of Linux TCP whose window or rate an agent decides at each step.
 
-    An episode is a run in virtual time: no time passes while the agent thinks, and a seed draws its link. Everything
-    but window and pacing rate is the kernel's.
+    An episode is a run in virtual time: no time passes while the agent thinks, and one seed and policy give the
+    same packets. Everything but window and pacing rate is the kernel's.
     """
 
     metadata = {"render_modes": ["report"], "render_fps": 1}  # noqa: RUF012 -- as Gymnasium has it

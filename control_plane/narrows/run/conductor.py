@@ -99,7 +99,7 @@ class Conductor:
         self._owners: dict[Key, str] = {}
         self._origin_ns = 0
         self._offset_ns = 0
-        self._held_ns = self._halted_ns = self._settings = 0
+        self._held_ns = self._settings = 0
         self.done: list[Action] = []
         """The driver's changes and requests so far."""
 
@@ -120,6 +120,7 @@ class Conductor:
             await self._go_on(0)
             while (command := await self._driver.receive()) is not None:
                 if "end" in command:
+                    await self._end()
                     return
                 try:
                     await self._follow(command)
@@ -133,12 +134,13 @@ class Conductor:
 
     async def _follow(self, command: dict[str, Any]) -> None:
         if "until_ns" in command:
+            self._settle()
             await self._go_on(command["until_ns"])
         elif "start" in command:
-            at_ns = await self._traffic.start_flows(command["start"], command["at_ns"])
+            at_ns = await self._traffic.start_flows(command["start"], command["at_ns"], self._next_setting_ns())
             self._requested(FlowRequest("start", command["start"], at_ns))
         elif "stop" in command:
-            at_ns = await self._traffic.stop_flows(command["stop"], command["at_ns"])
+            at_ns = await self._traffic.stop_flows(command["stop"], command["at_ns"], self._next_setting_ns())
             self._requested(FlowRequest("stop", command["stop"], at_ns))
         elif "steer" in command:
             await self._steer(command)
@@ -148,7 +150,7 @@ class Conductor:
             await self._change(command)
 
     def _next_setting_ns(self) -> int | None:
-        """When a halted run's hosts do what comes next: a time counted from when the run was halted.
+        """When a halted run's hosts do what comes next: a time counted from the instant of the halt.
 
         How often processes inside read the clock, which takes time, until they are halted and after that, differs from
         run to run by some nanoseconds.
@@ -156,11 +158,13 @@ class Conductor:
         if not self._target.stands_still:
             return None
         self._settings += 1
-        return self._halted_ns + self._settings * SETTING_NS
+        return self._held_ns + self._settings * SETTING_NS
 
     def _settle(self) -> None:
         """Let the clock of a halted run come to a time that is as many settings after the halt in each run."""
-        until_ns = self._origin_ns + self._halted_ns + (self._settings + 1) * SETTING_NS
+        if not self._target.stands_still:
+            return
+        until_ns = self._origin_ns + self._held_ns + (self._settings + 1) * SETTING_NS
         while (left_ns := until_ns - time.monotonic_ns()) > 0:
             # No other task has anything to do; the event loop's timers are too coarse.
             time.sleep(left_ns / NANOSECONDS)
@@ -196,13 +200,10 @@ class Conductor:
     async def _go_on(self, until_ns: int) -> None:
         at_ns = self._origin_ns + until_ns
         if self._target.stands_still:
-            if self._halted_ns:
-                self._settle()
             await self._target.hold(at_ns + self._offset_ns)
+            # Halted at one instant twice, the hosts' clock goes on.
+            self._settings = self._settings + 1 if until_ns == self._held_ns else 0
             time_ns = self._held_ns = until_ns
-            # Hosts are ahead of the switch by a part of the shortest RTT.
-            now_ns = time.monotonic_ns() - self._origin_ns
-            self._halted_ns, self._settings = -(-now_ns // SETTING_NS) * SETTING_NS, 0
         else:
             await sleep_until(at_ns)
             time_ns = (await self._target.now_ns() or 0) - self._offset_ns - self._origin_ns
@@ -210,6 +211,12 @@ class Conductor:
         links = {name: _state(link, places[link.port, link.queue]) for name, link in self._links.items()}
         flows = {name: asdict(counts) for name, counts in (await self._observer.counts()).items()}
         self._driver.tell({"state": {"time_ns": time_ns, "links": links, "flows": flows}})
+
+    async def _end(self) -> None:
+        """End flows of a halted run that would last longer at a time that is the same in each run."""
+        if (at_ns := self._next_setting_ns()) is not None:
+            await self._traffic.end_at(at_ns)
+            self._settle()
 
     async def _change(self, command: dict[str, Any]) -> None:
         now_ns = self._held_ns if self._target.stands_still else time.monotonic_ns() - self._origin_ns

@@ -103,12 +103,13 @@ class Traffic:
         except* RunError as errors:
             raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
 
-    async def start_flows(self, name: str, at_ns: int | None) -> int:
+    async def start_flows(self, name: str, at_ns: int | None, now_ns: int | None = None) -> int:
         """Start flows that were held back, those of a group or one, while others run.
 
         Args:
             name: of the group or the flow.
             at_ns: since the experiment's start; None: as soon as their hosts can.
+            now_ns: the hosts' time, where that is not their clock's (None), which a halted run has read now and then.
 
         Returns:
             When it will be: of several with a stagger, the first one's time.
@@ -123,15 +124,15 @@ class Traffic:
                 raise InputError(
                     f"flow {flow.name}: starts at {format_time(flow.start_ns)} already; allowed: once, of those held"
                 )
-        at_ns = self._to_come(chosen, at_ns)
+        at_ns = self._to_come(chosen, at_ns, now_ns)
         for generator, flow in chosen:
             await generator.release(flow.name, at_ns)
         return at_ns
 
-    async def stop_flows(self, name: str, at_ns: int | None) -> int:
+    async def stop_flows(self, name: str, at_ns: int | None, now_ns: int | None = None) -> int:
         """Stop flows that send for a time; parameters and errors are those of `start_flows`."""
         chosen = self._named(name)
-        at_ns = self._to_come(chosen, at_ns)
+        at_ns = self._to_come(chosen, at_ns, now_ns)
         for _, flow in chosen:
             if not flow.payload.lasts or flow.end_ns is None:
                 from narrows.flows.kinds import LASTING  # a guest would wait for all kinds to be imported
@@ -183,16 +184,28 @@ class Traffic:
         groups = dict.fromkeys(flow.group for flow in self._plan.flows)
         raise InputError(f"flow '{name}': there is no such flow; allowed: {', '.join(groups)}")
 
-    def _to_come(self, chosen: list[tuple[Generator, Flow]], at_ns: int | None) -> int:
+    def _to_come(self, chosen: list[tuple[Generator, Flow]], at_ns: int | None, now_ns: int | None) -> int:
         """A time that the hosts of some flows learn of before it comes."""
         lead_s = max(generator.lead_s for generator, _ in chosen)
-        # Hosts may be ahead of a halted switch.
-        first_ns = time.monotonic_ns() + round((lead_s - self._origin) * NANOSECONDS)
+        if now_ns is None:
+            now_ns = time.monotonic_ns() - round(self._origin * NANOSECONDS)
+        first_ns = now_ns + round(lead_s * NANOSECONDS)
         if at_ns is not None and at_ns < first_ns:
             raise InputError(
                 f"{format_time(at_ns)}: is past, or too soon for the hosts; allowed: {format_time(first_ns)} or later"
             )
         return first_ns if at_ns is None else at_ns
+
+    async def end_at(self, at_ns: int) -> None:
+        """End those flows under way that last for a time, at a future one since the experiment's start.
+
+        Raises:
+            RunError: a host cannot be reached.
+        """
+        for generator in self._generators:
+            for name, flow in generator.under_way.items():
+                if flow.payload.lasts and flow.end_ns is not None and flow.start_ns < at_ns < flow.end_ns:
+                    await generator.end(name, at_ns)
 
     def is_over(self) -> None:
         """Note that flows under way last until now: no other was to end the run, as that of a command or a driver."""

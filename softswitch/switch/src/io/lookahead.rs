@@ -39,19 +39,31 @@ impl Lookahead {
     ///
     /// `taken`: frames have arrived since the last time. `underway`: when the next of those frames arrives that were sent
     /// already. `start`: when the next packet leaves a queue. `exit`: when the next frame leaves that was not passed on.
+    /// `hold`: when the loop is to stop.
     ///
     /// With a window that is never sooner than its end: nothing is due before, and a time that is almost over when a timer is set
-    /// may be missed.
-    pub fn next(&self, now_ns: u64, taken: bool, underway: Option<u64>, start: Option<u64>, exit: Option<u64>) -> Wait {
+    /// may be missed. Only a hold ends a window, so that hosts are at that instant, too.
+    pub fn next(
+        &self,
+        now_ns: u64,
+        taken: bool,
+        underway: Option<u64>,
+        start: Option<u64>,
+        exit: Option<u64>,
+        hold: Option<u64>,
+    ) -> Wait {
         if self.window_ns == 0 {
-            return Wait::FrameOr(underway.into_iter().chain(start).chain(exit).min());
+            return Wait::FrameOr(underway.into_iter().chain(start).chain(exit).chain(hold).min());
         }
         let end_ns = now_ns + self.window_ns;
+        if let Some(hold_ns) = hold.filter(|hold_ns| *hold_ns <= end_ns) {
+            return Wait::Until(hold_ns);
+        }
         if taken || underway.is_some() || start.is_some_and(|start_ns| start_ns < end_ns) {
             return Wait::Until(end_ns);
         }
         let exit = exit.map(|exit_ns| exit_ns.saturating_sub(self.window_ns));
-        Wait::FrameOr(start.into_iter().chain(exit).min())
+        Wait::FrameOr(start.into_iter().chain(exit).chain(hold).min())
     }
 }
 
@@ -62,28 +74,37 @@ mod tests {
     #[test]
     fn a_window_at_a_time_while_frames_arrive() {
         let ahead = Lookahead::new(1_000);
-        assert_eq!(ahead.next(5_000, true, None, None, None), Wait::Until(6_000));
-        assert_eq!(ahead.next(5_000, false, Some(9_000), None, None), Wait::Until(6_000));
-        assert_eq!(ahead.next(5_000, true, None, Some(5_001), Some(7_500)), Wait::Until(6_000));
+        assert_eq!(ahead.next(5_000, true, None, None, None, None), Wait::Until(6_000));
+        assert_eq!(ahead.next(5_000, false, Some(9_000), None, None, None), Wait::Until(6_000));
+        assert_eq!(ahead.next(5_000, true, None, Some(5_001), Some(7_500), None), Wait::Until(6_000));
     }
 
     #[test]
     fn nothing_arrives_but_something_is_still_on_its_way() {
         let ahead = Lookahead::new(1_000);
-        assert_eq!(ahead.next(5_000, false, None, None, None), Wait::FrameOr(None));
-        assert_eq!(ahead.next(5_000, false, None, Some(6_300), None), Wait::FrameOr(Some(6_300)));
+        assert_eq!(ahead.next(5_000, false, None, None, None, None), Wait::FrameOr(None));
+        assert_eq!(ahead.next(5_000, false, None, Some(6_300), None, None), Wait::FrameOr(Some(6_300)));
         // It is passed on a window before it leaves.
-        assert_eq!(ahead.next(5_000, false, None, None, Some(7_500)), Wait::FrameOr(Some(6_500)));
-        assert_eq!(ahead.next(5_000, false, None, Some(6_800), Some(7_500)), Wait::FrameOr(Some(6_500)));
+        assert_eq!(ahead.next(5_000, false, None, None, Some(7_500), None), Wait::FrameOr(Some(6_500)));
+        assert_eq!(ahead.next(5_000, false, None, Some(6_800), Some(7_500), None), Wait::FrameOr(Some(6_500)));
         // What leaves its queue within the window is worked out at its end.
-        assert_eq!(ahead.next(5_000, false, None, Some(5_300), Some(7_500)), Wait::Until(6_000));
+        assert_eq!(ahead.next(5_000, false, None, Some(5_300), Some(7_500), None), Wait::Until(6_000));
+    }
+
+    #[test]
+    fn a_hold_ends_a_window() {
+        let ahead = Lookahead::new(1_000);
+        assert_eq!(ahead.next(5_000, true, None, None, None, Some(5_300)), Wait::Until(5_300));
+        assert_eq!(ahead.next(5_000, true, None, None, None, Some(6_001)), Wait::Until(6_000));
+        assert_eq!(ahead.next(5_000, false, None, None, None, Some(5_300)), Wait::Until(5_300));
+        assert_eq!(ahead.next(5_000, false, None, None, Some(9_000), Some(7_500)), Wait::FrameOr(Some(7_500)));
     }
 
     #[test]
     fn without_a_window_every_event_is_waited_for() {
         let ahead = Lookahead::new(0);
-        assert_eq!(ahead.next(5_000, true, None, Some(5_300), None), Wait::FrameOr(Some(5_300)));
-        assert_eq!(ahead.next(5_000, true, Some(5_200), Some(5_300), Some(5_250)), Wait::FrameOr(Some(5_200)));
+        assert_eq!(ahead.next(5_000, true, None, Some(5_300), None, None), Wait::FrameOr(Some(5_300)));
+        assert_eq!(ahead.next(5_000, true, Some(5_200), Some(5_300), Some(5_250), None), Wait::FrameOr(Some(5_200)));
         assert_eq!(ahead.horizon_ns(5_000), u64::MAX);
     }
 
@@ -92,7 +113,7 @@ mod tests {
         let ahead = Lookahead::new(1_000);
         for taken in [true, false] {
             for exit in [7_001, 7_999, 20_000] {
-                let next = match ahead.next(5_000, taken, None, None, Some(exit)) {
+                let next = match ahead.next(5_000, taken, None, None, Some(exit), None) {
                     Wait::Until(due) | Wait::FrameOr(Some(due)) => due,
                     Wait::FrameOr(None) => u64::MAX,
                 };

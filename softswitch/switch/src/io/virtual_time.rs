@@ -65,8 +65,8 @@ pub(super) fn run(
         }
         let underway = data_path.ports.next_arrival(offset, now);
         let exit = data_path.switch.next_exit().into_iter().chain(data_path.ports.held_until()).min();
-        let inside = data_path.switch.next_inside().into_iter().chain(data_path.hold.due()).min();
-        (now, clock) = match lookahead.next(now, taken > 0, underway, inside, exit) {
+        let (inside, hold) = (data_path.switch.next_inside(), data_path.hold.due());
+        (now, clock) = match lookahead.next(now, taken > 0, underway, inside, exit, hold) {
             Wait::Until(due) if settings.window_ns < LONG_WINDOW_NS => {
                 sleep_until(due);
                 (due, now_ns())
