@@ -399,3 +399,107 @@ class Port(_message.Message):
     rx_held: int
     rx_longest_held_ns: int
     def __init__(self, port: _Optional[int] = ..., interface: _Optional[str] = ..., link_up: _Optional[bool] = ..., rx_packets: _Optional[int] = ..., rx_bytes: _Optional[int] = ..., tx_packets: _Optional[int] = ..., tx_bytes: _Optional[int] = ..., rx_ring_drops: _Optional[int] = ..., rx_errors: _Optional[int] = ..., tx_drops: _Optional[int] = ..., tx_errors: _Optional[int] = ..., rx_partial_checksums: _Optional[int] = ..., tx_late: _Optional[int] = ..., rx_held: _Optional[int] = ..., rx_longest_held_ns: _Optional[int] = ...) -> None: ...
+
+class ObserveRequest(_message.Message):
+    __slots__ = ("collector", "ports", "election_id", "role")
+    COLLECTOR_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    ELECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    collector: ReportCollector
+    ports: _containers.RepeatedCompositeFieldContainer[ObservedPort]
+    election_id: ElectionId
+    role: str
+    def __init__(self, collector: _Optional[_Union[ReportCollector, _Mapping]] = ..., ports: _Optional[_Iterable[_Union[ObservedPort, _Mapping]]] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ...) -> None: ...
+
+class ReportCollector(_message.Message):
+    __slots__ = ("port", "source_mac", "destination_mac", "source_address", "destination_address", "source_port", "destination_port", "length")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_MAC_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_MAC_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_PORT_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_PORT_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    port: int
+    source_mac: int
+    destination_mac: int
+    source_address: int
+    destination_address: int
+    source_port: int
+    destination_port: int
+    length: int
+    def __init__(self, port: _Optional[int] = ..., source_mac: _Optional[int] = ..., destination_mac: _Optional[int] = ..., source_address: _Optional[int] = ..., destination_address: _Optional[int] = ..., source_port: _Optional[int] = ..., destination_port: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
+
+class ObservedPort(_message.Message):
+    __slots__ = ("port", "bottleneck", "ingress_ports", "sample_shift", "sample_seed")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    BOTTLENECK_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_PORTS_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_SHIFT_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_SEED_FIELD_NUMBER: _ClassVar[int]
+    port: int
+    bottleneck: int
+    ingress_ports: _containers.RepeatedScalarFieldContainer[int]
+    sample_shift: int
+    sample_seed: int
+    def __init__(self, port: _Optional[int] = ..., bottleneck: _Optional[int] = ..., ingress_ports: _Optional[_Iterable[int]] = ..., sample_shift: _Optional[int] = ..., sample_seed: _Optional[int] = ...) -> None: ...
+
+class ObserveResponse(_message.Message):
+    __slots__ = ("timestamp_ns",)
+    TIMESTAMP_NS_FIELD_NUMBER: _ClassVar[int]
+    timestamp_ns: int
+    def __init__(self, timestamp_ns: _Optional[int] = ...) -> None: ...
+
+class ObservedFlowsRequest(_message.Message):
+    __slots__ = ("skip",)
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    skip: int
+    def __init__(self, skip: _Optional[int] = ...) -> None: ...
+
+class ObservedFlowsResponse(_message.Message):
+    __slots__ = ("flows", "seen")
+    FLOWS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    flows: _containers.RepeatedCompositeFieldContainer[ObservedFlow]
+    seen: int
+    def __init__(self, flows: _Optional[_Iterable[_Union[ObservedFlow, _Mapping]]] = ..., seen: _Optional[int] = ...) -> None: ...
+
+class ObservedFlow(_message.Message):
+    __slots__ = ("bottleneck", "flow", "signature", "source", "destination", "protocol", "source_port", "destination_port", "arrivals", "departures", "ingress_drops", "egress_drops", "losses")
+    BOTTLENECK_FIELD_NUMBER: _ClassVar[int]
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_PORT_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_PORT_FIELD_NUMBER: _ClassVar[int]
+    ARRIVALS_FIELD_NUMBER: _ClassVar[int]
+    DEPARTURES_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_DROPS_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_DROPS_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    bottleneck: int
+    flow: int
+    signature: int
+    source: str
+    destination: str
+    protocol: int
+    source_port: int
+    destination_port: int
+    arrivals: FrameCount
+    departures: FrameCount
+    ingress_drops: FrameCount
+    egress_drops: FrameCount
+    losses: FrameCount
+    def __init__(self, bottleneck: _Optional[int] = ..., flow: _Optional[int] = ..., signature: _Optional[int] = ..., source: _Optional[str] = ..., destination: _Optional[str] = ..., protocol: _Optional[int] = ..., source_port: _Optional[int] = ..., destination_port: _Optional[int] = ..., arrivals: _Optional[_Union[FrameCount, _Mapping]] = ..., departures: _Optional[_Union[FrameCount, _Mapping]] = ..., ingress_drops: _Optional[_Union[FrameCount, _Mapping]] = ..., egress_drops: _Optional[_Union[FrameCount, _Mapping]] = ..., losses: _Optional[_Union[FrameCount, _Mapping]] = ...) -> None: ...
+
+class FrameCount(_message.Message):
+    __slots__ = ("packets", "bytes")
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    packets: int
+    bytes: int
+    def __init__(self, packets: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...

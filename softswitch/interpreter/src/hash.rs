@@ -13,9 +13,9 @@ use crate::packet::Packet;
 pub fn compute(algorithm: Algorithm, data: &[u8]) -> u64 {
     match algorithm {
         Algorithm::Crc16 => u64::from(CRC16.checksum(data)),
-        Algorithm::Crc32 => u64::from(CRC32.checksum(data)),
+        Algorithm::Crc32 => u64::from(crc32(data)),
         Algorithm::CrcCcitt => u64::from(CRC_CCITT.checksum(data)),
-        Algorithm::Csum16 => u64::from(csum16(data)),
+        Algorithm::Csum16 => u64::from(internet_checksum(data)),
         Algorithm::Identity => data.iter().take(8).fold(0, |value, &b| value << 8 | u64::from(b)),
         Algorithm::Xor16 => xor_words(data, 2),
         Algorithm::Xor32 => xor_words(data, 4),
@@ -26,8 +26,15 @@ static CRC16: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_ARC);
 static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
 static CRC_CCITT: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_IBM_3740);
 
+/// The CRC-32 of IEEE 802.3.
+#[must_use]
+pub fn crc32(data: &[u8]) -> u32 {
+    CRC32.checksum(data)
+}
+
 /// The Internet checksum (RFC 1071).
-fn csum16(data: &[u8]) -> u16 {
+#[must_use]
+pub fn internet_checksum(data: &[u8]) -> u16 {
     let mut sum = 0u64;
     let mut chunks = data.chunks_exact(4);
     for chunk in &mut chunks {
@@ -170,8 +177,8 @@ mod tests {
 
     #[test]
     fn internet_checksum_of_the_rfc_1071_example() {
-        assert_eq!(csum16(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
-        assert_eq!(csum16(&[0xff]), !0xff00);
+        assert_eq!(internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(internet_checksum(&[0xff]), !0xff00);
     }
 
     #[test]

@@ -30,7 +30,8 @@ mod program;
 
 pub use narrows_frontend::LoadError;
 pub use narrows_interpreter::cells::RegisterPlace;
-pub use narrows_interpreter::packet::Instance;
+pub use narrows_interpreter::hash::{crc32, internet_checksum};
+pub use narrows_interpreter::packet::{Instance, Note};
 pub use narrows_interpreter::prefetch::prefetch_value as prefetch;
 pub use narrows_interpreter::stages::EgressMeta;
 pub use narrows_interpreter::{ControlError, Random};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A packet as users of a pipeline see it.
 
-use narrows_interpreter::packet::{Instance, Packet as Inner};
+use narrows_interpreter::packet::{Instance, Note, Packet as Inner};
 
 /// A packet between ingress and egress: its bytes, where its headers are, and the metadata that egress still reads.
 ///
@@ -46,6 +46,20 @@ impl Packet {
     #[must_use]
     pub fn flow(&self) -> u32 {
         self.0.flow
+    }
+
+    /// What was kept with this packet last; nothing takes it away.
+    #[inline]
+    #[must_use]
+    pub fn note(&self) -> &Note {
+        &self.0.note
+    }
+
+    /// Keeps a note with this packet, whose flow is [`Packet::flow`] from now on.
+    #[inline]
+    pub fn set_note(&mut self, note: Note) {
+        self.0.flow = u32::from(note.flow);
+        self.0.note = note;
     }
 
     /// How this packet came to be.

@@ -8,6 +8,7 @@ mod p4runtime;
 mod port_options;
 pub mod serve;
 mod services;
+mod telemetry_messages;
 mod tls;
 mod tm_messages;
 mod tm_service;

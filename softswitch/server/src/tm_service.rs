@@ -6,14 +6,18 @@ use narrows_proto::narrows::v1::{self as narrows, traffic_manager_server::Traffi
 use narrows_proto::p4::v1::Uint128;
 use narrows_switch::io::{link_is_up, DataPath, Handle, HoldError};
 use narrows_switch::switch::PortKind;
+use narrows_switch::telemetry::Flow;
 use narrows_switch::tm::{Drops, PRIORITIES};
 use tonic::{Request, Response, Status};
 
 use crate::p4runtime::{to_its_end, unavailable, Control};
+use crate::telemetry_messages::{flow_message, telemetry};
 use crate::tm_messages::{changes, flow_cause, queue_message};
 
 /// Flows whose drops one answer has at most: some 2 MiB.
 const FLOWS_AT_ONCE: usize = 65_536;
+/// Flows with all that was counted of them that one answer has at most: some 2 MiB.
+const OBSERVED_AT_ONCE: usize = 16_384;
 
 /// Serves narrows.v1.TrafficManager.
 pub struct TrafficManagerService {
@@ -138,6 +142,41 @@ impl TrafficManager for TrafficManagerService {
         };
         let drops: Result<_, Status> = self.handle.call(read).await.map_err(unavailable)?;
         Ok(Response::new(page_of(drops?, request.first_flow)))
+    }
+
+    async fn observe(
+        &self,
+        request: Request<narrows::ObserveRequest>,
+    ) -> Result<Response<narrows::ObserveResponse>, Status> {
+        let request = request.into_inner();
+        let election_id = request.election_id.map(|id| Uint128 { high: id.high, low: id.low });
+        let role = request.role.clone();
+        let telemetry = telemetry(request).map_err(Status::invalid_argument)?;
+        let observe = move |data_path: &mut DataPath| {
+            data_path.switch.set_telemetry(telemetry).map_err(Status::invalid_argument)?;
+            Ok(narrows::ObserveResponse { timestamp_ns: data_path.switch.now_ns() })
+        };
+        let control = Arc::clone(&self.control);
+        let observed = to_its_end(async move {
+            let _primary = control.of_primary(&role, election_id.as_ref()).await?;
+            control.handle.call(observe).await.map_err(unavailable)?
+        });
+        observed.await.map(Response::new)
+    }
+
+    async fn observed_flows(
+        &self,
+        request: Request<narrows::ObservedFlowsRequest>,
+    ) -> Result<Response<narrows::ObservedFlowsResponse>, Status> {
+        let skip = request.into_inner().skip as usize;
+        let read = move |data_path: &mut DataPath| {
+            let flows = data_path.switch.telemetry().map_or(&[][..], |telemetry| telemetry.flows());
+            let page = flows.iter().skip(skip).take(OBSERVED_AT_ONCE);
+            (page.copied().collect::<Vec<Flow>>(), flows.len() as u32)
+        };
+        let (page, seen) = self.handle.call(read).await.map_err(unavailable)?;
+        let flows = page.iter().map(flow_message).collect();
+        Ok(Response::new(narrows::ObservedFlowsResponse { flows, seen }))
     }
 
     async fn port_stats(

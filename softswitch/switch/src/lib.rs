@@ -10,6 +10,7 @@ pub mod heap;
 pub mod io;
 pub mod line;
 pub mod switch;
+pub mod telemetry;
 mod timeline;
 pub mod tm;
 pub mod unit;

@@ -56,6 +56,23 @@ pub struct Packet {
     pub base: [u16; MAX_HEADERS],
     /// The port that it came in by, of a program that may send it through ingress again.
     pub origin: u16,
+    /// What whoever queues it keeps with it.
+    pub note: Note,
+}
+
+/// What is known of a packet's flow when it is offered to a queue, for its report when it departs. No program sees it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Note {
+    pub bottleneck: u8,
+    pub flags: u8,
+    pub flow: u16,
+    pub signature: u32,
+    /// Packets of the flow up to and including this one.
+    pub arrivals: u32,
+    /// Packets of the flow lost and dropped before this one.
+    pub losses: u32,
+    pub drops: u32,
+    pub queue: u16,
 }
 
 /// Bytes before and behind the start of a frame that egress is expected to use.
@@ -185,6 +202,7 @@ impl Packet {
             made_for,
             base: [0; MAX_HEADERS],
             origin: 0,
+            note: Note::default(),
         }
     }
 

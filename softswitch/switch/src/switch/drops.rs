@@ -4,6 +4,7 @@ use narrows_drop_records::{Cause, DropRecord};
 use narrows_pipeline::Packet;
 
 use super::{Output, Switch};
+use crate::telemetry::Owner;
 
 /// Where and when a packet was dropped.
 pub(super) struct Dropped {
@@ -16,20 +17,35 @@ pub(super) struct Dropped {
 }
 
 impl Switch {
-    /// Tells `output` of a packet that was dropped, if it is of a bottleneck. Copies are not.
+    /// Whose a packet is that is of a bottleneck; copies are not. `port`: of the queue that it was offered to.
+    fn owner(&self, packet: &Packet, port: Option<u16>) -> Option<Owner> {
+        if packet.generation() > 0 {
+            return None;
+        }
+        if let Some(telemetry) = self.telemetry() {
+            return telemetry.owner(port?, packet);
+        }
+        let identity = self.unit.as_ref()?.pipeline.identity(packet)?;
+        let (bottleneck, flow, signature) = (identity.bottleneck, identity.flow as u16, identity.signature);
+        Some(Owner { bottleneck, flow, signature })
+    }
+
+    /// Tells `output` of a packet that was dropped, if it is of a bottleneck.
     #[cold]
     pub(super) fn record_drop(&self, packet: &Packet, dropped: Dropped, output: &mut impl Output) {
-        let of = self.unit.as_ref().filter(|_| packet.generation() == 0);
-        let Some(identity) = of.and_then(|unit| unit.pipeline.identity(packet)) else {
-            return;
-        };
+        if let Some(owner) = self.owner(packet, dropped.queue.map(|(port, _)| port)) {
+            self.record_drop_of(owner, packet, dropped, output);
+        }
+    }
+
+    fn record_drop_of(&self, owner: Owner, packet: &Packet, dropped: Dropped, output: &mut impl Output) {
         let Dropped { cause, at_ns, enqueued_ns, queue } = dropped;
         let (depth_bytes, depth_packets) = queue.map_or((0, 0), |(port, priority)| self.tm.depth(port, priority));
         output.dropped(&DropRecord {
             cause,
-            bottleneck: identity.bottleneck,
-            flow: identity.flow as u16,
-            signature: identity.signature,
+            bottleneck: owner.bottleneck,
+            flow: owner.flow,
+            signature: owner.signature,
             packet_length: packet.length().try_into().unwrap_or(u16::MAX),
             timestamp: at_ns,
             waited: at_ns.saturating_sub(enqueued_ns),
@@ -38,12 +54,18 @@ impl Switch {
         });
     }
 
-    /// The same of one that the program's ingress has dropped, if that was for the bottleneck's sake.
+    /// The same of one that the program's ingress has dropped, which came in by `port`, if that was for the bottleneck's sake. The
+    /// program says so, or it is a bottleneck for all that comes in there.
     #[cold]
-    pub(super) fn record_drop_at_ingress(&self, packet: &Packet, at_ns: u64, output: &mut impl Output) {
+    pub(super) fn record_drop_at_ingress(&mut self, packet: &Packet, port: u16, at_ns: u64, output: &mut impl Output) {
         let identity = self.unit.as_ref().and_then(|unit| unit.pipeline.identity(packet));
-        if let Some(cause) = identity.and_then(|identity| Cause::of(identity.drop_cause)) {
-            self.record_drop(packet, Dropped { cause, at_ns, enqueued_ns: at_ns, queue: None }, output);
+        let named = identity.and_then(|identity| Cause::of(identity.drop_cause));
+        let of_bottleneck = match &self.telemetry {
+            Some(_) => self.note_early_drop(port, named, packet),
+            None => named.and_then(|cause| Some((cause, self.owner(packet, None)?))),
+        };
+        if let Some((cause, owner)) = of_bottleneck {
+            self.record_drop_of(owner, packet, Dropped { cause, at_ns, enqueued_ns: at_ns, queue: None }, output);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The switch without its interfaces: pipeline, traffic manager, clones and loopback ports, driven by the caller's clock.
 // SPDX-License-Identifier: Apache-2.0
 mod drops;
+mod observing;
 mod path;
 
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use narrows_pipeline::{DigestRecord, Packet, PacketPool};
 
 use path::Copied;
 
+use crate::telemetry::Telemetry;
 use crate::tm::{Event, TrafficManager, PORTS};
 use crate::unit::ProgramUnit;
 
@@ -88,6 +90,8 @@ pub struct Switch {
     copies: u32,
     /// Frames received since exits were taken.
     received: u32,
+    /// Reports packets of a program that does not do so itself.
+    telemetry: Option<Box<Telemetry>>,
 }
 
 impl Switch {
@@ -116,6 +120,7 @@ impl Switch {
             clones: Vec::new(),
             copies: 0,
             received: 0,
+            telemetry: None,
         }
     }
 

@@ -99,6 +99,9 @@ impl Switch {
             self.pool().give(packet);
             return;
         };
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.arrive(packet.bytes());
+        }
         let verdict = unit.pipeline.ingress(&mut packet, port, now_ns);
         if let Some(number) = verdict.clone {
             self.clone_at_ingress(number, &packet);
@@ -111,7 +114,7 @@ impl Switch {
             Forward::Again => self.resubmit(port, now_ns, packet, output),
             Forward::Drop => {
                 self.discards.ingress += 1;
-                self.record_drop_at_ingress(&packet, now_ns, output);
+                self.record_drop_at_ingress(&packet, port, now_ns, output);
                 self.pool().give(packet);
                 self.pass_copies(now_ns, output);
             }
@@ -222,10 +225,13 @@ impl Switch {
     }
 
     #[inline(always)]
-    fn enqueue(&mut self, now_ns: u64, packet: Box<Packet>, route: Route, output: &mut impl Output) {
+    fn enqueue(&mut self, now_ns: u64, mut packet: Box<Packet>, route: Route, output: &mut impl Output) {
         let (port, priority) = (route.port(), route.priority());
         if self.kind(port) == PortKind::Absent {
             return self.discard_lost(packet);
+        }
+        if self.telemetry.is_some() {
+            self.note_offer(port, priority, &mut packet);
         }
         let length = packet.length();
         match self.tm.start_idle(now_ns, (port, priority), route.rid(), length, |packet| flow_of(packet), packet) {
@@ -347,13 +353,22 @@ impl Switch {
             }
             self.transmit::<PLAIN>(queue, port, start_ns, exit_ns, packet, output);
         } else if let Some(list) = verdict.again {
+            if self.telemetry.is_some() {
+                self.note_unsent(port, &packet, true);
+            }
             self.recirculate(list, start_ns, packet, output);
         } else {
-            if managed {
-                self.tm.count_managed_drop(queue, packet.length(), flow_of(&packet));
+            if self.telemetry.is_some() {
+                self.note_unsent(port, &packet, false);
+            }
+            // One that costs the link its time is not the queue's, but the bottleneck's where this is known of all that it drops.
+            if managed || self.telemetry.is_some() {
                 let (cause, enqueued_ns) = (Cause::Management, start_ns - queue_delay);
                 let place = Dropped { cause, at_ns: start_ns, enqueued_ns, queue: Some((port, priority)) };
                 self.record_drop(&packet, place, output);
+            }
+            if managed {
+                self.tm.count_managed_drop(queue, packet.length(), flow_of(&packet));
                 if PLAIN {
                     self.tell_idle(self.tm.managed_idle(queue));
                 }
@@ -396,6 +411,9 @@ impl Switch {
     ) {
         if let Some(unit) = &mut self.unit {
             unit.pipeline.deparse(&mut packet);
+        }
+        if self.telemetry.is_some() {
+            self.report(&packet, output);
         }
         if !PLAIN && self.tm.doubles(queue) {
             self.put_twice(queue, port, start_ns, exit_ns, packet, output);

@@ -1,0 +1,87 @@
+//! Where the path of a packet meets the telemetry of a program that makes no reports itself.
+// SPDX-License-Identifier: Apache-2.0
+use narrows_drop_records::Cause;
+use narrows_pipeline::Packet;
+
+use super::{Output, PortKind, Switch};
+use crate::telemetry::{EarlyDrop, Telemetry};
+use crate::tm::PRIORITIES;
+
+impl Switch {
+    /// Reports packets from now on as `telemetry` says, which has seen none yet; with `None` no more. Errors: its collector's port
+    /// is no interface; packets wait at a bottleneck, of which nothing was noted as they came.
+    pub fn set_telemetry(&mut self, telemetry: Option<Telemetry>) -> Result<(), String> {
+        if let Some(telemetry) = &telemetry {
+            let port = telemetry.collector().port;
+            if self.kind(port) != PortKind::Interface {
+                return Err(format!("port {port} of the collector: the switch has no interface of that number"));
+            }
+            for port in telemetry.bottlenecks().iter().map(|bottleneck| bottleneck.port) {
+                if self.kind(port) == PortKind::Absent {
+                    return Err(format!("port {port}: the switch has no such port"));
+                }
+                if (0..PRIORITIES).any(|queue| self.tm.depth(port, queue as u8).1 > 0) {
+                    return Err(format!("port {port}: packets wait in its queues"));
+                }
+            }
+        }
+        self.telemetry = telemetry.map(Box::new);
+        Ok(())
+    }
+
+    /// The telemetry of a program that makes no reports itself.
+    pub fn telemetry(&self) -> Option<&Telemetry> {
+        self.telemetry.as_deref()
+    }
+
+    /// A packet is offered to a queue.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_offer(&mut self, port: u16, priority: u8, packet: &mut Packet) {
+        if let Some(telemetry) = self.telemetry.as_deref_mut().filter(|_| packet.generation() == 0) {
+            telemetry.offer(port, priority, packet);
+        }
+    }
+
+    /// A packet leaves, as the program has put it together.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn report(&mut self, packet: &Packet, output: &mut impl Output) {
+        let Some(telemetry) = self.telemetry.as_deref_mut().filter(|_| packet.generation() == 0) else {
+            return;
+        };
+        let (port, meta) = (telemetry.collector().port, self.tm.meta());
+        if let Some(report) = telemetry.depart(meta, packet) {
+            let pool = self.unit.as_mut().map_or(&mut self.unowned, |unit| &mut unit.pool);
+            output.send(port, meta.timestamp, pool.packet(report), pool);
+        }
+    }
+
+    /// The program's egress does not send a packet: it drops it, or has it go through ingress `again`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_unsent(&mut self, port: u16, packet: &Packet, again: bool) {
+        let Some(telemetry) = self.telemetry.as_deref_mut().filter(|_| packet.generation() == 0) else {
+            return;
+        };
+        match again {
+            true => telemetry.leave_again(port, packet),
+            false => telemetry.drop_late(port, packet),
+        }
+    }
+
+    /// The program's ingress has dropped the packet that came in last by `port`, for `cause` if it has given one.
+    pub(super) fn note_early_drop(
+        &mut self,
+        port: u16,
+        cause: Option<Cause>,
+        packet: &Packet,
+    ) -> Option<(Cause, crate::telemetry::Owner)> {
+        let telemetry = self.telemetry.as_deref_mut().filter(|_| packet.generation() == 0)?;
+        let (kind, cause) = match cause {
+            Some(Cause::LossEmulation) => (EarlyDrop::Loss, Cause::LossEmulation),
+            _ => (EarlyDrop::Management, Cause::Management),
+        };
+        Some((cause, telemetry.drop_early(port, kind, packet.length())?))
+    }
+}
