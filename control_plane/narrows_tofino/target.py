@@ -392,8 +392,9 @@ class TofinoTarget(LabTarget):
         """Give a link another rate; returns when that began and when it was read back, and the rate made."""
         manager = self._planned()
         begun_ns = time.monotonic_ns()
-        write, queue = manager.step(link, rate_bps)
-        self._ready().rewrite(write)
+        writes, queue = manager.step(link, rate_bps)
+        for write in writes:
+            self._ready().rewrite(write)
         achieved_ns = time.monotonic_ns()
         manager.stepped(queue)
         return begun_ns, achieved_ns, queue.rate_bps
