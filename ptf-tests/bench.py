@@ -25,9 +25,6 @@ SESSION = 5
 ECN_OFF = 0xFFFFFFFF
 PROGRAM_EPOCH = 0x1234
 PRIORITY = 100
-# Longest wait for a frame that must come, and for one that must not (after all others came).
-PATIENCE_S = 5.0
-SILENCE_S = 0.05
 LONGEST_SERVICE_S = 1.5 / SLOW
 RECEIVE_BUFFER_BYTES = 64 << 20
 SO_RCVBUFFORCE = 33
@@ -200,16 +197,17 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         """The next ``count`` frames that leave a switch port; fails if they do not all come."""
         frames: list[bytes] = []
         while len(frames) < count:
-            found = self.plane.poll(device_number=0, port_number=port, timeout=PATIENCE_S)
+            found = self.plane.poll(device_number=0, port_number=port, timeout=self.profile.patience_s)
             if found.packet is None:
                 self.fail(f"port {port} sent {len(frames)} frames where {count} were expected")
             frames.append(found.packet)
         return frames
 
-    def drain(self, port: int, silence_s: float = 2 * SILENCE_S) -> list[bytes]:
+    def drain(self, port: int, silence_s: float | None = None) -> list[bytes]:
         """All frames that leave a switch port until it is quiet."""
         frames: list[bytes] = []
-        while (found := self.plane.poll(device_number=0, port_number=port, timeout=silence_s)).packet is not None:
+        quiet_s = 2 * self.profile.silence_s if silence_s is None else silence_s
+        while (found := self.plane.poll(device_number=0, port_number=port, timeout=quiet_s)).packet is not None:
             frames.append(found.packet)
         return frames
 
@@ -221,7 +219,7 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
 
     def expect_silence(self) -> None:
         """No port has sent anything that was not received yet, and none does for a moment."""
-        time.sleep(SILENCE_S)
+        time.sleep(self.profile.silence_s)
         for port in self.profile.tester_ports:
             found = self.plane.poll(device_number=0, port_number=port, timeout=0)
             if found.packet is not None:
@@ -295,7 +293,7 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         self._wait_for(ARRIVALS, flow, count)
 
     def _wait_for(self, name: str, flow: int, count: int) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.profile.patience_s
         while (found := self.switch.read_register(name, flow)) < count:
             if time.monotonic() > deadline:
                 self.fail(f"{name} of flow {flow} is {found} where {count} was expected")

@@ -46,16 +46,6 @@ def python_for_all() -> str | None:
     return next((path for path in own if Path(path).exists() and can_execute(path)), None)
 
 
-def _compiler() -> str | None:
-    if shutil.which("p4c") and shutil.which("bfas"):
-        return None
-    return "no p4c with a Tofino backend; no package has it"
-
-
-def _has_sde() -> bool:
-    return importlib.util.find_spec("bfrt_grpc") is not None
-
-
 def _repeatable() -> bool:
     found = map(kernels.remembered, kernels.installed()[:1])
     return any(about is not None and about.repeatable for about in found)
@@ -125,8 +115,9 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "mahimahi": _mm_link_in_a_guest,
     "mm-link": _mm_link,
     "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",
-    "p4c-tofino": _compiler,
-    "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",
+    "sde": lambda: (
+        None if importlib.util.find_spec("bfrt_grpc") else "the SDE's client is not on PYTHONPATH; no package has it"
+    ),
     "prometheus": lambda: (
         None
         if shutil.which("prometheus")
@@ -135,7 +126,6 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "Rscript": lambda: None if shutil.which("Rscript") else "no R; Debian's package r-base-core has it",
     "octave": lambda: None if shutil.which("octave") else "no Octave; Debian's package octave has it",
     "telegraf": lambda: None if shutil.which("telegraf") else "no Telegraf; no Debian package has it",
-    "no-sde": lambda: "what a machine without the SDE says, and this one has it" if _has_sde() else None,
     "stress": lambda: None if "NARROWS_STRESS" in os.environ else "what takes minutes, `make stress` runs it",
     "no-netem": lambda: "what happens on a kernel without netem, and this one has it" if _has_netem() else None,
 }

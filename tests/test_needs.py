@@ -98,7 +98,7 @@ def test_what_may_be_absent_is_what_no_package_has() -> None:
     """
     assert set(needs.ABSENCES) == {
         "root", "bmv2", "guest-kernel", "repeatable-kernel", "seeded-kernel", "bridge-kernel", "mahimahi", "mm-link",
-        "default-kernel", "programs-kernel", "python-for-all", "p4c-tofino", "sde", "no-sde", "stress", "no-netem",
+        "default-kernel", "programs-kernel", "python-for-all", "sde", "stress", "no-netem",
         "prometheus", "telegraf", "Rscript", "octave", "changed-kernel", "kernel-objects", "external-kernel",
     }  # fmt: skip
     assert not set(needs.ABSENCES) & set(needs.debian_packages())

@@ -55,6 +55,20 @@ class RateSteps:
             return self.steps[-1][0] - bits // -self.steps[-1][1]
         return (1 - bits // -self._carried(self.period_ns)) * self.period_ns
 
+    def longest_wait_ns(self, size_bytes: int) -> int:
+        """The same to the nanosecond: an outage or a low rate counts as long as the bytes may meet it.
+
+        What passes meanwhile changes at the steps only, so that the longest wait begins or ends at one of them.
+        """
+        bits = 8 * size_bytes * NANOSECONDS
+        turns = 0 if self.period_ns is None else bits // -self._carried(self.period_ns) * -self.period_ns
+        waits = [self.finish_ns(start, size_bytes) - start for start in self._starts]
+        ends = [start + turns for start in self._starts if self._carried(start + turns) >= bits]
+        waits += [
+            end + 1 - bisect.bisect_right(range(end), self._carried(end) - bits, key=self._carried) for end in ends
+        ]
+        return max(waits)
+
     def bits(self, start_ns: int, end_ns: int) -> Fraction:
         """What passes from one time after the epoch to another: the integral of the rate."""
         return Fraction(self._carried(end_ns) - self._carried(start_ns), NANOSECONDS)

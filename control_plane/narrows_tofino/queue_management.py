@@ -167,6 +167,11 @@ def _refuse_fast_updates(link: Link, law: Updated, plan: Plan, inventory: Invent
             f"{link.field}.queue: {law.kind} has its probability from the control plane, and how fast this switch "
             "takes one was never measured; fix: narrows calibrate; allowed without: tail-drop, step, or --target soft"
         )
+    if not link.rates_bps.least:
+        raise InputError(
+            f"{link.field}.rate: is 0 for a time, in which {law.kind} would learn nothing of its queue: delays are "
+            "read from departures; allowed: rates above 0, tail-drop, step, or --target soft"
+        )
     # A queue in which something waits has a departure in each period.
     percent = law.classic_percent if isinstance(law, DualPi2) else _PERCENT
     frame_ns = -(-plan.frame_bytes * 8 * NANOSECONDS * _PERCENT // (link.rates_bps.least * percent))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates that vary on Tofino: this machine sets the shaper anew at each step of a schedule.
+"""Rates that vary on Tofino: this machine sets the shaper anew at each step of a schedule, and stops the queue at 0.
 
 That is timed by software. Each step is read back, and kept with when it was due and between which times it was made.
 """
@@ -44,9 +44,23 @@ class AppliedSteps:
         return {"timed_by": "software", **asdict(self), "largest_error_ns": max(late, default=None)}
 
 
+def initial_bps(schedule: RateSteps) -> int:
+    """The rate that a link has until its schedule begins: the first one above 0, so that hosts reach each other."""
+    return next(rate for _, rate in schedule.steps if rate)
+
+
+def finest_step_ns(plan: Plan, link: Link, step_ns: int) -> int:
+    """Time that the driver may need for a link's step, where one write took ``step_ns`` in a run with one task.
+
+    After an outage the queue is given back to the scheduler as well.
+    """
+    assert isinstance(link.schedule, RateSteps)
+    return step_ns * tasks_of(plan) * (1 if link.schedule.span_bps.least else 2)
+
+
 def changes(schedule: RateSteps) -> Iterator[tuple[int, int]]:
-    """Times from the start on and the rates from then on, the first rate and steps that change nothing left out."""
-    rate = schedule.steps[0][1]
+    """Times from the start on and the rates from then on, the initial rate and steps that change nothing left out."""
+    rate = initial_bps(schedule)
     for turn in count():
         for start, wanted in schedule.steps:
             if wanted != rate:
@@ -64,23 +78,20 @@ def refuse_unless_kept(plan: Plan, calibration: Calibration | None) -> None:
                 f"{link.field}.rate: opportunities are not made on Tofino, whose shapers have rates only; allowed: "
                 "as: rate with bin, or --target soft"
             )
-        if link.schedule.span_bps.least == 0:
+        wait_ns = link.schedule.longest_wait_ns(link.limit_bytes + plan.frame_bytes)
+        if wait_ns >= 1 << DELAY_BITS:
+            allowed = "a smaller buffer" if link.schedule.span_bps.least else "a smaller buffer, or shorter outages"
             raise InputError(
-                f"{link.field}.rate: is 0 for a time, which no shaper makes: the queue would have to be taken out of "
-                "the scheduler (scheduling_enable), which Narrows does not do; allowed: rates above 0, or --target soft"
-            )
-        wait_s = (link.limit_bytes + plan.frame_bytes) * 8 / link.schedule.span_bps.least
-        if wait_s * NANOSECONDS >= 1 << DELAY_BITS:
-            raise InputError(
-                f"{link.field}.buffer: {format_size(link.limit_bytes)} may be a wait of {wait_s:.6g} s at the least "
-                f"rate, and reports hold less than {(1 << DELAY_BITS) / NANOSECONDS:.6g} s; allowed: a smaller buffer"
+                f"{link.field}.buffer: {format_size(link.limit_bytes)} may be a wait of {wait_ns / NANOSECONDS:.6g} s "
+                f"as its rate varies, and reports hold less than {(1 << DELAY_BITS) / NANOSECONDS:.6g} s; allowed: "
+                f"{allowed}"
             )
         if calibration is None or calibration.rate_step_ns is None:
             raise InputError(
                 f"{link.field}.rate: varies, and how fast this switch takes a new rate was never measured; "
                 "fix: narrows calibrate; allowed without: a constant rate, or --target soft"
             )
-        finest_ns = calibration.rate_step_ns * tasks_of(plan)
+        finest_ns = finest_step_ns(plan, link, calibration.rate_step_ns)
         gap_ns = _least_gap_ns(link.schedule)
         if gap_ns is not None and gap_ns < finest_ns:
             raise InputError(
@@ -107,10 +118,10 @@ class RateStepper(LinkTasks):
         self.applied: dict[str, AppliedSteps] = {}
 
     def start(self, plan: Plan, epoch_ns: int, step_ns: int) -> None:
-        """Begin at a time of this machine's monotonic clock; ``step_ns`` is the finest step of one task alone."""
+        """Begin at a time of this machine's monotonic clock; ``step_ns``: see `finest_step_ns`."""
         for link in varying_links(plan):
             assert isinstance(link.schedule, RateSteps)
-            self.applied[link.name] = AppliedSteps(step_ns * tasks_of(plan))
+            self.applied[link.name] = AppliedSteps(finest_step_ns(plan, link, step_ns))
             self.begin(self._follow(link, link.schedule, epoch_ns))
 
     async def _follow(self, link: Link, schedule: RateSteps, epoch_ns: int) -> None:

@@ -39,7 +39,7 @@ from narrows_tofino.bfrt.values import DigestMessage
 from narrows_tofino.binding import bind
 from narrows_tofino.chip.depth import IN_MEMORY_OVERHEAD_BYTES
 from narrows_tofino.delay_line import TofinoDelayLine
-from narrows_tofino.link_tasks import updated_links
+from narrows_tofino.link_tasks import tasks_of, updated_links
 from narrows_tofino.planner import SwitchPlan, cabled_ports, plan_switch, realised, used_ports
 from narrows_tofino.planner import plan as plan_writes
 from narrows_tofino.programming.audit import AuditLog
@@ -358,7 +358,9 @@ class TofinoTarget(LabTarget):
         departed, moving = await self._call(lambda: self._departures(bottleneck))
         flow_bytes: tuple[int, int] | None = None
         if len(flows) <= MAX_FLOWS or not moving:
-            parts = [flows] if len(flows) >= BULK_FROM else [[flow] for flow in flows]
+            # What is due meanwhile waits for a flow, but not for a transfer of whole tables.
+            bulk = len(flows) >= BULK_FROM and not tasks_of(self._planned().plan)
+            parts = [flows] if bulk else [[flow] for flow in flows]
             read = [await self._call(partial(counters.bytes, part)) for part in parts]
             flow_bytes = (sum(arrived for arrived, _ in read), sum(left for _, left in read))
         return await self._call(lambda: self._queue_stats(bottleneck, departed, flow_bytes))
@@ -392,8 +394,9 @@ class TofinoTarget(LabTarget):
         """Give a link another rate; returns when that began and when it was read back, and the rate made."""
         manager = self._planned()
         begun_ns = time.monotonic_ns()
-        write, queue = manager.step(link, rate_bps)
-        self._ready().rewrite(write)
+        writes, queue = manager.step(link, rate_bps)
+        for write in writes:
+            self._ready().rewrite(write)
         achieved_ns = time.monotonic_ns()
         manager.stepped(queue)
         return begun_ns, achieved_ns, queue.rate_bps

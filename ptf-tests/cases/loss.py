@@ -8,7 +8,7 @@ import math
 import time
 
 import frames
-from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, PATIENCE_S, PRIORITY, BottleneckTest
+from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, PRIORITY, BottleneckTest
 from p4runtime import Entry
 from targets.base import Ability
 
@@ -57,7 +57,7 @@ class LossTest(BottleneckTest):
 
     def wait_for_decisions(self, flow: int, count: int) -> int:
         """Wait until the switch has lost or let through so many frames; returns how many it let through."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.profile.patience_s
         while True:
             arrivals, lost = (self.switch.read_register(name, flow) for name in (ARRIVALS, LOSS_DROPS))
             if arrivals + lost == count:

@@ -13,7 +13,7 @@ from functools import partial
 
 import expected
 import frames
-from bench import PATIENCE_S, BottleneckTest
+from bench import BottleneckTest
 from expected import Report
 from narrows.switch.traffic_manager_pb2 import Coupled, Fair, Management
 from p4runtime import Entry
@@ -227,7 +227,7 @@ class PieSpendsItsAllowance(ManagedTest):
         self.manage(period_ns=5 * MS)
         self.switch.write_register("pie_probabilities", 0, PIE_CERTAIN)
         self.law("update_law", "pie_at_update", target=15 * MS, tupdate=40 * MS, alpha=0, beta=0)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.profile.patience_s
         while self.switch.read_register("pie_bursts", 0) < PIE_BURST_NS and time.monotonic() < deadline:
             pass
         time.sleep(0.05)
@@ -415,7 +415,7 @@ class Pi2Updates(ManagedTest):
         self.manage(period_ns=10 * MS)
         self.switch.write_register("pi2_probabilities", 0, PI2_CERTAIN)
         self.law("update_law", "pi2_at_update", target=1 << 16, alpha=1 << 14, beta=0)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.profile.patience_s
         while (p := self.switch.read_register("pi2_probabilities", 0)) == PI2_CERTAIN and time.monotonic() < deadline:
             pass
         self.assertLess(p, PI2_CERTAIN)

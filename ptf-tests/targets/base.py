@@ -66,6 +66,9 @@ class Profile:
     shortest_frame: int = 14
     # Whether a report may be followed by bytes that its IP length does not count.
     trailing_bytes: bool = False
+    # Longest wait for a frame that must come, and for one that must not (after all others came).
+    patience_s: float = 5.0
+    silence_s: float = 0.05
     # Ports that have an interface on the tester's side.
     tester_ports: tuple[int, ...] = (*DATA_PORTS, COLLECTOR_PORT)
     # What the target cannot do, and why.

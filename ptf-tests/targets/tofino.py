@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -26,7 +25,6 @@ PROGRAM = "narrows"
 LATE_DIGESTS_S = 0.2
 # Channel 0 of one connector of pipe 0 after the other (Tofino 1), every other one (Tofino 2).
 MODEL_PORTS = {port: 8 + 4 * number for number, port in enumerate(PORTS)}
-_NO_CLIENT = "bfrt_grpc, the BF Runtime client of Tofino's SDE, is not on PYTHONPATH"
 
 
 def connect_switch(client: Client, parameters: Parameters, late_digests_s: float = LATE_DIGESTS_S) -> TofinoSwitch:
@@ -116,8 +114,6 @@ class TofinoTarget:
 
     def missing(self) -> str | None:
         """Why this machine cannot run it."""
-        if importlib.util.find_spec("bfrt_grpc") is None:
-            return _NO_CLIENT
         return "no testbed is given (--testbed FILE)" if self._path is None else None
 
     @contextlib.contextmanager
@@ -156,7 +152,7 @@ class TofinoTarget:
 
 
 class TofinoModelTarget:
-    """The SDE's model and driver, with the program compiled for them."""
+    """The SDE's model and driver, with the committed program."""
 
     name = "tofino-model"
 
@@ -168,14 +164,14 @@ class TofinoModelTarget:
 
     def missing(self) -> str | None:
         """Why this machine cannot run it."""
-        return _NO_CLIENT if importlib.util.find_spec("bfrt_grpc") is None else missing_programs()
+        return missing_programs()
 
     def links(self) -> AbstractContextManager[Lab]:
         """A namespace in which a cable from the switch to itself is its loopback port."""
         return namespace_links(self.name, self.profile, (LOOPBACK,))
 
     def start(self, namespace: str | None, interfaces: Mapping[int, str], directory: Path, seed: int) -> Model:
-        """Compile the program, and start model and driver.
+        """Start model and driver.
 
         Raises:
             RuntimeError: one of them did not come up.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from narrows_tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows_tofino.bfrt.schema import Table
-from narrows_tofino.bfrt.values import Data, Key, KeyValue, Lpm, Ternary, Value, per_pipe
+from narrows_tofino.bfrt.values import Data, DigestMessage, Key, KeyValue, Lpm, Ternary, Value, per_pipe
 from narrows_tofino.chip.model import Chip
 from narrows_tofino.chip.red import Wred
 from narrows_tofino.writes.entries import LAWS, tables
@@ -30,6 +30,13 @@ REGISTERS = (
     "high_watermark",
 )
 COUNTERS = ("arrival_counter", "departure_counter", "loss_counter", "delay_histogram")
+# Which of them, and of those below, have a cell for each flow: too many to clear them all for every case.
+FLOW_TABLES = (
+    *("flow_arrivals", "flow_departures", "flow_loss_drops", "flow_owner", "flow_enqueue_drops", "flow_dequeue_drops"),
+    *("arrival_counter", "departure_counter", "loss_counter"),
+)
+# Above this many flows it is quicker all the same.
+BULK_FROM = 2000
 # The same of the program that manages queues.
 MANAGED_REGISTERS = ("flow_enqueue_drops", "flow_dequeue_drops")
 MANAGED_COUNTERS = ("enqueue_drops", "dequeue_drops")
@@ -46,10 +53,12 @@ def longest_report(chip: Chip) -> int:
 class TofinoControl:
     """See `targets.base.Control`. ``ports`` are the dev_ports of the cases' ports, all in the pipe ``pipe``.
 
-    Digests may come ``late_s`` after what they tell of.
+    Digests may come ``late_s`` after what they tell of. Mirrored copies lack their last ``cut_bytes``.
     """
 
-    def __init__(self, client: Client, chip: Chip, ports: Mapping[int, int], pipe: int, late_s: float) -> None:
+    def __init__(
+        self, client: Client, chip: Chip, ports: Mapping[int, int], pipe: int, late_s: float, cut_bytes: int = 0
+    ) -> None:
         """Take a connected client.
 
         Raises:
@@ -60,8 +69,11 @@ class TofinoControl:
         self._ports = ports
         self._pipe = pipe
         self._late_s = late_s
+        self._cut_bytes = cut_bytes
         self._sessions: dict[int, int] = {}
         self._report_lengths: dict[int, int] = {}
+        # Flow indices that have counts: those that digests told of, or that were written. None: any may have.
+        self._touched: set[int] | None = None
         schema = client.schema
         self.manages = any(name.endswith(f".{LAWS[0]}") for name in schema.tables)
         self._tables = tables(self.manages)
@@ -78,11 +90,17 @@ class TofinoControl:
             self.remove_mirror(session)
         for name in self._tables:
             self._client.clear(self._client.schema.table(name))
-        for table in (*self._registers.values(), *self._counters.values()):
-            self._client.clear(table)
-        self._report_lengths.clear()
-        while self._client.digests(self._late_s):
+        while self._take_digests(self._late_s):
             pass
+        for name, table in (*self._registers.items(), *self._counters.items()):
+            if self._touched is None or name not in FLOW_TABLES or len(self._touched) >= BULK_FROM:
+                self._client.clear(table)
+                continue
+            zeros = {field.name: 0 for field in table.fields}
+            for index in sorted(self._touched):
+                self._client.write(Operation.MODIFY, table, {table.keys[0].name: index}, zeros, pipe=ALL_PIPES)
+        self._touched = set()
+        self._report_lengths.clear()
 
     # --- entries
 
@@ -163,7 +181,7 @@ class TofinoControl:
             "$ucast_egress_port": self._ports[port],
             "$ucast_egress_port_valid": True,
             "$egress_port_queue": 0,
-            "$max_pkt_len": session_length(self._chip, longest),
+            "$max_pkt_len": session_length(self._chip, longest) + self._cut_bytes,
         }
         self._client.write(operation, self._client.schema.table("$mirror.cfg"), {"$sid": session}, data, "$normal")
 
@@ -179,6 +197,8 @@ class TofinoControl:
         """Set one register cell, in all pipes: a table is written as a whole."""
         table = self._registers[name.partition(".")[0]]
         (field,) = table.fields
+        if self._touched is not None:
+            self._touched.add(index)
         self._client.write(Operation.MODIFY, table, {table.keys[0].name: index}, {field.name: value}, pipe=ALL_PIPES)
 
     def read_counters(self, name: str, indexes: Iterable[int]) -> list[tuple[int, int]]:
@@ -201,8 +221,15 @@ class TofinoControl:
         messages: list[list[int]] = []
         deadline = time.monotonic() + wait_s
         while len(messages) < count and time.monotonic() < deadline:
-            found = self._client.digests(max(0.0, deadline - time.monotonic()))
+            found = self._take_digests(max(0.0, deadline - time.monotonic()))
             messages += [[message.data[name] for name in self._digest_fields] for message in found]
             if found:
                 deadline = time.monotonic() + wait_s
         return messages[:count]
+
+    def _take_digests(self, wait_s: float) -> list[DigestMessage]:
+        """What has come; each message tells of a flow whose packets are counted from then on."""
+        found = self._client.digests(wait_s)
+        if self._touched is not None:
+            self._touched |= {message.data["index"] for message in found}
+        return found

@@ -134,6 +134,24 @@ def test_integrals_and_outages_are_those_of_every_nanosecond(
     assert (extremes.least, extremes.most) == (min(held), max(held))
 
 
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.sampled_from((0, 1, 2, 5, 40))), min_size=1, max_size=6),
+    st.booleans(), st.integers(1, 60),
+)  # fmt: skip
+def test_the_longest_wait_is_that_of_the_worst_start(parts: list[tuple[int, int]], loop: bool, size: int) -> None:
+    """Against every nanosecond of two periods, or of the schedule, at which the bytes may begin; rates in B/ns."""
+    if not loop or not any(rate for _, rate in parts):
+        parts = [*parts, (1, 3)]
+    starts = [sum(lasts for lasts, _ in parts[:number]) for number in range(len(parts))]
+    span = sum(lasts for lasts, _ in parts)
+    steps = zip(starts, (rate * 8 * SECOND for _, rate in parts), strict=True)
+    schedule = RateSteps(tuple(steps), span if loop else None)
+    waits = [schedule.finish_ns(start, size) - start for start in range(2 * span)]
+    # Between two nanoseconds it may be longer by less than one.
+    assert max(waits) <= schedule.longest_wait_ns(size) <= max(waits) + 1
+
+
 PENSIEVE = "0 4\n0.5 2\n1.25 0\n2 8\n"
 
 

@@ -815,3 +815,27 @@ def test_an_update_that_is_due_does_not_wait_for_all_flows_to_be_read(
     assert len(counted) > flows / 2
     assert len(synced) == 1
     assert outstanding(read_audit(tmp_path / "audit.jsonl")) == []
+
+
+@pytest.mark.parametrize("managed_switch", ["tofino"], indirect=True)
+@pytest.mark.parametrize(("queue", "bulk"), [({**PI2, "tupdate": "10s"}, False), ("tail-drop", True)])
+def test_only_a_run_without_updates_waits_for_whole_tables(
+    queue: Any, bulk: bool, managed_switch: FakeSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copying the counters of all flows takes the driver seconds, in which a probability would go stale."""
+    monkeypatch.setattr("narrows_tofino.target.BULK_FROM", 3)
+    monkeypatch.setattr("narrows_tofino.readings.counters.BULK_FROM", 3)
+
+    async def run() -> None:
+        async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
+            await target.configure(plan_of(queue, inventory))
+            for index in range(5):
+                managed_switch.send_digest(PIPE, bottleneck=0, index=index, signature=index + 1)
+            # Bytes of many flows are read when nothing moves: from the second reading on.
+            await target.queues()
+            managed_switch.requests.clear()
+            await target.queues()
+
+    asyncio.run(run())
+    copied = [table for kind, table in managed_switch.requests if kind == "Sync" and "arrival_counter" in table]
+    assert bool(copied) == bulk

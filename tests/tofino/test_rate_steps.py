@@ -11,21 +11,37 @@ from typing import Any
 
 import pytest
 from fakeswitch.faults import Fault, refuse, stall
-from fakeswitch.fixtures import fresh_counters, inventory, kind, make_experiment, make_inventory, switch
+from fakeswitch.fixtures import (
+    PIPE,
+    audit,
+    client,
+    fresh_counters,
+    inventory,
+    kind,
+    make_experiment,
+    make_inventory,
+    programmer,
+    switch,
+)
 from fakeswitch.parking_lot import parking_lot, parking_lot_inventory
 from fakeswitch.server import FakeSwitch
 from narrows.errors import InputError, RunError
 from narrows.experiment.planning import make_plan
 from narrows.run.calibration_bench import experiment_of
 from narrows_formats.schedules import RateSteps
+from narrows_tofino.bfrt.client import Client
 from narrows_tofino.binding import bind
+from narrows_tofino.planner import cabled_ports, plan_switch
 from narrows_tofino.programming.audit import outstanding, read_audit
-from narrows_tofino.rate_steps import changes
+from narrows_tofino.programming.programmer import Programmer
+from narrows_tofino.rate_steps import changes, initial_bps
 from narrows_tofino.target import TofinoTarget
-from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.testbed.inventory import MANAGED_PROGRAM, Inventory
+from narrows_tofino.writes.ports import port_writes
+from narrows_tofino.writes.reader import LiveReader
 from test_calibration import measured
 
-__all__ = ["fresh_counters", "inventory", "kind", "switch"]
+__all__ = ["audit", "client", "fresh_counters", "inventory", "kind", "programmer", "switch"]
 
 MS = 1_000_000
 SHAPER = "tm.queue.sched_shaping"
@@ -63,12 +79,32 @@ def test_what_no_driver_can_follow_is_refused_with_its_reason() -> None:
     lab = calibrated(make_inventory())
     assert "was never measured; fix: narrows calibrate" in refusal(make_inventory(), VARYING)
     assert "was never measured; fix: narrows calibrate" in refusal(calibrated(lab, None), VARYING)
-    outage = steps(("0s", "10Mbit"), ("1s", "0bit"), ("2s", "10Mbit"))
-    assert refusal(lab, outage).startswith("bottleneck.rate: is 0 for a time")
     trace = {"trace": {"file": "x", "format": "mahimahi", "text": "1\n2\n9\n"}}
     assert refusal(lab, trace).startswith("bottleneck.rate: opportunities are not made on Tofino")
-    # 200 kB at 300 kbit/s are 5.3 s, and a report's 32 bits of nanoseconds end at 4.29 s.
-    assert "a wait of 5.3" in refusal(lab, steps(("0s", "100Mbit"), ("1s", "300kbit")))
+    # 201,514 B at 300 kbit/s are 5.37371 s, and a report's 32 bits of nanoseconds end at 4.29 s.
+    said = refusal(lab, steps(("0s", "100Mbit"), ("1s", "300kbit")))
+    assert "a wait of 5.37371 s as its rate varies" in said and said.endswith("allowed: a smaller buffer")
+
+
+def test_an_outage_that_reports_cannot_tell_is_refused() -> None:
+    lab = calibrated(make_inventory())
+
+    def outage(end: str) -> dict[str, Any]:
+        return steps(("0s", "10Mbit"), ("1s", "0bit"), (end, "10Mbit"))
+
+    # 201,514 B at 10 Mbit/s are 0.1612112 s; 2^32 ns less those are an outage of 4.1337561 s.
+    bind(make_plan(make_experiment(rate=outage("5133ms"), buffer="200kB")), lab)
+    said = refusal(lab, outage("5134ms"))
+    assert "a wait of 4.29521 s as its rate varies" in said
+    assert said.endswith("allowed: a smaller buffer, or shorter outages")
+
+
+def test_coming_back_from_an_outage_takes_a_write_more() -> None:
+    """And two more where two queues are taken out of the scheduler."""
+    rate = steps(("0s", "10Mbit"), ("50ms", "0bit"), ("100ms", "10Mbit"), period="150ms")
+    bind(make_plan(make_experiment(rate=rate, buffer="200kB")), calibrated(make_inventory(), 25 * MS))
+    said = refusal(calibrated(make_inventory(), 26 * MS), rate)
+    assert "changes again after 50ms, and the driver takes a change every 52ms" in said
 
 
 @pytest.mark.parametrize("period", ["119ms", "139ms"])
@@ -151,6 +187,49 @@ def test_steps_are_made_at_their_times_and_given_back(switch: FakeSwitch, invent
     written = [update for update, _ in switch.written if update.entity.table_entry.table_id == shaper_id(switch)]
     # The rate of the start, three steps, and what was found.
     assert len(written) == 5
+
+
+OUTAGE = steps(("0s", "0bit"), ("1s", "100Mbit"), ("2s", "0bit"), ("3s", "50Mbit"))
+
+
+def test_a_schedule_that_begins_with_an_outage_begins_by_stopping() -> None:
+    """Until then hosts reach each other at its first rate above 0."""
+    (link,) = bind(make_plan(make_experiment(rate=OUTAGE, buffer="200kB")), calibrated(make_inventory())).links
+    assert isinstance(link.schedule, RateSteps)
+    assert initial_bps(link.schedule) == 100_000_000
+    assert list(changes(link.schedule)) == [(0, 0), (10**9, 100_000_000), (2 * 10**9, 0), (3 * 10**9, 50_000_000)]
+
+
+@pytest.mark.parametrize("kind", ["pi2", "pie", "dualpi2"])
+def test_laws_that_learn_from_departures_have_no_outages(kind: str) -> None:
+    lab = calibrated(make_inventory(program=MANAGED_PROGRAM), MS)
+    assert refusal(lab, OUTAGE, queue=kind).startswith(f"bottleneck.rate: is 0 for a time, in which {kind} would learn")
+    step = {"kind": "step", "threshold": "1ms"}
+    bind(make_plan(make_experiment(rate=OUTAGE, buffer="200kB", queue=step)), lab)
+
+
+def test_nothing_is_served_in_an_outage(
+    switch: FakeSwitch, client: Client, programmer: Programmer, inventory: Inventory
+) -> None:
+    """The scheduler leaves the queue out, whose shaper keeps its rate: none has a rate of 0."""
+    lab = calibrated(inventory)
+    plan = bind(make_plan(make_experiment(rate=OUTAGE, buffer="200kB")), lab)
+    reader, before = LiveReader(client), switch.state()
+    programmer.apply(port_writes(lab, cabled_ports(plan), reader))
+    planned = plan_switch(lab, plan, reader)
+    manager, (link,) = planned.manager, plan.links
+    programmer.apply(planned.writes)
+    for rate_bps, served, shaped_bps in ((10**8, True, 10**8), (0, False, 10**8), (5 * 10**7, True, 5 * 10**7)):
+        writes, after = manager.step(link, rate_bps)
+        for write in writes:
+            programmer.rewrite(write)
+        manager.stepped(after)
+        assert manager.bottlenecks[0].rate_bps == pytest.approx(rate_bps, rel=5e-3)
+        assert switch.tm.settings["queue.sched_cfg", (0, 0), PIPE]["scheduling_enable"] == served
+        shaper = switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]
+        assert shaper["max_rate"] * 1000 == pytest.approx(shaped_bps, rel=5e-3)
+    assert programmer.undo() == []
+    assert switch.state() == before
 
 
 def shaper_id(switch: FakeSwitch) -> int:

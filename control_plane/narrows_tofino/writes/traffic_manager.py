@@ -75,7 +75,8 @@ class BottleneckQueue:
     """One link as the chip will have it.
 
     With ``low``, the queue of packets with ECT(1) or CE, ``queue`` is that of the rest, and the two are all that the
-    port has: ``depth`` and ``shaping`` are the port's, the turns are by ``weights`` (classic, low latency).
+    port has: ``depth`` and ``shaping`` are the port's, the turns are by ``weights`` (classic, low latency). While it is
+    ``stopped``, nothing of it is served.
     """
 
     link: Link
@@ -83,6 +84,7 @@ class BottleneckQueue:
     depth: Depth
     shaping: Shaping
     low: Queue | None = None
+    stopped: bool = False
 
     @property
     def queues(self) -> tuple[Queue, ...]:
@@ -91,7 +93,12 @@ class BottleneckQueue:
 
     @property
     def rate_bps(self) -> int:
-        """What its shaper makes, in the layer of results: bit/s of frames (L2), whatever its link's is written in."""
+        """What its shaper makes, in the layer of results: bit/s of frames (L2), whatever its link's is written in.
+
+        0 while it is stopped.
+        """
+        if self.stopped:
+            return 0
         made_bps, written_bps = self.shaping.realised_bps, self.link.l1_rate_bps
         return round(made_bps if written_bps is None else made_bps * self.link.rate_bps / written_bps)
 
@@ -178,7 +185,7 @@ class TrafficManager:
         """Depth and rate of a link."""
         buffers = [self._buffer(one, queue) for queue in one.queues]
         if one.weights is None:
-            return [*buffers, self._shaper(one), self._shaper_on(one)]
+            return [*buffers, self._shaper(one), self._served(one)]
         node = self._l1_node(one)
         turns = [self._turns(one, queue, weight, node) for queue, weight in zip(one.queues, one.weights, strict=True)]
         return [*buffers, self._port_limit(one), self._shaper(one), *turns, self._port_shaper_on(one)]
@@ -196,11 +203,17 @@ class TrafficManager:
         speed_bps = self._inventory.port(settings.port).speed_bps
         return shape(self._chip, rate_bps, plan.frame_bytes, overhead, speed_bps, switch.clock_hz, settings.field)
 
-    def step(self, link: Link, rate_bps: int) -> tuple[PlannedWrite, BottleneckQueue]:
-        """The write that gives a link's queue another rate, and the queue as it is then: see `stepped`."""
+    def step(self, link: Link, rate_bps: int) -> tuple[list[PlannedWrite], BottleneckQueue]:
+        """The writes that give a link's queue another rate, in order, and the queue as it is then: see `stepped`.
+
+        No shaper makes rate 0: the queue is not served then, and keeps the shaper that it has. It is a link's only one.
+        """
         before = next(one for one in self.bottlenecks if one.link.index == link.index)
-        after = replace(before, shaping=self.shaping_at(link, rate_bps))
-        return self._shaper(after), after
+        if rate_bps == 0:
+            after = replace(before, stopped=True)
+            return [self._served(after)], after
+        after = replace(before, shaping=self.shaping_at(link, rate_bps), stopped=False)
+        return [self._shaper(after), *([self._served(after)] if before.stopped else [])], after
 
     def stepped(self, queue: BottleneckQueue) -> None:
         """A queue has another rate now."""
@@ -232,7 +245,7 @@ class TrafficManager:
         plan = self.plan
         rates = [settings.l1_rate_bps or settings.rate_bps]
         if isinstance(settings.schedule, RateSteps):
-            rates = list(dict.fromkeys(rate for _, rate in settings.schedule.steps))
+            rates = [rate for rate in dict.fromkeys(rate for _, rate in settings.schedule.steps) if rate]
         # Those of later steps as well: what cannot be made is refused before anything is written.
         shaping, *_ = [self.shaping_at(settings, rate) for rate in rates]
         if too_long := unreported_waits(plan, DELAY_BITS, 1):
@@ -551,13 +564,14 @@ class TrafficManager:
             if list(kbps.values()).count(read) == 1
         }
 
-    def _shaper_on(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+    def _served(self, bottleneck: BottleneckQueue) -> PlannedWrite:
         return PlannedWrite(
             Operation.MODIFY,
             self._name("tm.queue.sched_cfg"),
             bottleneck.queue.key,
-            {"max_rate_enable": True, "scheduling_enable": True},
-            f"{self._whose(bottleneck)}without this the rate above is not used",
+            {"max_rate_enable": True, "scheduling_enable": not bottleneck.stopped},
+            f"{self._whose(bottleneck)}"
+            + ("an outage: nothing leaves" if bottleneck.stopped else "without this the rate above is not used"),
             pipe=bottleneck.queue.pipe,
         )
 
