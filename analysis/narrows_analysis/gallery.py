@@ -7,10 +7,9 @@ narrows_analysis.report.figures defines what is drawn, in which unit and colour.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.transforms import ScaledTranslation
 
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.errors import AnalysisError
@@ -18,6 +17,11 @@ from narrows_analysis.report.charts import Chart, ChartSeries
 from narrows_analysis.report.figures import FIGURES, OF_SENDERS, RunFigures
 from narrows_analysis.report.shares import Shares, shares
 from narrows_analysis.run_data import RunData
+
+if TYPE_CHECKING:
+    # Slow to import, and only figures need it.
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SHARES = "shares"
 NAMES = (*FIGURES, SHARES)
@@ -61,6 +65,8 @@ def gallery(run: RunData) -> dict[str, Figure]:
 
 def draw(chart: Chart) -> Figure:
     """A chart of the report."""
+    from matplotlib.transforms import ScaledTranslation
+
     made, axes = _figure(chart.height / PIXELS_PER_INCH, WIDTH if chart.time else NARROW)
     # Side by side, as on the page: none hides another's interval.
     whiskers = sum(line.points and line.lo is not None for line in chart.series)
@@ -120,6 +126,8 @@ def draw_shares(spec: Shares) -> Figure:
 
 
 def _figure(height: float, width: float) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
     made = Figure(figsize=(width, height), layout="constrained", dpi=DPI)
     axes = made.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)

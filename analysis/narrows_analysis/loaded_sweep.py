@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.transforms import ScaledTranslation
 from narrows_formats.suggestion import suggestion
 
 from narrows_analysis.colors import PALETTE
@@ -19,6 +16,10 @@ from narrows_analysis.gallery import APART
 from narrows_analysis.metrics.confidence import Estimate
 from narrows_analysis.sweep import Quantity, Sweep, estimate_at, measured
 from narrows_analysis.sweep_lines import axis
+
+if TYPE_CHECKING:
+    # Slow to import, and only figures need it.
+    from matplotlib.axes import Axes
 
 GROUP = "group"
 
@@ -119,6 +120,8 @@ class LoadedSweep(Sweep):
 
 
 def _axes() -> Axes:
+    from matplotlib.figure import Figure
+
     axes = Figure(layout="constrained", dpi=150).add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     return axes
@@ -127,6 +130,8 @@ def _axes() -> Axes:
 def _draw(
     axes: Axes, sweep: Sweep, quantity: Quantity, x: str, values: list[str], lines: Mapping[str, dict[str, str]]
 ) -> None:
+    from matplotlib.transforms import ScaledTranslation
+
     scaled = axis(x, values)
     names, places = (values, list(range(len(values)))) if scaled is None else (scaled.values, scaled.positions)
     inches = axes.figure.dpi_scale_trans

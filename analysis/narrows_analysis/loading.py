@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 from narrows_formats import files
 from narrows_formats.suggestion import suggestion
 
@@ -17,6 +16,9 @@ from narrows_analysis.loaded_sweep import LoadedSweep
 from narrows_analysis.run_data import RunData
 from narrows_analysis.study_results import read_variants
 from narrows_analysis.sweep import load_sweep
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class LoadedRun(RunData):

@@ -64,3 +64,8 @@ def test_a_guest_imports_no_more_than_a_measurement_needs() -> None:
     """Every file that a guest opens costs ten times what it does outside, and each run boots one."""
     found = imported_by("import narrows.virtual.inside, narrows.run.measurement, narrows.targets.soft.target")
     assert not SLOW & {name.partition(".")[0] for name in found}
+
+
+def test_results_are_loaded_without_what_draws_them() -> None:
+    """matplotlib takes half as long again as all the rest of `load`."""
+    assert "matplotlib" not in imported_by("from narrows_analysis import load; load")
