@@ -19,7 +19,7 @@ UNITS = {
 
 def decimals(value: float) -> int:
     """Digits after the point of a number in a table: two, or as many as show two that are not 0."""
-    return 2 if not value or abs(value) >= 0.095 else 1 - math.floor(math.log10(abs(value)))
+    return 2 if not value or abs(value) >= 0.0995 else 1 - math.floor(math.log10(abs(value)))
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,11 @@ class Case:
         """The same until its last packet has left or was dropped."""
         return self._span(flow, link, self.of(flow.name, link))
 
+    def on_path(self, flow: Flow) -> tuple[int, int] | None:
+        """A flow's life on its path: from its first packet at the first link to the end of its life at the last."""
+        first, last = self.of(flow.name, flow.path[0]), self.life(flow)
+        return (min(life.offered for life in first), last[1]) if first and last else None
+
     def _span(self, flow: Flow, link: str | None, ends: list[Life]) -> tuple[int, int] | None:
         if not (lives := self.of(flow.name, link)):
             return None

@@ -26,6 +26,8 @@ HEADERS = 42
 PAYLOADS = (100, 500, 1_000, 1_400)
 NEVER = 1 << 62
 
+Role = Literal["own", "probe", "other"]
+
 
 @dataclass(frozen=True)
 class Link:
@@ -95,7 +97,7 @@ class Flow:
     duration: int | None
     payload: int
     size: int | None = None
-    role: Literal["own", "probe", "other"] = "own"
+    role: Role = "own"
 
     @property
     def group(self) -> str:

@@ -109,7 +109,7 @@ def _recorded(case: Case) -> None:
 def _goodput(case: Case) -> None:
     """A payload byte counts when it leaves the path first, over the time in which its flow was at work."""
     for flow in case.experiment.flows:
-        span, found = case.life(flow), case.flow(flow.name)
+        span, found = case.on_path(flow), case.flow(flow.name)
         out = departed(case.of(flow.name))
         if span is None or not out:
             continue

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from packet_cases import CASES, Case, Window, analysed, copies, delivered, departed, dropped, together
-from packet_lives import FULL, LOST, MANAGED, NEVER, NS, Experiment, Link, experiments, reported
+from packet_lives import FULL, LOST, MANAGED, NEVER, NS, Experiment, Link, Role, experiments, reported
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
 ALL = (0, NEVER)
 # Not a whole number, so that no two transmissions come at one instant.
 AFTERWARDS_NS = 2 * NS + 500
-ROLES = ("own", "own", "probe", "other")
+ROLES: tuple[Role, ...] = ("own", "own", "probe", "other")
 
 
 @st.composite

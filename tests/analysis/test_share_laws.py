@@ -27,7 +27,7 @@ def parts(amounts: Sequence[float]) -> list[object]:
 def _throughput(case: Case) -> None:
     """All bytes that left the path, over the flow's life; marks of each link that it crosses."""
     for flow in case.experiment.flows:
-        found, span, out = case.flow(flow.name), case.life(flow), departed(case.of(flow.name))
+        found, span, out = case.flow(flow.name), case.on_path(flow), departed(case.of(flow.name))
         if span is None or span[1] == span[0]:
             continue
         expected = sum(life.length for life in out) * 8 * NS / (span[1] - span[0])

@@ -33,7 +33,7 @@ def value(text: str) -> float:
 
 def expected(case: Case, flow: Flow) -> dict[str, float | None]:
     """What packets' lives say of the columns of a flow's row; what they cannot is left out."""
-    span, out = case.life(flow), departed(case.of(flow.name))
+    span, out = case.on_path(flow), departed(case.of(flow.name))
     on_path = [life for link in flow.path for life in case.of(flow.name, link)]
     if span is None or not all(case.of(flow.name, link) for link in flow.path):
         return {}

@@ -20,6 +20,7 @@ from narrows_analysis.metrics.fairness import jain_index
 from narrows_analysis.report.content import parameters, setting, tables, tiles, verdict
 from narrows_analysis.report.figures import RunFigures
 from narrows_analysis.report.shares import shares
+from narrows_formats.flow_rows import decimals
 from rich.console import Console
 
 # As long as it takes that all three flows run together for a short part.
@@ -207,10 +208,11 @@ def test_a_probe_has_the_round_trips_of_its_datagrams(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0.0, "0.00"), (0.004, "0.0040"), (0.00097, "0.00097"), (0.0951, "0.10"), (12.345, "12.35")]
+    ("value", "shown"),
+    [(0.0, "0.00"), (0.004, "0.0040"), (0.00097, "0.00097"), (0.0946, "0.095"), (0.0996, "0.10"), (12.345, "12.35")],
 )
 def test_a_small_number_is_not_shown_as_0(value: float, shown: str) -> None:
-    assert scaled(value, 1) == shown
+    assert scaled(value, 1) == scaled(round(value, decimals(value)), 1) == shown
 
 
 def test_a_buffer_says_at_which_rate_it_is_a_time(tmp_path: Path) -> None:

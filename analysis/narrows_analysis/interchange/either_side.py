@@ -245,10 +245,10 @@ def _recut(
 ) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Data that entered, and data that left in packets that never entered and of which a part is the same, as where
     both captures were taken with offloads; None without such. What is sent again in other pieces enters in those."""
-    entered = sorted(set(entered))
-    starts, longest = [seq for seq, _ in entered], max((size for _, size in entered), default=0)
+    sent = sorted(set(entered))
+    starts, longest = [seq for seq, _ in sent], max((size for _, size in sent), default=0)
     for seq, size in left:
-        for one, of_one in entered[bisect_right(starts, seq - longest) : bisect_left(starts, seq + size)]:
+        for one, of_one in sent[bisect_right(starts, seq - longest) : bisect_left(starts, seq + size)]:
             if one + of_one > seq and (one, of_one) != (seq, size):
                 return (one, of_one), (seq, size)
     return None
@@ -260,10 +260,10 @@ def _between(
     """Fill in what was lost between the two sides, and how long the rest took."""
     here, there = _identities(enters, stored), _identities(leaves, stored)
     if flow.protocol == TCP and (recut := _recut(_only(enters, there, stored), _only(leaves, here, stored))):
-        (one, size), (other, leaving_size) = recut
+        (seq, size), (seq_behind, size_behind) = recut
         raise AnalysisError(
-            f"{flow.src} to {flow.dst}: {size} bytes from sequence number {one} on entered, and {leaving_size} from "
-            f"{other} on left: {OFFLOADS}"
+            f"{flow.src} to {flow.dst}: {size} bytes from sequence number {seq} on entered, and {size_behind} from "
+            f"{seq_behind} on left: {OFFLOADS}"
         )
     delays = [
         after - before

@@ -93,6 +93,9 @@ def path_sections(run: Run, links: Sequence[LinkAnalysis]) -> list[FlowSummary]:
         section = _joined([link.flows[position] for link, position in crossed])
         if len(crossed) > 1:
             section["limited_by"] = _limited_by(crossed)
+            last, position = crossed[-1]
+            if last.aggregation is not None:
+                _over_path(section, last.aggregation, position)
         sections.append(section)
     return sections
 
@@ -133,6 +136,21 @@ def _joined(parts: list[FlowSummary]) -> FlowSummary:
     if last["fct_s"] is not None and first["start_s"] is not None and last["start_s"] is not None:
         joined["fct_s"] = round(last["fct_s"] + last["start_s"] - first["start_s"], NANOSECOND_DIGITS)
     return joined
+
+
+def _over_path(section: FlowSummary, last: Aggregation, position: int) -> None:
+    """Give a flow the rates over its life on the path, which began in front of the ``last`` link."""
+    start_s, end_s, errors = section["start_s"], section["end_s"], section["standard_errors"]
+    if start_s is None or end_s is None or end_s <= start_s:
+        return
+    before, size = section["throughput_bps"], float(last.flows.totals["bytes"][position])
+    section["throughput_bps"] = throughput = rate(size, end_s - start_s)
+    if section["bytes"] is not None:
+        section["goodput_bps"] = rate(float(goodput_bytes(last)[1][position]), end_s - start_s)
+    if errors is not None and before:
+        of_goodput, of_throughput = errors["goodput_bps"], errors["throughput_bps"]
+        errors["goodput_bps"] = None if of_goodput is None else of_goodput * throughput / before
+        errors["throughput_bps"] = None if of_throughput is None else of_throughput * throughput / before
 
 
 def _offered(parts: list[FlowSummary]) -> int | None:
