@@ -30,6 +30,7 @@ from narrows.cli import (
     schema,
     shell,
     test,
+    tune,
 )
 from narrows.cli.added import Commands
 from narrows.cli.examples import examples_of
@@ -60,6 +61,7 @@ for command in (
     runs.runs,
     check.check,
     test.test,
+    tune.tune,
     report.report,
     plan.plan,
     compare.compare,
