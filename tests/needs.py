@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.outcomes import Skipped
+from narrows.hosts import bpf
 from narrows.hosts.users import can_execute
 from narrows.targets.bmv2 import simple_switch
 from narrows.virtual import kernels, own_cca
@@ -44,6 +45,11 @@ def python_for_all() -> str | None:
     """An interpreter that has the modules of this one, and that users other than root can execute."""
     own = (sys.executable, f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
     return next((path for path in own if Path(path).exists() and can_execute(path)), None)
+
+
+def _bpf() -> str | None:
+    lacks = bpf.lacking() + ([] if shutil.which("clang") else ["the command 'clang' is missing"])
+    return f"no congestion controls in BPF here: {'; '.join(lacks)}" if lacks else None
 
 
 def _repeatable() -> bool:
@@ -112,6 +118,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
         if any(kernel.name == CHANGED_KERNEL for kernel in kernels.installed())
         else f"no kernel {CHANGED_KERNEL} is built; docs/experiments.md#expect says how"
     ),
+    "bpf": _bpf,
     "mahimahi": _mm_link_in_a_guest,
     "mm-link": _mm_link,
     "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",

@@ -47,7 +47,7 @@ COMPLETE = "complete"
 class Quantity:
     """A column of the sweep's table that can be mapped; `per_group` if each flow group has its own value.
 
-    None is below 0; ``greatest`` is what it can be at most, in SI units.
+    None is below 0; ``greatest`` is what it can be at most, in SI units, and `less_is_better` what it is ranked by.
     """
 
     column: str
@@ -57,6 +57,7 @@ class Quantity:
     per_group: bool = False
     caption: str = ""
     greatest: float = math.inf
+    less_is_better: bool = False
 
     def text(self, found: Estimate) -> str:
         """A mean in the unit, its interval, and how many repetitions do not have the quantity."""
@@ -66,11 +67,12 @@ class Quantity:
         return text + (f" ({found.missing} without)" if found.missing else "")
 
 
-DROPPED = Quantity("bottleneck_loss_ratio", "Packets dropped", "%", 0.01, greatest=1)
+DROPPED = Quantity("bottleneck_loss_ratio", "Packets dropped", "%", 0.01, greatest=1, less_is_better=True)
 # Told only where loss emulation took packets: it is the same as DROPPED elsewhere.
 LOST = Quantity(
-    "bottleneck_total_loss_ratio", "Packets lost", "%", 0.01, caption="Dropped, or taken by loss emulation.", greatest=1
-)
+    "bottleneck_total_loss_ratio", "Packets lost", "%", 0.01, caption="Dropped, or taken by loss emulation.",
+    greatest=1, less_is_better=True,
+)  # fmt: skip
 TOGETHER = "While all flows were running; over the whole run if they never all were."
 QUANTITIES = (
     Quantity("share", "Share of goodput", "%", 0.01, per_group=True, caption=TOGETHER, greatest=1),
@@ -78,12 +80,12 @@ QUANTITIES = (
     Quantity("utilization", "Link used", "%", 0.01, greatest=1),
     DROPPED,
     LOST,
-    Quantity("queue_delay_mean_s", "Mean queue delay", "ms", 1e-3),
-    Quantity("queue_delay_p99_s", "Queue delay, 99th percentile", "ms", 1e-3),
-    Quantity("low_latency_delay_mean_s", "Mean delay, low-latency queue", "ms", 1e-3),
-    Quantity("low_latency_delay_p99_s", "99th percentile, low-latency queue", "ms", 1e-3),
-    Quantity("classic_delay_mean_s", "Mean delay, classic queue", "ms", 1e-3),
-    Quantity("classic_delay_p99_s", "99th percentile, classic queue", "ms", 1e-3),
+    Quantity("queue_delay_mean_s", "Mean queue delay", "ms", 1e-3, less_is_better=True),
+    Quantity("queue_delay_p99_s", "Queue delay, 99th percentile", "ms", 1e-3, less_is_better=True),
+    Quantity("low_latency_delay_mean_s", "Mean delay, low-latency queue", "ms", 1e-3, less_is_better=True),
+    Quantity("low_latency_delay_p99_s", "99th percentile, low-latency queue", "ms", 1e-3, less_is_better=True),
+    Quantity("classic_delay_mean_s", "Mean delay, classic queue", "ms", 1e-3, less_is_better=True),
+    Quantity("classic_delay_p99_s", "99th percentile, classic queue", "ms", 1e-3, less_is_better=True),
     Quantity("goodput_bps", "Goodput", "Mbit/s", 1e6, per_group=True, caption=TOGETHER),
 )
 SWEEP_UNITS = {

@@ -107,6 +107,10 @@ def test_unknown_cca_lists_what_the_kernel_has(monkeypatch: pytest.MonkeyPatch) 
         "'bbr3' is not in this kernel; allowed: reno, cubic; fix: --virtual, with a kernel that has it "
         "(narrows kernel list)"
     )
+    assert machine.missing_cca("external") == (
+        "'external' is not in this kernel; allowed: reno, cubic; fix: --virtual, or build its module for this kernel "
+        "(docs/controllers.md, In real time)"
+    )
     assert machine.missing_cca("bbr") == "'bbr' is not in this kernel; allowed: reno, cubic; fix: modprobe tcp_bbr"
 
 

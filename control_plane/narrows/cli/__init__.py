@@ -32,6 +32,7 @@ from narrows.cli import (
     schema,
     shell,
     test,
+    tune,
 )
 from narrows.cli.added import Commands
 from narrows.cli.examples import examples_of
@@ -62,6 +63,7 @@ for command in (
     runs.runs,
     check.check,
     test.test,
+    tune.tune,
     report.report,
     pack.pack,
     plan.plan,

@@ -20,7 +20,7 @@ def findings(target: str = "soft") -> list[Diagnosis]:
     """Everything a run with a target on this machine depends on, and which other targets it has."""
     from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 
-    from narrows.hosts import machine
+    from narrows.hosts import bpf, machine
     from narrows.hosts.diagnosis import Diagnosis
     from narrows.hosts.state import dead_runs
     from narrows.virtual import kernels
@@ -38,6 +38,8 @@ def findings(target: str = "soft") -> list[Diagnosis]:
     ]
     if loadable:
         found.append(Diagnosis("CCAs to load", ", ".join(loadable) + " (modprobe tcp_NAME)"))
+    lacks = "; ".join(bpf.lacking())
+    found.append(Diagnosis("CCAs in BPF", f"not in real time: {lacks}" if lacks else "can be registered, in real time"))
     for name in LOCAL:
         lacks = "; ".join(target_class(name)().missing())
         # Few users need all targets.

@@ -38,6 +38,10 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "schema": ("narrows schema",),
     "shell": ("sudo .venv/bin/narrows shell --rate 10Mbit --rtt 80ms --nat -- curl -o /dev/null https://www.kernel.org/",),
     "test": ("narrows test experiments/guard/cubic.yaml --virtual --junit junit.xml",),
+    "tune": (
+        "narrows tune first.yaml --cca a.c --cca b.c",
+        "narrows tune first.yaml --cca my_cca.c --vary BETA=512,717,900 --by queue_delay_p99_s --repeat 5",
+    ),
 }  # fmt: skip
 
 

@@ -347,7 +347,8 @@ class Plan:
     ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
     those that hosts have on (``gro``, or ``lro``, which is their cards'). ``changes`` are made while traffic flows, in
     order of time. ``seed`` is that of the run. ``in_guest``: processors take no time there, and processes take long to
-    start. ``sysctls`` are kernel settings of all end hosts. Its peers reach this machine's network through the host
+    start. ``sysctls`` are kernel settings of all end hosts. ``bpf`` are congestion controls, each with the
+    object file that registers it. Its peers reach this machine's network through the host
     ``gateway``, None: hosts reach each other only. The driver of a ``driven`` run starts and stops flows, and with
     ``shows_reports`` sees every report meanwhile.
     """
@@ -376,6 +377,7 @@ class Plan:
     gateway: str | None = None
     driven: bool = False
     shows_reports: bool = False
+    bpf: tuple[tuple[str, str], ...] = ()
 
     @property
     def hosts(self) -> tuple[Host, ...]:

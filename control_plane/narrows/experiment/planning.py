@@ -68,6 +68,7 @@ def make_plan(experiment: Experiment) -> Plan:
             report_length=REPORT_LENGTH_BYTES,
         ),
         flows=flows,
+        bpf=_bpf(experiment),
         ip_version=experiment.ip_version,
         frame_bytes=experiment.mtu + ETHERNET_HEADER_BYTES,
         end_ns=_end_ns(flows),
@@ -165,6 +166,21 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
         most = DATA_PORTS.start - FIRST_SERVER_PORT
         raise InputError(f"flows: {len(flows)} flows in all; allowed: up to {most}")
     return tuple(flows)
+
+
+def _bpf(experiment: Experiment) -> tuple[tuple[str, str], ...]:
+    """The congestion controls in BPF, each with its object file.
+
+    Raises:
+        InputError: two groups have different files for one.
+    """
+    found: dict[str, str] = {}
+    for number, group in enumerate(experiment.flows):
+        if group.bpf is None or group.cca is None:
+            continue
+        if (file := found.setdefault(group.cca, group.bpf)) != group.bpf:
+            raise InputError(f"flows.{number}.bpf: '{group.cca}' is of {file} in another group; allowed: one file each")
+    return tuple(found.items())
 
 
 def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:

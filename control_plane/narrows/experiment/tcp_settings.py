@@ -74,6 +74,15 @@ def unsupported(groups: Sequence[TcpFields], of_hosts: bool, virtual: bool, mach
     if machines and of_hosts:
         found.append("hosts.sysctls: set by Narrows in namespaces only; allowed: set them on the hosts")
     for number, group in enumerate(groups):
+        if group.bpf is not None and virtual:
+            found.append(
+                f"flows.{number}.bpf: a guest's kernel has no BPF JIT, which congestion controls in BPF need; "
+                "fix: without --virtual"
+            )
+        elif group.bpf is not None and machines:
+            found.append(
+                f"flows.{number}.bpf: registered by Narrows for namespaces only; allowed: register it on the hosts"
+            )
         if group.tcp is None:
             continue
         names = [name for name in ("initial_window", "rto_min", "ecn") if getattr(group.tcp, name) is not None]

@@ -160,7 +160,7 @@ def _hidden(name: str, value: str) -> str:
 
 
 def resolve_paths(data: dict[str, Any], path: Path) -> None:
-    """Make paths of programs, and working directories, absolute that a file has relative to itself."""
+    """Make paths of programs, working directories and BPF objects absolute that a file has relative to itself."""
     groups = data.get("flows")
     for group in groups if isinstance(groups, list) else []:
         if not isinstance(group, dict):
@@ -169,8 +169,9 @@ def resolve_paths(data: dict[str, Any], path: Path) -> None:
             words = group.get(name)
             if isinstance(words, list) and words and isinstance(words[0], str) and "/" in words[0]:
                 words[0] = _beside(words[0], path)
-        if isinstance(group.get("cwd"), str):
-            group["cwd"] = _beside(group["cwd"], path)
+        for name in ("cwd", "bpf"):
+            if isinstance(group.get(name), str):
+                group[name] = _beside(group[name], path)
 
 
 def _beside(name: str, path: Path) -> str:

@@ -130,6 +130,12 @@ class TcpFields(Model):
         "segments are sent.",
     )
     tcp: TcpSettings | None = Field(default=None, description="What else its TCP is set to.")
+    bpf: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="Object file of a congestion control in BPF (`struct_ops`), relative to the experiment's file. "
+        "This machine's kernel has it as long as the run lasts, under the name that `cca` has. In real time, in "
+        "namespaces.",
+    )
 
     def refuse_tcp(self, kind: str, cca: str | None) -> None:
         """Refuse what cannot matter.
@@ -138,6 +144,8 @@ class TcpFields(Model):
             kind: of the flows.
             cca: their congestion control, if they have one.
         """
+        if self.bpf is not None and cca is None:
+            raise refuse("has bpf without a cca", "bpf with the cca that the object file registers")
         given = [name for name in ("rate", "tcp") if getattr(self, name) is not None]
         if kind in ("udp", "probe") and given:
             raise refuse(f"has {given[0]}, and flows of {kind}", f"{given[0]} with a cca (TCP)")

@@ -13,6 +13,8 @@ from typing import Any
 
 from narrows_formats.suggestion import suggestion
 
+# Congestion controls whose window and pacing rate are set from outside: those of narrows/virtual/external.c.
+EXTERNAL = ("external", "external_halve")
 AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 # A guest's kernel places its files up to there; hosts with hundreds of flows take as many.
@@ -45,7 +47,9 @@ def missing_cca(name: str) -> str:
     if name in have:
         return ""
     fix = "--virtual, with a kernel that has it (narrows kernel list)"
-    if name in cca_modules():
+    if name in EXTERNAL:
+        fix = "--virtual, or build its module for this kernel (docs/controllers.md, In real time)"
+    elif name in cca_modules():
         fix = f"modprobe tcp_{name}"
     return f"'{name}' is not in this kernel{suggestion(name, have)}; fix: {fix}"
 

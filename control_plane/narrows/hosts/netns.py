@@ -111,6 +111,8 @@ class NetnsTestbed(SharedFiles):
         """
         if self._plan.hystart is not None:
             set_hystart(self._plan.hystart)
+        for cca, file in self._plan.bpf:
+            self._state.register_bpf(cca, Path(file))
         switch = self._state.namespace(SWITCH)
         hosts = self._plan.hosts
         if self._plan.shell is not None and not self._plan.in_guest:

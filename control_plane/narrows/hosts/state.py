@@ -25,6 +25,8 @@ from narrows_formats import storage
 
 from narrows import python
 from narrows.errors import RunError
+from narrows.hosts import bpf
+from narrows.hosts.machine import kernel_ccas
 from narrows.hosts.process import Launch, ProcessNamespace, only_waits_for_children, start_time
 from narrows.hosts.read_back import require
 from narrows.hosts.run_lock import RunLock, remove_abandoned
@@ -48,7 +50,7 @@ class RunState:
     """The record of one run: who owns it and what has to go when it ends.
 
     ``interfaces`` and nftables ``tables`` (family ip) are this machine's own, outside of namespaces, and so are the
-    kernel's ``settings``, with the values that they are to have again.
+    kernel's ``settings``, with the values that they are to have again, and congestion controls in BPF, ``bpf``.
     """
 
     run_id: str
@@ -60,6 +62,7 @@ class RunState:
     interfaces: list[str] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
+    bpf: list[str] = field(default_factory=list)
     root: Path = STATE_ROOT
     inside: ProcessNamespace | None = field(default=None, compare=False, repr=False)
     guardian: subprocess.Popen[bytes] | None = field(default=None, compare=False, repr=False)
@@ -185,6 +188,33 @@ class RunState:
                 raise RunError(f"{name} cannot be set to {value}: {error.strerror}") from error
             require("this machine", {name: value}, {name: setting(name)})
 
+    def register_bpf(self, cca: str, file: Path) -> None:
+        """Register a congestion control in BPF for as long as the run.
+
+        Raises:
+            RunError: another run has one of this name, or the kernel does not take it.
+        """
+        with self._settings_locked():
+            if cca in kernel_ccas():
+                raise RunError(f"{file}: the kernel has a congestion control '{cca}' already; allowed: another name")
+            self.bpf.append(cca)
+            self.save()
+            try:
+                bpf.register(cca, file)
+            except RunError:
+                self.bpf.remove(cca)
+                self._save_less()
+                raise
+
+    def _unregister_bpf(self) -> list[str]:
+        if not self.bpf:
+            return []
+        with self._settings_locked():
+            found = [cca for cca in self.bpf if bpf.unregister(cca)]
+            self.bpf = []
+            self._save_less()
+        return [f"congestion control {cca} of BPF" for cca in found]
+
     def _put_settings_back(self) -> list[str]:
         if not self.settings:
             return []
@@ -271,6 +301,8 @@ class RunState:
             kill(victims)
         with left.what_fails():
             removed += self._put_settings_back()
+        with left.what_fails():
+            removed += self._unregister_bpf()
         existing_links = {path.name for path in LINKS.iterdir()}
         for name in [name for name in self.interfaces if name in existing_links]:
             with left.what_fails():

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
-from narrows.hosts import machine
+from narrows.hosts import bpf, machine
 from narrows.hosts.state import STATE_ROOT, RunState
 from narrows.run.conductor import Driver
 from narrows.run.figures import Figures
@@ -138,7 +138,10 @@ class ThisMachine:
 
     def problems(self, plan: Plan) -> list[str]:
         """Permissions, and limits of this process."""
-        return machine.missing_permissions() + machine.few_open_files()
+        missing = machine.missing_permissions() + machine.few_open_files()
+        return missing + [
+            f"cca {cca}: {problem}" for cca, file in plan.bpf for problem in bpf.problems(cca, Path(file))
+        ]
 
     def notes(self, plan: Plan, target: Target) -> list[str]:
         """What the target may be too slow for."""

@@ -41,16 +41,17 @@ def programs(plan: Plan, target: Target, environment: Environment) -> dict[str, 
 
 
 def inputs(plan: Plan) -> dict[str, str]:
-    """SHA-256 of each file that users' programs are given by name, by its path.
+    """SHA-256 of each file that users' programs are given by name, and of congestion controls in BPF, by its path.
 
     Raises:
         RunError: one cannot be read.
     """
-    if not plan.has_applications:
-        return {}
-    from narrows.traffic.applications import user_files
+    read = {file: Path(file) for _, file in plan.bpf}
+    if plan.has_applications:
+        from narrows.traffic.applications import user_files
 
-    return _digests(user_files(plan))
+        read |= user_files(plan)
+    return _digests(read)
 
 
 def _digests(files: Mapping[str, Path]) -> dict[str, str]:

@@ -66,11 +66,12 @@ def run_series(
     cluster: Cluster | None = None,
     added: Sequence[Path] = (),
     mixed: bool = False,
+    goes_on: bool = False,
 ) -> Iterator[Outcome]:
     """Run every point that is not complete in the directory, each once before any twice, and give each outcome.
 
-    A run that is not complete ends the series. The table and the page of a sweep are made when it ends, whether it is
-    complete or not.
+    A run that is not complete ends the series, unless it goes on. The table and the page of a sweep are made when it
+    ends, whether it is complete or not.
 
     Args:
         series: the checked experiment file.
@@ -83,6 +84,7 @@ def run_series(
         cluster: whose workers make the runs, instead of this machine.
         added: directories of the same series from other machines, whose complete runs are taken in.
         mixed: take them in whatever code and kernel they were made by.
+        goes_on: whether a failed run is only noted.
 
     Raises:
         InputError: a point cannot run here as written, or a directory holds something else; nothing was changed.
@@ -98,7 +100,7 @@ def run_series(
         with closing(Schedule(directory, console, page, cluster).run(tasks)) as ends:
             yield from (_outcome(ended) for ended in ends)
         return
-    _refuse_others(series, directory)
+    refuse_others(series, directory)
     # It reads runs: a single one says something before that is imported.
     from narrows.run import sweep_results
 
@@ -130,11 +132,17 @@ def run_series(
         try:
             with closing(schedule.run(tasks, at_once)) as ends:
                 for ended in ends:
+                    if goes_on and isinstance(ended.outcome, RunError):
+                        statuses[ended.task.name] = "failed"
+                        sweep_results.write_manifest(directory, _manifest(series, statuses))
+                        said = f"{ended.task.name}: {ended.outcome}"
+                        console.print(said, style="bold red", highlight=False, markup=False, soft_wrap=True)
+                        continue
                     outcome = _outcome(ended)
                     statuses[ended.task.name] = outcome.status
                     sweep_results.write_manifest(directory, _manifest(series, statuses))
                     yield outcome
-                    if outcome.status != "complete":
+                    if outcome.interrupted or (outcome.status != "complete" and not goes_on):
                         return
                     if len(statuses) < len(points):
                         rest = f"about {duration_in_words(ended.left_s)} left"
@@ -215,7 +223,7 @@ def _outcome(ended: Ended) -> Outcome:
     return ended.outcome
 
 
-def _refuse_others(series: Series, directory: Path) -> None:
+def refuse_others(series: Series, directory: Path) -> None:
     """Check that a directory is free, or that of this series.
 
     Raises:

@@ -15,14 +15,13 @@ from narrows_formats.units import NANOSECONDS, format_time
 from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
+from narrows.hosts.machine import EXTERNAL
 from narrows.traffic.connection import Connection
 from narrows.traffic.generator import Generator
 from narrows.traffic.registry import generators
 from narrows.traffic.sockets import Readings, SamplingProcesses, SamplingThread, SocketSampler
 
 ORIGIN_STEP_S = 0.1
-# Congestion controls whose window and pacing rate are set from outside: those of narrows/virtual/external.c.
-EXTERNAL = ("external", "external_halve")
 
 
 class Traffic:

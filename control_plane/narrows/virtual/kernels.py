@@ -178,11 +178,15 @@ def build_command(kernel: Kernel) -> str:
         return BUILD if kernel.name == DEFAULT else unknown
 
 
+def command_of(name: str, options: Iterable[tuple[str, str]]) -> str:
+    """The command that builds a kernel of that name with these options."""
+    return shlex.join([*BUILD.split(), *(() if name == DEFAULT else ("--name", name)), *chain.from_iterable(options)])
+
+
 def remember_build(name: str, options: Iterable[tuple[str, str]]) -> None:
     """Write down how a kernel is built: by which options, its name left out."""
-    words = [*BUILD.split(), *(() if name == DEFAULT else ("--name", name)), *chain.from_iterable(options)]
     _recipe(name).parent.mkdir(parents=True, exist_ok=True)
-    write_text(_recipe(name), shlex.join(words))
+    write_text(_recipe(name), command_of(name, options))
 
 
 def _recipe(name: str) -> Path:

@@ -39,7 +39,7 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
     """
     if lacks := build.problems():
         raise InputError("\n".join(lacks))
-    texts = {file: _text(file) for file in files}
+    texts = {file: text(file) for file in files}
     if len({file.name for file in files}) < len(files):
         raise InputError("--cca: two files have one name; allowed: each file once")
     if name == base:
@@ -55,9 +55,9 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
             )
         for old in tree.glob(f"{OWN}*.c"):
             old.unlink()
-        for file, text in texts.items():
+        for file, written in texts.items():
             # The compiler names the user's file.
-            (tree / f"{OWN}{file.name}").write_text(f'#line 1 "{file}"\n{text}')
+            (tree / f"{OWN}{file.name}").write_text(f'#line 1 "{file}"\n{written}')
         _salt(configuration, texts.values())
         try:
             build.run([*build.make_command(place, jobs), IMAGE], place / build.LOG, None, "compiling")
@@ -71,8 +71,13 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
             f"kernel {name}: is not kept: of {len(files)} files {len(new)} registered a congestion control of a new "
             f"name; its kernel has {', '.join(before.ccas)} already"
         )
-    remember_build(name, [("--base", base), *(("--cca", str(file.absolute())) for file in files)])
+    remember_build(name, options(files, base))
     return kernel, found
+
+
+def options(files: Sequence[Path], base: str) -> list[tuple[str, str]]:
+    """Those of ``narrows kernel build`` that `add` these files to a kernel."""
+    return [("--base", base), *(("--cca", str(file.absolute())) for file in files)]
 
 
 def has_objects(name: str) -> bool:
@@ -84,7 +89,7 @@ def _objects(place: Path) -> bool:
     return (place / build.OUTPUT / IMAGE).exists() and (place / build.TREE / TCP / f"{ADDED}external.c").exists()
 
 
-def _text(file: Path) -> str:
+def text(file: Path) -> str:
     """The text of a C file.
 
     Raises:
@@ -105,7 +110,7 @@ def _text(file: Path) -> str:
 def _salt(configuration: Path, texts: Iterable[str]) -> None:
     """Have the configuration's digest stand for the files as well."""
     digest = hashlib.sha256()
-    for text in texts:
-        digest.update(hashlib.sha256(text.encode()).digest())
+    for one in texts:
+        digest.update(hashlib.sha256(one.encode()).digest())
     now = configuration.read_text()
     configuration.write_text(SALT.sub(rf'CONFIG_BUILD_SALT="\g<base>+{digest.hexdigest()[:16]}"', now))

@@ -22,6 +22,9 @@ LOOK_EVERY_S = 0.25
 STILL_CPU_S = 60.0
 # Time that hardly passes stands still: what is slowest in order, 100 Gbit/s through BMv2, passes it within STILL_CPU_S.
 STILL_NS = 10_000_000
+# In order a kernel lets a process run within milliseconds of its own. One that waits in a loop, as `cpu_relax` does,
+# lets time pass, a nanosecond each turn, and nothing else.
+ALONE_CPU_S = 20.0
 # Without doing anything, time can only stand still for what this machine does for the guest: reading a file, say.
 IDLE_S = 120.0
 IDLE_CPU_S = 1.0
@@ -97,6 +100,7 @@ class Watch:
         before = _stat(self._pid)
         moved_ns, idle_s, last_s = self.now_ns, 0.0, _sum_s(before)
         seen: Counter[Running] = Counter()
+        alone = _Alone(self._pid, before)
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -112,6 +116,9 @@ class Watch:
             last_s = used_s
             # Those that have ended meanwhile are the guest's no more.
             self.cpu_s = max(self.cpu_s, used_s)
+            if (alone_s := alone.look(processes, self.held)) > ALONE_CPU_S:
+                since = f"computed for {alone_s:.0f} s until {self.now_ns / NANOSECONDS:.6f} s of its clock"
+                return Still(f"the guest's kernel loops: it {since} and let no process run, in {_who(seen)}")
             if self.held or self.now_ns - moved_ns > STILL_NS:
                 moved_ns, idle_s, before = self.now_ns, 0.0, processes
                 seen.clear()
@@ -127,6 +134,26 @@ class Watch:
                 return Still(f"{_at(moved_ns)} while it computed for {spent_s:.0f} s without a sleep, in {_who(seen)}")
             if idle_s > IDLE_S and spent_s < IDLE_CPU_S:
                 return Still(f"{_at(moved_ns)} for {idle_s:.0f} s while it did nothing")
+
+
+class _Alone:
+    """For how long a guest's kernel has computed without letting one of its processes run."""
+
+    def __init__(self, pid: int, processes: dict[int, list[str]]) -> None:
+        self._pid = pid
+        self._spaces_s, self._from_s = self._used(processes)
+
+    def look(self, processes: dict[int, list[str]], held: bool) -> float:
+        """Seconds of the kernel's processor time, given all processes as they are now; 0 for a guest that is held."""
+        spaces_s, kernel_s = self._used(processes)
+        if held or spaces_s != self._spaces_s:
+            self._spaces_s, self._from_s = spaces_s, kernel_s
+        return kernel_s - self._from_s
+
+    def _used(self, processes: dict[int, list[str]]) -> tuple[float, float]:
+        """Processor time in seconds of the address spaces, and of the kernel."""
+        kernel_s = _used_s(processes[self._pid]) if self._pid in processes else 0.0
+        return _sum_s(processes) - kernel_s, kernel_s
 
 
 def _at(time_ns: int) -> str:

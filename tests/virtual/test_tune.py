@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows tune``: variants of a congestion control in C, and which of them is best."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from narrows.virtual import kernels
+from narrows.virtual.variants import constants, variants
+from test_own_cca import MSS, NARROWS, RATE_BPS, RTT_S, TEXT
+
+GOLDEN = Path(__file__).parent / "golden" / "tune.txt"
+NAME = "test-tune"
+CONSTANT = "#define WINDOW 10 /* segments */\n" + TEXT % {"name": "fixed", "body": "tcp_sk(sk)->snd_cwnd = WINDOW;"}
+PARAMETER = (
+    "static unsigned int window __read_mostly = 10;\n"
+    + TEXT % {"name": "a_long_name_of", "body": "tcp_sk(sk)->snd_cwnd = window;"}
+    + "module_param(window, uint, 0644);\n"
+)
+EXPERIMENT = """\
+name: tuned
+bottleneck: {rate: 100Mbit, buffer: 1MB, rtt: 20ms}
+hosts: {jitter: 0s}
+flows: [{cca: reno, duration: 1s}, {name: sends, udp: {rate: 1Mbit}, duration: 1s}]
+"""
+COMMANDS = (
+    "tune x.yaml --cca none.c",
+    "tune x.yaml --cca constant.c",
+    "tune x.yaml --cca constant.c --cca constant.c",
+    "tune x.yaml --cca constant.c --cca two.c",
+    "tune x.yaml --cca constant.c --vary WINDOW",
+    "tune x.yaml --cca constant.c --vary WINDOW=1,1",
+    "tune x.yaml --cca constant.c --vary BETA=1,2",
+    "tune x.yaml --cca parameter.c --vary skb=1,2",
+    "tune x.yaml --cca constant.c --vary WINDOW=1,2 --by fame",
+    "tune x.yaml --cca constant.c --vary WINDOW=1,2 --group bbr",
+    "tune x.yaml --cca constant.c --vary WINDOW=1,2 --group sends",
+    "tune none.yaml --cca constant.c --vary WINDOW=1,2",
+    "tune x.yaml --cca constant.c --vary WINDOW=1,2 --cluster localhost:1 --jobs 2",
+    "tune x.yaml --cca constant.c --vary WINDOW=1,2 --base none",
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with an experiment and C files."""
+    for name, text in (
+        ("x.yaml", EXPERIMENT),
+        ("constant.c", CONSTANT),
+        ("parameter.c", PARAMETER),
+        ("two.c", CONSTANT + CONSTANT),
+        ("oopses.c", TEXT % {"name": "oopses", "body": "*(volatile u32 *)8 = ack;"}),
+    ):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def run(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run([*NARROWS, *words], cwd=place, capture_output=True, text=True, env=environment)
+
+
+def test_errors_name_the_option_and_what_is_allowed(place: Path) -> None:
+    """UPDATE_GOLDEN=1 writes the file anew."""
+    before = sorted(place.iterdir())
+    said = ""
+    for command in COMMANDS:
+        ended = run(place, *command.split())
+        assert ended.returncode == 2 and not ended.stdout, command
+        said += f"$ narrows {command}\n{ended.stderr.replace(str(place), '.')}"
+    assert sorted(place.iterdir()) == before
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(said)
+    assert said == GOLDEN.read_text()
+
+
+def test_each_combination_is_a_file_and_a_name_of_its_own(place: Path) -> None:
+    found = variants([place / "parameter.c"], constants(["window=5,6"]))
+    # A name has 15 characters in the kernel.
+    assert [one.cca for one in found] == ["a_long_name_1", "a_long_name_2"]
+    assert [one.label for one in found] == ["parameter.c window=5", "parameter.c window=6"]
+    assert [one.file for one in found] == ["parameter_1.c", "parameter_2.c"]
+    first, text = found[0].text.split("\n", 1)
+    assert first == f'#line 1 "{place / "parameter.c"}"'
+    assert text == PARAMETER.replace("= 10;", "= 5;").replace("a_long_name_of", "a_long_name_1")
+    both = variants([place / "constant.c"], constants(["WINDOW=(1 + 2),4"]))
+    assert "#define WINDOW (1 + 2) /* segments */\n" in both[0].text
+
+
+@pytest.mark.long
+@pytest.mark.needs("guest-kernel", "kernel-objects", "narrows-softswitch", "narrows-collector", "ip")
+def test_the_larger_window_is_best_and_one_that_fails_is_last(place: Path) -> None:
+    words = ["tune", "x.yaml", "--cca", "constant.c", "--vary", "WINDOW=10,20", "--repeat", "2", "--out", "out"]
+    words += ["--name", NAME, "--by", "goodput_bps", "--by", "queue_delay_mean_s", "--json", "--jobs", "1"]
+    try:
+        ended = run(place, *words)
+        assert ended.returncode == 0, ended.stderr
+        first, second = json.loads(ended.stdout)
+        assert [first["variant"], second["variant"]] == ["constant.c WINDOW=20", "constant.c WINDOW=10"]
+        assert first["is_worse"] is None and second["is_worse"] is True
+        for ranked, window in ((first, 20), (second, 10)):
+            # The receiver acknowledges every other segment: an RTT, and two frames, after the first was sent.
+            expected = window * MSS * 8 / (RTT_S + 2 * 1514 * 8 / RATE_BPS)
+            assert ranked["goodput_bps"]["mean"] == pytest.approx(expected, rel=0.05)
+            assert ranked["goodput_bps"]["n"] == 2
+        image = kernels.find(NAME).path.stat().st_mtime_ns
+        again = run(place, *words)
+        assert again.returncode == 0 and json.loads(again.stdout) == [first, second]
+        assert kernels.find(NAME).path.stat().st_mtime_ns == image, "what is there is not built again"
+        failed = run(
+            place, "tune", "x.yaml", "--cca", "oopses.c", "--cca", "constant.c", "--repeat", "1", "--name", NAME,
+            "--json", "--out", "failed",
+        )  # fmt: skip
+        assert failed.returncode == 1 and "Kernel panic" in failed.stderr
+        kept, lost = json.loads(failed.stdout)
+        assert kept["cca"] == "fixed" and lost["cca"] == "oopses" and lost["goodput_bps"] is None
+    finally:
+        if NAME in {kernel.name for kernel in kernels.installed()}:
+            kernels.remove(NAME)
