@@ -14,7 +14,7 @@ PAGES = [
     *sorted((ROOT / "softswitch").glob("*/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-COMMAND = re.compile(r"(?:sudo )?(?:(?:\.venv/bin/)?narrows [a-z-]|make [a-z]|scripts/\S+)[^,#]*")
+COMMAND = re.compile(r"(?:sudo )?(?:(?:\.venv/bin/)?narrows [a-z-]|make [a-z]|scripts/\S+)(?:[^,#]|,(?=\S))*")
 NAMED = re.compile(r"(?:sudo )?(?:\.venv/bin/)?narrows [a-z-]")
 # Programs other than `narrows`: Python of this checkout, and the binaries with their subcommands.
 PROGRAM = re.compile(
