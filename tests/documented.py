@@ -30,7 +30,8 @@ TESTS = re.compile(
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b(?!=)|\.\.\.|\[|…")
 # Run to their ends as they are written: what takes neither root nor long, on files that test_documentation.py has.
 QUICK = (
-    "new", "runs", "schema", "check", "plan", "report", "analyze", "compare", "export", "kernel list", "--version",
+    "new", "runs", "schema", "check", "plan", "report", "pack", "analyze", "compare", "export", "kernel list",
+    "--version",
 )  # fmt: skip
 
 

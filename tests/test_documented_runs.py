@@ -34,7 +34,9 @@ HARDWARE = [words for words in WORDS if "--inventory" in words]
 ELSEWHERE = [
     words
     for words in WORDS
-    if words[0] in ("shell", "benchmark", "collect", "test") or "--add" in words or words[:2] == ["kernel", "remove"]
+    if words[0] in ("shell", "benchmark", "collect", "test", "tune")
+    or "--add" in words
+    or words[:2] == ["kernel", "remove"]
 ]
 VIRTUAL = [words for words in WORDS if "--virtual" in words and words not in ELSEWHERE]
 OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL, *ELSEWHERE]]
