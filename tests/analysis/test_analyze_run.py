@@ -510,7 +510,7 @@ def test_a_host_whose_link_holds_what_several_flows_send_is_named(tmp_path: Path
         found = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "shared_host"]
         assert len(found) == warned
     assert found[0].startswith(
-        "2 flows share the host sender0, whose link held 1,200 of 5,000 packets, for up to 110 us"
+        "2 flows share the host sender0, whose link held 1,200 of 5,000 packets, for up to 0.11 ms"
     )
 
 

@@ -380,7 +380,7 @@ def _shared_host_warnings(run: Run) -> list[WarningSummary]:
         if host.longest_held_s > noticed_s:
             message = (
                 f"{host.flows} flows share the host {host.host}, whose link held {host.held:,} of "
-                f"{plural(host.packets, 'packet')}, for up to {host.longest_held_s * 1e6:.4g} us: what they send in "
+                f"{plural(host.packets, 'packet')}, for up to {host.longest_held_s * 1e3:.4g} ms: what they send in "
                 "one instant leaves one after the other. `senders` gives a group several hosts."
             )
             found.append(_caution("shared_host", "warning", message))
