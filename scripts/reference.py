@@ -31,6 +31,7 @@ from narrows.experiment.impairment_settings import (
     VaryingDelay,
 )
 from narrows.experiment.model import DirectionSettings, Experiment, Hosts, LinkSettings, Telemetry
+from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.flows.datagrams import Bursts, Probe, Udp
 from narrows.flows.group import FlowGroup
@@ -146,6 +147,7 @@ def _fields(model: type[BaseModel]) -> str:
 EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "top level": [(Experiment, "{}")],
     "bottleneck": [(LinkSettings, "{}"), (DirectionSettings, "reverse.{}")],
+    "program": [(ProgramSettings, "program.{}")],
     "rates": [
         (VaryingRate, "rate.{}"),
         (RateStep, "rate.steps.{}"),

@@ -94,11 +94,12 @@ def test_what_may_be_absent_is_what_no_package_has() -> None:
     """Whoever adds to this says why neither Debian nor a language's registry has it.
 
     Debian's Prometheus is a service that starts by itself, which a set-up of tests should not bring. R and Octave are
-    hundreds of megabytes for an example of the documentation each.
+    hundreds of megabytes for an example of the documentation each, and clang is for congestion controls in BPF, which
+    also need a kernel that takes them.
     """
     assert set(needs.ABSENCES) == {
-        "root", "bmv2", "guest-kernel", "repeatable-kernel", "seeded-kernel", "bridge-kernel", "mahimahi", "mm-link",
-        "default-kernel", "programs-kernel", "python-for-all", "sde", "stress", "no-netem",
+        "root", "bmv2", "bpf", "guest-kernel", "repeatable-kernel", "seeded-kernel", "bridge-kernel", "mahimahi",
+        "mm-link", "default-kernel", "programs-kernel", "python-for-all", "sde", "stress", "no-netem",
         "prometheus", "telegraf", "Rscript", "octave", "changed-kernel", "kernel-objects", "external-kernel",
     }  # fmt: skip
     assert not set(needs.ABSENCES) & set(needs.debian_packages())

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from narrows.errors import InputError
 from narrows.experiment.assignment import override
 from narrows.experiment.model import Experiment
+from narrows.experiment.p4_compiler import resolve_programs
 from narrows.experiment.trace_files import inline_traces
 from narrows.flows.cdf import ALLOWED_CDF, read_cdf
 from narrows.flows.program import resolve_paths
@@ -34,6 +35,7 @@ def read_experiment(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
     _inline_distributions(data, path)
     inline_traces(data, path)
     resolve_paths(data, path)
+    resolve_programs(data, path)
     return data
 
 

@@ -33,6 +33,7 @@ from pydantic_core import PydanticSerializationError
 from narrows.experiment.events import Event
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
+from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import LinkRate
 from narrows.flows.datagrams import largest_payload
 from narrows.flows.group import FlowGroup
@@ -137,6 +138,12 @@ class LinkSettings(DirectionSettings):
         default=None,
         description="The opposite direction, with a rate and a queue of its own: acknowledgements of the forward flows "
         "cross it, and the data of flows with `direction: reverse`. Without it the reverse path is unlimited.",
+    )
+    program: ProgramSettings | None = Field(
+        default=None,
+        description="A P4 program of your own that the switch runs in place of Narrows' own: it forwards, marks, drops "
+        "and gives packets their priority; rate, buffer and delay are the switch's. Of `bottleneck` only, on the "
+        "softswitch.",
     )
 
 
@@ -414,6 +421,13 @@ class Experiment(Model):
             raise refuse(problem, "bottleneck for one link, links for links by name")
         if len(self.links) > MAX_LINKS:
             raise refuse(f"has {len(self.links)} links", f"up to {MAX_LINKS}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_program(self) -> Self:
+        named = next((name for name, link in self.links.items() if link.program is not None), None)
+        if named is not None:
+            raise refuse(f"has the link '{named}' with a program", "a program of bottleneck, for the only link")
         return self
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path as FilePath
 from typing import Literal
 
 from narrows_formats.flow_names import connection_name
@@ -336,6 +337,25 @@ class Moderation:
 
 
 @dataclass(frozen=True)
+class OwnProgram:
+    """A user's program in place of ours: its compiled form, its P4Info, and its entries, if it has any.
+
+    ``field`` is where an experiment file has it.
+    """
+
+    field: str
+    json: FilePath
+    p4info: FilePath
+    entries: FilePath | None
+
+    @property
+    def files(self) -> dict[str, FilePath]:
+        """All of its files, by the fields that name them."""
+        found = {"json": self.json, "p4info": self.p4info}
+        return found if self.entries is None else found | {"entries": self.entries}
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything a run builds and sets.
 
@@ -350,7 +370,7 @@ class Plan:
     start. ``sysctls`` are kernel settings of all end hosts. ``bpf`` are congestion controls, each with the
     object file that registers it. Its peers reach this machine's network through the host
     ``gateway``, None: hosts reach each other only. The driver of a ``driven`` run starts and stops flows, and with
-    ``shows_reports`` sees every report meanwhile.
+    ``shows_reports`` sees every report meanwhile. ``program``: a user's, which takes the place of ours.
     """
 
     end_hosts: tuple[Host, ...]
@@ -378,6 +398,7 @@ class Plan:
     driven: bool = False
     shows_reports: bool = False
     bpf: tuple[tuple[str, str], ...] = ()
+    program: OwnProgram | None = None
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -391,8 +412,8 @@ class Plan:
 
     @property
     def has_payload(self) -> bool:
-        """Whether what packets carry matters to those who receive them."""
-        return any(flow.by_addresses for flow in self.flows)
+        """Whether what packets carry matters to those who receive them, or to the program."""
+        return self.program is not None or any(flow.by_addresses for flow in self.flows)
 
     @property
     def shell(self) -> Flow | None:

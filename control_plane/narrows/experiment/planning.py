@@ -12,6 +12,7 @@ from narrows.errors import InputError
 from narrows.experiment.event_checks import check_events, flow_times
 from narrows.experiment.events import of_link
 from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, Hosts
+from narrows.experiment.own_program import planned_program
 from narrows.experiment.plan import (
     DATA_PORTS,
     ETHERNET_HEADER_BYTES,
@@ -80,6 +81,7 @@ def make_plan(experiment: Experiment) -> Plan:
         changes=_changes(experiment, network),
         seed=experiment.seed,
         sysctls=tuple(hosts.sysctls.items()),
+        program=planned_program(experiment, network),
     )
     return keep_apart(plan)
 

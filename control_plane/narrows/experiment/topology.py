@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import count
 from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
@@ -39,6 +40,7 @@ from narrows.queues.law import LinkBasis
 
 if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment
+    from narrows.experiment.program_settings import HostPlace
     from narrows.flows.group import FlowGroup
 
 COLLECTOR = "collector"
@@ -100,16 +102,22 @@ def make_topology(experiment: Experiment) -> Topology:
         for route in (_route(experiment, group, number, unplaced),)
         for sender in _senders(group, route.sender)
     )
-    end_hosts = _hosts(routes, experiment.ip_version)
+    program = None if experiment.bottleneck is None else experiment.bottleneck.program
+    places = {} if program is None else program.ports
+    end_hosts, collector = _hosts(routes, experiment.ip_version, places)
     used = {name for route in routes for _, links, _ in route.ways for name in links}
-    links = _place({name: link for name, link in unplaced.items() if name in used}, routes, end_hosts)
-    ports = _ports(end_hosts, links, routes)
+    links = _place(
+        {name: link for name, link in unplaced.items() if name in used},
+        routes,
+        (*end_hosts, collector),
+        program is not None,
+    )
+    ports = _ports(end_hosts, collector, links, routes)
     if (highest := max(port.number for port in ports)) > MAX_PORT:
         raise InputError(
             f"flows, links: {len(end_hosts)} hosts and {highest - len(end_hosts) - 1} links between them need "
             f"{highest} ports of the switch; allowed: up to {MAX_PORT}"
         )
-    collector = Host(COLLECTOR, COLLECTOR_PORT, mac_address(COLLECTOR_PORT), "", 0, experiment.ip_version)
     by_name = {link.name: link for link in links}
     return Topology(
         end_hosts,
@@ -349,14 +357,43 @@ def _default_receiver(direction: str, names: tuple[str, ...], links: int) -> str
     return "reverse-receiver" if links == 1 else f"reverse-receiver-{names[0]}"
 
 
-def _hosts(routes: tuple[Route, ...], version: int) -> tuple[Host, ...]:
-    """Senders, then receivers; ports from the first receiver's on, the collector's left out."""
+def _hosts(routes: tuple[Route, ...], version: int, places: Mapping[str, HostPlace]) -> tuple[tuple[Host, ...], Host]:
+    """Senders, then receivers, and the collector; ports from the first receiver's on, but for those of ``places``.
+
+    Raises:
+        InputError: an address of these is of another version of IP, or the hosts have some without one.
+    """
     senders = dict.fromkeys(route.sender for route in routes)
     receivers = dict.fromkeys(route.receiver for route in routes if route.receiver not in senders)
     first = list(receivers)[:1]
     order = [*first, COLLECTOR, *senders, *list(receivers)[1:]]
-    ports = {name: number for number, name in enumerate(order, COLLECTOR_PORT - len(first))}
-    return tuple(_host(name, ports[name], version) for name in (*senders, *receivers))
+    taken = {place.port for place in places.values()}
+    free = (number for number in count(COLLECTOR_PORT - len(first)) if number not in taken)
+    ports = {name: places[name].port if name in places else next(free) for name in order}
+    names = (*senders, *receivers)
+    hosts = tuple(_host(name, ports[name], version) for name in names)
+    port = ports[COLLECTOR]
+    return _placed(hosts, places), Host(COLLECTOR, port, mac_address(port), "", 0, version)
+
+
+def _placed(hosts: tuple[Host, ...], places: Mapping[str, HostPlace]) -> tuple[Host, ...]:
+    """The hosts with the addresses that a program's entries know them by, all of them in one network."""
+    with_mac = [replace(host, mac=places[host.name].mac or host.mac) if host.name in places else host for host in hosts]
+    given = {name: place.ip for name, place in places.items() if place.ip is not None}
+    if not given:
+        return tuple(with_mac)
+    for host in hosts:
+        if host.name not in given:
+            raise InputError(f"bottleneck.program.ports: has no ip of '{host.name}', and others have one; allowed: all")
+        if ip_address(given[host.name]).version != host.ip_version:
+            raise InputError(
+                f"bottleneck.program.ports.{host.name}.ip: {given[host.name]} is not of ip_version {host.ip_version}"
+            )
+    numbers = [int(ip_address(address)) for address in given.values()]
+    bits = 32 if hosts[0].ip_version == 4 else 128
+    # A bit more than those in which they differ, so that it tells them from the broadcast address.
+    common = min(bits - 2, bits - (min(numbers) ^ max(numbers)).bit_length() - 1)
+    return tuple(replace(host, address=given[host.name], prefix=max(0, common)) for host in with_mac)
 
 
 def _host(name: str, port: int, version: int) -> Host:
@@ -366,9 +403,12 @@ def _host(name: str, port: int, version: int) -> Host:
 
 
 def _place(
-    links: Mapping[str, ReportedLink], routes: tuple[Route, ...], hosts: tuple[Host, ...]
+    links: Mapping[str, ReportedLink], routes: tuple[Route, ...], hosts: tuple[Host, ...], at_hosts: bool
 ) -> tuple[ReportedLink, ...]:
-    """The links with their ports: that of the one host behind a link, or a loopback port."""
+    """The links with their ports: that of the one host behind a link, or a loopback port.
+
+    ``hosts`` are all, the collector among them. ``at_hosts``: a constant delay is that of a host's port, too.
+    """
     ports = {host.name: host.port for host in hosts}
     behind: dict[str, set[str]] = {name: set() for name in links}
     before: dict[str, set[str | None]] = {name: set() for name in ports}
@@ -377,13 +417,18 @@ def _place(
             before[end].add(crossed[-1] if crossed else None)
             for name, following in zip(crossed, [*crossed[1:], end], strict=bool(crossed)):
                 behind[name].add(following)
-    next_port = max(COLLECTOR_PORT, *ports.values()) + 1
+    next_port = max(ports.values()) + 1
     placed: list[ReportedLink] = []
     for name, link in links.items():
         only = next(iter(behind[name])) if len(behind[name]) == 1 else None
         if not isinstance(link, Link) and behind[name] <= ports.keys():
             placed.append(replace(link, port=None))
-        elif only is not None and before.get(only) == {name} and not link.longest_delay_ns and not link.varies_behind:
+        elif (
+            only is not None
+            and before.get(only) == {name}
+            and (at_hosts or not link.longest_delay_ns)
+            and not link.varies_behind
+        ):
             # All that crosses it is for this host, and all that is for this host crosses it.
             placed.append(replace(link, port=ports[only]))
         else:
@@ -393,9 +438,9 @@ def _place(
 
 
 def _ports(
-    hosts: tuple[Host, ...], links: tuple[ReportedLink, ...], routes: tuple[Route, ...]
+    hosts: tuple[Host, ...], collector: Host, links: tuple[ReportedLink, ...], routes: tuple[Route, ...]
 ) -> tuple[SwitchPort, ...]:
-    """Each host's port with its part of the base RTTs, each loopback port with its link's delay.
+    """Each host's port with its part of the base RTTs and its link's delay, each loopback port with its link's.
 
     Raises:
         InputError: groups that share hosts ask for RTTs that these cannot have.
@@ -419,9 +464,10 @@ def _ports(
             "together, since each host delays all packets for it alike; allowed: hosts of its own (from, to)"
         ) from None
     by_port = sorted(hosts, key=lambda host: host.port)
-    at_hosts = [SwitchPort(host.port, host.name, delays[host.name]) for host in by_port]
+    own = {link.port: link.delay_ns for link in links if not link.loopback}
+    at_hosts = [SwitchPort(host.port, host.name, delays[host.name] + own.get(host.port, 0)) for host in by_port]
     loopbacks = [SwitchPort(link.port, "", link.delay_ns) for link in links if link.loopback and link.port]
-    return (*at_hosts[:1], SwitchPort(COLLECTOR_PORT, COLLECTOR, 0), *at_hosts[1:], *loopbacks)
+    return (*at_hosts[:1], SwitchPort(collector.port, COLLECTOR, 0), *at_hosts[1:], *loopbacks)
 
 
 def _paths(routes: tuple[Route, ...], hosts: tuple[Host, ...], links: Mapping[str, ReportedLink]) -> tuple[Path, ...]:

@@ -143,6 +143,10 @@ def planned(
         ] + refused
     elif plan.offloads:
         refused.append("hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
+    if plan.program is not None and not target.runs_programs:
+        refused = [
+            f"{plan.program.field}: {target.profile.name} runs Narrows' own program; allowed: with --target soft"
+        ]
     if plan.changes and not target.changes_links:
         refused.append(
             f"events: {target.profile.name} cannot change buffer or loss while traffic flows; "

@@ -54,7 +54,7 @@ def rows(
 def _of_link(link: BottleneckSummary, fairness: FairnessSummary) -> dict[str, float | None]:
     of_queues = {
         f"{queue['name'].replace(' ', '_')}_delay_{figure}_s": queue["queue_delay_s"][figure]
-        for queue in link["queues"]
+        for queue in link.get("queues", ())  # Runs of earlier releases have none.
         for figure in ("mean", "p99")
     }
     return of_queues | {

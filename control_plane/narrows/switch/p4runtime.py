@@ -149,7 +149,14 @@ class P4RuntimeSession:
 
     async def _write(self, kind: Literal["INSERT", "MODIFY", "DELETE"], entities: Sequence[Writable]) -> None:
         what = p4r.Update.Type.Value(kind)
-        updates = [p4r.Update(type=what, entity=entity.encode(self.schema)) for entity in entities]
+        await self.update([p4r.Update(type=what, entity=entity.encode(self.schema)) for entity in entities])
+
+    async def update(self, updates: Sequence[p4r.Update]) -> None:
+        """Make updates in one request.
+
+        Raises:
+            RunError: the switch refuses one of them.
+        """
         request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=ELECTION_ID, updates=updates)
         try:
             await self._stub.Write(request, timeout=TIMEOUT_S)
@@ -176,7 +183,10 @@ class P4RuntimeSession:
         Raises:
             RunError: the switch does not have one of them as it was asked for, or cannot read it.
         """
-        asked = [entity.encode(self.schema) for entity in entities]
+        await self.require_encoded([entity.encode(self.schema) for entity in entities])
+
+    async def require_encoded(self, asked: Sequence[p4r.Entity]) -> None:
+        """`require` of table entries and clone sessions as they are sent."""
         # Whole tables: asked for one entry that is not there, a switch answers with an error.
         request = p4r.ReadRequest(device_id=DEVICE_ID)
         request.entities.add().packet_replication_engine_entry.clone_session_entry.SetInParent()

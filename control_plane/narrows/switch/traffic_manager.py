@@ -7,6 +7,7 @@ narrows/v1/traffic_manager.proto``, then copied here; a test fails when it is no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import grpc
@@ -61,6 +62,22 @@ class TrafficManagerClient:
             if not page.HasField("next_flow"):
                 return found
             request.first_flow = page.next_flow
+
+    async def observe(self, request: pb.ObserveRequest) -> pb.ObserveResponse:
+        """Have packets reported that a program does not report itself, as the primary controller."""
+        asked = pb.ObserveRequest(election_id=pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low))
+        asked.MergeFrom(request)
+        return await self._call("Observe", asked, pb.ObserveResponse)
+
+    async def observed_flows(self, skip: int = 0) -> Sequence[pb.ObservedFlow]:
+        """All flows that `observe` has counted but those seen first, however many answers that takes."""
+        found: list[pb.ObservedFlow] = []
+        while True:
+            request = pb.ObservedFlowsRequest(skip=skip + len(found))
+            page = await self._call("ObservedFlows", request, pb.ObservedFlowsResponse)
+            found += page.flows
+            if not page.flows or skip + len(found) >= page.seen:
+                return found
 
     async def port_stats(self) -> pb.PortStatsResponse:
         """Interface counters of all ports."""

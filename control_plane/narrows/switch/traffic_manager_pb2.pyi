@@ -49,18 +49,20 @@ class ConfigureRequest(_message.Message):
     def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ...) -> None: ...
 
 class Management(_message.Message):
-    __slots__ = ("enabled", "index", "period_ns", "coupled", "fair")
+    __slots__ = ("enabled", "index", "period_ns", "coupled", "fair", "strict")
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     PERIOD_NS_FIELD_NUMBER: _ClassVar[int]
     COUPLED_FIELD_NUMBER: _ClassVar[int]
     FAIR_FIELD_NUMBER: _ClassVar[int]
+    STRICT_FIELD_NUMBER: _ClassVar[int]
     enabled: bool
     index: int
     period_ns: int
     coupled: Coupled
     fair: Fair
-    def __init__(self, enabled: _Optional[bool] = ..., index: _Optional[int] = ..., period_ns: _Optional[int] = ..., coupled: _Optional[_Union[Coupled, _Mapping]] = ..., fair: _Optional[_Union[Fair, _Mapping]] = ...) -> None: ...
+    strict: Strict
+    def __init__(self, enabled: _Optional[bool] = ..., index: _Optional[int] = ..., period_ns: _Optional[int] = ..., coupled: _Optional[_Union[Coupled, _Mapping]] = ..., fair: _Optional[_Union[Fair, _Mapping]] = ..., strict: _Optional[_Union[Strict, _Mapping]] = ...) -> None: ...
 
 class Coupled(_message.Message):
     __slots__ = ("classic_percent", "mtu")
@@ -69,6 +71,10 @@ class Coupled(_message.Message):
     classic_percent: int
     mtu: int
     def __init__(self, classic_percent: _Optional[int] = ..., mtu: _Optional[int] = ...) -> None: ...
+
+class Strict(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Fair(_message.Message):
     __slots__ = ("queues", "quantum", "batch")

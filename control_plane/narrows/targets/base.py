@@ -80,6 +80,9 @@ class Target(ABC):
     stands_still: bool = False
     """Whether it can be halted, together with time: see `hold`."""
 
+    runs_programs: bool = False
+    """Whether it runs a P4 program of the user's in place of ours (`Plan.program`)."""
+
     is_held: bool = False
     """Whether a run will halt it; set before `start`."""
 

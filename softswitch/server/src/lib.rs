@@ -4,7 +4,7 @@
 
 mod listener;
 mod metrics;
-mod p4runtime;
+pub mod p4runtime;
 mod port_options;
 pub mod serve;
 mod services;

@@ -77,6 +77,7 @@ fn management(given: narrows::Management) -> Result<Option<Management>, String> 
             Scheduling::Coupled { classic_percent: u8::try_from(classic_percent).unwrap_or(u8::MAX), mtu }
         }
         Some(Kind::Fair(narrows::Fair { queues, quantum, batch })) => Scheduling::Fair { queues, quantum, batch },
+        Some(Kind::Strict(narrows::Strict {})) => Scheduling::Strict,
     };
     let made = Management::new(given.index, given.period_ns, scheduling);
     made.map(Some).map_err(|error| format!("management: {error}"))
@@ -90,6 +91,7 @@ fn management_message(management: Management) -> narrows::Management {
             Some(Kind::Coupled(narrows::Coupled { classic_percent: classic_percent.into(), mtu }))
         }
         Scheduling::Fair { queues, quantum, batch } => Some(Kind::Fair(narrows::Fair { queues, quantum, batch })),
+        Scheduling::Strict => Some(Kind::Strict(narrows::Strict {})),
     };
     narrows::Management { enabled: true, index: management.index, period_ns: management.period_ns, scheduling }
 }

@@ -14,7 +14,7 @@ from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab.machines import LOSSES, SshTestbed
 from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
-from narrows.paths import data
+from narrows.paths import compiled_program, data
 from narrows.switch.readings import Balance
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
@@ -33,6 +33,8 @@ OF_THE_NIC = LOSSES["nic."]
 
 class LabSoftTarget(LabTarget, SoftTarget):
     """One softswitch between machines."""
+
+    runs_programs = False
 
     def __init__(self, seed: int, inventory: Inventory, preflight: Preflight | None = None) -> None:
         """``preflight`` asks the machines, and remembers their answers from run to run."""
@@ -108,7 +110,8 @@ class LabSoftTarget(LabTarget, SoftTarget):
         interfaces = self._inventory.interfaces(self._plan)
         cores = self._inventory.switch.cores
         pipes = await self._pipes(testbed, piped and self._inventory.collector is None)
-        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, cores, self._program, pipes=pipes)
+        program = compiled_program(self._program)
+        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, cores, program, pipes=pipes)
 
     async def configure(self, plan: Plan) -> AppliedSettings:
         """See `SoftTarget.configure`; what NICs have counted until then is not this run's."""

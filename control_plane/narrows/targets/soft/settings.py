@@ -28,7 +28,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
             variation=variation(link, seed),
             head_drop=drops_from_head(link),
-            management=management_message(link, plan.frame_bytes),
+            management=management_message(link, plan),
         )
 
 
@@ -37,9 +37,15 @@ def drops_from_head(link: Link) -> bool:
     return link.management is not None and link.management.head_drop
 
 
-def management_message(link: Link, frame_bytes: int) -> pb.Management:
-    """How the program manages a link's queue, and how several queues share the link."""
-    law = link.management
+def management_message(link: Link, plan: Plan) -> pb.Management:
+    """How the program manages a link's queue, and how several queues share the link.
+
+    What a program of the user's drops at departure costs the link no time, and the priorities that it gives are served
+    strictly.
+    """
+    if plan.program is not None:
+        return pb.Management(enabled=True, index=link.index, strict=pb.Strict())
+    law, frame_bytes = link.management, plan.frame_bytes
     if law is None or not law.by_program:
         return pb.Management(enabled=False)
     message = pb.Management(enabled=True, index=link.index, period_ns=law.period_ns)

@@ -103,7 +103,7 @@ class Softswitch:
         seed: int,
         loopbacks: Sequence[int] = (),
         cores: str | None = None,
-        compiled: str = PROGRAM,
+        program: tuple[Path, Path] | None = None,
         prompt: bool = False,
         pipes: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
@@ -115,7 +115,7 @@ class Softswitch:
             seed: of its random numbers.
             loopbacks: ports whose output comes in again.
             cores: processors that it is to run on, as the kernel writes a list of them; any if None.
-            compiled: which of the compiled programs it is to run.
+            program: what it is to run, as BMv2 JSON, and the P4Info of it; None: our program without laws.
             prompt: no call to it is to wait for the clock.
             pipes: named pipes that it writes what leaves by some ports into, and does not send it.
 
@@ -127,9 +127,9 @@ class Softswitch:
 
         files = testbed.state_dir / self._name.replace(" ", "-")
         socket = testbed.listening(SWITCH, f"{files.name}.sock")
-        program = await testbed.program(SWITCH, binary(SOFTSWITCH))
+        executable = await testbed.program(SWITCH, binary(SOFTSWITCH))
         pinned = [] if cores is None else ["sh", "-c", PINNED, "sh", cores]
-        command = [*pinned, program, "serve", "--grpc", f"unix:{socket.path}", "--seed", str(seed)]
+        command = [*pinned, executable, "serve", "--grpc", f"unix:{socket.path}", "--seed", str(seed)]
         for port, interface in sorted(interfaces.items()):
             command += ["--port", f"{port}@{interface}"]
         for port in loopbacks:
@@ -143,7 +143,7 @@ class Softswitch:
         await self._process.wait_for_line("ready", READY_S)
         if self._virtual_time is not None and self._virtual_time.prioritized:
             prioritize(self._process.pid)
-        device_config, p4info = compiled_program(compiled)
+        device_config, p4info = program or compiled_program(PROGRAM)
         self._session = P4RuntimeSession(socket.address, p4info, device_config, prompt)
         await self._session.open()
         self._manager = TrafficManagerClient(self._session.channel)

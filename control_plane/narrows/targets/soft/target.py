@@ -4,29 +4,35 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows_formats.file_digest import file_digest
+from narrows_formats.programs import SOFTSWITCH
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import NANOSECONDS, format_rate, format_time
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Host, Link, Plan
+from narrows.experiment.plan import Host, Link, OwnProgram, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NIC_SEGMENTATION, NetnsTestbed
 from narrows.hosts.state import RunState
+from narrows.paths import binary, compiled_program
 from narrows.switch.entries import DELAY_BITS
-from narrows.switch.readings import FlowDrops, PortStats, QueueStats, by_place
+from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueStats, by_place
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
+from narrows.targets.soft.observed import Observed, observe_request
 from narrows.targets.soft.softswitch import MANAGED_PROGRAM, PROGRAM, Softswitch, missing_parts, program_files
 from narrows.targets.soft.virtual_time import adapted, settings
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
 if TYPE_CHECKING:
+    from finsy.proto import p4r
+
     from narrows.experiment.model import Experiment
     from narrows.switch import traffic_manager_pb2 as pb
     from narrows.switch.p4runtime import P4RuntimeSession
@@ -61,6 +67,7 @@ class SoftTarget(P4RuntimeTarget):
     """The embedded target: one softswitch is all of it."""
 
     changes_links = True
+    runs_programs = True
 
     def __init__(self, seed: int = 1) -> None:
         """Take the seed of the switch's random numbers (loss emulation)."""
@@ -70,6 +77,8 @@ class SoftTarget(P4RuntimeTarget):
         self._loopbacks: tuple[int, ...] = ()
         self._frame_bytes = 0
         self._program = PROGRAM
+        self._own: OwnProgram | None = None
+        self._observed: Observed | None = None
         self._collector: Host | None = None
         self._reports: str | None = None
         # Links before whose queues the program drops, and the flow indices that have been seen there.
@@ -121,10 +130,17 @@ class SoftTarget(P4RuntimeTarget):
             for field, value, most, allowed in given
             if value > most
         ]
-        return [*beyond, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
+        found = [*beyond, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
+        if plan.program is None or found:
+            return found
+        from narrows.switch import own_program
+
+        return own_program.problems(plan)
 
     def programs(self, plan: Plan) -> dict[str, Path]:
         """The softswitch, and the P4 program that it runs for a plan."""
+        if plan.program is not None:
+            return {SOFTSWITCH: binary(SOFTSWITCH)} | {str(path): path for path in plan.program.files.values()}
         return program_files(_program(plan))
 
     def real_time_notes(self, plan: Plan) -> list[str]:
@@ -161,8 +177,11 @@ class SoftTarget(P4RuntimeTarget):
         self._collector = plan.collector_host
         self._frame_bytes = plan.frame_bytes
         self._program = _program(plan)
+        self._own = plan.program
         self._dropping = {
-            link.index: link for link in plan.links if link.management is not None and link.management.drops_on_arrival
+            link.index: link
+            for link in plan.links
+            if plan.program is not None or (link.management is not None and link.management.drops_on_arrival)
         }
 
     async def start(self, testbed: Testbed, piped: bool = False) -> None:
@@ -178,7 +197,7 @@ class SoftTarget(P4RuntimeTarget):
             interfaces,
             self._seed,
             self._loopbacks,
-            compiled=self._program,
+            program=compiled_program(self._program) if self._own is None else (self._own.json, self._own.p4info),
             prompt=self.is_held,
             pipes=pipes,
         )
@@ -209,10 +228,28 @@ class SoftTarget(P4RuntimeTarget):
         for port, delay_ns in port_delays(plan).items():
             await self._switch.set_delay(port, delay_ns)
         # Paths are connected last: no packet passes a switch that is half set up.
+        if plan.program is not None:
+            await self._enter(plan)
+            return await self._read_back(plan)
         entries = entities(plan, PROFILE, session.schema)
         await session.insert(entries)
         await session.require(entries)
         return await self._read_back(plan)
+
+    async def _enter(self, plan: Plan) -> None:
+        """Have a user's program reported, and make its entries.
+
+        Raises:
+            RunError: the switch refuses something, or an entry reads back differently.
+        """
+        from narrows.switch.own_program import updates
+
+        await self._switch.manager.observe(observe_request(plan))
+        self._observed = Observed(self._switch.manager)
+        made = updates(plan)
+        if made:
+            await self.session.update(made)
+        await self.session.require_encoded([update.entity for update in made if _is_read_back(update)])
 
     async def start_schedules(self, epoch_ns: int) -> None:
         """See `Target.start_schedules`; read back."""
@@ -251,7 +288,7 @@ class SoftTarget(P4RuntimeTarget):
         """All queues that were set or have seen a packet; drops in front of them by queue management are theirs."""
         found = [_queue_stats(queue) for queue in (await self._switch.manager.list()).queues]
         for index, link in self._dropping.items():
-            drops = await self._enqueue_drops(index)
+            drops = await self._early_drops(index)
             found = [
                 _with_aqm_drops(queue, sum(drop.packets for drop in drops), sum(drop.bytes for drop in drops))
                 if (queue.port, queue.queue) == (link.port, link.queue)
@@ -266,12 +303,12 @@ class SoftTarget(P4RuntimeTarget):
 
         manager = self._switch.manager
         # Only a program with laws drops at departure.
-        causes = [pb.TAIL] if self._program == PROGRAM else [pb.TAIL, pb.MANAGED]
+        causes = [pb.TAIL] if self._program == PROGRAM and self._own is None else [pb.TAIL, pb.MANAGED]
         found = [drop for cause in causes for drop in (await manager.flow_drops(port, queue, cause)).flows]
         drops = [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in found]
         for index, link in self._dropping.items():
             if (link.port, link.queue) == (port, queue):
-                drops += await self._enqueue_drops(index)
+                drops += await self._early_drops(index)
         summed: dict[int, FlowDrops] = {}
         for drop in drops:
             before = summed.get(drop.flow, FlowDrops(drop.flow, 0, 0))
@@ -280,14 +317,35 @@ class SoftTarget(P4RuntimeTarget):
 
     async def new_flows(self) -> list[dict[str, Any]]:
         """See `Target.new_flows`; whose they are is kept where the program drops in front of a queue."""
+        if self._observed is not None:
+            return await self._observed.new_flows()
         found = await super().new_flows()
         for record in found:
             if record["bottleneck"] in self._dropping:
                 self._indices[record["bottleneck"]].add(record["index"])
         return found
 
-    async def _enqueue_drops(self, index: int) -> list[FlowDrops]:
+    async def subscribe_new_flows(self, at_once: bool = False) -> None:
+        """See `Target.subscribe_new_flows`; the traffic manager is asked for those of a user's program."""
+        if self._observed is None:
+            await super().subscribe_new_flows(at_once)
+
+    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
+        """See `Target.flow_totals`."""
+        if self._observed is not None:
+            return await self._observed.flow_totals(flows)
+        return await super().flow_totals(flows)
+
+    async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
+        """See `Target.departed_bytes`."""
+        if self._observed is not None:
+            return await self._observed.departed_bytes(flows)
+        return await super().departed_bytes(flows)
+
+    async def _early_drops(self, index: int) -> list[FlowDrops]:
         """What the program dropped in front of a link's queue, by flow index."""
+        if self._observed is not None:
+            return await self._observed.early_drops(index)
         from narrows.switch.p4runtime_entries import read_counter
 
         found = await read_counter(self.session, "enqueue_drop_counter", self._indices[index])
@@ -319,11 +377,16 @@ class SoftTarget(P4RuntimeTarget):
             asked = (link.rate_bps, link.byte_limit, link.limit_packets or 0)
             if queue is None or (queue.rate_bps, queue.limit_bytes, queue.limit_packets) != asked:
                 raise RunError(f"the softswitch's queue for {link.name} reads back as {queue}, not {link}")
-            await self._check_messages(link, plan.frame_bytes)
+            await self._check_messages(link, plan)
             applied[link.name] = AppliedLink(queue.rate_bps, link.limit_bytes, link.limit_packets)
-        return AppliedSettings(applied, program=program_digests(self._program))
+        if plan.program is None:
+            return AppliedSettings(applied, program=program_digests(self._program))
+        from narrows.switch.own_program import notes
 
-    async def _check_messages(self, link: Link, frame_bytes: int) -> None:
+        digests = {path.name: file_digest(path) for path in plan.program.files.values()}
+        return AppliedSettings(applied, notes(plan.program), digests)
+
+    async def _check_messages(self, link: Link, plan: Plan) -> None:
         """What is not a number of a queue's: how it is managed, and what varies."""
         from narrows.switch.link_models import schedule_status, variation
         from narrows.targets.soft.settings import drops_from_head, management_message
@@ -337,10 +400,20 @@ class SoftTarget(P4RuntimeTarget):
             ("schedule of the delay", delay, _status(queue.delay_schedule)),
             ("variation", variation(link, self._seed) if link.varies_behind else None, queue.variation),
             ("drop from the head", drops_from_head(link), queue.head_drop),
-            ("queue management", management_message(link, frame_bytes), queue.management),
+            ("queue management", management_message(link, plan), queue.management),
         ):
             if asked is not None and read != asked:
                 raise RunError(f"the softswitch's {what} for {link.name} reads back as {read}")
+
+
+def _is_read_back(update: p4r.Update) -> bool:
+    """Whether what an update makes is read with the entries of its table, or with the clone sessions."""
+    from finsy.proto import p4r
+
+    entity = update.entity
+    engine = entity.packet_replication_engine_entry
+    is_entry = entity.HasField("table_entry") and not entity.table_entry.is_default_action
+    return update.type != p4r.Update.DELETE and (is_entry or engine.HasField("clone_session_entry"))
 
 
 def _status(status: pb.ScheduleStatus) -> tuple[int, int | None]:

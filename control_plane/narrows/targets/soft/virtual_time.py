@@ -60,6 +60,7 @@ class VirtualTimeSettings:
     held_bytes: int = HELD_BYTES
     tso: bool = False
     prioritized: bool = False
+    collector_port: int = COLLECTOR_PORT
 
     def arguments(self, ports: Iterable[int]) -> list[str]:
         """Words of narrows-softswitch's command line, with the ports that hosts are at."""
@@ -71,7 +72,7 @@ class VirtualTimeSettings:
             # Acknowledgements leave a receiver when its card and its kernel have taken the data in.
             jitter = f",{self.jitter_ns[port]}" if self.jitter_ns.get(port) else ""
             words += ["--access-rate", f"{port}@{self.access_rate_bps}{jitter}"]
-            if self.moderation is not None and port != COLLECTOR_PORT:
+            if self.moderation is not None and port != self.collector_port:
                 frames = "" if self.moderation.frames is None else f",{self.moderation.frames}"
                 words += ["--rx-moderation", f"{port}@{self.moderation.usecs}{frames}"]
                 words += ["--lro", str(port)] if self.lro else []
@@ -140,6 +141,7 @@ def settings(plan: Plan) -> VirtualTimeSettings:
         # A slot would have to hold a whole burst's payload.
         tso=not plan.has_payload,
         prioritized=plan.has_applications,
+        collector_port=plan.collector.port,
     )
 
 

@@ -1,6 +1,7 @@
 //! P4Runtime server.
 // SPDX-License-Identifier: Apache-2.0
 mod arbitration;
+pub mod check;
 mod control;
 mod device_config;
 mod digest;

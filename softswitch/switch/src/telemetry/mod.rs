@@ -148,7 +148,7 @@ impl Telemetry {
     fn note(&mut self, bottleneck: u8, queue: u16) -> (&mut Flow, Note) {
         let tuple = self.arriving;
         let (flow, signature, collides) = self.flows.find(&tuple, bottleneck);
-        let flags = u8::from(tuple.is_other()) * NOT_IP | u8::from(collides) * COLLISION | tuple.ecn() << ECN_SHIFT;
+        let flags = flag(NOT_IP, tuple.is_other()) | flag(COLLISION, collides) | tuple.ecn() << ECN_SHIFT;
         let (losses, drops) = (flow.losses.wrapped(), flow.ingress_drops.wrapped());
         let note = Note { bottleneck, flags, flow: flow.index, signature, arrivals: 0, losses, drops, queue };
         (flow, note)
@@ -210,7 +210,7 @@ impl Telemetry {
         let came_marked = note.flags >> ECN_SHIFT & 3 == 3;
         let is_marked = !came_marked && FiveTuple::of(packet.bytes()).is_marked();
         let report = Report {
-            flags: note.flags | u8::from(is_marked) * CE_MARKED,
+            flags: note.flags | flag(CE_MARKED, is_marked),
             bottleneck: note.bottleneck,
             sample_shift,
             flow: note.flow,
@@ -230,6 +230,14 @@ impl Telemetry {
         };
         report.encode(&self.collector, packet.bytes(), packet.frame_length() as usize, &mut self.frame);
         Some(&self.frame)
+    }
+}
+
+fn flag(bit: u8, is_set: bool) -> u8 {
+    if is_set {
+        bit
+    } else {
+        0
     }
 }
 

@@ -120,15 +120,16 @@ impl<P> TrafficManager<P> {
                 "port {port}, queue {priority}: packets wait in it, so that their order cannot change"
             ));
         }
-        let above = Self::slot(port, priority + 1);
-        if let Scheduling::Coupled { .. } = after {
-            let above = above.ok_or_else(|| format!("queue {priority}: a coupled one needs the next one above it"))?;
-            if usize::from(self.index[above]) < self.queues.len() && usize::from(self.index[above]) != number {
-                return Err(format!("port {port}, queue {}: it is a queue of its own already", priority + 1));
+        let above = |count: u8| (1..count).map(move |more| priority + more);
+        for other in above(after.priorities()) {
+            let slot = Self::slot(port, other)
+                .ok_or_else(|| format!("queue {priority}: there are no {} from it up", after.priorities()))?;
+            if usize::from(self.index[slot]) < self.queues.len() && usize::from(self.index[slot]) != number {
+                return Err(format!("port {port}, queue {other}: it is a queue of its own already"));
             }
-            self.index[above] = number as u16;
-        } else if let Some(above) = above.filter(|above| usize::from(self.index[*above]) == number) {
-            self.index[above] = super::NO_QUEUE;
+        }
+        for (count, of) in [(before.priorities(), super::NO_QUEUE), (after.priorities(), number as u16)] {
+            above(count).filter_map(|other| Self::slot(port, other)).for_each(|slot| self.index[slot] = of);
         }
         self.queues[number].set_management(management);
         self.manages = self.queues.iter().any(|queue| queue.management.is_some());

@@ -564,7 +564,8 @@ impl<P> Queue<P> {
                     let (longest, packets) = scheduler.longest();
                     (longest, (packets / 2).clamp(1, batch.max(1) as usize))
                 }
-                _ => (0, 1),
+                (Some(scheduler), _) => (scheduler.lowest(), 1),
+                (None, _) => (0, 1),
             };
             for _ in 0..count {
                 let queued = match &mut self.scheduler {

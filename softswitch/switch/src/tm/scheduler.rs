@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::queued::{telemetry_qdepth, Queued};
+use super::PRIORITIES;
 
 /// Queues of one link, at most.
 pub const MAX_LINK_QUEUES: u32 = 1_024;
@@ -29,6 +30,19 @@ pub enum Scheduling {
         /// Where there is no room, the longest queue loses half of its packets, but at most this many packets.
         batch: u32,
     },
+    /// All queues of the port, which is that of priority 0 and those above it: the highest that has packets goes first.
+    Strict,
+}
+
+impl Scheduling {
+    /// How many priorities, from the link's first one up, have a queue of this link.
+    pub(super) fn priorities(self) -> u8 {
+        match self {
+            Scheduling::Fifo | Scheduling::Fair { .. } => 1,
+            Scheduling::Coupled { .. } => 2,
+            Scheduling::Strict => PRIORITIES as u8,
+        }
+    }
 }
 
 /// Packets of several queues, in the order in which they start.
@@ -62,6 +76,9 @@ enum Order {
         old: VecDeque<usize>,
         taken: usize,
     },
+    Strict {
+        taken: usize,
+    },
 }
 
 impl<P> LinkQueue<P> {
@@ -85,6 +102,7 @@ impl<P> Scheduler<P> {
                 let (new, old) = (VecDeque::new(), VecDeque::new());
                 (queues, Order::Fair { quantum: i64::from(quantum), new, old, taken: 0 })
             }
+            Scheduling::Strict => (PRIORITIES as u32, Order::Strict { taken: 0 }),
         };
         let empty =
             |_| LinkQueue { packets: VecDeque::new(), bytes: 0, asked_in_vain: true, deficit: 0, listed: false };
@@ -105,6 +123,7 @@ impl<P> Scheduler<P> {
         match &self.order {
             Order::Coupled { .. } => usize::from(above & 1),
             Order::Fair { .. } => flow.unwrap_or(0) as usize & (self.queues.len() - 1),
+            Order::Strict { .. } => usize::from(above) % self.queues.len(),
         }
     }
 
@@ -129,6 +148,7 @@ impl<P> Scheduler<P> {
                 let queue = &mut self.queues[passed];
                 (queue.listed, queue.deficit) = (true, *quantum);
             }
+            Order::Strict { taken } => *taken = passed,
         }
         self.queues[passed].asked_in_vain = false;
     }
@@ -196,6 +216,10 @@ impl<P> Scheduler<P> {
                 };
                 old.push_back(number);
             },
+            Order::Strict { taken } => {
+                *taken = self.queues.iter().rposition(|queue| !queue.packets.is_empty())?;
+                Some(*taken)
+            }
         }
     }
 
@@ -203,7 +227,7 @@ impl<P> Scheduler<P> {
     pub fn left_packets(&self) -> usize {
         let queue = match &self.order {
             Order::Coupled { taken, .. } => taken.unwrap_or(0),
-            Order::Fair { taken, .. } => *taken,
+            Order::Fair { taken, .. } | Order::Strict { taken } => *taken,
         };
         self.queues[queue].packets.len()
     }
@@ -216,7 +240,7 @@ impl<P> Scheduler<P> {
                 let weight = if *queue == 1 { *classic_percent } else { *classic_percent - 100 };
                 *credit += length * weight;
             }
-            Order::Coupled { .. } => {}
+            Order::Coupled { .. } | Order::Strict { .. } => {}
             Order::Fair { taken, .. } => self.queues[*taken].deficit -= length,
         }
     }
@@ -226,6 +250,11 @@ impl<P> Scheduler<P> {
         let longest = (0..self.queues.len()).max_by_key(|queue| (self.queues[*queue].bytes, std::cmp::Reverse(*queue)));
         let longest = longest.unwrap_or(0);
         (longest, self.queues[longest].packets.len())
+    }
+
+    /// The first queue with packets, which is the last to send of those that are served by priority.
+    pub fn lowest(&self) -> usize {
+        self.queues.iter().position(|queue| !queue.packets.is_empty()).unwrap_or(0)
     }
 
     /// The oldest packet of a queue.
@@ -270,6 +299,19 @@ mod tests {
         assert_eq!(fair.longest().0, 0);
         assert_eq!(fair.pop_from(0).map(|queued| queued.packet), Some(0));
         assert_eq!(fair.len(), 4 + 4);
+    }
+
+    #[test]
+    fn the_highest_priority_with_packets_goes_first() {
+        let mut strict = scheduler(Scheduling::Strict);
+        for (packet, priority) in [3, 0, 7, 3, 0, 7].into_iter().enumerate() {
+            strict.push(priority, None, Queued::of(packet, 100));
+        }
+        assert_eq!(strict.lowest(), 0);
+        assert_eq!(served(&mut strict, 3), [2, 5, 0]);
+        strict.push(7, None, Queued::of(6, 100));
+        assert_eq!(served(&mut strict, 4), [6, 3, 1, 4]);
+        assert!(strict.pop().is_none());
     }
 
     #[test]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's own P4 program, as an experiment file names it."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address
+from typing import Annotated, Self
+
+from narrows_formats.validation import refuse
+from pydantic import BeforeValidator, Field, StrictInt, model_validator
+
+from narrows.experiment.p4_compiler import COMPILER
+from narrows.experiment.plan import MAX_PORT
+from narrows.quantities import Model
+
+_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
+# Of an Ethernet address: one of a group, not of a host.
+_MULTICAST = 1
+
+
+def _read_mac(value: object) -> object:
+    text = str(value).lower()
+    if not _MAC.match(text) or int(text[:2], 16) & _MULTICAST:
+        raise refuse("is not a host's Ethernet address", "six pairs of hexadecimal digits, such as 08:00:00:00:01:11")
+    return text
+
+
+def _read_ip(value: object) -> object:
+    for kind in (IPv4Address, IPv6Address):
+        try:
+            return str(kind(str(value)))
+        except ValueError:
+            continue
+    raise refuse("is not an IP address", "one such as 10.0.1.1 or 2001:db8::1")
+
+
+class HostPlace(Model):
+    """The port of the program that a host is at, and the addresses that entries know it by."""
+
+    port: Annotated[StrictInt, Field(ge=0, le=MAX_PORT)] = Field(description="Port of the switch.")
+    ip: Annotated[str, BeforeValidator(_read_ip)] | None = Field(
+        default=None, description="Address of the host; of all hosts or of none."
+    )
+    mac: Annotated[str, BeforeValidator(_read_mac)] | None = Field(
+        default=None, description="Ethernet address of the host."
+    )
+
+
+def _read_place(value: object) -> object:
+    return {"port": value} if type(value) is int else value
+
+
+class ProgramSettings(Model):
+    """A P4 program for v1model, compiled by p4c."""
+
+    p4: str | None = Field(
+        default=None,
+        description=f"Source of the program, which `{COMPILER}` compiles if it is on PATH; in place of `json` and "
+        "`p4info`.",
+    )
+    compiled: str | None = Field(
+        default=None, alias="json", description="The compiled program, which p4c writes with `-o`."
+    )
+    p4info: str | None = Field(
+        default=None, description="Its P4Info as text, which p4c writes with `--p4runtime-files`."
+    )
+    entries: str | None = Field(
+        default=None,
+        description="Its table entries, clone sessions and multicast groups: a `.json` file in the form of the P4 "
+        "tutorials (`sX-runtime.json`), or P4Runtime's `WriteRequest` as text protobuf.",
+    )
+    ports: dict[str, Annotated[HostPlace, BeforeValidator(_read_place)]] = Field(
+        default_factory=dict,
+        description="Ports of the switch by the names of the hosts that are at them: a number, or a mapping with "
+        "`port`, `ip` and `mac`. Other hosts are at the next free ports.",
+    )
+
+    @model_validator(mode="after")
+    def _one_program(self) -> Self:
+        if self.compiled is None or self.p4info is None:
+            raise refuse("names no whole program", "json and p4info, or p4")
+        return self
+
+    @model_validator(mode="after")
+    def _places_differ(self) -> Self:
+        for what in ("port", "ip", "mac"):
+            given = [getattr(place, what) for place in self.ports.values()]
+            twice = next((value for value in given if value is not None and given.count(value) > 1), None)
+            if twice is not None:
+                raise refuse(f"has two hosts with {what} {twice}", "one for each host")
+        without = [name for name, place in self.ports.items() if place.ip is None]
+        if 0 < len(without) < len(self.ports):
+            raise refuse(f"has no ip for '{without[0]}', and one for others", "ip for all hosts or for none")
+        return self

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's P4 program before a switch runs it: whether its files are what they should be, and belong together."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from narrows_formats.file_digest import file_digest
+from narrows_formats.programs import SOFTSWITCH
+
+from narrows.errors import InputError
+from narrows.experiment.plan import OwnProgram, Plan
+from narrows.paths import binary
+
+if TYPE_CHECKING:
+    from finsy.proto import p4i, p4r
+
+_CHECK_S = 120
+ARCHITECTURE = "v1model"
+
+
+def problems(plan: Plan) -> list[str]:
+    """What is wrong with the files of a plan's program, one line each; nothing is made or changed."""
+    program = plan.program
+    if program is None:
+        return []
+    try:
+        updates(plan)
+        _check_json(program)
+        notes(program)
+    except InputError as error:
+        return [str(error)]
+    return []
+
+
+def updates(plan: Plan) -> list[p4r.Update]:
+    """The entries of a plan's program, in the order in which they are made; none where it names no file.
+
+    Raises:
+        InputError: P4Info or the entries are wrong.
+    """
+    from narrows.switch.own_entries import BadEntries, read_entries
+
+    program = plan.program
+    if program is None:
+        return []
+    info = _p4info(program)
+    if program.entries is None:
+        return []
+    at = {host.port: host.name for host in plan.end_hosts}
+    try:
+        return read_entries(program.entries, info, at)
+    except BadEntries as error:
+        raise InputError(f"{program.field}.entries: {error}") from None
+
+
+def _p4info(program: OwnProgram) -> p4i.P4Info:
+    from narrows.switch.own_entries import BadEntries, read_p4info
+
+    try:
+        info = read_p4info(program.p4info)
+    except BadEntries as error:
+        raise InputError(f"{program.field}.p4info: {error}") from None
+    if info.pkg_info.arch not in ("", ARCHITECTURE):
+        raise InputError(
+            f"{program.field}.p4info: {program.p4info}: is of a program for {info.pkg_info.arch}; "
+            f"allowed: {ARCHITECTURE}"
+        )
+    return info
+
+
+def _check_json(program: OwnProgram) -> None:
+    """Whether it is a compiled program at all.
+
+    Raises:
+        InputError: it is not.
+    """
+    where = f"{program.field}.json: {program.json}"
+    try:
+        found = json.loads(program.json.read_bytes())
+    except OSError as error:
+        raise InputError(f"{where}: cannot be read: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}:{error.lineno}: is not JSON: {error.msg}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: is not JSON: it is not UTF-8 text") from None
+    if not isinstance(found, dict) or not isinstance(found.get("pipelines"), list):
+        raise InputError(f"{where}: is no program; allowed: what p4c-bm2-ss writes with -o")
+    headers = found.get("headers")
+    names = {header.get("name") for header in headers if isinstance(header, dict)} if isinstance(headers, list) else ()
+    if "standard_metadata" not in names:
+        raise InputError(f"{where}: is a program for another architecture; allowed: {ARCHITECTURE}")
+
+
+def notes(program: OwnProgram) -> tuple[str, ...]:
+    """What is to be known of a program, such as that it is interpreted.
+
+    Raises:
+        InputError: the switch cannot run it, or P4Info is not its own.
+    """
+    digests = (file_digest(program.json), file_digest(program.p4info))
+    return tuple(f"{program.json}: {note}" for note in _asked_of_switch(program, digests))
+
+
+@functools.cache
+def _asked_of_switch(program: OwnProgram, _digests: tuple[str, str]) -> tuple[str, ...]:
+    """What the switch says of a program whose files have these digests."""
+    info = _p4info(program)
+    with tempfile.TemporaryDirectory() as directory:
+        binary_info = Path(directory) / "p4info"
+        binary_info.write_bytes(info.SerializeToString())
+        command = [str(binary(SOFTSWITCH)), "check", str(program.json), "--p4info", str(binary_info)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_S, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise InputError(f"{program.field}.json: {program.json}: cannot be checked: {error}") from None
+    said = done.stderr.strip().removeprefix(f"{SOFTSWITCH}: ")
+    if done.returncode:
+        if said.startswith("P4Info: "):
+            reason = said.removeprefix("P4Info: ")
+            raise InputError(
+                f"{program.field}.p4info: {program.p4info}: does not belong to {program.json}: {reason}; allowed: "
+                "both of one run of p4c"
+            )
+        raise InputError(f"{program.field}.json: {program.json}: {said.removeprefix('program: ')}")
+    return tuple(done.stdout.splitlines())

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A P4 program of a user's: its files are checked before anything is made, and every error names file and line."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from finsy.proto import p4r
+from google.protobuf import text_format
+from narrows.errors import InputError
+from narrows.experiment.loader import load
+from narrows.experiment.p4_compiler import COMPILER
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
+from narrows.run.runner import planned
+from narrows.switch import own_program
+from narrows.targets.soft.observed import observe_request
+from narrows.targets.soft.target import SoftTarget
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "experiments" / "own-program"
+OURS = ROOT / "p4src" / "compiled" / "v1model" / "narrows.json"
+P4INFO = "compiled/interval_aqm.p4info.txtpb"
+Edit = Callable[[Path], object]
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The example's directory, to be changed."""
+    return Path(shutil.copytree(EXAMPLE, tmp_path / "example"))
+
+
+def plan_of(directory: Path) -> Plan:
+    return make_plan(load(directory / "cubic-and-bbr.yaml"))
+
+
+def refused(directory: Path) -> list[str]:
+    """What is wrong with the example, with paths from its directory on."""
+    file = directory / "cubic-and-bbr.yaml"
+    try:
+        problems = planned(load(file), SoftTarget(), file.name)[1]
+    except InputError as error:
+        problems = str(error).splitlines()
+    return [problem.replace(f"{directory}/", "") for problem in problems]
+
+
+def change(directory: Path, name: str, old: str, new: str) -> None:
+    path = directory / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def in_entries(old: str, new: str) -> Edit:
+    return lambda directory: change(directory, "entries.json", old, new)
+
+
+def line_of(directory: Path, text: str, name: str = "entries.json") -> int:
+    lines = (directory / name).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def test_the_example_can_be_run(example: Path) -> None:
+    assert refused(example) == []
+
+
+def test_hosts_are_where_the_entries_have_them(example: Path) -> None:
+    plan = plan_of(example)
+    assert {(host.name, host.port, host.address, host.prefix, host.mac) for host in plan.end_hosts} == {
+        # 10.0.1.1 to 10.0.3.3 have 22 bits in common, and one more tells them from the broadcast address.
+        ("cubic-host", 1, "10.0.1.1", 21, "08:00:00:00:01:11"),
+        ("bbr-host", 2, "10.0.2.2", 21, "08:00:00:00:02:22"),
+        ("receiver", 3, "10.0.3.3", 21, "08:00:00:00:03:33"),
+    }
+    assert (plan.collector.port, plan.bottleneck.port, plan.loopbacks) == (4, 3, ())
+    request = observe_request(plan)
+    assert [(port.port, port.bottleneck, list(port.ingress_ports)) for port in request.ports] == [(3, 0, [1, 2])]
+
+
+def test_a_delay_of_the_link_is_that_of_its_port(example: Path) -> None:
+    change(example, "cubic-and-bbr.yaml", "  rtt: 20ms\n", "  rtt: 20ms\n  delay: 3ms\n")
+    delays = {port.host: port.delay_ns for port in plan_of(example).ports}
+    # The reverse path has the RTT, the link its own delay.
+    assert delays == {"cubic-host": 20_000_000, "bbr-host": 20_000_000, "receiver": 3_000_000, "collector": 0}
+
+
+@pytest.mark.parametrize(
+    ("edit", "at", "says"),
+    [
+        (
+            in_entries('"AqmIngress.routes"', '"AqmIngress.route"'),
+            '"AqmIngress.route"',
+            "table 'AqmIngress.route' is not in P4Info, did you mean 'AqmIngress.routes'?",
+        ),
+        (
+            in_entries('"hdr.ipv4.dst": ["10.0.1.1", 32]', '"hdr.ipv4.src": ["10.0.1.1", 32]'),
+            "10.0.1.1",
+            "AqmIngress.routes has no key 'hdr.ipv4.src', did you mean 'hdr.ipv4.dst'?",
+        ),
+        (
+            in_entries('["10.0.1.1", 32]', '["10.0.1.1", 33]'),
+            "10.0.1.1",
+            "key 'hdr.ipv4.dst': length 33; allowed: 0 to 32",
+        ),
+        (
+            in_entries('["10.0.1.1", 32]', '"10.0.1.1"'),
+            "10.0.1.1",
+            "key 'hdr.ipv4.dst': is '10.0.1.1'; allowed: [address, length]",
+        ),
+        (
+            in_entries('"10.0.1.1"', '"10.0.1"'),
+            "10.0.1",
+            "'hdr.ipv4.dst' is '10.0.1'; allowed: a number, an IP address or an Ethernet address",
+        ),
+        (
+            in_entries('"AqmIngress.forward"', '"AqmEgress.manage"'),
+            "AqmIngress.routes",
+            "AqmIngress.routes has no action 'AqmEgress.manage'",
+        ),
+        (
+            in_entries('"port": 1', '"prot": 1'),
+            '"AqmIngress.routes"',
+            "AqmIngress.forward: has the parameters next_hop, prot; allowed: next_hop, port",
+        ),
+        (
+            in_entries('"port": 1', '"port": 7'),
+            '"AqmIngress.routes"',
+            "port 7: no host is at it; allowed: 1 (cubic-host), 2 (bbr-host), 3 (receiver)",
+        ),
+        (
+            in_entries('"port": 1', '"port": 512'),
+            '"AqmIngress.routes"',
+            "'port' is 512, which does not fit into 9 bits",
+        ),
+        (
+            in_entries('"match": {"hdr.ipv4.dst": ["10.0.1.1", 32]}', '"priority": 3'),
+            '"AqmIngress.routes"',
+            "AqmIngress.routes: priority 3; allowed: none",
+        ),
+        (in_entries('"action_name"', '"action"'), '"AqmIngress.routes"', "has 'action'; allowed: table, match,"),
+        (
+            in_entries('{"standard.egress_port": 3}', "{}"),
+            '"AqmEgress.managed_ports"',
+            "AqmEgress.managed_ports: the key 'standard.egress_port' is missing",
+        ),
+        (in_entries('"target": "bmv2"', '"target": "tofino"'), '"tofino"', "is for the target 'tofino'; allowed: bmv2"),
+        (
+            in_entries('"target": "bmv2",', '"target": "bmv2"'),
+            '"table_entries"',
+            "is not JSON: Expecting ',' delimiter",
+        ),
+    ],
+)
+def test_an_entry_that_cannot_be_is_named_with_its_line(example: Path, edit: Edit, at: str, says: str) -> None:
+    edit(example)
+    (problem,) = refused(example)
+    match = re.fullmatch(r"cubic-and-bbr\.yaml: bottleneck\.program\.entries: entries\.json:(\d+): (.*)", problem)
+    assert match is not None, problem
+    assert says in match[2]
+    # An entry begins a line before its table.
+    assert line_of(example, at) - int(match[1]) in (0, 1, 2)
+
+
+def test_a_clone_to_a_port_that_no_host_has_is_refused(example: Path) -> None:
+    entry = '{"clone_session_id": 5, "replicas": [{"egress_port": 9, "instance": 1}]}'
+    change(
+        example,
+        "entries.json",
+        '  "table_entries"',
+        f'  "clone_session_entries": [\n    {entry}\n  ],\n  "table_entries"',
+    )
+    (problem,) = refused(example)
+    assert (
+        f"entries.json:{line_of(example, 'clone_session_id')}: clone_session_entries: port 9: no host is at it"
+        in problem
+    )
+
+
+def _psa(path: Path) -> None:
+    data = json.loads(path.read_text())
+    data["headers"] = [header for header in data["headers"] if header["name"] != "standard_metadata"]
+    path.write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (
+            lambda directory: (directory / "compiled/interval_aqm.json").unlink(),
+            "program.json: compiled/interval_aqm.json: cannot be read: No such file or directory",
+        ),
+        (
+            lambda directory: (directory / "compiled/interval_aqm.json").write_text('{\n"a": }'),
+            "program.json: compiled/interval_aqm.json:2: is not JSON",
+        ),
+        (
+            lambda directory: (directory / "compiled/interval_aqm.json").write_text("{}"),
+            "program.json: compiled/interval_aqm.json: is no program; allowed: what p4c-bm2-ss writes",
+        ),
+        (
+            lambda directory: _psa(directory / "compiled/interval_aqm.json"),
+            "program.json: compiled/interval_aqm.json: is a program for another architecture; allowed: v1model",
+        ),
+        (
+            lambda directory: shutil.copy(OURS, directory / "compiled/interval_aqm.json"),
+            "program.p4info: compiled/interval_aqm.p4info.txtpb: does not belong to compiled/interval_aqm.json: ",
+        ),
+        (
+            lambda directory: change(directory, P4INFO, 'arch: "v1model"', 'arch: "psa"'),
+            "program.p4info: compiled/interval_aqm.p4info.txtpb: is of a program for psa; allowed: v1model",
+        ),
+        (
+            lambda directory: change(directory, P4INFO, "tables {", "table {"),
+            "program.p4info: compiled/interval_aqm.p4info.txtpb:",
+        ),
+        (
+            lambda directory: (directory / "entries.json").unlink(),
+            "program.entries: entries.json: cannot be read: No such file or directory",
+        ),
+        (
+            lambda directory: (directory / "entries.json").write_text("{}"),
+            "program.entries: entries.json: has no entries; allowed: one or more",
+        ),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(example: Path, edit: Edit, says: str) -> None:
+    edit(example)
+    (problem,) = refused(example)
+    assert says in problem, problem
+
+
+def test_text_protobuf_has_the_same_entries(example: Path) -> None:
+    asked = own_program.updates(plan_of(example))
+    request = p4r.WriteRequest(updates=asked)
+    (example / "entries.txtpb").write_text(text_format.MessageToString(request))
+    change(example, "cubic-and-bbr.yaml", "entries.json", "entries.txtpb")
+    assert refused(example) == []
+    assert own_program.updates(plan_of(example)) == asked
+    assert [update.type for update in asked] == [p4r.Update.INSERT] * 4
+    # 10.0.1.1, as P4Runtime writes numbers; port 1.
+    entry = asked[0].entity.table_entry
+    assert (entry.match[0].lpm.value, entry.match[0].lpm.prefix_len) == (bytes([10, 0, 1, 1]), 32)
+    assert [param.value for param in entry.action.action.params] == [bytes([8, 0, 0, 0, 1, 0x11]), b"\x01"]
+
+    change(example, "entries.txtpb", "table_id", "table_di")
+    (problem,) = refused(example)
+    assert f"entries.txtpb:{line_of(example, 'table_di', 'entries.txtpb')}: is not a P4Runtime WriteRequest" in problem
+
+
+def test_a_source_needs_a_compiler(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = f"json: compiled/interval_aqm.json\n    p4info: {P4INFO}"
+    change(example, "cubic-and-bbr.yaml", compiled, "p4: interval_aqm.p4")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (problem,) = refused(example)
+    assert "bottleneck.program.p4: interval_aqm.p4 is to be compiled, and p4c-bm2-ss is not on PATH; fix: " in problem
+    assert (
+        "p4c-bm2-ss --p4v 16 --p4runtime-files interval_aqm.p4info.txtpb -o interval_aqm.json interval_aqm.p4"
+        in problem
+    )
+    assert not (tmp_path / "cache").exists()
+
+    # One that writes what the real one has written.
+    compiler = tmp_path / COMPILER
+    compiler.write_text(
+        f'#!/bin/sh\n[ "$1 $2" = "--p4v 16" ] || exit 9\n'
+        f'/bin/cp {EXAMPLE}/{P4INFO} "$4"\n/bin/cp {EXAMPLE}/compiled/interval_aqm.json "$6"\n'
+    )
+    compiler.chmod(0o755)
+    assert refused(example) == []
+    program = plan_of(example).program
+    assert program is not None and program.json.read_bytes() == (EXAMPLE / "compiled/interval_aqm.json").read_bytes()
+
+    compiler.write_text("#!/bin/sh\necho 'interval_aqm.p4(3): error: no such thing' >&2\nexit 1\n")
+    assert "interval_aqm.p4(3): error: no such thing" in "\n".join(refused(example))
+
+
+def test_a_program_that_is_interpreted_is_said_to_be(example: Path) -> None:
+    """A header that native code does not take."""
+    program = plan_of(example).program
+    assert program is not None
+    data: dict[str, Any] = json.loads(program.json.read_text())
+    assert own_program.notes(program) == ()
+    fields = [[f"f{number}", 128, False] for number in range(20)]
+    data["header_types"].append({"name": "long_t", "id": 99, "fields": fields})
+    data["headers"].append({"name": "long", "id": 99, "header_type": "long_t", "metadata": False, "pi_omit": True})
+    program.json.write_text(json.dumps(data))
+    (note,) = own_program.notes(program)
+    assert "the program is interpreted" in note
