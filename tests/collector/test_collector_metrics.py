@@ -83,8 +83,8 @@ LOADS = max(1, int(os.environ.get("NARROWS_CASES", "25")) // 5)
 def test_values_are_the_truth_to_the_packet(tmp_path: Path, number: int) -> None:
     chance = random.Random(number)
     reports = chance.randint(5_000, 40_000)
-    load = ("--flows", str(chance.randint(2, 50)), "--rate-bps", str(chance.choice([10**8, 10**9])))
-    load += ("--buffer-bytes", str(chance.choice([20_000, 60_000])), "--ecn-threshold-bytes", "10000")
+    load = ["--flows", str(chance.randint(2, 50)), "--rate-bps", str(chance.choice([10**8, 10**9]))]
+    load += ["--buffer-bytes", str(chance.choice([20_000, 60_000])), "--ecn-threshold-bytes", "10000"]
     options = ("--reports", str(reports), "--loss-one-in", str(chance.randint(10, 50)), *load)
     capture, truth = _generated(tmp_path, *options)
     with collecting(capture, tmp_path, reports) as samples:

@@ -81,7 +81,8 @@ def test_rates_are_what_left_since_a_reading_a_second_ago() -> None:
             dropped = [sum(drops[last, index] for index in owner if owner[index] == flow) for flow in range(3)]
             assert [flow.drops for flow in shown.flows] == dropped
             if before is None:
-                assert {row.rate_bps for row in (*shown.flows, *shown.groups, *shown.links)} == {None}
+                rows: tuple[Any, ...] = (*shown.flows, *shown.groups, *shown.links)
+                assert {row.rate_bps for row in rows} == {None}
                 continue
             moved = [
                 sum(size - before[1].get(index, 0) for index, size in sizes.items() if owner[index] == flow)
@@ -111,8 +112,9 @@ def test_prometheus_has_the_readings() -> None:
         for name in LINKS:
             found = queue(chance.randrange(1 << 40), chance)
             unknown = [one for one in ("depth_bytes", "dropped_packets", "duplicated_packets") if chance.random() < 0.3]
-            queues[name] = replace(found, **dict.fromkeys(unknown))
-        right = {}
+            absent: dict[str, Any] = dict.fromkeys(unknown)
+            queues[name] = replace(found, **absent)
+        right: dict[tuple[str, str, str], float] = {}
         for name, one in queues.items():
             labels = name, number[name]
             values = {f"narrows_queue_{field}_total": getattr(one, field) for field in COUNTERS}
