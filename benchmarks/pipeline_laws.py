@@ -52,7 +52,7 @@ def managed(config: Path, kind: str) -> Path:
         }
         for table, (action, parameters) in law_entries(link, plan.frame_bytes)
     ]
-    asked = management_message(link, plan.frame_bytes)
+    asked = management_message(link, plan)
     shares = asked.WhichOneof("scheduling")
     scheduling = (
         {shares: {field.name: value for field, value in getattr(asked, shares).ListFields()}} if shares else "fifo"
