@@ -68,6 +68,23 @@ def over_links(check: Callable[[Case, Link, list[Flow]], str]) -> Callable[[], N
     return test
 
 
+def _fairness(case: Case, link: Link, flows: list[Flow]) -> str:
+    """Jain's index of goodputs over the time in which all flows were running, and over its second half."""
+    section, common = case.link(link.name), together(case, flows, link.name)
+    assert section is not None
+    found = section["fairness"]
+    if len(flows) < 2 or common is None:
+        assert found["jain_index"] is found["jain_index_steady"] is None
+        return "alone"
+    middle = common[0] + (common[1] - common[0]) // case.width_ns // 2 * case.width_ns
+    indices = []
+    for begin in (common[0], middle):
+        rates = [delivered(case, flow, link.name, (begin, common[1])) for flow in flows]
+        indices.append(sum(rates) ** 2 / len(rates) / sum(rate**2 for rate in rates))
+    assert [found["jain_index"], found["jain_index_steady"]] == pytest.approx(indices)
+    return "fairer" if indices[1] > indices[0] else "less fair"
+
+
 def settled_s(rates: list[list[float]], tolerance: float) -> float:
     """From when on each rate, over a second or since the begin, is within a part of the mean for fifty intervals."""
     close = []
@@ -211,6 +228,7 @@ def correlation(one: list[int], other: list[int]) -> float:
     return shared / (spread[0] * spread[1])
 
 
+test_fairness_of_all_and_of_the_second_half = over_links(_fairness)
 test_settling = over_links(_convergence)
 test_oscillation = over_links(_oscillation)
 test_flows_that_move_together = over_links(_rate_synchronization)
