@@ -18,7 +18,7 @@ import packet_lives as truth
 import pandas as pd
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from narrows_analysis import analyze_run, load
-from packet_lives import MANAGED, NEVER, NS, TCP, Experiment, Flow, Life, Link
+from packet_lives import FULL, MANAGED, NEVER, NS, TCP, Experiment, Flow, Life, Link
 
 USUAL_CASES = 25
 CASES = int(os.environ.get("NARROWS_CASES", USUAL_CASES))
@@ -170,6 +170,21 @@ def together(case: Case, flows: list[Flow], link: str | None = None) -> Window |
     width = case.width_ns
     begin, end = -(-max(span[0] for span in spans) // width), min(span[1] for span in spans) // width
     return (begin * width, end * width) if end > begin else None
+
+
+def hit_in_episodes(case: Case, link: str, window: Window) -> list[int]:
+    """How many flows lose packets at a link in each episode of a time: intervals with drops that follow one another."""
+    losers: dict[int, set[str]] = {}
+    for life in dropped(case.lives[link], FULL, MANAGED):
+        if window[0] <= (life.dropped or 0) < window[1]:
+            losers.setdefault((life.dropped or 0) // case.width_ns, set()).add(life.flow)
+    episodes: list[set[str]] = []
+    for at in sorted(losers):
+        if at - 1 in losers:
+            episodes[-1] |= losers[at]
+        else:
+            episodes.append(set(losers[at]))
+    return [len(hit) for hit in episodes]
 
 
 def by_interval(rows: pd.DataFrame, name: str) -> dict[int, int]:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import fmean
 
 import pytest
-from packet_cases import CASES, Case, analysed, delivered, departed, together
+from packet_cases import CASES, Case, analysed, delivered, departed, hit_in_episodes, together
 from packet_lives import NS, UDP, Experiment, Flow, Link, Sent
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
@@ -195,6 +195,19 @@ def _oscillation(case: Case, link: Link, flows: list[Flow]) -> str:
     return "swings"
 
 
+def _loss_synchronization(case: Case, link: Link, flows: list[Flow]) -> str:
+    """The part of the flows that loses in an episode, on average over several."""
+    section, common = case.link(link.name), together(case, flows, link.name)
+    assert section is not None
+    found = section["dynamics"]["loss_synchronization"]
+    hit = hit_in_episodes(case, link.name, common) if len(flows) > 1 and common is not None else []
+    if not hit:
+        assert found is None
+        return "none"
+    assert found == pytest.approx(fmean(hit) / len(flows))
+    return "alike" if len(set(hit)) == 1 else "now these, now those"
+
+
 def _rate_synchronization(case: Case, link: Link, flows: list[Flow]) -> str:
     """Pearson's correlation of the changes of the rates of each pair of flows, and the mean of that."""
     section, common = case.link(link.name), together(case, flows, link.name)
@@ -230,5 +243,6 @@ def correlation(one: list[int], other: list[int]) -> float:
 
 test_fairness_of_all_and_of_the_second_half = over_links(_fairness)
 test_settling = over_links(_convergence)
+test_losses_in_several_episodes = over_links(_loss_synchronization)
 test_oscillation = over_links(_oscillation)
 test_flows_that_move_together = over_links(_rate_synchronization)

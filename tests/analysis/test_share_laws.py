@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from packet_cases import Case, Window, copies, delivered, departed, dropped, law, together, waits_until
+from packet_cases import Case, Window, copies, delivered, departed, dropped, hit_in_episodes, law, together, waits_until
 from packet_lives import FULL, LOST, MANAGED, NS, TCP
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
@@ -140,23 +140,13 @@ def _fairness(case: Case) -> None:
 
 def _synchronization(case: Case) -> None:
     """Of the flows at a link, the part that loses in an episode: intervals with drops that follow one another."""
-    width = case.width_ns
     for link in case.crossed:
         flows = [flow for flow in case.experiment.flows if link.name in flow.path]
         found, common = case.link(link.name), together(case, flows, link.name)
         if found is None or not departed(case.lives[link.name]) or len(flows) < 2 or common is None:
             continue
-        losers: dict[int, set[str]] = {}
-        for life in dropped(case.lives[link.name], FULL, MANAGED):
-            if common[0] <= (life.dropped or 0) < common[1]:
-                losers.setdefault((life.dropped or 0) // width, set()).add(life.flow)
-        episodes: list[set[str]] = []
-        for at in sorted(losers):
-            if at - 1 in losers:
-                episodes[-1] |= losers[at]
-            else:
-                episodes.append(set(losers[at]))
-        expected = sum(map(len, episodes)) / len(episodes) / len(flows) if episodes else None
+        hit = hit_in_episodes(case, link.name, common)
+        expected = sum(hit) / len(hit) / len(flows) if hit else None
         assert found["dynamics"]["loss_synchronization"] == (expected and pytest.approx(expected)), link.name
 
 
