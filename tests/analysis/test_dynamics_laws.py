@@ -69,13 +69,18 @@ def over_links(check: Callable[[Case, Link, list[Flow]], str]) -> Callable[[], N
 
 
 def _fairness(case: Case, link: Link, flows: list[Flow]) -> str:
-    """Jain's index of goodputs over the time in which all flows were running, and over its second half."""
+    """Jain's index of goodputs over the time in which all flows were running, and over its second half; parts of all
+    goodput in that time."""
     section, common = case.link(link.name), together(case, flows, link.name)
     assert section is not None
     found = section["fairness"]
     if len(flows) < 2 or common is None:
         assert found["jain_index"] is found["jain_index_steady"] is None
         return "alone"
+    for window in (found["window_s"], section["share_window_s"]):
+        assert window == pytest.approx([end / NS for end in common], abs=2e-9)
+    had = [delivered(case, flow, link.name, common) for flow in flows]
+    assert [one["share"] for one in section["flows"]] == pytest.approx([size / sum(had) for size in had])
     middle = common[0] + (common[1] - common[0]) // case.width_ns // 2 * case.width_ns
     indices = []
     for begin in (common[0], middle):
