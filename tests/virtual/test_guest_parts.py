@@ -259,6 +259,19 @@ def test_a_guest_that_does_nothing_is_distinguished_from_one_that_is_held_up(mon
             process.kill()
 
 
+def test_a_kernel_that_lets_no_process_run_is_noticed() -> None:
+    def processes(kernel: int, space: int) -> dict[int, list[str]]:
+        return {pid: ["R", *["0"] * 10, str(ticks), "0"] for pid, ticks in ((7, kernel), (8, space), (9, 20))}
+
+    alone = watch._Alone(7, processes(0, 10))
+    # Sums of such numbers are not exact.
+    looks = [alone.look(processes(kernel, 10), False) * watch.TICKS for kernel in range(1, 2001)]
+    assert looks == pytest.approx(list(range(1, 2001)))
+    assert alone.look(processes(2010, 11), False) == 0
+    assert alone.look(processes(2020, 11), False) * watch.TICKS == pytest.approx(10)
+    assert alone.look(processes(2030, 11), True) == 0
+
+
 def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose time goes on all the while, so that nothing else ends it."""
 

@@ -121,3 +121,16 @@ def test_the_larger_window_is_best_and_one_that_fails_is_last(place: Path) -> No
     finally:
         if NAME in {kernel.name for kernel in kernels.installed()}:
             kernels.remove(NAME)
+
+
+def test_the_file_of_the_tutorial_has_what_its_command_varies(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tutorials" / "cca-in-c.md").read_text()
+    (tmp_path / "my_cca.c").write_text(page.partition("```c\n")[2].partition("```")[0])
+    (vary,) = (
+        word for line in page.splitlines() if "--vary" in line for word in line.split() if word.startswith("BETA=")
+    )
+    assert [one.cca for one in variants([tmp_path / "my_cca.c"], constants([vary]))] == [
+        "my_cca_1",
+        "my_cca_2",
+        "my_cca_3",
+    ]

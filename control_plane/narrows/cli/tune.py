@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from narrows_analysis.sweep import Quantity
     from rich.console import Console
 
+    from narrows.experiment.sweep import Series
     from narrows.virtual.variants import Variant
 
 REPETITIONS = 3
@@ -146,7 +147,7 @@ def _quantities(columns: Sequence[str]) -> list[Quantity]:
 
 def _series(
     file: Path, settings: Sequence[str], group: str | None, ccas: list[str], repeat: int | None
-) -> tuple[Any, str, str]:
+) -> tuple[Series, str, str]:
     """The experiment as a sweep over a group's congestion control, the name of that field, and that of the group.
 
     Raises:
@@ -172,7 +173,7 @@ def _series(
 
 
 def _build(found: Sequence[Variant], directory: Path, base: str, name: str, console: Console) -> None:
-    """Build a kernel with the variants, unless it is there already; their C files are kept beside the results."""
+    """Build a kernel with the variants, unless it is there already; their C files are kept next to the results."""
     from narrows.virtual import kernels, own_cca
 
     place = directory.with_name(f"{directory.name}-variants").absolute()

@@ -20,7 +20,8 @@ class Aimd:
         """Grow by what was acknowledged in this step, or halve once in each recovery."""
         self._window = self._window or float(ack.now.cwnd)
         recovers, self._recovers = self._recovers, ack.now.ca_state in ("recovery", "loss")
-        if ack.lost and not (recovers and self._recovers):
+        # What is found lost in a recovery that a step before saw is one loss with that (RFC 5681, section 3.2).
+        if ack.lost and not recovers:
             self._threshold = self._window = max(self._window / 2, LEAST_SEGMENTS)
         elif self._recovers:
             return None

@@ -152,8 +152,8 @@ class _Alone:
 
     def _used(self, processes: dict[int, list[str]]) -> tuple[float, float]:
         """Processor time in seconds of the address spaces, and of the kernel."""
-        kernel_s = _used_s(processes[self._pid]) if self._pid in processes else 0.0
-        return _sum_s(processes) - kernel_s, kernel_s
+        spaces = {pid: fields for pid, fields in processes.items() if pid != self._pid}
+        return _sum_s(spaces), _used_s(processes[self._pid]) if self._pid in processes else 0.0
 
 
 def _at(time_ns: int) -> str:
