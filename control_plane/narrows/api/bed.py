@@ -56,21 +56,24 @@ class Bed:
         out: Path | str | None,
         held: Collection[str],
         reports: bool,
+        scratch: Path | None = None,
     ) -> None:
-        """See `testbed`."""
+        """See `testbed`; ``scratch`` is a directory that goes with the run."""
         self._experiment = single(experiment(source))
         self._driven: dict[str, Any] = {"held": list(held), "shows_reports": reports}
         self._plan = driven(make_plan(self._experiment), self._experiment, **self._driven)
         self._reports = LiveReports({link.index: link.name for link in self._plan.reported})
         self._virtual, self._kernel = virtual, kernel
-        self._directory = directory_of(self._experiment, out)
+        self._directory, self._scratch = directory_of(self._experiment, out), scratch
         self._child: Child | None = None
         self._state: State | None = None
         self._result: RunData | None = None
 
     def __enter__(self) -> Self:
         """Make the testbed; returns when the experiment begins."""
-        self._child = Child(self._experiment, self._virtual, self._kernel, self._directory, self._driven)
+        self._child = Child(
+            self._experiment, self._virtual, self._kernel, self._directory, self._driven, scratch=self._scratch
+        )
         try:
             self._state = state_of(self._child.answer()["state"])
         except BaseException:

@@ -7,11 +7,14 @@ Requests and answers are JSON objects, one a line.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from narrows import python
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
@@ -20,6 +23,7 @@ from narrows.experiment.model import Experiment
 ERRORS: dict[str, type[NarrowsError]] = {"InputError": InputError, "RunError": RunError, "Interrupted": Interrupted}
 END_S = 60.0
 COMPLETE = "complete"
+NOT_OURS = "the run is of the process that this one was forked from; allowed: one that was begun in this process"
 
 
 class Child:
@@ -33,8 +37,19 @@ class Child:
         directory: Path,
         driven: dict[str, Any] | None = None,
         jobs: int | None = None,
+        scratch: Path | None = None,
     ) -> None:
-        """Start it; ``driven`` is what `narrows.experiment.driving.driven` takes, or None if the run is not driven."""
+        """Start it.
+
+        Args:
+            experiment: one run.
+            virtual: in virtual time.
+            kernel: of virtual time.
+            directory: of the results.
+            driven: what `narrows.experiment.driving.driven` takes, or None if the run is not driven.
+            jobs: of a sweep, how many runs may be under way at once.
+            scratch: a directory that goes with the run, whatever becomes of this process.
+        """
         # Open for as long as the process: where it says what a terminal would show.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -45,6 +60,8 @@ class Child:
             # The interrupt key is the caller's, who ends the run then.
             start_new_session=True,
         )
+        self._is_ours, self._scratch = True, scratch
+        _of_this_process.add(self)
         self.tell(
             {
                 "experiment": experiment.as_yaml_data(),
@@ -53,6 +70,7 @@ class Child:
                 "directory": str(directory.absolute()),
                 "driven": driven,
                 "jobs": jobs,
+                "scratch": None if scratch is None else str(scratch.absolute()),
             }
         )
 
@@ -60,9 +78,11 @@ class Child:
         """Send a command.
 
         Raises:
-            RunError: the process has gone.
+            RunError: the process has gone, or is another one's.
         """
         assert self._process.stdin is not None
+        if not self._is_ours:
+            raise RunError(NOT_OURS)
         try:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
             self._process.stdin.flush()
@@ -78,6 +98,8 @@ class Child:
             RunError: it has ended and is not complete, or the process has gone without an answer.
         """
         assert self._process.stdout is not None
+        if not self._is_ours:
+            raise RunError(NOT_OURS)
         line = self._process.stdout.readline()
         if not line:
             self._said.seek(0)
@@ -104,14 +126,36 @@ class Child:
 
     def end(self) -> None:
         """Interrupt the run, and wait until nothing is left of it; safe to call at any time, and twice."""
-        if self._process.poll() is None:
+        if self._is_ours and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
                 self._process.communicate(timeout=END_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._close()
+        if self._is_ours and self._scratch is not None:
+            # Its process may have ended before it could.
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def leave(self) -> None:
+        """Leave the run to the process that began it, whose end it would not notice while this one has its pipes."""
+        self._is_ours = False
+        self._close()
+
+    def _close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None and not stream.closed:
                 stream.close()
         self._said.close()
+
+
+_of_this_process: WeakSet[Child] = WeakSet()
+
+
+def _leave_all() -> None:
+    for child in list(_of_this_process):
+        child.leave()
+
+
+os.register_at_fork(after_in_child=_leave_all)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +49,10 @@ class Pipes:
     def tell(self, answer: dict[str, Any]) -> None:
         """An answer."""
         data = json.dumps(answer).encode() + b"\n"
-        while data:
-            data = data[os.write(self._answers, data) :]
+        # A driver that has gone hears no more: the run ends in order when `receive` says so.
+        with contextlib.suppress(BrokenPipeError):
+            while data:
+                data = data[os.write(self._answers, data) :]
 
 
 def first_line() -> dict[str, Any]:
@@ -128,11 +132,15 @@ def main() -> None:
     """Answers go to standard output; whatever else is printed does not."""
     pipes = Pipes(os.dup(1))
     os.dup2(2, 1)
+    request = first_line()
     try:
-        make(first_line(), pipes)
+        make(request, pipes)
     except NarrowsError as error:
         pipes.tell({"error": str(error), "kind": type(error).__name__})
         sys.exit(error.exit_code)
+    finally:
+        if request["scratch"] is not None:
+            shutil.rmtree(request["scratch"], ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from narrows.api import Interval, RunError, TcpInfo, testbed
+from narrows.api import Interval, RunError, TcpInfo
+from narrows.api.bed import Bed
 
 WAIT_RTTS = 100
 
@@ -32,9 +33,13 @@ class Episode:
             InputError: the experiment is not valid.
             RunError: a sender does not connect.
         """
-        self._scratch = None if keep else tempfile.TemporaryDirectory(prefix="narrows-gym-")
-        self.directory = keep or Path(self._scratch.name if self._scratch else "") / "run"
-        self._bed = testbed(experiment, virtual=True, kernel=kernel, out=self.directory)
+        self._is_kept, scratch = keep is not None, None
+        if keep is None:
+            # It goes with the run's process, also where this one dies.
+            scratch = Path(tempfile.mkdtemp(prefix="narrows-gym-"))
+            keep = scratch / "run"
+        self.directory = keep
+        self._bed = Bed(experiment, True, kernel, self.directory, (), False, scratch)
         self._is_open = True
         with ExitStack() as stack:
             stack.enter_context(self._bed)
@@ -94,9 +99,7 @@ class Episode:
         """End it; of one that is kept the results are complete then. Safe to call twice."""
         if self._is_open:
             self._is_open = False
-            if self._scratch is None:
+            if self._is_kept:
                 self._bed.__exit__(None, None, None)
             else:
                 self._bed.abandon()
-        if self._scratch is not None:
-            self._scratch.cleanup()

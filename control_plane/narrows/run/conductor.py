@@ -27,6 +27,7 @@ from narrows.traffic.traffic import Traffic
 
 # A driver's settings of senders in a halted run are so far apart: more than it takes to pass one on.
 SETTING_NS = 10_000
+DRIVER_ENDED = "the program that drove the run has ended"
 
 
 class Driver(Protocol):
@@ -126,7 +127,7 @@ class Conductor:
                     await self._follow(command)
                 except InputError as error:
                     self._driver.tell({"invalid": str(error)})
-            raise RunError("the program that drove the run has ended")
+            raise RunError(DRIVER_ENDED)
         finally:
             if self._target.stands_still:
                 await self._target.hold(None)

@@ -31,7 +31,7 @@ from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.hosts.users import as_environment
 from narrows.paths import REPOSITORY
-from narrows.run.conductor import Driver
+from narrows.run.conductor import DRIVER_ENDED, Driver
 from narrows.run.measurement import TRAFFIC, Measured
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
@@ -93,7 +93,7 @@ class VirtualMeasurement:
         self._watch: Watch | None = None
         self._still = ""
         self._spun: list[str] = []
-        self._ended_for_it = False
+        self._ended_for_it = self._driver_ended = False
         self._flows = False
         self._traffic: tuple[int, float, float] | None = None
         self._killed = False
@@ -162,6 +162,9 @@ class VirtualMeasurement:
         # The guest's calendar is one of its own.
         notes = (*measured.notes, *self._slow_programs())
         measured = replace(measured, started=started, ended=datetime.now(UTC), notes=notes)
+        if self._driver_ended:
+            # The signal that ended it was not the user's.
+            measured = replace(measured, status="failed", reasons=(DRIVER_ENDED,))
         if full:
             measured = replace(measured, status="failed", reasons=(*full, *measured.reasons))
         if not self._spun:
@@ -197,6 +200,7 @@ class VirtualMeasurement:
         while (command := await self._driver.receive()) is not None:
             self._awaited(False)
             guest.say(json.dumps(command))
+        self._driver_ended = True
         guest.say(signal.SIGTERM.name)
 
     def _answer(self, answer: dict[str, Any], driver: Driver, guest: Guest) -> None:
