@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{call, insert, load, program};
+use common::{call, field, insert, load, program};
 use narrows_drop_records::{Cause, DropRecord};
 use narrows_pipeline::{KeyMatch, Packet, PacketPool, Pipeline, Program};
 use narrows_switch::switch::{Output, PortKind, Switch};
@@ -359,4 +359,40 @@ fn what_cannot_be_reported_is_refused() {
     assert_eq!(waiting, Err("port 2: packets wait in its queues".to_owned()));
     switch.advance(1_000_000, &mut seen);
     assert_eq!(switch.set_telemetry(Some(telemetry(MADE, 0))), Ok(()));
+}
+
+/// Packets of the priorities that a program gives wait for one link, and the highest goes first; reports say which one it was.
+#[test]
+fn priorities_are_served_strictly_at_one_rate() {
+    let assign = call("assign", json!([field("standard_metadata", "priority"), field("h", "a")]));
+    let mut root = program(json!([assign]), json!([]));
+    let aliases = root["field_aliases"].as_array_mut().expect("aliases");
+    aliases.push(json!(["intrinsic_metadata.priority", ["standard_metadata", "priority"]]));
+    let mut switch = Switch::new(&[1, MADE].map(|port| (port, PortKind::Interface)), 1_000);
+    switch.set_unit(ProgramUnit::new(load(&root)));
+    let changes = Changes { rate: Some(Rate::Bps(264_000_000)), management: managed(Scheduling::Strict), ..limited(6) };
+    switch.tm.configure((1, 0), 0, changes).expect("changes that are allowed");
+    let bottleneck = Bottleneck { index: 0, port: 1, ingress_ports: vec![], sample_shift: 0, sample_seed: 0 };
+    switch
+        .set_telemetry(Some(Telemetry::new(collector(MADE), vec![bottleneck]).expect("allowed")))
+        .expect("queues are empty");
+    let mut seen = Seen::default();
+    for (number, priority) in [0, 0, 5, 2, 7, 5, 3, 1].into_iter().enumerate() {
+        let packet = switch.pool().packet(&common::frame(priority, number as u16, 3, 4, 5));
+        switch.receive(1, number as u64, packet, &mut seen);
+    }
+    switch.advance(1_000_000, &mut seen);
+    // One is on the link, and there is room for six, whatever their priorities: of 33 bytes, 1,000 ns each.
+    let expected = [(1_000, 0), (2_000, 4), (3_000, 2), (4_000, 5), (5_000, 6), (6_000, 3), (7_000, 1)];
+    let sent = seen.left(1).into_iter().map(|(exit_ns, bytes)| (exit_ns, number(&bytes[1..3])));
+    assert_eq!(sent.collect::<Vec<_>>(), expected);
+    let queues = seen.left(MADE).into_iter().map(|(_, report)| number(&report[96..98]));
+    assert_eq!(queues.collect::<Vec<_>>(), [0, 7, 5, 5, 3, 2, 0]);
+    assert_eq!(seen.drops.iter().map(|drop| (drop.timestamp, drop.cause)).collect::<Vec<_>>(), [(7, Cause::Full)]);
+
+    // What is another queue already cannot be one of them.
+    switch.tm.configure((2, 4), 0, Changes::default()).expect("a queue of its own");
+    let changes = Changes { management: managed(Scheduling::Strict), ..Changes::default() };
+    let refused = switch.tm.configure((2, 0), 0, changes).expect_err("refused");
+    assert!(refused.contains("port 2, queue 4: it is a queue of its own already"), "{refused}");
 }
