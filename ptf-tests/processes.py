@@ -33,6 +33,11 @@ class Child:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        """Its number: ``ip netns exec`` becomes what it starts."""
+        return self._process.pid
+
     def alive(self) -> bool:
         """Whether it still runs."""
         return self._process.poll() is None

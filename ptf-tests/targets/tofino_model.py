@@ -7,7 +7,6 @@ import json
 import lzma
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +21,8 @@ PIPES = [0, 1, 2, 3]
 # Loading a program takes the driver tens of seconds, on a busy machine minutes.
 READY_S = 600.0
 ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
+# In the kernel's list of sockets.
+_LISTENING = "0A"
 NEEDED = ("tofino-model", "bf_switchd")
 
 
@@ -64,11 +65,14 @@ def port_map(interfaces: Mapping[int, str]) -> dict[str, object]:
     return {"PortToIf": [{"device_port": port, "if": name} for port, name in sorted(interfaces.items())]}
 
 
-def _listens(namespace: str) -> bool:
-    """Whether the driver's BF Runtime server takes connections; what it prints may stay in its buffers."""
-    probe = f"exec 3<>/dev/tcp/127.0.0.1/{DEFAULT_PORT}"
-    command = ["ip", "netns", "exec", namespace, "bash", "-c", probe]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+def listens(driver: Child) -> bool:
+    """Whether BF Runtime is there; what the driver prints may stay in its buffers.
+
+    To connect would not tell: within a host's range of ports, a connection may be to itself.
+    """
+    sockets = [line.split() for line in Path(f"/proc/{driver.pid}/net/tcp6").read_text().splitlines()[1:]]
+    sockets += [line.split() for line in Path(f"/proc/{driver.pid}/net/tcp").read_text().splitlines()[1:]]
+    return any(place.endswith(f":{DEFAULT_PORT:04X}") and state == _LISTENING for _, place, _, state, *_ in sockets)
 
 
 class Model:
@@ -98,7 +102,7 @@ class Model:
         driver = ["bf_switchd", "--install-dir", install, "--conf-file", conf, "--init-mode=cold", "--background"]
         try:
             self._children.append(Child(namespace, driver, directory / "switch.log", {}))
-            self._children[-1].wait_until(lambda _: _listens(namespace), READY_S)
+            self._children[-1].wait_until(listens, READY_S)
         except RuntimeError:
             self.stop()
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,11 +33,13 @@ from narrows_tofino.chip.model import CHIPS, Chip  # noqa: E402
 from narrows_tofino.chip.red import Wred  # noqa: E402
 from narrows_tofino.testbed.inventory import MANAGED_PROGRAM  # noqa: E402
 from p4runtime import Entry  # noqa: E402
+from processes import Child  # noqa: E402
 from run import suite_environment  # noqa: E402
+from targets import tofino_model  # noqa: E402
 from targets.base import Ability  # noqa: E402
 from targets.tofino import MODEL_PORTS, PROGRAM, LabFile, TofinoTarget, connect_switch, port_parameter  # noqa: E402
 from targets.tofino_control import LARGEST_PRIORITY  # noqa: E402
-from targets.tofino_model import configuration, port_map, unpack_program  # noqa: E402
+from targets.tofino_model import configuration, listens, port_map, unpack_program  # noqa: E402
 from targets.tofino_switch import LOOPBACK, TofinoSwitch  # noqa: E402
 
 SESSION = 5
@@ -196,6 +199,24 @@ def test_what_is_missing_is_said_in_one_line(target: str, install: str | None, r
     environment = {"PATH": "/usr/bin:/bin", **({} if install is None else {"SDE_INSTALL": install})}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout) == (0, f"skipped: {target}: {reason}\n")
+
+
+def test_a_connection_of_a_port_to_itself_is_no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever tries a port again and again until somebody listens gets one of these in time."""
+    child = Child(None, ["sleep", "60"], tmp_path / "log", {})
+    try:
+        with socket.socket() as itself, socket.socket() as server:
+            itself.bind(("127.0.0.1", 0))
+            itself.connect(itself.getsockname())
+            monkeypatch.setattr(tofino_model, "DEFAULT_PORT", itself.getsockname()[1])
+            assert not listens(child)
+            server.bind(("127.0.0.1", 0))
+            monkeypatch.setattr(tofino_model, "DEFAULT_PORT", server.getsockname()[1])
+            assert not listens(child)
+            server.listen()
+            assert listens(child)
+    finally:
+        child.stop()
 
 
 def test_the_suite_finds_the_sde_where_the_runner_did(monkeypatch: pytest.MonkeyPatch) -> None:

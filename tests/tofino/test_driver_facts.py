@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from fakeswitch import meters
 from fakeswitch.fixtures import PIPE, RECEIVER_PORT, bound_plan, client, inventory, kind, managed_switch, switch
-from fakeswitch.server import FakeSwitch
+from fakeswitch.server import PROGRAM, FakeSwitch
 from narrows.errors import InputError
 from narrows_tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation
 from narrows_tofino.bfrt.connect import connect
@@ -66,6 +66,33 @@ def test_ports_are_added_twice_and_taken_away_twice_without_a_word(client: Clien
     for _ in range(2):
         client.write(Operation.DELETE, table, PORT)
     assert not switch.tm.ports
+
+
+def test_a_port_that_was_added_reads_as_it_did_of_the_driver() -> None:
+    """All that the driver of a Tofino 1 without a platform's library answered, on its model."""
+    fake = FakeSwitch("tofino", asic=False)
+    client = connect(Endpoint(fake.address, PROGRAM))
+    try:
+        for dev_port, connector in ((128, 17), (136, 19)):
+            asked: Data = {
+                **{"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_REED_SOLOMON", "$PORT_ENABLE": True},
+                "$AUTO_NEGOTIATION": "PM_AN_DEFAULT",
+            }
+            client.write(Operation.INSERT, client.schema.table("$PORT"), {"$DEV_PORT": dev_port}, asked)
+            assert client.read(client.schema.table("$PORT"), {"$DEV_PORT": dev_port}).data == {
+                **asked,
+                **dict.fromkeys(("$TX_PAUSE_FRAME_EN", "$RX_PAUSE_FRAME_EN", "$CUT_THROUGH_EN"), False),
+                **dict.fromkeys(("$TX_PFC_EN_MAP", "$RX_PFC_EN_MAP", "$RX_PRSR_PRI_THRESH", "$CHNL_ID"), 0),
+                **dict.fromkeys(("$SDS_TX_ATTN", "$SDS_TX_PRE", "$SDS_TX_PRE2", "$SDS_TX_POST", "$SDS_TX_POST2"), 0),
+                **dict.fromkeys((f"$TIMESTAMP_1588_{name}" for name in ("DELTA_TX", "DELTA_RX", "VALUE", "ID")), 0),
+                **{"$N_LANES": 4, "$LOOPBACK_MODE": "BF_LPBK_NONE", "$TX_MTU": 10240, "$RX_MTU": 10240},
+                **{"$PORT_DIR": "PM_PORT_DIR_DEFAULT", "$MEDIA_TYPE": "BF_MEDIA_TYPE_UNKNOWN", "$PLL_OVRCLK": 0.0},
+                **{"$IS_VALID": True, "$IS_INTERNAL": False, "$PORT_UP": True, "$TIMESTAMP_1588_VALID": False},
+                **{"$CONN_ID": connector, "$PORT_NAME": f"{connector}/0"},
+            }
+    finally:
+        client.close()
+        fake.stop()
 
 
 def test_speeds_and_lanes(client: Client, switch: FakeSwitch) -> None:

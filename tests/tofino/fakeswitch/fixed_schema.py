@@ -341,6 +341,9 @@ def _mirror(prefix: str) -> dict[str, Any]:
     )  # fmt: skip
 
 
+MEDIA = tuple(f"BF_MEDIA_TYPE_{name}" for name in ("COPPER", "OPTICAL", "UNKNOWN"))
+
+
 def _ports(prefix: str) -> list[dict[str, Any]]:
     loopback = LOOPBACK if prefix == "tf2" else LOOPBACK[:-1]
     data = [
@@ -358,12 +361,25 @@ def _ports(prefix: str) -> list[dict[str, Any]]:
         field(12, "$RX_PAUSE_FRAME_EN", "bool"),
         field(13, "$CUT_THROUGH_EN", "bool"),
         field(14, "$PORT_DIR", "string", choices=DIRECTIONS),
+        field(15, "$MEDIA_TYPE", "string", choices=MEDIA, ro=True),
+        field(16, "$SDS_TX_ATTN", "uint32"),
+        field(17, "$SDS_TX_PRE", "int32"),
+        field(18, "$SDS_TX_PRE2", "int32"),
+        field(19, "$SDS_TX_POST", "int32"),
+        field(20, "$SDS_TX_POST2", "int32"),
         field(21, "$IS_VALID", "bool", ro=True),
         field(22, "$IS_INTERNAL", "bool", ro=True),
         field(23, "$CONN_ID", "uint32", ro=True),
         field(24, "$CHNL_ID", "uint32", ro=True),
         field(25, "$PORT_UP", "bool", ro=True),
         field(26, "$PORT_NAME", "string", ro=True),
+        field(27, "$RX_PRSR_PRI_THRESH", "uint32"),
+        field(28, "$TIMESTAMP_1588_DELTA_TX", "uint16"),
+        *([field(29, "$TIMESTAMP_1588_DELTA_RX", "uint16")] if prefix == "tf1" else []),
+        field(30, "$TIMESTAMP_1588_VALID", "bool", ro=True),
+        field(31, "$TIMESTAMP_1588_VALUE", "uint64", ro=True),
+        field(32, "$TIMESTAMP_1588_ID", "uint32", ro=True),
+        field(33, "$PLL_OVRCLK", "float"),
     ]
     names = [field(1, "$DEV_PORT", "uint32", ro=True)]
     statistics = [field(number, name, "uint64") for number, name in STATISTICS]

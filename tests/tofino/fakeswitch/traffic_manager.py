@@ -108,7 +108,10 @@ class TrafficManager:
             "$N_LANES": self.kind.lanes[speed], "$PORT_ENABLE": False, "$AUTO_NEGOTIATION": "PM_AN_DEFAULT",
             "$LOOPBACK_MODE": "BF_LPBK_NONE", "$TX_MTU": 10240, "$RX_MTU": 10240, "$TX_PFC_EN_MAP": 0,
             "$RX_PFC_EN_MAP": 0, "$TX_PAUSE_FRAME_EN": False, "$RX_PAUSE_FRAME_EN": False, "$CUT_THROUGH_EN": False,
-            "$PORT_DIR": "PM_PORT_DIR_DEFAULT", **data,
+            "$PORT_DIR": "PM_PORT_DIR_DEFAULT", "$RX_PRSR_PRI_THRESH": 0, "$PLL_OVRCLK": 0.0,
+            "$TIMESTAMP_1588_DELTA_TX": 0,
+            **dict.fromkeys(("$SDS_TX_ATTN", "$SDS_TX_PRE", "$SDS_TX_PRE2", "$SDS_TX_POST", "$SDS_TX_POST2"), 0),
+            **({"$TIMESTAMP_1588_DELTA_RX": 0} if self.kind.prefix == "tf1" else {}), **data,
         }  # fmt: skip
         self._reset_port(port)
 
@@ -131,10 +134,13 @@ class TrafficManager:
         if port not in self.ports:
             raise Refused("NOT_FOUND", "Object not found")
         data = dict(self.ports[port])
-        local = port % 128
-        name = front_panel(port)
-        data.update({"$IS_VALID": True, "$IS_INTERNAL": False, "$CONN_ID": local // 4 + 1, "$CHNL_ID": local % 4,
-                     "$PORT_UP": bool(self.links and data["$PORT_ENABLE"]), "$PORT_NAME": name})  # fmt: skip
+        # Without a platform's library the driver numbers connectors itself.
+        local, connector = port % 128, port // 128 * 16 + port % 128 // 4 + 1
+        name = front_panel(port) if self.asic else f"{connector}/{local % 4}"
+        data.update({"$IS_VALID": True, "$IS_INTERNAL": False, "$CONN_ID": connector, "$CHNL_ID": local % 4,
+                     "$PORT_UP": bool(self.links and data["$PORT_ENABLE"]), "$PORT_NAME": name,
+                     "$MEDIA_TYPE": "BF_MEDIA_TYPE_UNKNOWN", "$TIMESTAMP_1588_VALID": False,
+                     "$TIMESTAMP_1588_VALUE": 0, "$TIMESTAMP_1588_ID": 0})  # fmt: skip
         return data
 
     def speed_bps(self, port: int) -> int:
