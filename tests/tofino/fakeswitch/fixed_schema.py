@@ -341,7 +341,7 @@ def _mirror(prefix: str) -> dict[str, Any]:
     )  # fmt: skip
 
 
-MEDIA = [f"BF_MEDIA_TYPE_{name}" for name in ("COPPER", "OPTICAL", "UNKNOWN")]
+MEDIA = tuple(f"BF_MEDIA_TYPE_{name}" for name in ("COPPER", "OPTICAL", "UNKNOWN"))
 
 
 def _ports(prefix: str) -> list[dict[str, Any]]:
