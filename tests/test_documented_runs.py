@@ -55,15 +55,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with experiments that take a second, and kernels of the names that the documentation uses."""
     (tmp_path / "experiments").mkdir()
     shutil.copytree(ROOT / "experiments" / "traces", tmp_path / "experiments" / "traces")
-    for source in (ROOT / "experiments").glob("*.yaml"):
+    shutil.copytree(ROOT / "experiments" / "own-program", tmp_path / "experiments" / "own-program")
+    for source in [*(ROOT / "experiments").glob("*.yaml"), *(ROOT / "experiments" / "own-program").glob("*.yaml")]:
         text = re.sub(r"(duration: *)\d+s", r"\g<1>1s", source.read_text())
-        (tmp_path / "experiments" / source.name).write_text(text)
-    for name in ("experiment", "first", "shallow-buffers", "bbrv3", "l4s"):
+        (tmp_path / source.relative_to(ROOT)).write_text(text)
+    for name in ("experiment", "first", "shallow-buffers", "bbrv3", "l4s", "my_cca"):
         shutil.copy(tmp_path / "experiments" / "demo.yaml", tmp_path / f"{name}.yaml")
     shutil.copy(ROOT / "deploy" / "inventory.example.yaml", tmp_path / "lab.yaml")
     shutil.copy(ROOT / "deploy" / "soft-inventory.example.yaml", tmp_path / "box.yaml")
     for kernel in kernels.installed()[:1]:
-        for name in ("default", "bbr3", "prague"):
+        for name in ("default", "bbr3", "prague", "my_cca"):
             shutil.copytree(kernel.path.parent, tmp_path / "cache" / "narrows" / "kernels" / name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
