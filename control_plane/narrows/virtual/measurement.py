@@ -389,8 +389,10 @@ def needed_directories(results: Path) -> tuple[Path, ...]:
 
 
 def program_directories(plan: Plan) -> tuple[Path, ...]:
-    """Directories of users' programs."""
-    return tuple(Path(path) for flow in plan.flows for path in flow.payload.directories)
+    """Directories of users' programs, of the P4 program of theirs, too."""
+    of_flows = (Path(path) for flow in plan.flows for path in flow.payload.directories)
+    of_p4 = () if plan.program is None else (path.absolute().parent for path in plan.program.files.values())
+    return tuple(dict.fromkeys((*of_flows, *of_p4)))
 
 
 def how_it_ended(code: int, was_up: bool) -> str:
