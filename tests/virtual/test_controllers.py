@@ -88,9 +88,7 @@ def test_only_what_can_be_steered_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("rate_bps", "rtt_s", "duration_s"), [(10_000_000, 0.04, 60), (100_000_000, 0.02, 40), (1_000_000_000, 0.005, 15)]
-)
+@pytest.mark.parametrize(("rate_bps", "rtt_s", "duration_s"), [(10_000_000, 0.04, 60), (100_000_000, 0.02, 40)])
 def test_a_window_stepped_once_an_rtt_is_renos(rate_bps: int, rtt_s: float, duration_s: int, tmp_path: Path) -> None:
     """A loss is acted upon up to one round trip later, in which one more packet is dropped, and nothing else differs.
 

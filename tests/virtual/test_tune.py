@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -59,17 +60,21 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "200"}
+def run(place: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200", **variables}
     return subprocess.run([*NARROWS, *words], cwd=place, capture_output=True, text=True, env=environment)
 
 
-def test_errors_name_the_option_and_what_is_allowed(place: Path) -> None:
+@pytest.mark.needs("guest-kernel")
+def test_errors_name_the_option_and_what_is_allowed(place: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """UPDATE_GOLDEN=1 writes the file anew."""
     before = sorted(place.iterdir())
+    # Messages list what is built here.
+    cache = tmp_path_factory.mktemp("cache")
+    shutil.copytree(kernels.installed()[0].path.parent, cache / "narrows" / "kernels" / kernels.DEFAULT)
     said = ""
     for command in COMMANDS:
-        ended = run(place, *command.split())
+        ended = run(place, *command.split(), XDG_CACHE_HOME=str(cache))
         assert ended.returncode == 2 and not ended.stdout, command
         said += f"$ narrows {command}\n{ended.stderr.replace(str(place), '.')}"
     assert sorted(place.iterdir()) == before
