@@ -83,6 +83,8 @@ class AlmostCertainLoss(LossTest):
 class LossRate(LossTest):
     """A loss of 20 % is 20 %, and frames are lost independently of each other."""
 
+    needs = frozenset({Ability.INDEPENDENT_DRAWS})
+
     def runTest(self) -> None:
         count, ratio = 4000, 0.2
         numbers = self.survivors(count, round(ratio * 2**32))
@@ -94,6 +96,8 @@ class LossRate(LossTest):
 
 class SmallLossRate(LossTest):
     """A loss of 2^-9 is neither none nor three times as much."""
+
+    needs = frozenset({Ability.INDEPENDENT_DRAWS})
 
     def runTest(self) -> None:
         count = 6000

@@ -34,6 +34,7 @@ class Ability(enum.Enum):
     MANAGED = "a traffic manager whose queues the program manages"
     TOFINO_LAWS = "laws of Tofino's program, which decide on arrival by what software computes"
     LOSS_WITH_MEMORY = "losses that depend on the packets before"
+    INDEPENDENT_DRAWS = "random numbers that do not depend on those before"
     SEEDED_SAMPLING = "samples that a seed chooses"
     PACKET_DEPTH = "the number of packets that a packet finds"
     VARYING_LINE = "a link that delays each packet by another time, or sends it twice"

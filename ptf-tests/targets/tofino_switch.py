@@ -37,7 +37,13 @@ _CHIP_LACKS = {
 }
 _NO_LAWS = {Ability.TOFINO_LAWS: "its program has no queue management (--managed, or program: of the testbed)"}
 _STORED = "the model stores the settings of its traffic manager and neither shapes nor holds frames back"
-_MODEL_LACKS = {**_CHIP_LACKS, Ability.EXACT_RATE: _STORED, Ability.RATE: _STORED, Ability.HOLD: _STORED}
+_MODEL_LACKS = {
+    **_CHIP_LACKS,
+    Ability.EXACT_RATE: _STORED,
+    Ability.RATE: _STORED,
+    Ability.HOLD: _STORED,
+    Ability.INDEPENDENT_DRAWS: "the model's shift register moves on by one bit where a chip's does so each clock cycle",
+}
 
 
 def tofino_profile(chip: Chip, model: bool, managed: bool = False) -> Profile:
