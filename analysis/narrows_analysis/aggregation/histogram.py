@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from narrows_formats.summary import Distribution
 
 PRECISION_BITS = 13
 _VALUE_BITS = 48
@@ -64,6 +65,23 @@ class LogLinearHistogram:
         rank = max(1, int(np.ceil(self.count * percent / 100)))
         index = np.searchsorted(np.cumsum(self._counts), rank)
         return float(self._upper_end(np.array([index]))[0])
+
+    def distribution(self, scale: float, maximum: int | None = None) -> Distribution:
+        """Mean, percentiles and maximum in a unit of which a counted one is ``scale``; None each if empty.
+
+        ``maximum`` replaces that of the counted values where a greater one is known.
+        """
+
+        def scaled(value: float | None) -> float | None:
+            return None if value is None else value * scale
+
+        top = self.maximum if maximum is None else maximum
+        return {
+            "mean": scaled(self.mean),
+            "p50": scaled(self.percentile(50)),
+            "p99": scaled(self.percentile(99)),
+            "max": scaled(top) if self.count else None,
+        }
 
     def cdf(self, points: int = 400) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Values and cumulative fractions (0..1] of at most about `points` steps, extremes kept."""

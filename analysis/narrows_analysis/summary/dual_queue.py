@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
-from narrows_formats.summary import Distribution, QueueSummary
+from narrows_formats.summary import QueueSummary
 
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.records.reports import FLAG_CE_MARKED, SkippedReports, telemetry_files
@@ -56,14 +56,7 @@ def queue_sections(run: Run) -> list[QueueSummary]:
             "departures": queue.packets,
             "bytes": queue.bytes,
             "ce_marks": queue.marks,
-            "queue_delay_s": _distribution(queue.delay, run.profile.time_unit_s),
+            "queue_delay_s": queue.delay.distribution(run.profile.time_unit_s),
         }
         for name, queue in zip(NAMES, queues, strict=True)
     ]
-
-
-def _distribution(values: LogLinearHistogram, scale: float) -> Distribution:
-    ranks = [values.percentile(percent) for percent in (50, 99)]
-    top = values.maximum if values.count else None
-    mean, p50, p99, most = (None if value is None else value * scale for value in (values.mean, *ranks, top))
-    return {"mean": mean, "p50": p50, "p99": p99, "max": most}

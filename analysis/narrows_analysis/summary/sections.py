@@ -21,7 +21,6 @@ from narrows_formats.summary import (
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import PathMeasures
-from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.interval_lengths import NANOSECOND_DIGITS
 from narrows_analysis.aggregation.tables import MIN_REPORTS, Aggregation, interval_at
 from narrows_analysis.metrics.completion import completion_time
@@ -63,19 +62,6 @@ SWITCH_RTT_SOURCE = "the switch (TCP timestamps of both directions)"
 def quotient(numerator: float, denominator: float) -> float | None:
     """The quotient, None where the denominator is 0."""
     return float(numerator / denominator) if denominator else None
-
-
-def _distribution(histogram: LogLinearHistogram, scale: float, maximum: int | None = None) -> Distribution:
-    def scaled(value: float | None) -> float | None:
-        return None if value is None else value * scale
-
-    top = histogram.maximum if maximum is None else maximum
-    return {
-        "mean": scaled(histogram.mean),
-        "p50": scaled(histogram.percentile(50)),
-        "p99": scaled(histogram.percentile(99)),
-        "max": scaled(top) if histogram.count else None,
-    }
 
 
 def _empty_distribution() -> Distribution:
@@ -221,10 +207,10 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
     section["share_window_s"], section["run_window_s"] = together.window_s, whole.window_s
     if aggregation.accounted_for:
         section["other_share"], section["other_share_of_run"] = together.share(-1), whole.share(-1)
-    section["queue_bytes"] = _distribution(
-        aggregation.depth_histogram, run.depth_unit_bytes, aggregation.peak_depth_units
+    section["queue_bytes"] = aggregation.depth_histogram.distribution(
+        run.depth_unit_bytes, aggregation.peak_depth_units
     )
-    section["queue_delay_s"] = _distribution(aggregation.delay_histogram, unit_s)
+    section["queue_delay_s"] = aggregation.delay_histogram.distribution(unit_s)
     if link.schedule is None:
         # Of a rate that varies it would be that of the times at which there was a queue.
         section["saturated_rate_bps"] = quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)

@@ -34,6 +34,13 @@ KernelName = Annotated[
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
 ]
+SeriesOut = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory for the results; must not exist, unless it has the same sweep, which then continues.",
+        show_default="results/NAME-TIME",
+    ),
+]
 Inventory = Annotated[
     Path | None, typer.Option(help=f"The testbed (YAML), for {' or '.join(IN_A_LAB)}.", show_default=False)
 ]

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from narrows_formats import files
 
-from narrows.cli.options import AnyTarget, Inventory, Jobs, KernelName, Mixed, Quiet, Settings, Virtual, way_of
+from narrows.cli.options import (
+    AnyTarget,
+    Inventory,
+    Jobs,
+    KernelName,
+    Mixed,
+    Quiet,
+    SeriesOut,
+    Settings,
+    Virtual,
+    way_of,
+)
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.targets.registry import LOCAL, check_options, target_factory
 
@@ -24,13 +35,7 @@ if TYPE_CHECKING:
 def run(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
     target: AnyTarget = "soft",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory for the results; must not exist, unless it has the same sweep, which then continues.",
-            show_default="results/NAME-TIME",
-        ),
-    ] = None,
+    out: SeriesOut = None,
     bmv2_path: Annotated[
         Path | None,
         typer.Option(help="simple_switch_grpc, or the directory it is in.", show_default="$NARROWS_BMV2, or PATH"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from narrows.cli import completion
-from narrows.cli.options import Jobs, Quiet, Settings, way_of
+from narrows.cli.options import Jobs, Quiet, SeriesOut, Settings, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, NarrowsError
 
 if TYPE_CHECKING:
@@ -58,13 +58,7 @@ def tune(
     repeat: Annotated[
         int | None, typer.Option(min=1, help="Runs of each.", show_default=f"the file's, else {REPETITIONS}")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory for the results; must not exist, unless it has the same sweep, which then continues.",
-            show_default="results/NAME-TIME",
-        ),
-    ] = None,
+    out: SeriesOut = None,
     base: Annotated[
         str | None,
         typer.Option(
