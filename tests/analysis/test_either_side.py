@@ -160,7 +160,7 @@ def test_data_that_is_sent_again_in_other_pieces_is_no_offload(tmp_path: Path) -
 
 
 def test_a_length_that_no_link_carries_is_not_read(tmp_path: Path) -> None:
-    """Kernels give packets above 64 kB, which cards cut, the length 0."""
+    """Kernels set the length to 0 in packets above 64 kB, which NICs segment."""
     long = datagram(1)
     long[IP].len = 0
     found = analyze_captures(write(tmp_path / "a", [(0, datagram(0)), (1, long), (2, datagram(2))]))

@@ -201,7 +201,7 @@ def _psa(path: Path) -> None:
         ),
         (
             lambda directory: (directory / "compiled/interval_aqm.json").write_text("{}"),
-            "program.json: compiled/interval_aqm.json: is no program; allowed: what p4c-bm2-ss writes",
+            "program.json: compiled/interval_aqm.json: is not a compiled program; allowed: what p4c-bm2-ss writes",
         ),
         (
             lambda directory: _psa(directory / "compiled/interval_aqm.json"),

@@ -27,7 +27,7 @@ ONE_SIDE = "one capture does not show what was lost between two places, nor how 
 # From here on the longest packet of one side and of the other are no longer those of the same frames.
 JOINED = 1.5
 OFFLOADS = (
-    "a network card or a kernel joined or cut them in between; allowed: captures without offloads (ethtool -K DEV tso "
+    "a NIC or a kernel coalesced or segmented them in between; allowed: captures without offloads (ethtool -K DEV tso "
     "off gso off gro off)"
 )
 

@@ -11,7 +11,8 @@ from narrows_analysis.records.run_directory import Run
 def drops_after_reports(run: Run) -> dict[int, int] | None:
     """Packets of each flow index that were dropped after the last one that was reported.
 
-    None of them where each drop has a record, so that all are in other figures; None where nobody compared counters.
+    None of them where each drop has a record, so that all are in other figures; None where the counters were not
+    compared.
     """
     if run.bottleneck.drops_recorded:
         return {}

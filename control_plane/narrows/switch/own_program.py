@@ -90,7 +90,7 @@ def _check_json(program: OwnProgram) -> None:
     except UnicodeDecodeError:
         raise InputError(f"{where}: is not JSON: it is not UTF-8 text") from None
     if not isinstance(found, dict) or not isinstance(found.get("pipelines"), list):
-        raise InputError(f"{where}: is no program; allowed: what p4c-bm2-ss writes with -o")
+        raise InputError(f"{where}: is not a compiled program; allowed: what p4c-bm2-ss writes with -o")
     headers = found.get("headers")
     names = {header.get("name") for header in headers if isinstance(header, dict)} if isinstance(headers, list) else ()
     if "standard_metadata" not in names:

@@ -30,7 +30,7 @@ const RATE: Rate = Rate::Bps(1_000_000_000);
 const EVERY_NS: u64 = 400;
 const PACKETS: u64 = 3_000;
 
-/// What leaves by each port, and what is told of drops.
+/// Frames transmitted on each port, and the records of drops.
 #[derive(Default)]
 struct Seen {
     sent: Vec<(u16, u64, Vec<u8>)>,
