@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from functools import cache
 from importlib.resources import files
@@ -16,6 +17,12 @@ from narrows.errors import InputError
 # By no program but git itself.
 CHANGES = ("--patch", "--binary", "--no-ext-diff", "--no-textconv")
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def user_cache() -> Path:
+    """The user's cache of Narrows ($XDG_CACHE_HOME, XDG Base Directory Specification)."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "narrows"
 
 
 def binary(name: str) -> Path:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import InputError
+from narrows.paths import user_cache
 
 COMPILER = "p4c-bm2-ss"
 _COMPILE_S = 300
@@ -59,8 +59,7 @@ def _compiled(source: Path, where: str) -> tuple[Path, Path]:
             f"{where}: {source} is to be compiled, and {COMPILER} is not on PATH; "
             f"fix: '{command}' where it is, and json and p4info in place of p4"
         )
-    base = os.environ.get("XDG_CACHE_HOME")
-    cache = (Path(base) if base else Path.home() / ".cache") / "narrows" / "p4"
+    cache = user_cache() / "p4"
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as made:
         try:

@@ -8,13 +8,13 @@ import fcntl
 import os
 from collections.abc import Iterator
 
-from narrows.virtual.kernels import cache
+from narrows.paths import user_cache
 
 
 @contextlib.contextmanager
 def core() -> Iterator[int]:
     """A core that no other guest of this user is on, as long as there is one; else one that others share."""
-    places = cache() / "cores"
+    places = user_cache() / "cores"
     places.mkdir(parents=True, exist_ok=True)
     allowed = sorted(os.sched_getaffinity(0), reverse=True)
     for number in allowed:

@@ -24,6 +24,7 @@ from narrows_formats.file_digest import file_digest
 from narrows_formats.storage import write_text
 
 from narrows.errors import InputError, RunError
+from narrows.paths import user_cache
 
 DEFAULT = "default"
 BUILD = "narrows kernel build"
@@ -111,15 +112,9 @@ class Kernel:
     path: Path
 
 
-def cache() -> Path:
-    """The user's cache of Narrows."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "narrows"
-
-
 def runs() -> Path:
     """Where the records of runs in virtual time are while they live."""
-    return cache() / "runs"
+    return user_cache() / "runs"
 
 
 def directory(name: str) -> Path:
@@ -130,17 +125,17 @@ def directory(name: str) -> Path:
     """
     if not name or name.startswith(".") or "/" in name:
         raise InputError(f"--name {name}: is not a kernel's name; allowed: without '/', and not beginning with '.'")
-    return cache() / "kernels" / name
+    return user_cache() / "kernels" / name
 
 
 def workshop(name: str) -> Path:
     """Where a kernel is built: its tree and its objects."""
-    return cache() / "build" / name
+    return user_cache() / "build" / name
 
 
 def installed() -> list[Kernel]:
     """All kernels in the cache by name, the default one first."""
-    found = [Kernel(path.parent.name, path) for path in (cache() / "kernels").glob(f"[!.]*/{IMAGE}")]
+    found = [Kernel(path.parent.name, path) for path in (user_cache() / "kernels").glob(f"[!.]*/{IMAGE}")]
     return sorted(found, key=lambda kernel: (kernel.name != DEFAULT, kernel.name))
 
 
@@ -190,7 +185,7 @@ def remember_build(name: str, options: Iterable[tuple[str, str]]) -> None:
 
 
 def _recipe(name: str) -> Path:
-    return cache() / "kernel-recipes" / name
+    return user_cache() / "kernel-recipes" / name
 
 
 def remove(name: str) -> None:
@@ -260,10 +255,10 @@ def remember(kernel: Kernel, about: About) -> None:
 
 
 def _is_in_cache(kernel: Kernel) -> bool:
-    return kernel.path.parent.parent == cache() / "kernels"
+    return kernel.path.parent.parent == user_cache() / "kernels"
 
 
 def _memory(kernel: Kernel) -> Path:
     if _is_in_cache(kernel):
         return kernel.path.parent / DESCRIPTION
-    return cache() / "known-kernels" / f"{file_digest(kernel.path)}.json"
+    return user_cache() / "known-kernels" / f"{file_digest(kernel.path)}.json"
