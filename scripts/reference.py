@@ -77,7 +77,7 @@ def _all(group: Any, prefix: str = "narrows") -> Iterator[tuple[str, Any]]:
 
 def _command(name: str, command: Any) -> str:
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
     usage = [one.metavar or (one.name.upper() if one.required else f"[{one.name.upper()}]") for one in arguments]
     # Behind the words of a command that they could belong to, they would be that command's.
     place = 0 if command.context_settings.get("allow_interspersed_args") is False else len(usage)

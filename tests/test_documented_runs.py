@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 from documented import NARROWS, PAGES, QUICK, ROOT, arguments
+from narrows.batch.batch import Batch, Ended
+from narrows.batch.task import Task
 from narrows.cli import app
-from narrows.run.schedule import Ended, Schedule, ScheduledRun
 from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from narrows_studies.running.senders import this_machine
@@ -152,9 +153,9 @@ def test_a_command_for_a_testbed(words: list[str], project: Path) -> None:
 @root
 @pytest.mark.parametrize("words", TAKE_HOURS, ids=" ".join)
 def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: list[ScheduledRun] = []
+    planned: list[Task] = []
 
-    def plan(_: Schedule, tasks: list[ScheduledRun], *__: object) -> Generator[Ended, None, None]:
+    def plan(_: Batch, tasks: list[Task], *__: object) -> Generator[Ended, None, None]:
         planned.extend(tasks)
         yield from ()
 
@@ -162,7 +163,7 @@ def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("narrows_studies.running.senders.guests", lambda _: [this_machine()])
     monkeypatch.setattr("narrows_studies.running.nuisances.CARDS", ())
     monkeypatch.setattr("narrows_studies.command.runs_at_once", lambda: 8)
-    monkeypatch.setattr(Schedule, "run", plan)
+    monkeypatch.setattr(Batch, "run", plan)
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert re.search(rf"{words[1]}: \d+ of \d+ points to run, about ", done.output)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from narrows.cli import completion
 from narrows.cli.examples import examples
-from narrows.cli.options import AnyTarget, Inventory, Mixed, Quiet
+from narrows.cli.options import AllowMismatch, AnyTarget, Inventory, Mixed, Quiet
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.targets.registry import LOCAL, target_factory
 
@@ -107,6 +107,7 @@ def study(
             show_default="none",
         ),
     ] = None,
+    allow_mismatch: AllowMismatch = False,
     mixed: Mixed = False,
     publish_to: Annotated[
         Path | None,
@@ -122,8 +123,8 @@ def study(
 
     Continues where it was interrupted. Progress goes to standard error.
     """
+    from narrows.batch.cluster import Cluster
     from narrows.cli.machine_readable import results_console
-    from narrows.run.cluster import Cluster
     from narrows.run.results import give_to_user
     from narrows.terminal import Terminal
     from narrows_analysis.study_results import read_results
@@ -173,7 +174,9 @@ def study(
     external = [read_external_results(path, chosen, variant, everything) for path in add or ()]
     senders = _senders(virtual, target, kernel or [], jobs, cluster)
     make_target = target_factory(target, None, inventory, directory, virtual)
-    runner = StudyRun(chosen, variant, directory, target, make_target, progress, senders, external, mixed)
+    runner = StudyRun(
+        chosen, variant, directory, target, make_target, progress, senders, external, allow_mismatch or mixed
+    )
     wanted = {point.directory for point in points}
     others = [point for point in everything if point.directory not in wanted]
     with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:
@@ -201,8 +204,7 @@ def study(
         for made in (page, results_path(chosen, place), place / FIGURES):
             give_to_user(made)
         console.print(f"page: {page}", soft_wrap=True, highlight=False)
-    incomplete = any(reason.startswith("failed") for reason in results.skipped.values())
-    raise typer.Exit(EXIT_FAILED if incomplete else EXIT_OK)
+    raise typer.Exit(EXIT_FAILED if runner.any_failed else EXIT_OK)
 
 
 def _begin(name: str | None, console: Console) -> None:

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 import synthetic
 import yaml
+from narrows.batch import sweep_table
 from narrows.cli import app
 from narrows.cli.sweep_table import closing_table
-from narrows.run import sweep_table
 from narrows_analysis import AnalysisError, analyze_run
 from narrows_analysis.comparison.differences import Difference, as_frame, compare, hedges_g, only_in_one
 from narrows_analysis.comparison.page import write_comparison

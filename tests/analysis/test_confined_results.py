@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 import pytest
 import synthetic
+from narrows.batch import sweep_table
+from narrows.batch.merge import experiment_of, read_record
 from narrows.cli.runs import _listed
-from narrows.run import sweep_table
-from narrows.run.joining import experiment_of, read_record
 from narrows_analysis import AnalysisError, analyze_run, read_run
 from narrows_analysis.comparison.sides import read_side
 from narrows_analysis.records.json_files import read_json

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic
-from narrows.run import sweep_table
+from narrows.batch import sweep_table
 from narrows_analysis import AnalysisError, analyze_run, write_report
 from narrows_analysis.sweep import heat_map, intervals, load_sweep, pivot, quantities, write_sweep_report
 from test_report import Opened, needs_browser

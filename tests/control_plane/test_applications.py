@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from narrows.batch.merge import experiment_of
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
@@ -21,7 +22,6 @@ from narrows.experiment.planning import make_plan
 from narrows.flows.program import fill
 from narrows.hosts.users import APPLICATION_ID
 from narrows.onhost import program as on_host
-from narrows.run.joining import experiment_of
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Sampler
 from narrows.traffic.applications import keep, missing_programs

@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from narrows import __version__
+from narrows.batch.sweep_table import rows, write
 from narrows.cli import app
 from narrows.cli.analyze import run_directories
 from narrows.cli.doctor import findings
 from narrows.cli.table import summary_table
 from narrows.errors import InputError
 from narrows.hosts import machine
-from narrows.run.sweep_table import rows, write
 from rich.console import Console
 from typer.testing import CliRunner
 

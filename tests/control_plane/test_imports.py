@@ -54,7 +54,7 @@ def test_a_target_is_imported_alone() -> None:
 
 def test_a_run_says_something_before_it_imports_what_it_ends_with() -> None:
     """pandas, pyarrow, gRPC and finsy take over a second, and are not needed to check an experiment."""
-    series = "import narrows.run.series, narrows.experiment.sweep, narrows.hosts.state, narrows.virtual.environment"
+    series = "import narrows.batch.sweep, narrows.experiment.sweep, narrows.hosts.state, narrows.virtual.environment"
     found = imported_by(series)
     assert not (SLOW - {"pydantic", "yaml"}) & {name.partition(".")[0] for name in found}
     assert "narrows_formats.run_record" not in found

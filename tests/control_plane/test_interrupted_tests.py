@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from narrows.batch import sweep as sweep_module
 from narrows.cli import app
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from narrows.experiment.sweep import Series
-from narrows.run import series as series_module
 from narrows.run.runner import Outcome
 from typer.testing import CliRunner
 
@@ -37,7 +37,7 @@ def test_what_follows_a_run_that_is_not_complete(
         ran.append(series.experiment.name)
         yield outcome
 
-    monkeypatch.setattr(series_module, "run_series", run_series)
+    monkeypatch.setattr(sweep_module, "run_series", run_series)
     files = [tmp_path / "first.yaml", tmp_path / "second.yaml"]
     for file in files:
         file.write_text(yaml.safe_dump({"name": file.stem, **EXPERIMENT}))

@@ -19,7 +19,7 @@ SOURCES = [path for package in PACKAGES for path in sorted(package.rglob("*.py")
 # What may do what no other module does, and why.
 ALLOWED = {
     "control_plane/narrows/python.py": "the one way of starting Python",
-    "control_plane/narrows/run/workers.py": "workers of the standard library, started within by_libraries()",
+    "control_plane/narrows/batch/pool.py": "workers of the standard library, started within by_libraries()",
     "analysis/narrows_formats/programs.py": "our other programs are in the interpreter's directory",
 }
 # By name, or in a command that a user is to type.
@@ -86,13 +86,13 @@ state.guard()
 state.destroy()
 """,
     "workers": """
-from narrows.run.workers import worker_pool
+from narrows.batch.pool import worker_pool
 if __name__ == "__main__":
     with worker_pool(1) as pool:
         pool.submit(os.getpid).result()
 """,
     "queue of workers": """
-from narrows.run.workers import queue
+from narrows.batch.pool import queue
 if __name__ == "__main__":
     from multiprocessing.resource_tracker import _resource_tracker
     kept = queue()
@@ -146,7 +146,7 @@ def test_code_of_the_working_directory_is_not_run(tmp_path: Path, started: str) 
 def test_what_a_worker_starts_has_the_users_environment(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "import os\nfrom narrows.run.workers import worker_pool\n"
+        "import os\nfrom narrows.batch.pool import worker_pool\n"
         "def look(): return dict(os.environ)\n"
         "if __name__ == '__main__':\n"
         "    import json\n"

@@ -8,14 +8,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from narrows.batch import batch, sweep
 from narrows.cli import app, machine_readable
 from narrows.errors import InputError
 from narrows.experiment.sweep import load_series
-from narrows.run import series as series_module
 from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
+from narrows.run.runner import Outcome
 from narrows_studies.names import OFFERS as STUDIES
 from rich.console import Console
 from typer.testing import CliRunner
@@ -76,12 +78,12 @@ def test_the_cost_is_that_of_the_longest_runs_side_by_side(file: Path, monkeypat
     """Four runs, two at once: half of the time of all, and the memory of the two largest."""
     file.write_text(SWEPT)
     sizes = iter([1, 5, 2, 4])
-    monkeypatch.setattr(series_module, "check", lambda *_: type("Checked", (), {"plan": None, "notes": ()})())
+    monkeypatch.setattr(batch, "check", lambda *_: SimpleNamespace(plan=None, environment=THIS_MACHINE, notes=()))
     monkeypatch.setattr(type(THIS_MACHINE), "at_once", lambda *_: 2)
     monkeypatch.setattr(type(THIS_MACHINE), "expected_s", lambda *_: 30.0)
     monkeypatch.setattr(type(THIS_MACHINE), "memory_bytes", lambda *_: next(sizes))
     nothing: Any = None
-    found = series_module.cost(load_series(file), lambda _: nothing)
+    found = sweep.cost(load_series(file), lambda _: nothing)
     assert (found.runs, found.at_once, found.seconds, found.memory_bytes) == (4, 2, 60.0, 9)
 
 
@@ -89,6 +91,21 @@ def test_a_check_refuses_what_a_run_would(file: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'cubicc' is not in this kernel"):
         CliRunner().invoke(app, ["check", str(file), "--set", "flows.second.cca=cubicc"], catch_exceptions=False)
     assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
+
+
+@pytest.mark.parametrize(("options", "allowed"), [([], False), (["--allow-mismatch"], True), (["--mixed"], True)])
+def test_runs_that_differ_are_added_under_either_name_of_the_option(
+    file: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], allowed: bool
+) -> None:
+    given: list[object] = []
+
+    def run_series(*arguments: object) -> list[Outcome]:
+        given.append(arguments[-1])
+        return []
+
+    monkeypatch.setattr(sweep, "run_series", run_series)
+    assert CliRunner().invoke(app, ["run", str(file), *options], catch_exceptions=False).exit_code == 0
+    assert given == [allowed]
 
 
 @pytest.mark.root

@@ -12,17 +12,18 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
+from narrows.batch import batch as batch_module
+from narrows.batch import task as task_module
+from narrows.batch.cluster import Done, Job, pack
+from narrows.batch.sweep import RunMode, run_series
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.hosts.run_lock import RunLock
-from narrows.run import ingredients, side_by_side
-from narrows.run import series as series_module
-from narrows.run.cluster import Done, Job, pack
+from narrows.run import ingredients
 from narrows.run.environment import ThisMachine
 from narrows.run.runner import CheckedRun, Outcome
-from narrows.run.series import Way, run_series
 from narrows.targets.base import Target
 from narrows.targets.bmv2.target import Bmv2Target
 from narrows.targets.soft.target import SoftTarget
@@ -114,12 +115,12 @@ def sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
         return CheckedRun(experiment, make_plan(experiment), target, place, PROGRAMS)
 
     made = Sweeps(tmp_path, [])
-    monkeypatch.setattr(series_module, "check", check)
+    monkeypatch.setattr(batch_module, "check", check)
     monkeypatch.setattr(ingredients, "__version__", MADE["narrows_version"])
     monkeypatch.setattr(ingredients, "commit", lambda: MADE["commit"])
     monkeypatch.setattr(ingredients, "programs", lambda *_: PROGRAMS)
     monkeypatch.setattr(ThisMachine, "made_with", MADE["host"])
-    monkeypatch.setattr(side_by_side, "execute", made.execute)
+    monkeypatch.setattr(task_module, "execute", made.execute)
     return made
 
 
@@ -194,14 +195,14 @@ def test_a_trace_with_other_contents_is_another_experiment(sweeps: Sweeps) -> No
 def test_runs_that_were_made_in_another_way_are_refused(sweeps: Sweeps) -> None:
     sweeps.go()
     where = f"--out {sweeps.path / 'out'}: {FIRST} was run with --target soft"
-    for way, target in ((Way("bmv2"), Bmv2Target), (Way("soft", Virtual()), SoftTarget)):
+    for mode, target in ((RunMode("bmv2"), Bmv2Target), (RunMode("soft", Virtual()), SoftTarget)):
         with pytest.raises(InputError, match=f"{where}; allowed"):
-            sweeps.go(way=way, target=target)
+            sweeps.go(mode=mode, target=target)
     for name in (FIRST, SECOND, THIRD, FOURTH):
         (sweeps.path / "out" / name / "run.json").write_text(json.dumps({**RUN, "virtual_time": {"kernel": "other"}}))
-    for way in (Way(), Way("soft", Virtual())):
+    for mode in (RunMode(), RunMode("soft", Virtual())):
         with pytest.raises(InputError, match=f"{where} --virtual --kernel other; allowed"):
-            sweeps.go(way=way)
+            sweeps.go(mode=mode)
     assert sweeps.ran == []
 
 
@@ -267,7 +268,7 @@ def test_runs_of_something_else_are_not_joined(sweeps: Sweeps) -> None:
         with pytest.raises(InputError, match=there + f".*{said}"):
             sweeps.go("here", changes, added=[sweeps.path / "there"])
     with pytest.raises(InputError, match=f"{FIRST} was run with --target soft; allowed"):
-        sweeps.go("here", added=[sweeps.path / "there"], way=Way("soft", Virtual()))
+        sweeps.go("here", added=[sweeps.path / "there"], mode=RunMode("soft", Virtual()))
     with pytest.raises(InputError, match="asks for one run; allowed: with several"):
         sweeps.go("here", {"sweep": {}, "repeat": 1}, added=[sweeps.path / "there"])
     assert not (sweeps.path / "here").exists()
@@ -302,12 +303,12 @@ def test_runs_of_another_commit_kernel_or_program_are_joined_only_if_that_is_ask
     sweeps.outcome = lambda _name: "complete"
     other = sweeps.path / "there" / "0002-buffer=1bdp" / "run.json"
     other.write_text(json.dumps({**json.loads(other.read_text()), **changed}))
-    expected = f"--add {sweeps.path / 'there'}: 0002-buffer=1bdp was made by {said}.*allowed: .* --mixed"
+    expected = f"--add {sweeps.path / 'there'}: 0002-buffer=1bdp was made by {said}.*allowed: .* --allow-mismatch"
     for repeat in (1, 2):
         with pytest.raises(InputError, match=expected):
             sweeps.go("here", {"repeat": repeat}, added=[sweeps.path / "there"])
     assert not (sweeps.path / "here").exists()
-    sweeps.go("here", added=[sweeps.path / "there"], mixed=True)
+    sweeps.go("here", added=[sweeps.path / "there"], allow_mismatch=True)
     assert sweeps.ran == [SECOND, FOURTH] and len(sweeps.manifest("here")) == 4
     # In a directory of one's own that is said, and of a kernel or a program refused.
     if changed.keys() & {"host", "programs"}:
@@ -339,15 +340,15 @@ def test_a_sweep_on_a_cluster(sweeps: Sweeps) -> None:
 
     cluster: Any = Cluster()
     with pytest.raises(RunError, match="KilledWorker: lost"):
-        sweeps.go(way=Way("soft", Virtual()), cluster=cluster)
+        sweeps.go(mode=RunMode("soft", Virtual()), cluster=cluster)
     assert "4 runs, 3 at once" in sweeps.said
     assert sweeps.manifest() == [(SECOND, "complete"), (FOURTH, "complete")]
     cluster.lost.clear()
     kernel["config_sha256"] = "e" * 64
     with pytest.raises(RunError, match="the worker's run was made by kernel configuration eeeeeeeeeeee, not dddddddd"):
-        sweeps.go(way=Way("soft", Virtual()), cluster=cluster)
+        sweeps.go(mode=RunMode("soft", Virtual()), cluster=cluster)
     kernel["config_sha256"] = "d" * 64
-    assert sweeps.go(way=Way("soft", Virtual()), cluster=cluster) == ["complete"] * 2
+    assert sweeps.go(mode=RunMode("soft", Virtual()), cluster=cluster) == ["complete"] * 2
     assert len(sweeps.manifest()) == 4 and sweeps.ran == []
 
 

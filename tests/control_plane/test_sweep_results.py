@@ -14,14 +14,14 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from narrows.batch import batch, task
+from narrows.batch.sweep import run_series
 from narrows.cli import app, main
 from narrows.errors import EXIT_BAD_INPUT, InputError
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
-from narrows.run import series as series_module
-from narrows.run import side_by_side
+from narrows.run.environment import THIS_MACHINE
 from narrows.run.runner import Outcome
-from narrows.run.series import run_series
 from narrows_formats.summary import FORMAT
 from rich.console import Console
 from test_cli import SUMMARY
@@ -48,9 +48,13 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...
         return Outcome(status, "", directory, summary, ())
 
     monkeypatch.setattr(
-        series_module, "check", lambda experiment, *_: SimpleNamespace(plan=make_plan(experiment), notes=(), made_by={})
+        batch,
+        "check",
+        lambda experiment, *_: SimpleNamespace(
+            experiment=experiment, plan=make_plan(experiment), environment=THIS_MACHINE, notes=(), made_by={}
+        ),
     )
-    monkeypatch.setattr(side_by_side, "execute", execute)
+    monkeypatch.setattr(task, "execute", execute)
     file = path / "experiment.yaml"
     file.write_text(yaml.safe_dump({**BASE, **changes}))
     out = path / "out"

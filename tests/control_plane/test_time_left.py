@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.run.time_left import packets
+from narrows.run.duration import packets
 
 TCP = {"cca": "cubic", "duration": "10s"}
 SMALL = {"name": "small", "udp": {"rate": "80Mbit", "payload": "100B"}, "duration": "10s"}

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
+from narrows.batch import batch, sweep, task
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.experiment.without_effect import without_effect
-from narrows.run import series as running
-from narrows.run import side_by_side
 from narrows.run.environment import THIS_MACHINE
 from narrows.run.measurement import Measurement
 from narrows.run.runner import CheckedRun, Outcome
@@ -176,9 +175,9 @@ def test_a_run_names_them_before_it_begins(tmp_path: Path, monkeypatch: pytest.M
         made = make_plan(experiment)
         return CheckedRun(experiment, made, target, environment, {}, tuple(environment.notes(made, target)))
 
-    monkeypatch.setattr(running, "check", check)
-    monkeypatch.setattr(side_by_side, "execute", execute)
-    list(running.run_series(load_series(file), lambda _: SoftTarget(), tmp_path / "out", Console(file=said)))
+    monkeypatch.setattr(batch, "check", check)
+    monkeypatch.setattr(task, "execute", execute)
+    list(sweep.run_series(load_series(file), lambda _: SoftTarget(), tmp_path / "out", Console(file=said)))
     assert f"note: {file}:9: flows.0.stagger: has no effect: the group has one flow (count: 1)\n" in seen[0]
     # For both repetitions at once.
     assert seen[0].count("note: ") == 2

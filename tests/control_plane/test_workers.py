@@ -17,7 +17,7 @@ from narrows.hosts.process import start_time
 PARENT = """
 import os, sys, time
 from narrows.run.stop_signals import stop_signals_wait
-from narrows.run.workers import worker_pool
+from narrows.batch.pool import worker_pool
 def say_begun():
     # In one piece: the pipe is both workers'.
     os.write(1, b"%d\\n" % os.getpid())

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 import yaml
+from narrows.batch.cluster import Cluster, Job, job, pack, run_job, unpack
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.run.cluster import Cluster, Job, job, pack, run_job, unpack
 
 distributed: Any = importlib.import_module("distributed")
 WORKERS = 3

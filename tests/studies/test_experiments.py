@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
+from narrows.batch.time_left import TimeLeft
 from narrows.errors import InputError
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import make_series
+from narrows.run.duration import traffic_time_s
 from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
-from narrows.run.time_left import TimeLeft, traffic_time_s
 from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Guests
 from narrows.virtual.kernels import Kernel
 from narrows_analysis.study_results import MeasuredPoint

@@ -19,13 +19,14 @@ from typing import Any
 import narrows_analysis
 import pytest
 import yaml
+from narrows.batch import batch, pool, task
+from narrows.batch.cluster import Done, Job, pack
 from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
-from narrows.run import ingredients, side_by_side, workers
-from narrows.run.cluster import Done, Job, pack
-from narrows.run.environment import THIS_MACHINE
+from narrows.run import ingredients
+from narrows.run.environment import THIS_MACHINE, ThisMachine
 from narrows.run.ingredients import made_here
 from narrows.run.runner import CheckedRun, Outcome
 from narrows.targets.soft.target import SoftTarget
@@ -74,8 +75,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Study:
     return _Study(tmp_path, monkeypatch)
 
 
-def checked(experiment: Experiment, target: Any, _origin: str, _place: object = THIS_MACHINE) -> CheckedRun:
-    return CheckedRun(experiment, make_plan(experiment), target, THIS_MACHINE, PROGRAMS)
+def checked(experiment: Experiment, target: Any, _origin: str, place: Any = THIS_MACHINE) -> CheckedRun:
+    return CheckedRun(experiment, make_plan(experiment), target, place, PROGRAMS)
 
 
 class _Study:
@@ -94,9 +95,9 @@ class _Study:
         self.outcome: Callable[[str], str | Exception] = lambda _directory: "complete"
         (path / "mine").mkdir()
         self.write()
-        monkeypatch.setattr(run, "check", checked)
+        monkeypatch.setattr(batch, "check", checked)
         monkeypatch.setattr(ingredients, "programs", lambda *_: PROGRAMS)
-        monkeypatch.setattr(side_by_side, "execute", self._execute)
+        monkeypatch.setattr(task, "execute", self._execute)
         monkeypatch.setattr(run, "LoadedRun", self._load)
         monkeypatch.setattr(narrows_analysis, "LoadedRun", self._load)
         monkeypatch.setattr(narrows_analysis, "analyze_run", lambda directory: self.analysed.append(directory.name))
@@ -121,6 +122,7 @@ class _Study:
         console = Console(file=io.StringIO(), width=200)
         runner = StudyRun(STUDY, "quick" if quick else "full", self.out, "soft", lambda _: SoftTarget(), console)
         self.results = runner.run(self.points(quick), at_once)
+        self.any_failed = runner.any_failed
         assert isinstance(console.file, io.StringIO)
         return console.file.getvalue()
 
@@ -207,14 +209,14 @@ def test_a_failure_does_not_end_the_study(study: _Study) -> None:
     study.go()
     assert len(study.ran) == 3
     assert len(study.results.points) == 2
-    assert dict(study.results.skipped) == {"one/0001-buffer=1bdp": "failed: no switch"}
+    assert dict(study.results.skipped) == {"one/0001-buffer=1bdp": "failed: no switch"} and study.any_failed
     study.outcome = lambda directory: "failed" if directory.startswith("0001") else "complete"
     study.go()
     assert [name[:4] for name in study.ran] == ["0001"]
-    assert dict(study.results.skipped) == {"one/0001-buffer=1bdp": "failed: why"}
+    assert dict(study.results.skipped) == {"one/0001-buffer=1bdp": "failed: why"} and study.any_failed
     study.outcome = lambda _directory: "complete"
     study.go()
-    assert study.results.skipped == {}
+    assert study.results.skipped == {} and not study.any_failed
 
 
 def test_other_points_stay_in_the_results(study: _Study) -> None:
@@ -236,9 +238,9 @@ def go_with(study: _Study, path: Path, made: dict[str, str] | None = None, mixed
     external = [read_external_results(path, STUDY, "quick", points)]
     study.ran.clear()
     console, out = Console(quiet=True), study.path / "new"
-    return StudyRun(STUDY, "quick", out, "soft", lambda _: SoftTarget(), console, external=external, mixed=mixed).run(
-        points
-    )
+    return StudyRun(
+        STUDY, "quick", out, "soft", lambda _: SoftTarget(), console, external=external, allow_mismatch=mixed
+    ).run(points)
 
 
 def test_what_was_measured_elsewhere_is_not_run_again(study: _Study) -> None:
@@ -275,7 +277,9 @@ def test_what_another_commit_or_kernel_measured_is_taken_in_only_if_that_is_aske
     study.go()
     path, here = study.out / RESULTS, made_here(THIS_MACHINE, PROGRAMS)
     for name, title in (("commit", "commit"), ("kernel", "kernel")):
-        with pytest.raises(InputError, match=f"--add: one/0001-buffer=1bdp was made by {title} other, not .* --mixed"):
+        with pytest.raises(
+            InputError, match=f"--add: one/0001-buffer=1bdp was made by {title} other, not .* --allow-mismatch"
+        ):
             go_with(study, path, {**here, name: "other"})
     assert not (study.path / "new").exists()
     assert len(go_with(study, path, {**here, "commit": "other"}, mixed=True).points) == 3 and study.ran == []
@@ -318,7 +322,7 @@ def test_what_is_left_takes_as_long_as_what_was_run(study: _Study, monkeypatch: 
 
 def test_runs_side_by_side(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
     # Threads for processes: those would not know what is put in the place of a run here.
-    monkeypatch.setattr(workers, "worker_pool", lambda at_once, *_: ThreadPoolExecutor(at_once))
+    monkeypatch.setattr(pool, "worker_pool", lambda at_once, *_: ThreadPoolExecutor(at_once))
     together = threading.Barrier(2, timeout=20)
 
     def outcome(directory: str) -> str | Exception:
@@ -340,7 +344,7 @@ def test_workers_hear_at_once_of_an_interruption(study: _Study, monkeypatch: pyt
     ended = threading.Event()
 
     @contextmanager
-    def pool(at_once: int, *_: object) -> Iterator[ThreadPoolExecutor]:
+    def threads(at_once: int, *_: object) -> Iterator[ThreadPoolExecutor]:
         with ThreadPoolExecutor(at_once) as threads:
             try:
                 yield threads
@@ -350,7 +354,7 @@ def test_workers_hear_at_once_of_an_interruption(study: _Study, monkeypatch: pyt
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(workers, "worker_pool", pool)
+    monkeypatch.setattr(pool, "worker_pool", threads)
     monkeypatch.setattr(StudyRun, "_measure", interrupt)
     # What remembers where it came from would keep the workers at work.
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -407,20 +411,21 @@ def test_an_algorithm_that_the_kernel_lacks_is_left_out(study: _Study) -> None:
 def test_what_the_target_refuses_is_left_out(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(experiment: Experiment, target: object, origin: str, place: object) -> object:
         if str(experiment.all_links["bottleneck"].buffer) != "1bdp":
-            raise InputError(f"{origin}: bottleneck.buffer: too deep for this switch")
+            # A reason that reads like a failure is none.
+            raise InputError(f"{origin}: failed: too deep for this switch")
         return checked(experiment, target, origin, place)
 
-    monkeypatch.setattr(run, "check", check)
+    monkeypatch.setattr(batch, "check", check)
     study.go()
     assert len(study.ran) == 1
-    assert set(study.results.skipped.values()) == {"bottleneck.buffer: too deep for this switch"}
+    assert set(study.results.skipped.values()) == {"failed: too deep for this switch"} and not study.any_failed
 
 
 def test_a_machine_that_can_run_nothing_says_why(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(*_: object) -> object:
         raise InputError("network namespaces need root; fix: run with sudo")
 
-    monkeypatch.setattr(run, "check", check)
+    monkeypatch.setattr(batch, "check", check)
     with pytest.raises(InputError, match="need root"):
         study.go()
     assert not study.out.exists()
@@ -501,7 +506,10 @@ def test_points_on_a_cluster(study: _Study) -> None:
                 (made / "summary.json").write_text("{}")
                 yield name, Done(pack(made), "", 3.0)
 
-    senders = [replace(this_machine(), name="plain", algorithms=Algorithms(("bbr", "cubic")))]
+    class Plain(ThisMachine):
+        kernel = "plain"
+
+    senders = [replace(this_machine(), name="plain", environment=Plain(), algorithms=Algorithms(("bbr", "cubic")))]
     console = Console(file=io.StringIO(), width=200)
     runner = StudyRun(STUDY, "quick", study.out, "soft", lambda _: SoftTarget(), console, senders)
     results = runner.run(study.points(), cluster=Cluster())  # type: ignore[arg-type]

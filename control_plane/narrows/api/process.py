@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from narrows.api.runs import ORIGIN, experiment
+from narrows.batch.sweep import RunMode, run_series
 from narrows.errors import InputError, NarrowsError
 from narrows.experiment.driving import driven
 from narrows.experiment.sweep import make_series
 from narrows.run.conductor import Driver
 from narrows.run.environment import Environment, ThisMachine
 from narrows.run.runner import check, execute
-from narrows.run.series import Way, run_series
 from narrows.targets.registry import target_factory
 from narrows.terminal import Terminal
 
@@ -118,9 +118,9 @@ def make_all(request: dict[str, Any], directory: Path) -> dict[str, Any]:
     """
     environment = environment_of(request["virtual"], request["kernel"], None)
     make_target = target_factory(TARGET, results=directory, virtual=request["virtual"])
-    series, way = make_series(request["experiment"], ORIGIN), Way(TARGET, environment)
+    series, mode = make_series(request["experiment"], ORIGIN), RunMode(TARGET, environment)
     ending = {"status": "complete", "reason": "", "directory": str(directory)}
-    for one in run_series(series, make_target, directory, Terminal(stderr=True), way=way, jobs=request["jobs"]):
+    for one in run_series(series, make_target, directory, Terminal(stderr=True), mode=mode, jobs=request["jobs"]):
         if one.status != "complete":
             ending |= {"status": one.status, "reason": f"{one.directory.name}: {one.reason}"}
         elif one.summary is None:

@@ -87,8 +87,8 @@ def analyze(
     """
     import narrows_analysis
 
+    from narrows.batch import sweep_results
     from narrows.cli.captured import analyze_packets
-    from narrows.run import sweep_results
     from narrows.run.results import check_free
 
     interval_ns = _interval(interval)

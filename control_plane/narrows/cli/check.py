@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from narrows.cli.options import KernelName, LocalTarget, Settings, way_of
+from narrows.cli.options import KernelName, LocalTarget, Settings, mode_of
 from narrows.errors import InputError
 from narrows.plain_text import say
 from narrows.targets.registry import LOCAL, target_factory
@@ -26,15 +26,15 @@ def check(
 
     Nothing is run. Every point of a sweep is checked as ``narrows run`` does before its first run.
     """
+    from narrows.batch.sweep import cost
     from narrows.cli.machine_readable import print_json
     from narrows.experiment.sweep import load_series
-    from narrows.run.series import cost
 
     if target not in LOCAL:
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
-    way = way_of(target, virtual, kernel)
+    mode = mode_of(target, virtual, kernel)
     series = load_series(file, settings or ())
-    found = cost(series, target_factory(target, None, None, Path(), virtual), way)
+    found = cost(series, target_factory(target, None, None, Path(), virtual), mode)
     if as_json:
         print_json({"file": str(file), **found.as_json()})
         return

@@ -13,7 +13,7 @@ from narrows.errors import InputError
 from narrows.targets.registry import IN_A_LAB, LOCAL, NAMES
 
 if TYPE_CHECKING:
-    from narrows.run.series import Way
+    from narrows.batch.sweep import RunMode
 
 AnyTarget = Annotated[
     str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.", autocompletion=completion.of(NAMES))
@@ -44,7 +44,11 @@ SeriesOut = Annotated[
 Inventory = Annotated[
     Path | None, typer.Option(help=f"The testbed (YAML), for {' or '.join(IN_A_LAB)}.", show_default=False)
 ]
-Mixed = Annotated[bool, typer.Option("--mixed", help="With --add, accept runs of other code or another kernel.")]
+AllowMismatch = Annotated[
+    bool, typer.Option("--allow-mismatch", help="With --add, accept runs of other code or another kernel.")
+]
+# The former name of --allow-mismatch.
+Mixed = Annotated[bool, typer.Option("--mixed", hidden=True)]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -56,22 +60,22 @@ Settings = Annotated[
 ]
 
 
-def way_of(target: str, virtual: bool, kernel: str | None, jobs: int | None = None) -> Way:
+def mode_of(target: str, virtual: bool, kernel: str | None, jobs: int | None = None) -> RunMode:
     """How runs are to be made.
 
     Raises:
         InputError: an option needs virtual time, or there is no such kernel.
     """
+    from narrows.batch.sweep import RunMode
     from narrows.run.environment import THIS_MACHINE
-    from narrows.run.series import Way
 
     if kernel is not None and not virtual:
         raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
     if jobs is not None and not virtual:
         raise InputError(f"--jobs {jobs}: runs in real time would disturb each other; allowed: with --virtual")
     if not virtual:
-        return Way(target, THIS_MACHINE)
+        return RunMode(target, THIS_MACHINE)
     from narrows.virtual import kernels
     from narrows.virtual.environment import Guests
 
-    return Way(target, Guests(kernels.find(kernel or kernels.DEFAULT)))
+    return RunMode(target, Guests(kernels.find(kernel or kernels.DEFAULT)))

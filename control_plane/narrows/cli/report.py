@@ -26,9 +26,9 @@ def report(
     """
     import narrows_analysis
 
+    from narrows.batch import sweep_results
     from narrows.cli.analyze import run_directories
     from narrows.cli.browser import open_page
-    from narrows.run import sweep_results
     from narrows.run.results import give_to_user
 
     for path in run_directories(directory):

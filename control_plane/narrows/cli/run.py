@@ -12,6 +12,7 @@ import typer
 from narrows_formats import files
 
 from narrows.cli.options import (
+    AllowMismatch,
     AnyTarget,
     Inventory,
     Jobs,
@@ -21,7 +22,7 @@ from narrows.cli.options import (
     SeriesOut,
     Settings,
     Virtual,
-    way_of,
+    mode_of,
 )
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.targets.registry import LOCAL, check_options, target_factory
@@ -58,6 +59,7 @@ def run(
             show_default="none",
         ),
     ] = None,
+    allow_mismatch: AllowMismatch = False,
     mixed: Mixed = False,
     settings: Settings = None,
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
@@ -81,13 +83,13 @@ def run(
     One run, or one for every point of its sweep and every repetition. Progress goes to standard error.
     """
 
+    from narrows.batch.batch import is_below
+    from narrows.batch.cluster import Cluster
+    from narrows.batch.sweep import run_series
     from narrows.cli.machine_readable import print_json, results_console
     from narrows.experiment.sweep import load_series
     from narrows.hosts.state import dead_runs
-    from narrows.run.cluster import Cluster
     from narrows.run.results import default_directory
-    from narrows.run.schedule import is_below
-    from narrows.run.series import run_series
     from narrows.terminal import Terminal
 
     console, results = Terminal(stderr=True, quiet=quiet), results_console()
@@ -101,11 +103,11 @@ def run(
         raise InputError("--metrics: Prometheus cannot follow a clock that jumps; allowed: without --virtual")
     if cluster is not None:
         _check_cluster(cluster, virtual, kernel, jobs, bmv2_path)
-    way = way_of(target, virtual, kernel, jobs)
+    mode = mode_of(target, virtual, kernel, jobs)
     series = load_series(file, settings or ())
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory, virtual)
-    if leftover := [state for state in dead_runs(way.environment.records) if not is_below(state, directory)]:
+    if leftover := [state for state in dead_runs(mode.environment.records) if not is_below(state, directory)]:
         console.print(
             f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"
         )
@@ -123,9 +125,11 @@ def run(
 
             figures = stack.enter_context(MetricsPage(metrics_address or DEFAULT_ADDRESS))
             console.print(f"metrics: {figures.url}", soft_wrap=True, highlight=False)
-            way = replace(way, environment=ThisMachine(figures))
+            mode = replace(mode, environment=ThisMachine(figures))
         workers = None if cluster is None else stack.enter_context(contextlib.closing(Cluster(cluster)))
-        outcomes = run_series(series, make_target, directory, console, live_page, way, jobs, workers, add or (), mixed)
+        outcomes = run_series(
+            series, make_target, directory, console, live_page, mode, jobs, workers, add or (), allow_mismatch or mixed
+        )
         for outcome in outcomes:
             show(outcome, results, alone=series.single)
             made.append(_as_json(outcome))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from narrows_formats import files
 
-from narrows.cli.options import KernelName, LocalTarget, Settings, Virtual, way_of
+from narrows.cli.options import KernelName, LocalTarget, Settings, Virtual, mode_of
 from narrows.errors import InputError
 from narrows.targets.registry import LOCAL, target_factory
 
@@ -104,13 +104,13 @@ def shell(
         _have_networks(nat)
     from narrows.cli.run import show
     from narrows.experiment import shell as shells
+    from narrows.run.progress import PageOfRun
     from narrows.run.results import check_free, default_directory
     from narrows.run.runner import execute
     from narrows.run.shell import ShellProgress, check_shell, exit_code
-    from narrows.run.side_by_side import PageOfRun
     from narrows.terminal import Terminal
 
-    way = way_of(target, virtual, kernel)
+    mode = mode_of(target, virtual, kernel)
     given = {"rate": rate, "upload": upload, "trace": trace, "upload-trace": upload_trace, "buffer": buffer, "rtt": rtt,
              "queue": queue, "loss": loss}  # fmt: skip
     options = {name: None if value is None else str(value) for name, value in given.items()}
@@ -119,7 +119,7 @@ def shell(
     directory = out or default_directory(shells.NAME)
     check_free(directory)
     made = target_factory(target, None, None, directory, virtual)(experiment)
-    run = check_shell(experiment, made, origin, nat=nat, environment=way.environment)
+    run = check_shell(experiment, made, origin, nat=nat, environment=mode.environment)
     for note in run.notes:
         console.print(f"note: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     with contextlib.ExitStack() as stack:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from narrows.cli.options import Jobs, KernelName, LocalTarget, Quiet, Virtual, way_of
+from narrows.cli.options import Jobs, KernelName, LocalTarget, Quiet, Virtual, mode_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, RunError
 from narrows.plain_text import say
 from narrows.targets.registry import LOCAL, target_factory
@@ -18,8 +18,8 @@ from narrows.targets.registry import LOCAL, target_factory
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from narrows.batch.sweep import RunMode
     from narrows.experiment.sweep import Series
-    from narrows.run.series import Way
     from narrows.run.verdicts import Verdict
 
 
@@ -63,7 +63,7 @@ def test(
 
     if target not in LOCAL:
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
-    way = way_of(target, virtual, kernel, jobs)
+    mode = mode_of(target, virtual, kernel, jobs)
     # All files are read before the first run.
     series = [load_series(file) for file in files]
     for file, one in zip(files, series, strict=True):
@@ -74,7 +74,7 @@ def test(
     for file, one in zip(files, series, strict=True):
         directory = default_directory(one.experiment.name) if out is None else out / one.experiment.name
         began = time.monotonic()
-        tested = _run(one, directory, console, way, jobs, virtual)
+        tested = _run(one, directory, console, mode, jobs, virtual)
         suites.append((str(file), time.monotonic() - began, tested.verdicts, tested.error))
         code = max(code, EXIT_OK if tested.passed else EXIT_FAILED)
         if not as_json:
@@ -95,15 +95,15 @@ def test(
     raise typer.Exit(code)
 
 
-def _run(series: Series, directory: Path, console: Console, way: Way, jobs: int | None, virtual: bool) -> _Tested:
+def _run(series: Series, directory: Path, console: Console, mode: RunMode, jobs: int | None, virtual: bool) -> _Tested:
     """Make a file's runs, and judge them."""
+    from narrows.batch.sweep import run_series
     from narrows.run import verdicts
-    from narrows.run.series import run_series
 
-    make_target = target_factory(way.target, None, None, directory, virtual)
+    make_target = target_factory(mode.target, None, None, directory, virtual)
     try:
-        for outcome in run_series(series, make_target, directory, console, None, way, jobs):
-            if outcome.status != "complete" or outcome.summary is None:
+        for outcome in run_series(series, make_target, directory, console, None, mode, jobs):
+            if not outcome.is_analysed:
                 return _Tested(f"{outcome.status} run: {outcome.reason}", [], outcome.interrupted)
     except RunError as error:
         return _Tested(str(error), [])

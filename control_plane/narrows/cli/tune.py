@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from narrows.cli import completion
-from narrows.cli.options import Jobs, Quiet, SeriesOut, Settings, way_of
+from narrows.cli.options import Jobs, Quiet, SeriesOut, Settings, mode_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, NarrowsError
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ def tune(
     All variants are built into one kernel of virtual time, and run as a sweep. One whose code fails is named, and
     ranked last.
     """
+    from narrows.batch.cluster import Cluster
+    from narrows.batch.sweep import refuse_others, run_series
     from narrows.cli.machine_readable import print_json, results_console
-    from narrows.run.cluster import Cluster
     from narrows.run.results import default_directory
-    from narrows.run.series import refuse_others, run_series
     from narrows.targets.registry import target_factory
     from narrows.terminal import Terminal
     from narrows.virtual import kernels, variants
@@ -108,10 +108,10 @@ def tune(
     with contextlib.ExitStack() as stack:
         if cluster is not None:
             workers = stack.enter_context(contextlib.closing(Cluster(cluster)))
-        way = way_of("soft", True, called, jobs)
+        mode = mode_of("soft", True, called, jobs)
         make_target = target_factory("soft", results=directory, virtual=True)
         for outcome in run_series(
-            series, make_target, directory, console, None, way, jobs, workers, (), False, goes_on=True
+            series, make_target, directory, console, None, mode, jobs, workers, (), False, goes_on=True
         ):
             if outcome.interrupted:
                 raise typer.Exit(EXIT_INTERRUPTED)

@@ -12,11 +12,11 @@ from narrows.experiment.plan import Plan
 from narrows.hosts import bpf, machine
 from narrows.hosts.state import STATE_ROOT, RunState
 from narrows.run.conductor import Driver
+from narrows.run.duration import traffic_time_s
 from narrows.run.figures import Figures
 from narrows.run.measurement import Measured, Measurement
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
-from narrows.run.time_left import traffic_time_s
 from narrows.targets.base import Target
 
 OVERHEAD_S = 12.0

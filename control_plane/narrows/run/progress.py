@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -27,6 +28,18 @@ class Page(Protocol):
 
     def publish(self, kind: str, data: Any) -> None:
         """Show an event, with what belongs to it; `narrows.live.server.LivePage` says which there are."""
+
+
+@dataclass(frozen=True)
+class PageOfRun:
+    """A page for one of several runs: what is published has the run's number."""
+
+    number: int
+    show: Callable[[str, Any], None]
+
+    def publish(self, kind: str, data: Any) -> None:
+        """See `Page`."""
+        self.show(kind, {**data, "run": self.number})
 
 
 class RunProgress:

@@ -50,6 +50,11 @@ class Outcome:
     analysis_interrupted: bool = False
 
     @property
+    def is_analysed(self) -> bool:
+        """Whether it is complete, and its summary is there."""
+        return self.status == "complete" and self.summary is not None
+
+    @property
     def interrupted(self) -> bool:
         """Whether a signal cut its traffic or its analysis short: nothing is to follow it."""
         return self.status == "partial" or self.analysis_interrupted

@@ -17,8 +17,8 @@ from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run.conductor import Driver
+from narrows.run.duration import packets
 from narrows.run.results import RunDirectory
-from narrows.run.time_left import packets
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
 from narrows.virtual import guest_memory

@@ -9,18 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from narrows.batch.batch import Batch, Ended, Wanted
+from narrows.batch.cluster import Cluster
+from narrows.batch.merge import refuse_mismatch
+from narrows.batch.task import Task
+from narrows.batch.time_left import TimeLeft
 from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
-from narrows.run.cluster import Cluster, worker_options
-from narrows.run.ingredients import made_for, refuse_changed
-from narrows.run.joining import read_record, refuse_mixed
+from narrows.run.duration import traffic_time_s
+from narrows.run.ingredients import made_for
 from narrows.run.results import give_to_user
-from narrows.run.runner import Outcome, check
-from narrows.run.schedule import Ended, Schedule, ScheduledRun
-from narrows.run.time_left import TimeLeft, traffic_time_s
 from narrows.targets.base import Target
 from narrows_analysis import LoadedRun
 from narrows_analysis.study_results import MeasuredPoint, Results, Variant, write_results
@@ -51,7 +52,7 @@ class StudyRun:
         console: Console,
         senders: Sequence[Senders] = (),
         external: Sequence[Results] = (),
-        mixed: bool = False,
+        allow_mismatch: bool = False,
     ) -> None:
         """Nothing is created before `run`.
 
@@ -65,7 +66,7 @@ class StudyRun:
             senders: kernels that hosts can have; a point is run with the first one that has its algorithms. Without any
                 the running one.
             external: results of points, with their directories here, that are not to be run again.
-            mixed: whether these may have been measured by other code or on another kernel than here.
+            allow_mismatch: whether these may have been measured by other code or on another kernel than here.
         """
         self._target = target
         self._senders = tuple(senders) or (this_machine(),)
@@ -79,9 +80,11 @@ class StudyRun:
         self._measured_as: dict[Path, Plan] = {}
         self._external = [one for one in external if one.points]
         self._known = {Path(point.directory): point for one in external for point in one.points}
-        self._mixed = mixed
+        self._allow_mismatch = allow_mismatch
         self._skipped: dict[str, str] = {}
         self._refused: list[InputError] = []
+        # Whether a run failed; one that cannot be made here, or was interrupted, has not.
+        self.any_failed = False
 
     def run(
         self,
@@ -103,15 +106,15 @@ class StudyRun:
             RunError: the directory is another running study's.
             Interrupted: a signal ended it; what is complete is kept.
         """
-        if not self._mixed:
+        if not self._allow_mismatch:
             for study_point in (*points, *others):
-                self._refuse_mixed(study_point)
-        with Schedule(self._directory, self._console, cluster=cluster) as schedule:
-            tasks: dict[str, tuple[StudyPoint, ScheduledRun]] = {}
+                self._refuse_mismatch(study_point)
+        with Batch(self._directory, self._target, self._make_target, self._console, cluster=cluster) as batch:
+            tasks: dict[str, tuple[StudyPoint, Task]] = {}
             for study_point in points:
-                if self._is_complete(schedule, study_point):
+                if self._is_complete(batch, study_point):
                     self._measure(study_point)
-                elif (task := self._task(study_point)) is not None:
+                elif (task := self._task(batch, study_point)) is not None:
                     tasks[task.name] = (study_point, task)
             if self._refused and not tasks and not self._measured:
                 raise self._refused[0]
@@ -119,19 +122,19 @@ class StudyRun:
             if tasks and self._senders[0].name:
                 # No more guests than memory holds.
                 at_once = self._senders[0].environment.at_once([task.run.plan for task in wanted], at_once)
-            schedule.begin(senders.environment.records for senders in self._senders)
-            self._announce(len(points), wanted, schedule.at_once(at_once))
+            batch.begin(senders.environment.records for senders in self._senders)
+            self._announce(len(points), wanted, batch.at_once(at_once))
             for study_point in others:
-                if self._is_complete(schedule, study_point):
+                if self._is_complete(batch, study_point):
                     self._measure(study_point)
             # Workers learn of an interruption at once, and not when the generator is collected.
-            with closing(schedule.run(wanted, at_once)) as ends:
+            with closing(batch.run(wanted, at_once)) as ends:
                 for number, ended in enumerate(ends, 1):
                     self._take(tasks[ended.task.name][0], ended, f"[{number}/{len(tasks)}]")
         self._write()
         return self._results()
 
-    def _refuse_mixed(self, study_point: StudyPoint) -> None:
+    def _refuse_mismatch(self, study_point: StudyPoint) -> None:
         """Check that a point measured elsewhere was measured by this code, on the kernel that it would have here.
 
         Raises:
@@ -139,46 +142,44 @@ class StudyRun:
         """
         known = self._known.get(study_point.directory)
         if known is not None:
-            runnable = self._runnable(study_point)
-            experiment, senders = runnable[0] if runnable else (study_point.point.experiment, self._senders[0])
-            ours = made_for(experiment, self._make_target, senders.environment)
-            refuse_mixed([(f"--add: {study_point.directory}", known.provenance)], [ours])
+            unchanged = (study_point.point.experiment, self._senders[0].environment)
+            experiment, environment = (*self._wanted(study_point).choices, unchanged)[0]
+            ours = made_for(experiment, self._make_target, environment)
+            refuse_mismatch([(f"--add: {study_point.directory}", known.provenance)], [ours])
 
-    def _task(self, study_point: StudyPoint) -> ScheduledRun | None:
+    def _task(self, batch: Batch, study_point: StudyPoint) -> Task | None:
         """What to run for a point; None, with the reason noted, if it cannot run here as written."""
-        runnable = self._runnable(study_point)
-        if not runnable:
-            self._skipped[str(study_point.directory)] = self._lacking(study_point.point.experiment)
+        wanted = self._wanted(study_point)
+        if not wanted.choices:
+            self._skipped[wanted.name] = self._lacking(study_point.point.experiment)
             return None
-        experiment, senders = runnable[0]
-        point = study_point.point
         try:
-            run = check(experiment, self._make_target(experiment), point.origin, senders.environment)
+            return batch.task(wanted)
         except InputError as error:
             self._refused.append(error)
-            self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
+            self._skipped[wanted.name] = str(error).replace(f"{wanted.origin}: ", "")
             return None
-        expected_s = senders.environment.expected_s(run.plan)
-        return ScheduledRun(str(study_point.directory), run, expected_s, worker_options(self._target, senders.name))
 
-    def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
-        """The experiment with each kernel's names of its algorithms, for every kernel that has all of them."""
-        experiment = study_point.point.experiment
-        if self._make_target(experiment).hosts_are_machines:
+    def _wanted(self, study_point: StudyPoint) -> Wanted:
+        """The run of a point: the experiment with each kernel's names of its algorithms, where it has all of them."""
+        point = study_point.point
+        if self._make_target(point.experiment).hosts_are_machines:
             # Other machines' kernels send, which `check` looks at.
-            return [(experiment, self._senders[0])]
-        return [
-            (senders.algorithms.in_kernel_names(experiment), senders)
-            for senders in self._senders
-            if not senders.algorithms.missing(experiment)
-        ]
+            choices = [(point.experiment, self._senders[0].environment)]
+        else:
+            choices = [
+                (senders.algorithms.in_kernel_names(point.experiment), senders.environment)
+                for senders in self._senders
+                if not senders.algorithms.missing(point.experiment)
+            ]
+        return Wanted(str(study_point.directory), point.origin, tuple(choices))
 
     def _lacking(self, experiment: Experiment) -> str:
         lacking = min((senders.algorithms.missing(experiment) for senders in self._senders), key=len)
         kernels = "this kernel does not have" if len(self._senders) == 1 else "no kernel here has, with the others,"
         return f"{kernels} {', '.join(lacking)}"
 
-    def _announce(self, wanted: int, tasks: list[ScheduledRun], at_once: int) -> None:
+    def _announce(self, wanted: int, tasks: list[Task], at_once: int) -> None:
         total = TimeLeft([task.expected_s for task in tasks], at_once).seconds
         kept = len(self._measured)
         parts = [f"{len(tasks)} of {wanted} points to run, about {duration_in_words(total)}"]
@@ -191,42 +192,30 @@ class StudyRun:
 
     def _take(self, study_point: StudyPoint, ended: Ended, count: str) -> None:
         """Record how a point ended."""
-        name, outcome = str(study_point.directory), ended.outcome
+        name = ended.task.name
         self._skipped.pop(name, None)
-        if isinstance(outcome, Outcome) and outcome.status == "complete" and outcome.summary is not None:
+        self.any_failed |= ended.failed
+        if ended.complete:
             self._measure(study_point)
+            measures = self._measured[study_point.directory].measures
+            used, loss = measures.get("utilization"), measures.get("loss_ratio")
+            result = f"{used or 0:.1%} utilized, {loss or 0:.2%} lost"
         else:
-            self._skipped[name] = _why(outcome)
+            self._skipped[name] = _why(ended)
+            result = f"not complete: {self._skipped[name]}"
         self._write()
-        result = self._result(study_point, outcome)
         left = f"about {duration_in_words(ended.left_s)} left"
         self._console.print(f"{count} {name}: {result}; {left}", highlight=False, soft_wrap=True)
         if ended.interrupted:
             raise Interrupted("interrupted; complete runs were kept, the same command continues from here")
 
-    def _result(self, study_point: StudyPoint, outcome: Outcome | RunError) -> str:
-        measured = self._measured.get(study_point.directory)
-        if measured is None:
-            return f"not complete: {_why(outcome)}"
-        loss, used = measured.measures.get("loss_ratio"), measured.measures.get("utilization")
-        return f"{used or 0:.1%} utilized, {loss or 0:.2%} lost"
-
-    def _is_complete(self, schedule: Schedule, study_point: StudyPoint) -> bool:
+    def _is_complete(self, batch: Batch, study_point: StudyPoint) -> bool:
         """Whether a point was measured elsewhere, or its results are here.
 
         Raises:
             InputError: they are those of another experiment, or made by other programs than they would be now.
         """
-        if study_point.directory in self._known:
-            return True
-        name, runnable = str(study_point.directory), self._runnable(study_point)
-        if not schedule.is_complete(name, [experiment for experiment, _ in runnable]):
-            return False
-        record = read_record(self._directory / name)
-        experiment, senders = runnable[0]
-        ours = made_for(experiment, self._make_target, senders.environment)
-        refuse_changed(record, ours, f"--out {self._directory}: {name}")
-        return True
+        return study_point.directory in self._known or batch.is_complete(self._wanted(study_point))
 
     def _measure(self, study_point: StudyPoint) -> None:
         self._written[study_point.experiment] = study_point.written
@@ -295,7 +284,7 @@ class StudyRun:
         give_to_user(path)
 
 
-def _why(outcome: Outcome | RunError) -> str:
-    if isinstance(outcome, RunError):
-        return f"failed: {outcome}"
-    return f"{outcome.status}: {outcome.reason}" if outcome.reason else "its analysis failed"
+def _why(ended: Ended) -> str:
+    if isinstance(ended.outcome, RunError):
+        return f"failed: {ended.outcome}"
+    return f"{ended.outcome.status}: {ended.outcome.reason}" if ended.outcome.reason else "its analysis failed"

@@ -11,39 +11,41 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from narrows_formats import beneath, files
+from narrows_formats import beneath
 from narrows_formats.made_by import difference, made_by
 from narrows_formats.sweep_record import SweepRecord, SweepRun
 from narrows_formats.units import duration_in_words
 from rich.console import Console
 
 from narrows import __version__
+from narrows.batch.batch import Batch, Wanted
+from narrows.batch.cluster import Cluster
+from narrows.batch.merge import find_runs, read_record, refuse_mismatch
+from narrows.batch.task import Task
+from narrows.batch.time_left import TimeLeft
 from narrows.errors import InputError, RunError
 from narrows.experiment.lines import with_line
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
 from narrows.experiment.without_effect import without_effect
-from narrows.run.cluster import Cluster, worker_options
 from narrows.run.environment import THIS_MACHINE, Environment
-from narrows.run.ingredients import made_for, refuse_changed
-from narrows.run.joining import find_runs, read_record, refuse_mixed
 from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
-from narrows.run.runner import Outcome, check
-from narrows.run.schedule import Ended, Schedule, ScheduledRun
-from narrows.run.time_left import TimeLeft
+from narrows.run.runner import Outcome
 from narrows.targets.base import Target
+
+MakeTarget = Callable[[Experiment], Target]
 
 
 @dataclass(frozen=True)
-class Way:
+class RunMode:
     """How the runs of a series are made: ``target`` as ``--target`` names it, and where they are measured."""
 
     target: str = "soft"
     environment: Environment = THIS_MACHINE
 
     def refuse_other(self, run: Mapping[str, Any], ours: Target, where: str) -> None:
-        """Check that a run was made in the same way, by its run.json, and on a switch as ``ours``.
+        """Check that a run was made in the same mode, by its run.json, and on a switch as ``ours``.
 
         Raises:
             InputError: it was not; ``where`` begins the message.
@@ -57,15 +59,15 @@ class Way:
 
 def run_series(
     series: Series,
-    make_target: Callable[[Experiment], Target],
+    make_target: MakeTarget,
     directory: Path,
     console: Console,
     page: Page | None = None,
-    way: Way = Way(),
+    mode: RunMode = RunMode(),
     jobs: int | None = None,
     cluster: Cluster | None = None,
     added: Sequence[Path] = (),
-    mixed: bool = False,
+    allow_mismatch: bool = False,
     goes_on: bool = False,
 ) -> Iterator[Outcome]:
     """Run every point that is not complete in the directory, each once before any twice, and give each outcome.
@@ -79,11 +81,11 @@ def run_series(
         directory: of the single run, which must not exist, or of the series.
         console: where progress goes.
         page: where it is shown as well.
-        way: how runs are made.
+        mode: how runs are made.
         jobs: how many runs may be under way at once; as many as the environment takes if None.
         cluster: whose workers make the runs, instead of this machine.
         added: directories of the same series from other machines, whose complete runs are taken in.
-        mixed: take them in whatever code and kernel they were made by.
+        allow_mismatch: take them in whatever code and kernel they were made by.
         goes_on: whether a failed run is only noted.
 
     Raises:
@@ -95,54 +97,55 @@ def run_series(
         if added:
             raise InputError(f"--add {added[0]}: {series.points[0].origin} asks for one run; allowed: with several")
         check_free(directory)
-        tasks = [_task(series.points[0], make_target, way)]
+        batch = Batch(directory, mode.target, make_target, console, page, cluster)
+        tasks = [batch.task(_wanted(series.points[0], mode))]
         _note(series, tasks, console)
-        with closing(Schedule(directory, console, page, cluster).run(tasks)) as ends:
-            yield from (_outcome(ended) for ended in ends)
+        with closing(batch.run(tasks)) as ends:
+            yield from (ended.result() for ended in ends)
         return
     refuse_others(series, directory)
     # It reads runs: a single one says something before that is imported.
-    from narrows.run import sweep_results
+    from narrows.batch import sweep_results
 
     points = {point.directory: point for point in sorted(series.points, key=lambda point: point.repetition)}
-    with Schedule(directory, console, page, cluster) as schedule:
+
+    def refuse(name: str, record: Mapping[str, Any], where: str) -> None:
+        mode.refuse_other(record, make_target(points[name].experiment), where)
+
+    with Batch(directory, mode.target, make_target, console, page, cluster) as batch:
         complete = {
-            name for name, point in points.items() if _is_complete(schedule, directory, point, way, make_target)
+            name for name, point in points.items() if batch.is_complete(_wanted(point, mode), partial(refuse, name))
         }
-        joined = {name: run for name, run in _found(added, points, way, make_target).items() if name not in complete}
-        tasks = [_task(points[name], make_target, way) for name in points if name not in complete | {*joined}]
+        merged = {name: run for name, run in _found(added, points, refuse).items() if name not in complete}
+        tasks = [batch.task(_wanted(points[name], mode)) for name in points if name not in complete | {*merged}]
         made = [made_by(read_record(directory / name)) for name in complete]
-        if not mixed:
-            runs = [(f"--add {run.parent}: {run.name}", made_by(read_record(run))) for run in joined.values()]
-            refuse_mixed(runs, [*made, *(task.run.made_by for task in tasks)])
+        if not allow_mismatch:
+            runs = [(f"--add {run.parent}: {run.name}", made_by(read_record(run))) for run in merged.values()]
+            refuse_mismatch(runs, [*made, *(task.run.made_by for task in tasks)])
         if tasks and (other := next(filter(None, (difference(one, tasks[0].run.made_by) for one in made)), "")):
-            note = f"note: what is complete already {other}"
-            console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
+            _say(console, f"note: what is complete already {other}", "yellow")
         _note(series, tasks, console)
-        schedule.begin([way.environment.records])
-        for name, run in joined.items():
+        batch.begin([mode.environment.records])
+        for name, run in merged.items():
             replace_directory(directory / name, partial(beneath.copy, run))
-        statuses = dict.fromkeys((*complete, *joined), "complete")
+        statuses = dict.fromkeys((*complete, *merged), "complete")
         sweep_results.write_manifest(directory, _manifest(series, statuses))
-        at_once = schedule.at_once(way.environment.at_once([task.run.plan for task in tasks], jobs) if tasks else 1)
+        at_once = batch.at_once(mode.environment.at_once([task.run.plan for task in tasks], jobs) if tasks else 1)
         several = f", {at_once} at once" if at_once > 1 else ""
         expected = duration_in_words(TimeLeft([task.expected_s for task in tasks], at_once).seconds)
         kept = f", {len(statuses)} complete already" if statuses else ""
         console.print(f"{len(tasks)} runs{several}, about {expected}{kept}", highlight=False)
         try:
-            with closing(schedule.run(tasks, at_once)) as ends:
+            with closing(batch.run(tasks, at_once)) as ends:
                 for ended in ends:
-                    if goes_on and isinstance(ended.outcome, RunError):
-                        statuses[ended.task.name] = "failed"
-                        sweep_results.write_manifest(directory, _manifest(series, statuses))
-                        said = f"{ended.task.name}: {ended.outcome}"
-                        console.print(said, style="bold red", highlight=False, markup=False, soft_wrap=True)
-                        continue
-                    outcome = _outcome(ended)
-                    statuses[ended.task.name] = outcome.status
+                    noted = goes_on and isinstance(ended.outcome, RunError)
+                    statuses[ended.task.name] = "failed" if noted else ended.result().status
                     sweep_results.write_manifest(directory, _manifest(series, statuses))
-                    yield outcome
-                    if outcome.interrupted or (outcome.status != "complete" and not goes_on):
+                    if noted:
+                        _say(console, f"{ended.task.name}: {ended.outcome}", "bold red")
+                        continue
+                    yield ended.result()
+                    if ended.interrupted or (ended.failed and not goes_on):
                         return
                     if len(statuses) < len(points):
                         rest = f"about {duration_in_words(ended.left_s)} left"
@@ -179,16 +182,17 @@ class Cost:
         return asdict(self)
 
 
-def cost(series: Series, make_target: Callable[[Experiment], Target], way: Way = Way()) -> Cost:
+def cost(series: Series, make_target: MakeTarget, mode: RunMode = RunMode()) -> Cost:
     """Check every point as a run does before it begins, and say what the runs will take; nothing is made.
 
     Raises:
         InputError: a point cannot run here as written.
     """
-    tasks = [_task(point, make_target, way) for point in series.points]
+    batch = Batch(Path(), mode.target, make_target, Console(quiet=True))
+    tasks = [batch.task(_wanted(point, mode)) for point in series.points]
     plans = [task.run.plan for task in tasks]
-    at_once = way.environment.at_once(plans, None)
-    sizes = [size for plan in plans if (size := way.environment.memory_bytes(plan)) is not None]
+    at_once = mode.environment.at_once(plans, None)
+    sizes = [size for plan in plans if (size := mode.environment.memory_bytes(plan)) is not None]
     return Cost(
         len(tasks),
         at_once,
@@ -198,12 +202,16 @@ def cost(series: Series, make_target: Callable[[Experiment], Target], way: Way =
     )
 
 
-def _note(series: Series, tasks: Sequence[ScheduledRun], console: Console) -> None:
+def _say(console: Console, text: str, style: str) -> None:
+    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def _note(series: Series, tasks: Sequence[Task], console: Console) -> None:
     for note in _notes(series, tasks):
-        console.print(f"note: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+        _say(console, f"note: {note}", "yellow")
 
 
-def _notes(series: Series, tasks: Sequence[ScheduledRun]) -> Iterator[str]:
+def _notes(series: Series, tasks: Sequence[Task]) -> Iterator[str]:
     """What the user should know before runs are made, once each: the points of a sweep have much in common."""
     found = without_effect([point.experiment for point in series.points])
     fields = [f"{field}: {why}" for field, why in found.items()]
@@ -211,16 +219,8 @@ def _notes(series: Series, tasks: Sequence[ScheduledRun]) -> Iterator[str]:
         yield with_line(f"{series.origin}: {note}")
 
 
-def _task(point: Point, make_target: Callable[[Experiment], Target], way: Way) -> ScheduledRun:
-    run = check(point.experiment, make_target(point.experiment), point.origin, way.environment)
-    expected_s = way.environment.expected_s(run.plan)
-    return ScheduledRun(point.directory, run, expected_s, worker_options(way.target, way.environment.kernel))
-
-
-def _outcome(ended: Ended) -> Outcome:
-    if isinstance(ended.outcome, RunError):
-        raise ended.outcome
-    return ended.outcome
+def _wanted(point: Point, mode: RunMode) -> Wanted:
+    return Wanted(point.directory, point.origin, ((point.experiment, mode.environment),))
 
 
 def refuse_others(series: Series, directory: Path) -> None:
@@ -229,7 +229,7 @@ def refuse_others(series: Series, directory: Path) -> None:
     Raises:
         InputError: it holds something else.
     """
-    from narrows.run import sweep_results
+    from narrows.batch import sweep_results
 
     if not directory.is_dir():
         return check_free(directory)
@@ -247,32 +247,19 @@ def refuse_others(series: Series, directory: Path) -> None:
             )
 
 
-def _is_complete(
-    schedule: Schedule, directory: Path, point: Point, way: Way, make_target: Callable[[Experiment], Target]
-) -> bool:
-    run = directory / point.directory
-    # A new sweep does not import what reads runs.
-    if not (run / files.RUN).exists() or not schedule.is_complete(point.directory, [point.experiment]):
-        return False
-    record, where = read_record(run), f"--out {directory}: {point.directory}"
-    way.refuse_other(record, make_target(point.experiment), where)
-    refuse_changed(record, made_for(point.experiment, make_target, way.environment), where)
-    return True
-
-
 def _found(
-    added: Sequence[Path], points: Mapping[str, Point], way: Way, make_target: Callable[[Experiment], Target]
+    added: Sequence[Path], points: Mapping[str, Point], refuse: Callable[[str, Mapping[str, Any], str], None]
 ) -> dict[str, Path]:
     """Runs of points in other directories, of each the first.
 
     Raises:
-        InputError: one of the directories has none, or something else, or one that was made in another way.
+        InputError: one of the directories has none, or something else, or one that was made in another mode.
     """
     found: dict[str, Path] = {}
     for place in added:
         theirs = find_runs(place, points)
         for name, run in theirs.items():
-            way.refuse_other(read_record(run), make_target(points[name].experiment), f"--add {place}: {run.name}")
+            refuse(name, read_record(run), f"--add {place}: {run.name}")
         found = theirs | found
     return found
 

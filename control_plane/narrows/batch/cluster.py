@@ -8,22 +8,27 @@ come back whole. What a lost worker had is run again by another one.
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import tempfile
 import time
 import zipfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from narrows_formats import files
+from narrows_formats.made_by import difference, made_by
 
 from narrows import __version__, python
-from narrows.errors import EXIT_OK, InputError
+from narrows.batch.task import Made, Task
+from narrows.errors import EXIT_OK, InputError, RunError
 from narrows.experiment.model import Experiment
 from narrows.run.results import replace_directory
+from narrows.run.runner import CheckedRun, Outcome
 
 CONNECT_S = 20.0
 ERROR_LINES = 3
@@ -46,11 +51,6 @@ class Done:
     archive: bytes | None
     problem: str
     took_s: float
-
-
-def worker_options(target: str, kernel: str) -> tuple[str, ...]:
-    """The options of ``narrows run`` by which a worker makes a run as this machine would, in virtual time."""
-    return ("--target", target, "--virtual", "--kernel", kernel)
 
 
 def job(experiment: Experiment, options: tuple[str, ...]) -> Job:
@@ -149,3 +149,25 @@ class Cluster:
     def close(self) -> None:
         """Disconnect from the scheduler, which keeps running."""
         self._client.close()
+
+
+def on_cluster(cluster: Cluster, tasks: Sequence[Task]) -> Made:
+    """Have a cluster make runs, and put what comes back where it belongs."""
+    from narrows_analysis import LoadedRun
+
+    numbers = {task.name: number for number, task in enumerate(tasks)}
+    with closing(cluster.run({task.name: job(task.run.experiment, task.worker_options) for task in tasks})) as ends:
+        for name, done in ends:
+            task = tasks[numbers[name]]
+            outcome: Outcome | RunError = RunError(done.problem)
+            if done.archive is not None and (other := _other(done.archive, task.run)):
+                outcome = RunError(f"the worker's run {other}")
+            elif done.archive is not None:
+                unpack(done.archive, task.directory)
+                outcome = Outcome("complete", "", task.directory, LoadedRun(task.directory).summary, ())
+            yield numbers[name], outcome, done.took_s
+
+
+def _other(archive: bytes, run: CheckedRun) -> str:
+    """How a worker differs from this machine; empty if it does not."""
+    return difference(made_by(json.loads(read_file(archive, files.RUN))), run.made_by)

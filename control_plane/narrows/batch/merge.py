@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins runs of several machines into one result, and refuses by name those that may not be joined."""
+"""Runs of several machines merged into one result; those that do not belong to it are refused by name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def differing_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any], varie
     return "; ".join(f"{name} {_said(theirs, name)}, not {_said(ours, name)}" for name in other if name not in varied)
 
 
-def refuse_mixed(runs: Sequence[tuple[str, Mapping[str, str]]], references: Iterable[Mapping[str, str]]) -> None:
+def refuse_mismatch(runs: Sequence[tuple[str, Mapping[str, str]]], references: Iterable[Mapping[str, str]]) -> None:
     """Check that runs were made by the same code, kernel and programs as each other and as the references.
 
     Args:
@@ -83,7 +83,7 @@ def refuse_mixed(runs: Sequence[tuple[str, Mapping[str, str]]], references: Iter
     for reference in distinct.values():
         for where, made in runs:
             if other := difference(made, reference):
-                raise InputError(f"{where} {other}; allowed: runs made by the same, or any with --mixed")
+                raise InputError(f"{where} {other}; allowed: runs made by the same, or any with --allow-mismatch")
 
 
 def _varied(settings: Iterable[Mapping[str, Any]]) -> set[str]:

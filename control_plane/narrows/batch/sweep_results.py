@@ -12,8 +12,8 @@ from narrows_analysis.summary.file import read_summary
 from narrows_formats import files, storage
 from narrows_formats.sweep_record import SweepRecord, check
 
+from narrows.batch import sweep_table
 from narrows.errors import InputError
-from narrows.run import sweep_table
 from narrows.run.results import give_to_user
 
 Read = TypeVar("Read")

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several runs at once, each in a process of its own, with one display for all of them."""
+"""Runs on this machine: one after the other, or several at once, each in a process of its own, with one display."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from narrows.batch import pool
+from narrows.batch.task import Made, Task
 from narrows.errors import RunError
-from narrows.run import workers
-from narrows.run.progress import Page
-from narrows.run.results import remove_run
-from narrows.run.runner import CheckedRun, Outcome, execute
+from narrows.run.progress import Page, PageOfRun
+from narrows.run.runner import Outcome
 from narrows.terminal import Terminal
 
 LOOK_EVERY_S = 0.25
@@ -45,43 +44,6 @@ class _Shown:
         return ", ".join(part for part in parts if part)
 
 
-@dataclass(frozen=True)
-class PageOfRun:
-    """What one of several runs publishes, with its number."""
-
-    number: int
-    show: Callable[[str, Any], None]
-
-    def publish(self, kind: str, data: Any) -> None:
-        """See `narrows.run.progress.Page`."""
-        self.show(kind, {**data, "run": self.number})
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A run that is to be made, where its results go (``again``: in place of an earlier attempt), and its name."""
-
-    run: CheckedRun
-    directory: Path
-    title: str
-    again: bool
-
-    def make(self, console: Console, page: Page | None) -> tuple[Outcome | RunError, float]:
-        """Make it; what became of it, also if it failed before any traffic flowed, and the seconds that it took.
-
-        Raises:
-            Interrupted: it was stopped before any traffic flowed.
-        """
-        began = time.monotonic()
-        if self.again:
-            remove_run(self.directory)
-        try:
-            ended: Outcome | RunError = execute(self.run, self.directory, console, self.title, page)
-        except RunError as error:
-            ended = error
-        return ended, time.monotonic() - began
-
-
 # In a process that makes runs: what takes its news.
 _queue: list[Any] = []
 
@@ -94,13 +56,21 @@ def _send(kind: str, data: Any) -> None:
     _queue[0].put((kind, data))
 
 
-def _make(attempt: Attempt, number: int) -> tuple[Outcome | RunError, float]:
-    return attempt.make(Terminal(quiet=True), PageOfRun(number, _send))
+def _make(task: Task, number: int) -> tuple[Outcome | RunError, float]:
+    return task.make(Terminal(quiet=True), PageOfRun(number, _send))
 
 
-def execute_side_by_side(
-    attempts: Sequence[Attempt], at_once: int, console: Console, page: Page | None
-) -> Generator[tuple[int, Outcome | RunError, float], None, None]:
+def one_by_one(tasks: Sequence[Task], console: Console, page: Page | None) -> Made:
+    """Make runs one after the other in this process; progress goes to ``console`` and ``page``.
+
+    Raises:
+        Interrupted: one was stopped before any traffic flowed.
+    """
+    for number, task in enumerate(tasks):
+        yield number, *task.make(console, None if page is None else PageOfRun(number, page.publish))
+
+
+def side_by_side(tasks: Sequence[Task], at_once: int, console: Console, page: Page | None) -> Made:
     """Make runs, ``at_once`` at a time, and give each one's number, outcome and seconds when it has ended.
 
     Progress goes to ``console`` and ``page``.
@@ -108,11 +78,11 @@ def execute_side_by_side(
     Raises:
         Interrupted: one was stopped before any traffic flowed.
     """
-    queue = workers.queue()
-    display = _Display(attempts, console, page)
-    with workers.worker_pool(at_once, _listen_on, queue) as pool, display:
+    queue = pool.queue()
+    display = _Display(tasks, console, page)
+    with pool.worker_pool(at_once, _listen_on, queue) as workers, display:
         futures: dict[Future[tuple[Outcome | RunError, float]], int]
-        futures = {pool.submit(_make, attempt, number): number for number, attempt in enumerate(attempts)}
+        futures = {workers.submit(_make, task, number): number for number, task in enumerate(tasks)}
         while futures:
             ended, _ = wait(futures, timeout=LOOK_EVERY_S, return_when="FIRST_COMPLETED")
             display.look(queue)
@@ -125,8 +95,8 @@ def execute_side_by_side(
 class _Display:
     """The runs under way, a line each; where lines cannot be overwritten, now and then. The page has all they say."""
 
-    def __init__(self, attempts: Sequence[Attempt], console: Console, page: Page | None) -> None:
-        self._attempts = attempts
+    def __init__(self, tasks: Sequence[Task], console: Console, page: Page | None) -> None:
+        self._tasks = tasks
         self._console = console
         self._page = page
         self._shown: dict[int, _Shown] = {}
@@ -151,7 +121,7 @@ class _Display:
                 continue  # Its outcome came by a shorter path.
             if self._page is not None:
                 self._page.publish(kind, data)
-            shown = self._shown.setdefault(number, _Shown(self._attempts[number].title, time.monotonic()))
+            shown = self._shown.setdefault(number, _Shown(self._tasks[number].title, time.monotonic()))
             if kind == "phase":
                 shown.phase, shown.pace = data["text"], {}
             elif kind == "pace":
