@@ -371,8 +371,3 @@ def keep(source: Path, target: Path) -> list[str]:
     return [
         f"{left} of its files were not kept: up to {MOST_FILES} ordinary files, {MOST_FILES_BYTES >> 20} MiB in all"
     ]
-
-
-def make(plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> Generator:
-    """What runs these programs."""
-    return Applications(plan, testbed, results, flows)
