@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -22,6 +21,7 @@ from narrows.experiment.planning import make_plan
 from narrows.flows.program import fill
 from narrows.hosts.users import APPLICATION_ID
 from narrows.onhost import program as on_host
+from narrows.onhost import wire
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Sampler
 from narrows.traffic.applications import keep, missing_programs
@@ -132,41 +132,41 @@ def test_any_packet_between_its_addresses_is_of_the_flow(protocol: int, src_port
 def supervise(tmp_path: Path, *words: str, grace_s: float = 0.3, **others: Any) -> subprocess.Popen[str]:
     """A supervisor with a program, as root's or as our own."""
     tmp_path.chmod(0o755)
-    spec = {
+    spec: dict[str, Any] = {
         "words": words, "env": {"PATH": os.defpath}, "cwd": "/", "user": [APPLICATION_ID] * 2, "groups": [],
-        "mapped": False, "origin": None, "start_s": 0.0, "duration_s": None, "ready": None, "stays": False,
-        "grace_s": grace_s, "limit_bytes": LIMIT,
+        "mapped": False, "origin": None, "start_s": 0.0, "duration_s": None, "ready_line": None,
+        "ready_ports": None, "stays": False, "grace_s": grace_s, "limit_bytes": LIMIT,
         "stdout": str(tmp_path / "out"), "stderr": str(tmp_path / "err"), **others,
     }  # fmt: skip
-    (tmp_path / "spec").write_text(json.dumps(spec))
+    (tmp_path / "spec").write_text(wire.dumps(on_host.ProgramSpecification(**spec)))
     script = [sys.executable, "-IS", on_host.__file__, str(tmp_path / "spec")]
     return subprocess.Popen(script, stdout=subprocess.PIPE, text=True)
 
 
-def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+def ended(process: subprocess.Popen[str]) -> on_host.Outcome:
     said, _ = process.communicate(timeout=20)
-    event = json.loads(said.splitlines()[-1])
-    assert isinstance(event, dict)
-    return event
+    event = wire.loads(said.splitlines()[-1])
+    assert isinstance(event, on_host.ProgramEnded)
+    return event.outcome
 
 
 def test_what_a_program_says_and_how_it_ends_is_reported(tmp_path: Path) -> None:
     event = ended(supervise(tmp_path, "/bin/sh", "-c", "echo out; echo err >&2; id -u; exit 7"))
-    assert (event["exit_code"], event["signal"], event["stopped"]) == (7, None, False)
+    assert (event.exit_code, event.signal, event.stopped) == (7, None, False)
     own = APPLICATION_ID if os.geteuid() == 0 else os.geteuid()
     assert (tmp_path / "out").read_text() == f"out\n{own}\n"
     assert (tmp_path / "err").read_text() == "err\n"
 
 
 def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path) -> None:
-    assert ended(supervise(tmp_path, "/nowhere/x")) == {
-        "failed": "/nowhere/x cannot be started: No such file or directory"
-    }
+    said, _ = supervise(tmp_path, "/nowhere/x").communicate(timeout=20)
+    why = "/nowhere/x cannot be started: No such file or directory"
+    assert wire.loads(said) == on_host.ProgramFailure(why)
 
 
 def test_a_flood_is_counted_and_not_kept(tmp_path: Path) -> None:
     event = ended(supervise(tmp_path, "/bin/sh", "-c", "head -c 50000000 /dev/zero"))
-    assert event["stdout_bytes"] == 50_000_000
+    assert event.stdout_bytes == 50_000_000
     assert (tmp_path / "out").stat().st_size == LIMIT
 
 
@@ -177,13 +177,13 @@ def test_processor_time_is_that_of_its_children_too(tmp_path: Path) -> None:
     used = [word.rstrip("s").split("m") for word in (tmp_path / "out").read_text().split()]
     used_s = sum(60 * float(minutes) + float(seconds) for minutes, seconds in used)
     assert used_s > 0.05
-    assert used_s - 0.03 <= event["cpu_s"] <= used_s + 0.1
+    assert used_s - 0.03 <= event.cpu_s <= used_s + 0.1
 
 
 def test_children_in_sessions_of_their_own_do_not_outlive_it(tmp_path: Path) -> None:
     mark = f"31{time.time_ns() % 10**9}"
     event = ended(supervise(tmp_path, "/bin/sh", "-c", f"setsid sleep {mark} & (setsid sleep {mark} &) ; exit 0"))
-    assert event["left_processes"] == 2
+    assert event.left_processes == 2
     assert mark not in _commands()
 
 
@@ -192,21 +192,21 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path: Path) ->
     # Ignored signals are inherited by what it starts.
     words = ("/bin/sh", "-c", f"trap '' TERM; sleep {mark} & while :; do sleep {mark}; done")
     event = ended(supervise(tmp_path, *words, duration_s=0.3))
-    assert event["stopped"] and event["killed"]
-    assert event["signal"] == "SIGKILL"
+    assert event.stopped and event.killed
+    assert event.signal == "SIGKILL"
     assert mark not in _commands()
 
 
 def test_a_server_is_ready_when_it_has_said_so_and_may_go_into_the_background(tmp_path: Path) -> None:
     words = ("/bin/sh", "-c", "(sleep 0.2; echo now listening; sleep 60) &")
-    process = supervise(tmp_path, *words, stays=True, ready={"line": "listening"})
+    process = supervise(tmp_path, *words, stays=True, ready_line="listening")
     assert process.stdout is not None
-    assert "started" in json.loads(process.stdout.readline())
-    assert json.loads(process.stdout.readline()) == {"ready": True}
+    assert isinstance(wire.loads(process.stdout.readline()), on_host.ProgramStarted)
+    assert wire.loads(process.stdout.readline()) == on_host.ProgramReady()
     assert process.poll() is None
     process.terminate()
     event = ended(process)
-    assert event["stopped"] and not event["killed"]
+    assert event.stopped and not event.killed
 
 
 def test_a_program_begins_at_its_time(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_program_begins_at_its_time(tmp_path: Path) -> None:
     (tmp_path / "origin").write_text(f"{at - 0.5!r}\n")
     with supervise(tmp_path, "/bin/true", origin=str(tmp_path / "origin"), start_s=0.5) as process:
         assert process.stdout is not None
-        started = json.loads(process.stdout.readline())["started"]
+        started = wire.loads(process.stdout.readline()).at_s
         assert 0 <= started - at < 0.05
         process.wait(10)
 

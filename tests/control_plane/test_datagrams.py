@@ -7,6 +7,9 @@ import asyncio
 import math
 import os
 import socket
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,11 +20,17 @@ from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
 from narrows.hosts import base
-from narrows.onhost.datagrams import STAMP, Arrivals, DatagramSockets, distribution
-from narrows.traffic.datagrams import ProcessDatagrams
-from narrows.traffic.flows import ProcessFlows
+from narrows.onhost import wire
+from narrows.onhost.datagrams import STAMP, Arrivals, DatagramSockets, DatagramsSpecification, distribution
+from narrows.onhost.sockets import Surroundings
+from narrows.traffic.datagrams import DatagramFlows
 
 BOTTLENECK = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
+
+
+def sockets(kind: type[socket.socket] = socket.socket, events: list[wire.Event] | None = None) -> DatagramSockets:
+    told = [] if events is None else events
+    return DatagramSockets(Surroundings(lambda _, *words: kind(*words), told.append, lambda _: False, 0))
 
 
 def plan_of(group: dict[str, Any], **others: Any) -> Any:
@@ -125,26 +134,19 @@ def test_arrivals_are_counted_as_by_looking_at_all_that_came_before(datagrams: l
 
 @pytest.mark.parametrize(("ahead_s", "one_clock"), [({"sender0": 0.0, "receiver": 0.0}, True),
                                                    ({"sender0": 0.0, "receiver": 86_400.0}, False)])  # fmt: skip
-def test_clocks_of_two_machines_make_no_delay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: dict[str, float], one_clock: bool
-) -> None:
+def test_clocks_of_two_machines_make_no_delay(tmp_path: Path, ahead_s: dict[str, float], one_clock: bool) -> None:
     """A machine's monotonic clock begins when it does: the difference of two is that of their starts."""
 
     class Machines:
         async def clock_offset_s(self, host: str) -> float:
             return ahead_s[host]
 
-    async def prepared(_: object) -> None:
-        pass
-
-    monkeypatch.setattr(ProcessFlows, "_prepare", prepared)
     plan = plan_of({"udp": {"rate": "1Mbit"}, "duration": "1s"})
-    made = ProcessDatagrams(plan, cast("base.Testbed", Machines()), tmp_path, plan.flows)
-    asyncio.run(made._prepare())
-    flow = made._specifications["udp-1"]
-    assert (flow["host"], flow["one_clock"]) == ("sender0", one_clock)
-    datagrams = DatagramSockets(lambda _, *kind: socket.socket(*kind), lambda _: None, driven=False)
-    datagrams.listen("receiver", [{**flow, "dst": "127.0.0.1", "dst_port": 45_402}])
+    made = DatagramFlows(plan, cast("base.Testbed", Machines()), tmp_path, plan.flows)
+    flow = asyncio.run(made.specify(plan.flows[0]))
+    assert (flow.host, flow.one_clock) == ("sender0", one_clock)
+    datagrams = sockets()
+    datagrams.listen("receiver", [replace(flow, dst="127.0.0.1", dst_port=45_402)])
     (receiver,) = datagrams._receivers.values()
     assert receiver._arrivals is not None
     datagram = bytearray(100)
@@ -152,7 +154,7 @@ def test_clocks_of_two_machines_make_no_delay(
     receiver._arrivals.take(memoryview(datagram), 1.5, marked=False)
     found = receiver._arrivals.summary()
     assert (found["packets"], found["delay_s"] is not None) == (1, one_clock)
-    datagrams.receive()
+    datagrams.prepare([])
     datagrams.close()
 
 
@@ -171,20 +173,43 @@ def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
             tos = (level, option) in ((socket.IPPROTO_IP, socket.IP_TOS), (socket.IPPROTO_IPV6, socket.IPV6_TCLASS))
             super().setsockopt(level, option, 0 if tos else value)
 
-    flow = {"name": "x", "dst": address, "dst_port": 45_401, "ecn": "ect1", "echo": False, "one_clock": True}
+    flow = DatagramsSpecification(
+        name="x", held=False, host="here", src=address, src_port=0, dst=address, dst_port=45_401, payload=100,
+        gap_s=0.1, bursts=[], end_s=1.0, ecn="ect1", echo=False, one_clock=True,
+    )  # fmt: skip
     for kind in (socket.socket, Ignoring):
-
-        def opened(_: str, family: int, type_: int, kind: type[socket.socket] = kind) -> socket.socket:
-            return kind(family, type_)
-
-        datagrams = DatagramSockets(opened, lambda _: None, driven=False)
+        datagrams = sockets(kind)
         if kind is Ignoring:
             with pytest.raises(OSError, match=f"the ECN field of {address} is 0, not 1"):
                 datagrams.listen("here", [flow])
         else:
             datagrams.listen("here", [flow])
-        datagrams.receive()
+        datagrams.prepare([])
         datagrams.close()
+
+
+def test_a_host_that_has_sent_everything_receives_until_it_is_stopped() -> None:
+    """What comes back to a probe, or arrives late, is counted; and the end is told once, of each flow."""
+    events: list[wire.Event] = []
+    flow = DatagramsSpecification(
+        name="x", held=False, host="here", src="127.0.0.2", src_port=45_403, dst="127.0.0.1", dst_port=45_404,
+        payload=100, gap_s=0.02, bursts=[(0.0, 0.1)], end_s=0.1, ecn="not-ect", echo=True, one_clock=True,
+    )  # fmt: skip
+    datagrams = sockets(events=events)
+    datagrams.listen("here", [flow])
+    datagrams.prepare([flow])
+    running = threading.Thread(target=datagrams.run, args=(time.monotonic(),))
+    running.start()
+    running.join(1)
+    assert running.is_alive(), "it does not end by itself"
+    datagrams.stop()
+    running.join(5)
+    datagrams.close()
+    datagrams.close()
+    assert [type(event) for event in events] == [wire.Started, wire.Ended, wire.Done, wire.Received]
+    # At 0, 20, 40, 60 and 80 ms.
+    assert isinstance(events[1], wire.Ended) and events[1].record["packets_sent"] == 5
+    assert isinstance(events[3], wire.Received) and events[3].received["packets"] == 5
 
 
 def test_too_many_bursts_are_refused_at_once() -> None:

@@ -7,6 +7,7 @@ import itertools
 import queue
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import load, validate
 from narrows.experiment.planning import make_plan
+from narrows.onhost import wire
 from narrows.onhost.requests import Exchanges, Requests
-from narrows.onhost.tcp import open_here
-from narrows.traffic.exchanges import specify
+from narrows.onhost.serve import open_here
+from narrows.onhost.sockets import Surroundings
+from narrows.traffic.requests import specify
 from narrows_formats.connection_record import ConnectionRecord
 
 SECOND = 1_000_000_000
@@ -85,7 +88,7 @@ def test_a_closed_loop_that_has_time_for_more_requests_fails() -> None:
     (user,) = plan_of({"size": "1kB", "think": "0s"}).flows[0].payload.users
     assert len(user) > 2
     found = played({"size": "1kB", "think": "0s"}, duration_s=60, users=[[[0, 1000], [0, 1000]]])
-    assert [event["failed"] for event in found if "failed" in event] == [
+    assert [event.why for event in found if isinstance(event, wire.Failure)] == [
         "had time for more requests than its links allow as the experiment has them"
     ]
 
@@ -160,22 +163,23 @@ def test_packets_between_two_hosts_are_of_one_flow_of_requests() -> None:
 PORTS = [45_330, 45_310, 45_325, *range(45_311, 45_325)]
 
 
-def played(requests: dict[str, Any], duration_s: float, **changes: Any) -> list[dict[str, Any]]:
+def played(requests: dict[str, Any], duration_s: float, **changes: Any) -> list[wire.Event]:
     """Events of a flow whose hosts are this one."""
     (flow,) = plan_of(requests, {"duration": "10s"}).flows
-    spec = specify(flow, None) | {
+    here: dict[str, Any] = {
         "server": "127.0.0.1", "client": "127.0.0.2", "server_port": 45_301,
         "client_ports": PORTS, "end_s": duration_s, **changes,
     }  # fmt: skip
-    events: queue.Queue[dict[str, Any]] = queue.Queue()
-    exchanges = Exchanges(open_here, events.put)
+    spec = replace(specify(flow, None), **here)
+    events: queue.Queue[wire.Event] = queue.Queue()
+    exchanges = Exchanges(Surroundings(open_here, events.put, lambda _: False, 0))
     exchanges.listen("server", [spec])
     exchanges.prepare([spec])
     thread = threading.Thread(target=exchanges.run, args=(time.monotonic(),))
     thread.start()
-    found: list[dict[str, Any]] = []
+    found: list[wire.Event] = []
     try:
-        while not any("done" in event or "failed" in event for event in found):
+        while not any(isinstance(event, wire.Done | wire.Failure) for event in found):
             found.append(events.get(timeout=10))
     finally:
         exchanges.stop()
@@ -189,8 +193,9 @@ def test_every_response_has_its_times(connections: str) -> None:
     started, ended, done = played(
         {"size": "3MB", "think": "100ms", "users": 3, "connections": connections}, duration_s=0.35
     )
-    record = ConnectionRecord.model_validate(ended["record"])
-    assert (started["number"], done["done"], record.ending) == (0, True, "delivered")
+    assert isinstance(started, wire.Started) and isinstance(ended, wire.Ended) and isinstance(done, wire.Done)
+    record = ConnectionRecord.model_validate(ended.record)
+    assert (started.number, record.ending) == (0, "delivered")
     asked = record.responses or ()
     # At 0, and after 0.1, 0.2 and 0.3 s and the responses: four at most, as long as loopback takes no 50 ms for each.
     assert all(2 <= sum(one.user == user for one in asked) <= 4 for user in range(3))
@@ -208,7 +213,8 @@ def test_every_response_has_its_times(connections: str) -> None:
 def test_an_open_loop_does_not_wait_for_responses() -> None:
     users = [[[0.1, 50_000_000], [0.1, 1000], [0.1, 1000]]]
     *_, ended, _ = played({"size": "1kB", "gaps": "1s"}, duration_s=1, users=users)
-    record = ConnectionRecord.model_validate(ended["record"])
+    assert isinstance(ended, wire.Ended)
+    record = ConnectionRecord.model_validate(ended.record)
     asked = record.responses or ()
     assert [one.bytes for one in asked] == [50_000_000, 1000, 1000]
     # Nothing more is asked from then on, and the flow has all of its second.
@@ -221,4 +227,4 @@ def test_an_open_loop_does_not_wait_for_responses() -> None:
 def test_a_port_in_use_fails_the_flow() -> None:
     found = played({"size": "1kB", "gaps": "1s"}, duration_s=1, server="127.0.0.1", start_s=0.0, cca="reno",
                    client_ports=[45_301], client="127.0.0.1")  # fmt: skip
-    assert [event["failed"] for event in found if "failed" in event] == ["Address already in use"]
+    assert [event.why for event in found if isinstance(event, wire.Failure)] == ["Address already in use"]

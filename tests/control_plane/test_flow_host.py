@@ -13,25 +13,27 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from narrows.onhost.tcp import FlowSockets, ecn_mode
+from narrows.onhost import wire
+from narrows.onhost.sockets import Surroundings
+from narrows.onhost.tcp import ConnectionsSpecification, FlowSockets, Part, ecn_mode
 from narrows_formats.connection_record import ConnectionRecord
 
 PORT = 45_201
-Events = queue.Queue[dict[str, Any]]
+Events = queue.Queue[wire.Event]
 
 
-def flow(number: int, *, start_s: float = 0.0, cca: str = "cubic", size: int | None = None, **changes: Any) -> Any:
-    parts = [
-        {"number": part, "start_s": start_s, "size": size, "src_port": 45_100 + 10 * number + part}
-        for part in range(changes.pop("repeat", 1))
-    ]
-    return {
+def flow(
+    number: int, *, start_s: float = 0.0, cca: str = "cubic", size: int | None = None, repeat: int = 1, **changes: Any
+) -> ConnectionsSpecification:
+    settings: dict[str, Any] = {
         "module": "tcp", "own": None, "name": f"{cca}-{number}", "host": f"sender{number}", "cca": cca, "ecn": False,
         "src": f"127.0.0.{2 + number}",
         "dst": "127.0.0.1", "dst_port": PORT + number, "duration_s": None if size else 0.5, "sequence": True,
         "gap_s": 0.0, "last_start_s": None, "until": None, "options": [], "receiver_options": [],
-        "initial_window": None, "rto_min_s": None, "held": False, "connections": parts, **changes,
+        "initial_window": None, "rto_min_s": None, "held": False, **changes,
     }  # fmt: skip
+    parts = [Part(part, start_s, size, src_port=45_100 + 10 * number + part) for part in range(repeat)]
+    return ConnectionsSpecification(**settings, connections=parts)
 
 
 @contextmanager
@@ -39,7 +41,7 @@ def running(
     *flows: Any, listening: bool = True, ended: tuple[str, ...] = (), kind: type[socket.socket] = socket.socket
 ) -> Iterator[tuple[Events, FlowSockets]]:
     events: Events = queue.Queue()
-    sockets = FlowSockets(1 << 16, lambda _, *words: kind(*words), events.put, ended.__contains__)
+    sockets = FlowSockets(Surroundings(lambda _, *words: kind(*words), events.put, ended.__contains__, 1 << 16))
     sockets.listen("receiver", flows if listening else [])
     sockets.prepare(flows)
     thread = threading.Thread(target=sockets.run, args=(time.monotonic(),))
@@ -52,15 +54,15 @@ def running(
         sockets.close()
 
 
-def until_done(events: Events, flows: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while sum("done" in event or "failed" in event for event in found) < flows:
+def until_done(events: Events, flows: int) -> list[wire.Event]:
+    found: list[wire.Event] = []
+    while sum(isinstance(event, wire.Done | wire.Failure) for event in found) < flows:
         found.append(events.get(timeout=10))
     return found
 
 
-def of(found: list[dict[str, Any]], name: str, what: str) -> list[Any]:
-    return [event[what] for event in found if event["flow"] == name and what in event]
+def of(found: list[wire.Event], name: str, what: str) -> list[Any]:
+    return [vars(event)[what] for event in found if event.flow == name and what in vars(event)]
 
 
 def test_bulk_flows_begin_and_end_at_their_times_and_say_what_was_sent() -> None:
@@ -112,8 +114,8 @@ def test_a_sized_flow_ends_when_all_has_arrived_and_the_next_one_begins_then() -
 
 def test_connections_of_a_workload_do_not_wait_for_each_other() -> None:
     played = flow(0, size=1000, repeat=4, sequence=False)
-    for part, start_s in zip(played["connections"], (0.0, 0.0, 0.3, 0.6), strict=True):
-        part["start_s"] = start_s
+    for part, start_s in zip(played.connections, (0.0, 0.0, 0.3, 0.6), strict=True):
+        part.start_s = start_s
     with running(played) as (events, _):
         found = until_done(events, 1)
     assert of(found, "cubic-0", "started_s") == [pytest.approx(at, abs=0.2) for at in (0.0, 0.0, 0.3, 0.6)]
@@ -132,8 +134,9 @@ def test_what_still_runs_is_ended_with_what_there_is() -> None:
         time.sleep(0.3)
         sockets.stop()
         begun, ended = events.get(timeout=5), events.get(timeout=5)
-    assert (begun["flow"], ended["flow"], "ended_s" in ended) == ("cubic-0", "cubic-0", True)
-    assert ended["record"]["bytes_sent"] > 0 and ended["record"]["ending"] == "interrupted"
+    assert isinstance(begun, wire.Started) and isinstance(ended, wire.Ended)
+    assert (begun.flow, ended.flow) == ("cubic-0", "cubic-0")
+    assert ended.record["bytes_sent"] > 0 and ended.record["ending"] == "interrupted"
     # The other one had not begun.
     assert events.empty()
 
@@ -145,10 +148,10 @@ def test_what_still_runs_is_ended_with_what_there_is() -> None:
 def test_a_flow_that_fails_says_why(wanted: Any, listening: bool, why: str) -> None:
     with running(wanted, listening=listening) as (events, _):
         found = until_done(events, 1)
-    assert of(found, wanted["name"], "failed") == [why]
+    assert of(found, wanted.name, "why") == [why]
     # Of what had begun there is a record.
-    begun = of(found, wanted["name"], "started_s")
-    assert [one["ending"] for one in of(found, wanted["name"], "record")] == ["failed"] * len(begun)
+    begun = of(found, wanted.name, "started_s")
+    assert [one["ending"] for one in of(found, wanted.name, "record")] == ["failed"] * len(begun)
     assert len(begun) == (why == "Connection refused")
 
 
@@ -163,7 +166,7 @@ class Deaf(socket.socket):
 def test_another_congestion_control_than_asked_fails_the_flow() -> None:
     with running(flow(0, cca="reno"), kind=Deaf) as (events, _):
         found = until_done(events, 1)
-    (why,) = of(found, "reno-0", "failed")[:1]
+    (why,) = of(found, "reno-0", "why")[:1]
     assert "ran with " in why and why.endswith(", not reno")
 
 
@@ -171,7 +174,7 @@ def test_a_flow_without_the_ecn_that_was_asked_for_fails() -> None:
     """Linux accepts ECN and does not ask for it, unless net.ipv4.tcp_ecn is 1."""
     with running(flow(0, ecn=True)) as (events, _):
         found = until_done(events, 1)
-    assert "ran without ECN" in of(found, "cubic-0", "failed")[0]
+    assert "ran without ECN" in of(found, "cubic-0", "why")[0]
 
 
 def test_the_thread_is_idle_when_nothing_is_due() -> None:

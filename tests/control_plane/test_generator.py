@@ -13,6 +13,7 @@ from narrows.errors import RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
 from narrows.hosts import base
+from narrows.onhost import wire
 from narrows.traffic import registry
 from narrows.traffic.generator import Generator
 
@@ -45,7 +46,7 @@ class FedGenerator(Generator):
     async def _stop(self) -> None:
         pass
 
-    def take(self, *events: dict[str, Any]) -> None:
+    def take(self, *events: wire.Event) -> None:
         for event in events:
             self._take(event)
 
@@ -54,8 +55,8 @@ def fed(results: Path) -> FedGenerator:
     return FedGenerator(PLAN, cast("base.Testbed", None), results, PLAN.flows)
 
 
-def ended(flow: str, number: int) -> dict[str, Any]:
-    return {"flow": flow, "number": number, "ended_s": 2.0, "record": {"bytes_sent": 7}}
+def ended(flow: str, number: int) -> wire.Ended:
+    return wire.Ended(flow, number, 2.0, {"bytes_sent": 7})
 
 
 def test_bulk_connections_leave_a_record_and_sized_ones_do_not(tmp_path: Path) -> None:
@@ -63,9 +64,9 @@ def test_bulk_connections_leave_a_record_and_sized_ones_do_not(tmp_path: Path) -
         made = fed(tmp_path)
         await made.prepare()
         for flow in ("reno-1", "cubic-1"):
-            made.take({"flow": flow, "number": 0, "started_s": 1.0})
+            made.take(wire.Started(flow, 0, 1.0))
         assert made.active == 2
-        made.take(ended("reno-1", 0), ended("cubic-1", 0), {"flow": "reno-1", "done": True})
+        made.take(ended("reno-1", 0), ended("cubic-1", 0), wire.Done("reno-1"))
         assert made.active == 1
         await made.follow("reno-1")
         return made
@@ -81,9 +82,7 @@ def test_a_record_that_cannot_be_written_fails_its_flow(tmp_path: Path) -> None:
     async def run() -> None:
         made = fed(tmp_path / "gone")
         await made.prepare()
-        made.take(
-            {"flow": "reno-1", "number": 0, "started_s": 1.0}, ended("reno-1", 0), {"flow": "reno-1", "done": True}
-        )
+        made.take(wire.Started("reno-1", 0, 1.0), ended("reno-1", 0), wire.Done("reno-1"))
         assert made.connections[0].record is None
         with pytest.raises(RunError, match="flow reno-1: its record cannot be written: No such file or directory"):
             await made.follow("reno-1")

@@ -9,8 +9,8 @@ import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.onhost.requests import Viewer, choose
-from narrows.traffic.exchanges import specify
+from narrows.onhost.requests import PlayerSpecification, Viewer, choose
+from narrows.traffic.requests import specify
 from narrows_analysis.metrics.video import mean_bitrate, rebuffering_ratio, stalled, switches
 
 
@@ -18,6 +18,16 @@ def flow_of(video: dict[str, Any], **group: Any) -> Any:
     player = {"cca": "cubic", "duration": "60s", "video": {"bitrates": ["1Mbit", "2Mbit", "4Mbit"], **video}, **group}
     bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
     return make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [player]}, "x")).flows[0]
+
+
+# Reservoir 10 s, cushion 20 s.
+PLAYER = PlayerSpecification([], segment_s=4.0, buffer_s=34.0, reservoir_s=10.0, cushion_s=20.0, start_s=4.0)
+
+
+def viewer(video: dict[str, Any]) -> Viewer:
+    spec = specify(flow_of(video), None)
+    assert spec.player is not None
+    return Viewer(spec, 0, spec.player)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +52,11 @@ def flow_of(video: dict[str, Any], **group: Any) -> Any:
 )
 def test_the_bitrate_is_that_of_bba_0(before: int | None, level_s: float, chosen: int) -> None:
     """Huang et al. 2014, algorithm 1."""
-    settings = {"reservoir_s": 10.0, "cushion_s": 20.0}
-    assert choose([1e6, 2e6, 3e6, 5e6], before, level_s, settings) == chosen
+    assert choose([1e6, 2e6, 3e6, 5e6], before, level_s, PLAYER) == chosen
 
 
 def test_one_bitrate_is_the_one() -> None:
-    assert choose([1e6], 0, 15.0, {"reservoir_s": 10.0, "cushion_s": 20.0}) == 0
+    assert choose([1e6], 0, 15.0, PLAYER) == 0
 
 
 def test_reservoir_and_cushion_are_those_of_the_paper_in_proportion() -> None:
@@ -58,8 +67,7 @@ def test_reservoir_and_cushion_are_those_of_the_paper_in_proportion() -> None:
 
 def test_what_is_held_falls_while_it_is_played_and_a_stall_ends_with_a_segment() -> None:
     """Segments of 2 s: the first comes after 1 s, the second after 1 s more, the third 6 s after that."""
-    spec = specify(flow_of({"segment": "2s", "buffer": "8s"}), None)
-    player, held = Viewer(spec, 0, []), []
+    player, held = viewer({"segment": "2s", "buffer": "8s"}), []
     for asked_s, done_s in ((0.0, 1.0), (1.0, 2.0), (2.0, 8.0), (8.0, 8.5), (8.5, 9.0)):
         following = player.following(asked_s)
         assert following is not None and following[0] == asked_s
@@ -83,8 +91,7 @@ def test_what_is_held_falls_while_it_is_played_and_a_stall_ends_with_a_segment()
 
 
 def test_playback_begins_with_what_was_asked() -> None:
-    spec = specify(flow_of({"segment": "2s", "buffer": "20s", "start": "6s"}), None)
-    player = Viewer(spec, 0, [])
+    player = viewer({"segment": "2s", "buffer": "20s", "start": "6s"})
     for done_s in (1.0, 2.0, 3.0):
         assert player.playing_s is None
         player.next += 1

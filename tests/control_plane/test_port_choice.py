@@ -17,7 +17,7 @@ from narrows.experiment.plan import DATA_PORTS, Flow, Plan
 from narrows.experiment.planning import make_plan
 from narrows.experiment.port_choice import Cells, keep_apart
 from narrows.run.sampler import Sampler
-from narrows.traffic import datagrams, exchanges, flows
+from narrows.traffic import datagrams, requests, tcp
 from narrows.traffic.connection import Connection
 
 LINK: dict[str, Any] = {"rate": "10Mbit", "rtt": "10ms", "buffer": "20packets"}
@@ -156,10 +156,10 @@ def test_all_that_makes_or_recognises_a_connection_has_its_port() -> None:
     many, udp, users = plan.flows
     many, users = replace(many, moved_ports=moved), replace(users, moved_ports=moved)
     expected = [10_000, 12_345, 10_007, 10_003]
-    assert [one["src_port"] for one in flows.specify(many, None)["connections"]] == expected
+    assert [one.src_port for one in tcp.specify(many, None).connections] == expected
     assert [Connection(many, number, 0.0).src_port for number in range(4)] == expected
-    assert exchanges.specify(users, None)["client_ports"] == expected
-    assert datagrams.specify(replace(udp, moved_ports={0: 12_345}))["src_port"] == 12_345
+    assert requests.specify(users, None).client_ports == expected
+    assert datagrams.specify(replace(udp, moved_ports={0: 12_345}), one_clock=True).src_port == 12_345
     sampler = Sampler(replace(plan, flows=(many, udp, users)))
     for index, port in enumerate([*expected, 10_001]):
         sampler.learn(

@@ -16,8 +16,8 @@ from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
 from narrows.hosts import routes
 from narrows.hosts.hystart import set_hystart
-from narrows.onhost.tcp import WORDS, Failed, check_start, set_options
-from narrows.traffic.flows import specify
+from narrows.onhost.tcp import WORDS, Failed, TcpSpecification, check_start, set_options
+from narrows.traffic.tcp import specify
 
 BULK = {"cca": "cubic", "duration": "1s"}
 
@@ -36,11 +36,11 @@ def test_sockets_are_given_what_was_asked_in_the_kernels_units() -> None:
     tcp = {"notsent_lowat": "128KiB", "options": {"TCP_MAXSEG": 1000}, "receiver_options": {"TCP_WINDOW_CLAMP": 90_000}}
     (flow,) = plan_of({**BULK, "rate": "8Mbit", "tcp": tcp}).flows
     specified = specify(flow, None)
-    assert [tuple(option) for option in specified["options"]] == [
+    assert specified.options == [
         ("TCP_MAXSEG", 6, 2, "=i", 1000), ("TCP_NOTSENT_LOWAT", 6, 25, "=i", 131_072),
         ("SO_MAX_PACING_RATE", 1, 47, "=Q", 1_000_000),
     ]  # fmt: skip
-    assert [tuple(option) for option in specified["receiver_options"]] == [("TCP_WINDOW_CLAMP", 6, 10, "=i", 90_000)]
+    assert specified.receiver_options == [("TCP_WINDOW_CLAMP", 6, 10, "=i", 90_000)]
 
 
 def test_routes_have_what_belongs_to_them_in_one_direction() -> None:
@@ -157,7 +157,9 @@ class Begun:
 
 
 def check_begun(flow: dict[str, Any], **words: int) -> None:
-    check_start(cast("socket.socket", Begun(**words)), {"initial_window": None, "rto_min_s": None, **flow})
+    settings: dict[str, Any] = {"initial_window": None, "rto_min_s": None, **flow}
+    asked = TcpSpecification("x", held=False, cca="cubic", ecn=None, options=[], receiver_options=[], **settings)
+    check_start(cast("socket.socket", Begun(**words)), asked)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.flows.cdf import interpolate
 from narrows.flows.workload import Gaps, Pareto, Sizes, Workload, WorkloadGroup
-from narrows.traffic.flows import specify
+from narrows.traffic.tcp import specify
 
 PARETO: dict[str, Any] = {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "10MB"}}
 LOGNORMAL: dict[str, Any] = {"lognormal": {"median": "50ms", "sigma": 1.0}}
@@ -168,9 +168,9 @@ def test_sized_flows_and_workloads_are_planned(tmp_path: Path) -> None:
     assert [flow.start_ns for flow in others] == [0, 2_000_000_000, 4_000_000_000]
     assert plan.end_ns is None
     assert [flow.payload.is_finite for flow in plan.flows] == [True, True, False, False, False]
-    flows = specify(played, ecn=False)["connections"]
-    assert flows[0]["start_s"] == 1.0
-    assert flows[399]["src_port"] == played.src_port + 399
+    flows = specify(played, ecn=False).connections
+    assert flows[0].start_s == 1.0
+    assert flows[399].src_port == played.src_port + 399
 
 
 def test_a_sweep_reaches_all_groups(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 """Drop root privileges and run a script as user ``nobody``: ``unprivileged.py SCRIPT ARGUMENT...``.
 
 Only the standard library is used. Kept is CAP_NET_ADMIN, without which a socket may only use the congestion controls
-that every user may (net.ipv4.tcp_allowed_congestion_control). The script and all that it imports are read before.
+that every user may (net.ipv4.tcp_allowed_congestion_control). The script and all that it imports are read before, and
+what its function ``load`` imports for the arguments, if it has one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import importlib
 import os
 import runpy
 import sys
@@ -48,11 +47,10 @@ def become_nobody() -> None:
 def main(script: str, arguments: list[str]) -> None:
     """Run the script as ``__main__``."""
     code = compile(Path(script).read_text(encoding="utf-8"), script, "exec")
-    # What it defines is not used; what it imports stays imported, since that user may not reach its files.
-    runpy.run_path(script, run_name="imported")
-    # Modules of kinds of flows import the script that they are served by, by its name.
-    with contextlib.suppress(ModuleNotFoundError):
-        importlib.import_module(Path(script).stem)
+    # What it imports stays imported, since that user may not reach its files; so does what its `load` imports.
+    defined = runpy.run_path(script, run_name="imported")
+    if "load" in defined:
+        defined["load"](*arguments)
     "localhost".encode("idna")
     become_nobody()
     sys.argv = [script, *arguments]

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """UDP flows and latency probes on a host: every datagram sent at its time, and counted where it arrives.
 
-Used as ``datagrams.py SPECIFICATION`` on a host, or by its class from a thread. Each datagram carries its number
+Each datagram carries its number
 and the time at which it was sent, so that the receiving side tells what was lost, repeated, or overtaken (RFC 4737:
 it is reordered if one with a higher number came before it). A probe's datagrams are sent back, which makes a
 round-trip time of each.
 
-Events are those of `narrows.traffic.generator`. Only the standard library of Python 3.8 is used, so that it runs on any
-host.
+One thread sends and one receives: neither keeps the other from its time. Only the standard library of Python 3.8 is
+used, so that it runs on any host.
 """
 
 from __future__ import annotations
 
 import errno
 import heapq
-import json
 import select
-import signal
 import socket
 import struct
 import sys
@@ -30,24 +28,20 @@ from typing import ClassVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
+    from narrows.onhost import wire
     from narrows.onhost.payload import Datagrams, Payload
+    from narrows.onhost.sockets import Sockets, Surroundings
 else:
     sys.path.insert(0, str(Path(__file__).parent))
+    import wire
     from payload import Datagrams, Payload
+    from sockets import Sockets, Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
-
-    # A flow as `narrows.traffic.datagrams.specify` writes it.
-    Flow = dict[str, Any]
-    Tell = Callable[[dict[str, Any]], None]
-    # Opens a socket on a host: its name, family, type.
-    OpenSocket = Callable[[str, int, int], socket.socket]
 
 # Number of the datagram, and when it was sent (the sender's monotonic clock).
 STAMP = struct.Struct("!Qd")
-POLL_S = 0.005
 # The last part of a wait, in which nothing is done that others ask for: this sleep is exact, that of an event is not.
 LAST_S = 0.001
 # What a socket may hold until it is read: a second of 1 Gbit/s, as far as the kernel allows it.
@@ -102,6 +96,28 @@ class Probe(Sending):
     echo = True
 
 
+@wire.message
+@dataclass
+class DatagramsSpecification(wire.FlowSpecification):
+    """A flow of datagrams, ``gap_s`` apart in each burst (start and end).
+
+    With ``one_clock`` its two hosts have the same one; ``echo`` has its receiver send each one back.
+    """
+
+    host: str
+    src: str
+    src_port: int
+    dst: str
+    dst_port: int
+    payload: int
+    gap_s: float
+    bursts: list[tuple[float, float]]
+    end_s: float
+    ecn: str
+    echo: bool
+    one_clock: bool
+
+
 class Arrivals:
     """What has arrived of one flow: numbers in the order of arrival, and how long each took."""
 
@@ -132,7 +148,7 @@ class Arrivals:
             self._reordered += 1
         self._highest = max(self._highest, number)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> wire.Record:
         """Counts in packets, payload bytes without repetitions, and the distribution of the times in seconds."""
         delays = sorted(self._delays)
         return {
@@ -154,18 +170,18 @@ def distribution(ordered: Sequence[float]) -> dict[str, float]:
 class Sender:
     """The sending side of one flow."""
 
-    def __init__(self, flow: Flow, opened: socket.socket) -> None:
+    def __init__(self, flow: DatagramsSpecification, opened: socket.socket) -> None:
         """Take a flow and a bound socket."""
         self.flow = flow
         self.socket = opened
         self.sent = 0
         self.unsent = 0
         self.started_s: float | None = None
-        self._data = bytearray(flow["payload"])
-        self._target = (flow["dst"], flow["dst_port"])
+        self._data = bytearray(flow.payload)
+        self._target = (flow.dst, flow.dst_port)
         self.is_over = False
         # It is running until then, whether it has anything to send or not.
-        self._ends_s: float = flow["end_s"]
+        self._ends_s = flow.end_s
         self._last_sent_s: float | None = None
         # Position in the bursts, and which datagram of the burst comes next.
         self._burst, self._next = 0, 0
@@ -181,35 +197,35 @@ class Sender:
         return self._next_datagram_s() is None
 
     def _next_datagram_s(self) -> float | None:
-        bursts = self.flow["bursts"]
+        bursts = self.flow.bursts
         while self._burst < len(bursts):
             begin_s, end_s = bursts[self._burst]
-            at_s = begin_s + self._next * self.flow["gap_s"]
+            at_s = begin_s + self._next * self.flow.gap_s
             if at_s < min(end_s, self._ends_s):
-                return float(at_s)
+                return at_s
             self._burst, self._next = self._burst + 1, 0
         return None
 
     def release(self, at_s: float) -> None:
         """Have all times count from that one."""
-        self.flow["bursts"] = [[begin_s + at_s, end_s + at_s] for begin_s, end_s in self.flow["bursts"]]
+        self.flow.bursts = [(begin_s + at_s, end_s + at_s) for begin_s, end_s in self.flow.bursts]
         self._ends_s += at_s
 
     def finish(self, at_s: float) -> None:
         """Send nothing at that time or later."""
         self._ends_s = min(self._ends_s, at_s)
 
-    def record(self, ended_s: float, ending: str) -> dict[str, Any]:
+    def record(self, ended_s: float, ending: str) -> wire.Record:
         """What there is to say at its end: `narrows_formats.connection_record`."""
         return {
-            "kind": "probe" if self.flow["echo"] else "udp",
-            "src_port": self.flow["src_port"],
-            "dst_port": self.flow["dst_port"],
+            "kind": "probe" if self.flow.echo else "udp",
+            "src_port": self.flow.src_port,
+            "dst_port": self.flow.dst_port,
             "started_s": self.started_s,
             "ended_s": ended_s,
             "ending": ending,
             "last_sent_s": self._last_sent_s,
-            "bytes_sent": self.sent * self.flow["payload"],
+            "bytes_sent": self.sent * self.flow.payload,
             "packets_sent": self.sent,
             "packets_unsent": self.unsent,
         }
@@ -248,7 +264,7 @@ class Receiver:
             marked = any(data[0] & ECN_MASK == CE for _, _, data in ancillary if data)
             self._arrivals.take(view[:count], time.monotonic(), marked)
 
-    def summary(self) -> dict[str, Any] | None:
+    def summary(self) -> wire.Record | None:
         """What was counted, and what the socket had no room for; None of one that sends back."""
         if self._arrivals is None:
             return None
@@ -256,20 +272,16 @@ class Receiver:
         return {**self._arrivals.summary(), "unread": struct.unpack(f"={MEMINFO_WORDS}I", words)[SK_MEMINFO_DROPS]}
 
 
-class DatagramSockets:
+class DatagramSockets(Sockets):
     """The datagrams of some flows: one thread sends them, and one takes in what arrives."""
 
-    def __init__(self, open_socket: OpenSocket, tell: Tell, driven: bool) -> None:
-        """No port is opened before `listen` and `prepare`; ``tell`` takes each event, from either thread.
-
-        Of a ``driven`` run there may be more to send until `stop`.
-        """
-        self._driven = driven
+    def __init__(self, surroundings: Surroundings) -> None:
+        """See `Sockets`."""
         # What another thread has asked for, and that there is something.
         self._asked: deque[Callable[[], None]] = deque()
         self._woken = threading.Event()
-        self._open_socket = open_socket
-        self._tell = tell
+        self._open_socket = surroundings.open_socket
+        self._tell = surroundings.tell
         self._senders: list[Sender] = []
         # When each sender is to send next, and which it is.
         self._due: list[tuple[float, int]] = []
@@ -280,46 +292,39 @@ class DatagramSockets:
         self._closed, self._close = socket.socketpair()
         self._poll.register(self._closed.fileno(), select.EPOLLIN)
         self._receiving: threading.Thread | None = None
+        self._origin_s = 0.0
 
-    def listen(self, host: str, flows: Sequence[Flow]) -> None:
-        """Open the ports of flows on their receiving host.
-
-        Raises:
-            OSError: a port is in use, or the kernel does not take the ECN field.
-        """
+    def listen(self, host: str, flows: Sequence[DatagramsSpecification]) -> None:
+        """See `Sockets.listen`."""
         for flow in flows:
-            opened = self._open(host, flow["dst"], flow["dst_port"], flow["ecn"])
-            self._add(Receiver(flow["name"], opened, None if flow["echo"] else Arrivals(flow["one_clock"])))
+            opened = self._open(host, flow.dst, flow.dst_port, flow.ecn)
+            self._add(Receiver(flow.name, opened, None if flow.echo else Arrivals(flow.one_clock)))
 
-    def prepare(self, flows: Sequence[Flow]) -> None:
-        """Make the sending sides ready.
-
-        Raises:
-            OSError: a port is in use, or the kernel does not take the ECN field.
-        """
+    def prepare(self, flows: Sequence[DatagramsSpecification]) -> None:
+        """See `Sockets.prepare`; what arrives is taken in from then on."""
         for flow in flows:
-            opened = self._open(flow["host"], flow["src"], flow["src_port"], flow["ecn"])
+            opened = self._open(flow.host, flow.src, flow.src_port, flow.ecn)
             self._senders.append(Sender(flow, opened))
-            if flow["echo"]:
-                self._add(Receiver(flow["name"], opened, Arrivals()))
+            if flow.echo:
+                self._add(Receiver(flow.name, opened, Arrivals()))
 
-    def receive(self) -> None:
-        """Begin to take in what arrives, until `close`."""
         self._receiving = threading.Thread(target=self._take_in)
         self._receiving.start()
 
-    def send(self, origin_s: float) -> None:
-        """Send each at its time, counted from this monotonic time, until the last one or `stop`.
+    def run(self, origin_s: float) -> None:
+        """See `Sockets.run`: a host that has sent everything waits for what comes back.
 
         Raises:
             OSError: the kernel refuses a datagram, as one that is too long.
         """
-        due = self._due
+        self._origin_s, due = origin_s, self._due
         for place, sender in enumerate(self._senders):
-            if not sender.flow["held"]:
+            if not sender.flow.held:
                 self._note(place)
-        while (due or self._driven) and not self._stopped:
+        while True:
             self._do_asked()
+            if self._stopped:
+                break
             if not due:
                 self._woken.wait()
                 continue
@@ -336,7 +341,7 @@ class DatagramSockets:
             if sender.is_over:
                 continue
             if sender.is_sent:
-                self._end(sender, origin_s, "time_over")
+                self._end(sender, "time_over")
                 continue
             began = sender.started_s is None
             if sender.started_s is None:
@@ -344,18 +349,18 @@ class DatagramSockets:
             sender.send()
             if began:
                 # Its receiver may need as long as a datagram takes.
-                self._tell({"flow": sender.flow["name"], "number": 0, "started_s": sender.started_s})
+                self._tell(wire.Started(sender.flow.name, 0, sender.started_s))
             self._note(place)
         for _, place in due:
             if not self._senders[place].is_over:
-                self._end(self._senders[place], origin_s, "interrupted")
+                self._end(self._senders[place], "interrupted")
 
     def _note(self, place: int) -> None:
         """Note when a sender has something to do again."""
         heapq.heappush(self._due, (self._senders[place].next_s(), place))
 
     def release(self, name: str, at_s: float) -> None:
-        """Let a flow that was held back begin, its times counting from that one; safe to call from another thread."""
+        """See `Sockets.release`."""
         place = self._place(name)
 
         def release() -> None:
@@ -365,7 +370,7 @@ class DatagramSockets:
         self._ask(release)
 
     def finish(self, name: str, at_s: float) -> None:
-        """Let a flow end at a time before its own; safe to call from another thread."""
+        """See `Sockets.finish`."""
         place = self._place(name)
 
         def finish() -> None:
@@ -375,7 +380,7 @@ class DatagramSockets:
         self._ask(finish)
 
     def _place(self, name: str) -> int:
-        return next(place for place, one in enumerate(self._senders) if one.flow["name"] == name)
+        return next(place for place, one in enumerate(self._senders) if one.flow.name == name)
 
     def _ask(self, action: Callable[[], None]) -> None:
         self._asked.append(action)
@@ -387,12 +392,12 @@ class DatagramSockets:
             self._asked.popleft()()
 
     def stop(self) -> None:
-        """Have `send` end; what is under way is still taken in."""
+        """See `Sockets.stop`; what is under way is still taken in."""
         self._stopped = True
         self._woken.set()
 
     def close(self) -> None:
-        """End the receiving side too, and tell what it has counted; safe to call twice."""
+        """See `Sockets.close`; what was counted is told."""
         self.stop()
         if self._closing:
             return
@@ -402,7 +407,7 @@ class DatagramSockets:
             self._receiving.join()
         for receiver in self._receivers.values():
             if (summary := receiver.summary()) is not None:
-                self._tell({"flow": receiver.name, "received": summary})
+                self._tell(wire.Received(receiver.name, summary))
         sockets = [*(one.socket for one in self._receivers.values()), *(one.socket for one in self._senders)]
         for opened in sockets:
             opened.close()
@@ -410,14 +415,13 @@ class DatagramSockets:
         self._closed.close()
         self._close.close()
 
-    def _end(self, sender: Sender, origin_s: float, ending: str) -> None:
+    def _end(self, sender: Sender, ending: str) -> None:
         sender.is_over = True
-        name, ended_s = sender.flow["name"], time.monotonic() - origin_s
+        name, ended_s = sender.flow.name, time.monotonic() - self._origin_s
         if sender.started_s is not None:
-            record = sender.record(ended_s, ending)
-            self._tell({"flow": name, "number": 0, "ended_s": ended_s, "record": record})
+            self._tell(wire.Ended(name, 0, ended_s, sender.record(ended_s, ending)))
         if ending == "time_over":
-            self._tell({"flow": name, "done": True})
+            self._tell(wire.Done(name))
 
     def _open(self, host: str, address: str, port: int, ecn: str) -> socket.socket:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -467,53 +471,4 @@ def set_up(opened: socket.socket, address: str, port: int, ecn: str) -> None:
     opened.bind((address, port))
 
 
-def run_commands(datagrams: DatagramSockets, commands: str) -> None:
-    """Do what comes out of a pipe: what is to become of a flow (``release`` or ``finish``), a JSON object a line."""
-    with open(commands, encoding="utf-8") as lines:  # noqa: PTH123
-        for line in lines:
-            command = json.loads(line)
-            do = datagrams.release if "release" in command else datagrams.finish
-            do(command.get("release") or command["finish"], command["at_s"])
-
-
-def serve(specification: Path) -> None:
-    """Send or receive a host's flows as a specification says; prints ``ready``, and an event a line.
-
-    Beside the specification, a file ``origin`` names it gives the experiment's start on this host's monotonic clock.
-    """
-    spec = json.loads(specification.read_text(encoding="utf-8"))
-    lock = threading.Lock()
-
-    def tell(event: dict[str, Any]) -> None:
-        with lock:
-            print(json.dumps(event), flush=True)
-
-    ended = threading.Event()
-    datagrams = DatagramSockets(lambda _, *kind: socket.socket(*kind), tell, spec["commands"] is not None)
-
-    def end(*_: object) -> None:
-        datagrams.stop()
-        ended.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
-    datagrams.listen(spec["host"], spec["receive"])
-    datagrams.prepare(spec["send"])
-    datagrams.receive()
-    if spec["commands"] is not None:
-        threading.Thread(target=run_commands, args=(datagrams, spec["commands"]), daemon=True).start()
-    print("ready", flush=True)
-    origin_file, origin = specification.parent / spec["origin"], ""
-    # A host that only receives need not know when the experiment begins.
-    while spec["send"] and not origin.endswith("\n") and not ended.is_set():
-        time.sleep(POLL_S)
-        if origin_file.exists():
-            origin = origin_file.read_text(encoding="utf-8")
-    if origin:
-        datagrams.send(float(origin))
-    ended.wait()
-    datagrams.close()
-
-
-if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+SOCKETS = DatagramSockets

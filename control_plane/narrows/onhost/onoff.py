@@ -12,16 +12,16 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from narrows.onhost import tcp
+    from narrows.onhost import tcp, wire
     from narrows.onhost.payload import Payload
 else:
     sys.path.insert(0, str(Path(__file__).parent))
     import tcp
+    import wire
     from payload import Payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 NANOSECONDS = 1_000_000_000
 
@@ -43,11 +43,11 @@ class OnOff(Payload):
 class Sender(tcp.Connection):
     """The sending side."""
 
-    def __init__(self, flow: tcp.Flow, part: tcp.Part, payload: int) -> None:
+    def __init__(self, flow: tcp.ConnectionsSpecification, part: tcp.Part, payload: int) -> None:
         """See `narrows.onhost.tcp.Connection`."""
         super().__init__(flow, part, payload)
         self._is_on = False
-        self._bursts: list[dict[str, Any]] = []
+        self._bursts: list[wire.Record] = []
 
     @property
     def has_more(self) -> bool:
@@ -57,7 +57,7 @@ class Sender(tcp.Connection):
     def schedule(self) -> list[tuple[float, Callable[[float], None]]]:
         """See `narrows.onhost.tcp.Connection.schedule`."""
         found: list[tuple[float, Callable[[float], None]]] = []
-        for begin_s, end_s in self.flow["own"]:
+        for begin_s, end_s in self.flow.own:
             found += [(self.start_s + begin_s, self._resume), (self.start_s + end_s, self._pause)]
         return found
 
@@ -71,7 +71,7 @@ class Sender(tcp.Connection):
             self._bursts[-1]["ended_s"] = now_s
             self._bursts[-1]["bytes"] += self.sent
 
-    def record(self, now_s: float, ending: str) -> dict[str, Any]:
+    def record(self, now_s: float, ending: str) -> wire.Record:
         """See `narrows.onhost.tcp.Connection.record`: of each burst as well how much was given to the socket."""
         self._pause(now_s)
         return super().record(now_s, ending) | {"kind": "onoff", "bursts": self._bursts}

@@ -2,8 +2,8 @@
 """What runs a user's program on a host, and everything that comes of it: as another user, supervised, to its end.
 
 Used as ``program.py SPECIFICATION``, started by root or by the user who is to run the program. It prints
-an event a line: ``ready``, ``started`` and ``ended`` (times on this host's monotonic clock), or ``failed``. Output of
-the program goes to files, up to a limit. SIGTERM ends the program; whatever it has left behind is killed when it ends.
+a `ProgramEvent` a line. Output of the program goes to files, up to a limit. SIGTERM ends the program; whatever it has
+left behind is killed when it ends.
 Only the standard library is used.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import resource
 import selectors
@@ -24,13 +23,15 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
+    from narrows.onhost import wire
     from narrows.onhost.payload import Payload
 else:
     sys.path.insert(0, str(Path(__file__).parent))
+    import wire
     from payload import Payload
 
 if TYPE_CHECKING:
-    from typing import Any, Literal
+    from typing import IO, Any, Literal
 
 LIBRARY = ctypes.CDLL(None, use_errno=True)
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -87,9 +88,104 @@ class Program(Payload):
         return tuple(port for port in (self.tcp, self.udp) if port is not None)
 
 
-def say(**event: Any) -> None:
+@wire.message
+@dataclass
+class ProgramSpecification:
+    """A program to be run as a ``user`` (its number and its group's) with further ``groups``.
+
+    With ``mapped`` the machine's root has started us in a user namespace. It is ready when its output has a line, or
+    when something is bound to one of the ``ready_ports`` (protocol and port); None: it need not be. ``origin`` is the
+    file of the experiment's start, None: it begins at once. With ``stays`` it may go into the background.
+    """
+
+    words: list[str]
+    env: dict[str, str]
+    cwd: str
+    user: tuple[int, int]
+    mapped: bool
+    groups: list[int]
+    origin: str | None
+    start_s: float
+    duration_s: float | None
+    ready_line: str | None
+    ready_ports: list[tuple[str, int]] | None
+    stays: bool
+    grace_s: float
+    limit_bytes: int
+    stdout: str
+    stderr: str
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether others wait until it is ready."""
+        return self.ready_line is not None or self.ready_ports is not None
+
+
+@dataclass(frozen=True)
+class ProgramEvent:
+    """What became of a program."""
+
+
+@wire.message
+@dataclass(frozen=True)
+class ProgramReady(ProgramEvent):
+    """It is ready."""
+
+
+@wire.message
+@dataclass(frozen=True)
+class ProgramStarted(ProgramEvent):
+    """It began, at a time on this host's monotonic clock."""
+
+    at_s: float
+
+
+@wire.message
+@dataclass(frozen=True)
+class ProgramFailure(ProgramEvent):
+    """It could not be started."""
+
+    why: str
+
+
+@wire.message
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended, as run.json has it.
+
+    Signal or exit code; whether it was stopped, and killed as it did not end; processes that it left.
+    """
+
+    exit_code: int | None
+    signal: str | None
+    stopped: bool
+    killed: bool
+    left_processes: int
+    cpu_s: float
+    stdout_bytes: int
+    stderr_bytes: int
+
+
+@wire.message
+@dataclass(frozen=True)
+class ProgramEnded(ProgramEvent):
+    """It ended, at a time on this host's monotonic clock."""
+
+    at_s: float
+    outcome: Outcome
+
+
+@wire.message
+@dataclass(frozen=True)
+class ProgramSuspended(ProgramEvent):
+    """A signal has stopped it, until it is continued by whoever has its terminal."""
+
+    by: str
+
+
+def say(event: ProgramEvent) -> None:
     """One event."""
-    print(json.dumps(event), flush=True)
+    print(wire.dumps(event), flush=True)
 
 
 def own_processes() -> None:
@@ -144,11 +240,11 @@ class Supervisor:
     asks_again = False
     """Whether it is asked until it has ended; to some programs a second signal says not to tidy up."""
 
-    def __init__(self, spec: dict[str, Any]) -> None:
+    def __init__(self, spec: ProgramSpecification) -> None:
         """Take what is to be run."""
         self._spec = spec
         self._poll = selectors.DefaultSelector()
-        self._files: dict[str, Any] = {}
+        self._files: dict[str, tuple[IO[bytes], IO[bytes]]] = {}
         self._bytes = {"stdout": 0, "stderr": 0}
         self._tail = b""
         self._asked_to_stop_s: float | None = None
@@ -180,22 +276,19 @@ class Supervisor:
         try:
             self._start()
         except OSError as error:
-            say(failed=f"{self._spec['words'][0]} cannot be started: {error.strerror}")
+            say(ProgramFailure(f"{self._spec.words[0]} cannot be started: {error.strerror}"))
             return
         started = time.monotonic()
-        say(started=started)
-        until = None if self._spec["duration_s"] is None else started + self._spec["duration_s"]
-        self._serve(until)
+        say(ProgramStarted(started))
+        until = None if self._spec.duration_s is None else started + self._spec.duration_s
+        status = self._serve(until)
         ended = time.monotonic()
         self._kill_all()
         self._drain()
-        assert self._status is not None
-        code, number = os.WEXITSTATUS(self._status), os.WTERMSIG(self._status)
-        signalled = os.WIFSIGNALED(self._status)
-        say(
-            ended=ended,
-            exit_code=None if signalled else code,
-            signal=signal.Signals(number).name if signalled else None,
+        signalled = os.WIFSIGNALED(status)
+        outcome = Outcome(
+            exit_code=None if signalled else os.WEXITSTATUS(status),
+            signal=signal.Signals(os.WTERMSIG(status)).name if signalled else None,
             stopped=self._asked_to_stop_s is not None,
             killed=self._killed,
             left_processes=self._left,
@@ -203,20 +296,16 @@ class Supervisor:
             stdout_bytes=self._bytes["stdout"],
             stderr_bytes=self._bytes["stderr"],
         )
+        say(ProgramEnded(ended, outcome))
 
     def _wait_for_start(self) -> bool:
         """Until the experiment's start and the program's own time after it; False if it was stopped before."""
-        if self._spec["origin"] is None:
+        if self._spec.origin is None:
             return True
-        origin = Path(self._spec["origin"])
-        text = ""
-        while not text.endswith("\n"):
-            if self._asked_to_stop_s is not None:
-                return False
-            time.sleep(POLL_S)
-            if origin.exists():
-                text = origin.read_text()
-        self._at_s = float(text) + self._spec["start_s"]
+        origin_s = wire.wait_for_origin(Path(self._spec.origin), lambda: self._asked_to_stop_s is not None)
+        if origin_s is None:
+            return False
+        self._at_s = origin_s + self._spec.start_s
         while (left := self._at_s - AHEAD_S - time.monotonic()) > 0:
             time.sleep(min(left, LOOK_S))
             if self._asked_to_stop_s is not None:
@@ -231,7 +320,7 @@ class Supervisor:
         for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
-                self._files[name] = (pipe, open(self._spec[name], "wb", buffering=0))  # noqa: PTH123, SIM115
+                self._files[name] = (pipe, open(getattr(self._spec, name), "wb", buffering=0))  # noqa: PTH123, SIM115
                 self._poll.register(pipe, selectors.EVENT_READ, name)
 
     def _popen(self, at_s: float) -> subprocess.Popen[bytes]:
@@ -247,34 +336,34 @@ class Supervisor:
             time.sleep(max(0.0, at_s - time.monotonic()))
 
         return subprocess.Popen(
-            spec["words"], cwd=spec["cwd"], env=spec["env"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            spec.words, cwd=spec.cwd, env=spec.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True, preexec_fn=limit, **self._user(),
         )  # fmt: skip
 
     def _user(self) -> dict[str, Any]:
         """The arguments of `subprocess.Popen` that make the program's user."""
-        if os.geteuid() != 0 or self._spec["mapped"]:
+        if os.geteuid() != 0 or self._spec.mapped:
             return {}
-        return {"user": self._spec["user"][0], "group": self._spec["user"][1], "extra_groups": self._spec["groups"]}
+        return {"user": self._spec.user[0], "group": self._spec.user[1], "extra_groups": self._spec.groups}
 
     def _become_user(self) -> None:
         """In a user namespace, have the number that is that user's outside, and nothing of its root's."""
-        if self._spec["mapped"]:
+        if self._spec.mapped:
             if LIBRARY.unshare(CLONE_NEWUSER) != 0:
                 raise OSError(ctypes.get_errno(), "no user namespace can be made")
             Path("/proc/self/setgroups").write_text("deny")
-            for kind, number in zip(("uid", "gid"), self._spec["user"], strict=True):
+            for kind, number in zip(("uid", "gid"), self._spec.user, strict=True):
                 Path(f"/proc/self/{kind}_map").write_text(f"{number} 0 1")
 
-    def _serve(self, until: float | None) -> None:
-        """Until the program has ended, and of a server its children, or until it was killed."""
-        is_ready = self._spec["ready"] is None
+    def _serve(self, until: float | None) -> int:
+        """Until the program has ended, and of a server its children, or until it was killed; returns its status."""
+        is_ready = not self._spec.is_awaited
         while True:
             now = time.monotonic()
             if until is not None and now >= until:
                 self.stop()
             if self._asked_to_stop_s is not None:
-                self._end(now)
+                self._end(now - self._asked_to_stop_s)
             # The end of what is to end wakes this process, which must sleep meanwhile: else no time passes in a guest.
             wait = LOOK_S
             if self._asked_to_stop_s is None and until is not None:
@@ -286,23 +375,21 @@ class Supervisor:
             self._reap()
             if not is_ready and self._is_ready():
                 is_ready = True
-                say(ready=True)
+                say(ProgramReady())
             # A server may have gone into the background.
-            stays = self._spec["stays"] and self._status == 0 and self._asked_to_stop_s is None and descendants()
+            stays = self._spec.stays and self._status == 0 and self._asked_to_stop_s is None and descendants()
             if self._status is not None and not stays:
-                return
+                return self._status
 
     def _is_ready(self) -> bool:
-        ready = self._spec["ready"]
-        if "line" in ready:
-            return ready["line"].encode() in self._tail
-        return any(listens(protocol, port) for protocol, port in ready.items())
+        if self._spec.ready_line is not None:
+            return self._spec.ready_line.encode() in self._tail
+        return any(listens(protocol, port) for protocol, port in self._spec.ready_ports or ())
 
-    def _end(self, now: float) -> None:
-        """Ask the program to end, and kill it if it does not."""
-        assert self._asked_to_stop_s is not None
+    def _end(self, asked_s: float) -> None:
+        """Ask the program to end, and kill it if it does not, ``asked_s`` after it was asked first."""
         number = self.first_signal
-        if now - self._asked_to_stop_s > self._spec["grace_s"]:
+        if asked_s > self._spec.grace_s:
             number, self._killed = signal.SIGKILL, True
         elif self._asked_to_end and not self.asks_again:
             return
@@ -355,11 +442,11 @@ class Supervisor:
         if not data:
             self._poll.unregister(pipe)
             return False
-        room = self._spec["limit_bytes"] - self._bytes[name]
+        room = self._spec.limit_bytes - self._bytes[name]
         if room > 0:
             file.write(data[:room])
         self._bytes[name] += len(data)
-        if self._spec["ready"] is not None:
+        if self._spec.is_awaited:
             self._tail = (self._tail + data)[-CHUNK:]
         return True
 
@@ -378,4 +465,4 @@ def _kill(pid: int, number: signal.Signals) -> None:
 
 if __name__ == "__main__":
     own_processes()
-    Supervisor(json.loads(Path(sys.argv[1]).read_text())).run()
+    Supervisor(wire.loads(Path(sys.argv[1]).read_text())).run()

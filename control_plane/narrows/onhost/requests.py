@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests and responses over TCP on a host: the server of a flow, and its users.
 
-Used as ``requests.py SPECIFICATION`` on a host, or by its class from a thread. A request says how many bytes it
-asks for; the server answers those of a connection in their order, and both ends send at once what they have
-(TCP_NODELAY), as browsers and web servers do. A response is complete when its last byte was read; its time counts from
-when the request was to be made, so that a request that had to wait for its connection has waited.
+A request says how many bytes it asks for; the server answers those of a connection in their order, and both ends send
+at once what they have (TCP_NODELAY), as browsers and web servers do. A response is complete when its last byte was
+read; its time counts from when the request was to be made, so that a request that had to wait for its connection has
+waited.
 
-Events are those of `narrows.traffic.generator`. Only the standard library of Python 3.8 is used, so that it runs on any
-host that has `narrows.onhost.tcp` and `narrows.onhost.payload` next to this file.
+Only the standard library of Python 3.8 is used, so that it runs on any host.
 """
 
 from __future__ import annotations
@@ -25,20 +24,23 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from narrows.onhost import tcp
+    from narrows.onhost import tcp, wire
+    from narrows.onhost.loop import CHUNK, Loop
     from narrows.onhost.payload import Payload
 else:
     sys.path.insert(0, str(Path(__file__).parent))
     import tcp
+    import wire
+    from loop import CHUNK, Loop
     from payload import Payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
-    # A flow as `narrows.traffic.exchanges.specify` writes it; one request as hosts/NAME.json has it.
-    Flow = dict[str, Any]
-    Row = dict[str, Any]
+    from narrows.onhost.sockets import Surroundings
+
+    # One request as hosts/NAME.json has it.
+    Row = wire.Record
 
 # How many bytes a request asks for.
 REQUEST = struct.Struct("!Q")
@@ -124,11 +126,46 @@ class Video(Requests):
         return self.player
 
 
+@wire.message
+@dataclass
+class PlayerSpecification:
+    """A `Player`, in seconds."""
+
+    bitrates_bps: list[int]
+    segment_s: float
+    buffer_s: float
+    reservoir_s: float
+    cushion_s: float
+    start_s: float
+
+
+@wire.message
+@dataclass
+class RequestsSpecification(tcp.TcpSpecification):
+    """A flow of requests: what each of its users asks for, pairs of seconds and bytes (see `Requests`).
+
+    No request of a closed loop is made at ``end_s`` or later.
+    """
+
+    server: str
+    server_port: int
+    client: str
+    client_host: str
+    client_ports: list[int]
+    start_s: float
+    end_s: float
+    closed: bool
+    kept: bool
+    request_bytes: int
+    users: list[list[tuple[float, int]]]
+    player: PlayerSpecification | None
+
+
 class Served:
     """The server's side of a connection."""
 
-    def __init__(self, flow: Flow, opened: socket.socket, payload: int) -> None:
-        """Take a flow, an accepted connection, and a file of `tcp.CHUNK` bytes to send again and again."""
+    def __init__(self, flow: RequestsSpecification, opened: socket.socket, payload: int) -> None:
+        """Take a flow, an accepted connection, and a file of `CHUNK` bytes to send again and again."""
         self.flow = flow
         self.socket = opened
         self._payload = payload
@@ -148,13 +185,13 @@ class Served:
             while self._left:
                 if time.monotonic() >= turn_ends:
                     return True
-                self._left -= os.sendfile(self.socket.fileno(), self._payload, 0, min(self._left, tcp.CHUNK))
+                self._left -= os.sendfile(self.socket.fileno(), self._payload, 0, min(self._left, CHUNK))
         except BlockingIOError:
             pass
         return False
 
     def _read(self) -> None:
-        length = self.flow["request_bytes"]
+        length = self.flow.request_bytes
         try:
             while not self.is_over:
                 data = self.socket.recv(READ_BYTES)
@@ -170,12 +207,12 @@ class Served:
 class Channel:
     """A user's side of a connection."""
 
-    def __init__(self, flow: Flow, opened: socket.socket) -> None:
+    def __init__(self, flow: RequestsSpecification, opened: socket.socket) -> None:
         """Take a flow, and a socket that is bound."""
         self.flow = flow
         self.socket = opened
         self.pending: deque[Row] = deque()
-        self._lasting = tcp.lasting(flow["receiver_options"])
+        self._lasting = tcp.lasting(flow.receiver_options)
         self._left: deque[int] = deque()
         self._unsent = b""
         self.is_established = False
@@ -184,7 +221,7 @@ class Channel:
         """Send a request behind those before."""
         self.pending.append(row)
         self._left.append(row["bytes"])
-        self._unsent += REQUEST.pack(row["bytes"]).ljust(self.flow["request_bytes"], b"\0")
+        self._unsent += REQUEST.pack(row["bytes"]).ljust(self.flow.request_bytes, b"\0")
 
     def advance(self, now_s: float) -> list[Row]:
         """Send and read what there is; returns the requests whose responses are complete.
@@ -229,7 +266,7 @@ class Channel:
 class User:
     """A user who sends requests: ``asks`` are times and sizes, in order."""
 
-    def __init__(self, flow: Flow, number: int, asks: Sequence[Sequence[float]]) -> None:
+    def __init__(self, flow: RequestsSpecification, number: int, asks: Sequence[tuple[float, int]]) -> None:
         """Take a flow, which of its users it is, and what is asked for."""
         self.flow = flow
         self.number = number
@@ -253,15 +290,15 @@ class User:
         Raises:
             tcp.Failed: in a closed loop even the request was made that there could be no time for.
         """
-        if self.flow["closed"] and self.done < self.next:
+        if self.flow.closed and self.done < self.next:
             return None
         if self.next == len(self.asks):
-            if self.flow["closed"]:
+            if self.flow.closed:
                 raise tcp.Failed("had time for more requests than its links allow as the experiment has them")
             return None
         after_s, size = self.asks[self.next]
-        at_s = now_s + after_s if self.flow["closed"] else after_s
-        if self.flow["closed"] and at_s >= self.flow["end_s"]:
+        at_s = now_s + after_s if self.flow.closed else after_s
+        if self.flow.closed and at_s >= self.flow.end_s:
             self.asks = self.asks[: self.next]
             return None
         return at_s, int(size), {}
@@ -274,10 +311,10 @@ class Viewer(User):
     SIGCOMM 2014, algorithm 1 (BBA-0): the bitrate stays until the rate that the buffer maps to passes the next one.
     """
 
-    def __init__(self, flow: Flow, number: int, _: object) -> None:
-        """Take a flow, and which of its users it is."""
+    def __init__(self, flow: RequestsSpecification, number: int, player: PlayerSpecification) -> None:
+        """Take a flow, which of its users it is, and the player that it watches with."""
         super().__init__(flow, number, [])
-        self._settings = flow["player"]
+        self._settings = player
         self._bitrate: int | None = None
         self._is_playing = False
         # What is held, and when that was.
@@ -296,30 +333,31 @@ class Viewer(User):
             return None
         settings = self._settings
         self._play(now_s)
-        wait_s = max(0.0, self._level_s + settings["segment_s"] - settings["buffer_s"]) if self._is_playing else 0.0
-        bitrates = settings["bitrates_bps"]
+        wait_s = max(0.0, self._level_s + settings.segment_s - settings.buffer_s) if self._is_playing else 0.0
+        bitrates = settings.bitrates_bps
         self._bitrate = choose(bitrates, self._bitrate, self._level_s - wait_s, settings)
-        size = int(bitrates[self._bitrate] * settings["segment_s"] / 8)
+        size = int(bitrates[self._bitrate] * settings.segment_s / 8)
         return now_s + wait_s, size, {"bitrate_bps": float(bitrates[self._bitrate])}
 
     def take(self, row: Row, now_s: float) -> None:
         """See `User.take`."""
         super().take(row, now_s)
         self._play(now_s)
-        self._level_s += self._settings["segment_s"]
+        self._level_s += self._settings.segment_s
         row["buffer_s"] = self._level_s
-        if not self._is_playing and self._level_s >= self._settings["start_s"] - 1e-9:
+        if not self._is_playing and self._level_s >= self._settings.start_s - 1e-9:
             self._is_playing = True
             if self.playing_s is None:
                 self.playing_s = now_s
             else:
                 self.stalls[-1][1] = now_s
 
-    def close(self, now_s: float) -> None:
-        """The session ends; a stall that lasts ends with it."""
+    def close(self, now_s: float) -> wire.Record:
+        """The session ends, and a stall that lasts with it; returns what there is to say of it."""
         self._play(now_s)
         if self.stalls and not self._is_playing:
             self.stalls[-1][1] = now_s
+        return {"segment_s": self._settings.segment_s, "playing_s": self.playing_s, "stalls": self.stalls}
 
     def _play(self, now_s: float) -> None:
         """Play up to a time, or until nothing is held any more."""
@@ -333,16 +371,16 @@ class Viewer(User):
         self._at_s = now_s
 
 
-def choose(bitrates: Sequence[float], before: int | None, level_s: float, settings: dict[str, Any]) -> int:
+def choose(bitrates: Sequence[float], before: int | None, level_s: float, settings: PlayerSpecification) -> int:
     """Position of the bitrate of the next segment, ``level_s`` being held when it is asked for.
 
     Args:
         bitrates: ascending.
         before: position of the one before; None of the first segment.
         level_s: seconds of video.
-        settings: ``reservoir_s`` and ``cushion_s``.
+        settings: of the player.
     """
-    reservoir_s, cushion_s = settings["reservoir_s"], settings["cushion_s"]
+    reservoir_s, cushion_s = settings.reservoir_s, settings.cushion_s
     highest = len(bitrates) - 1
     if before is None or not highest or level_s <= reservoir_s:
         return 0
@@ -356,81 +394,67 @@ def choose(bitrates: Sequence[float], before: int | None, level_s: float, settin
     return before
 
 
-class Exchanges(tcp.Loop):
+class Exchanges(Loop):
     """Servers and users of some flows, in one thread."""
 
-    def __init__(self, open_socket: tcp.OpenSocket, tell: tcp.Tell) -> None:
-        """No port is opened before `listen`, and no connection before `run`.
-
-        Args:
-            open_socket: on a host.
-            tell: takes each event.
-        """
-        super().__init__()
-        self._open_socket = open_socket
-        self._tell = tell
+    def __init__(self, surroundings: Surroundings) -> None:
+        """See `Sockets`."""
+        super().__init__(surroundings)
         self._users: dict[str, list[User]] = {}
         self._rows: dict[str, list[Row]] = {}
         self._started_s: dict[str, float] = {}
         # Each connection has the next one.
         self._ports: dict[str, Iterator[int]] = {}
         self._opened: dict[int, socket.socket] = {}
-        self._payload = os.memfd_create("payload")
-        os.ftruncate(self._payload, tcp.CHUNK)
 
-    def listen(self, host: str, flows: Sequence[Flow]) -> None:
+    def listen(self, host: str, flows: Sequence[RequestsSpecification]) -> None:
         """Open the ports of flows on their servers' host, each with the flow's congestion control and options.
 
         Raises:
             OSError: a port is in use, or the kernel does not have the congestion control.
         """
         for flow in flows:
-            listener = self._socket(host, flow, flow["server"], flow["server_port"])
+            listener = self._socket(host, flow, flow.server, flow.server_port)
             try:
-                tcp.set_options(listener, flow["options"])
+                tcp.set_options(listener, flow.options)
             except tcp.Failed as error:
-                self._tell({"flow": flow["name"], "failed": f"the server's {error}"})
+                self._tell(wire.Failure(flow.name, f"the server's {error}"))
             listener.listen(tcp.BACKLOG)
             self._watch(listener.fileno(), select.EPOLLIN, partial(self._accept, listener, flow))
 
-    def prepare(self, flows: Sequence[Flow]) -> None:
+    def prepare(self, flows: Sequence[RequestsSpecification]) -> None:
         """Know the flows whose users are served by this process."""
         for flow in flows:
-            kind = User if flow["player"] is None else Viewer
-            self._users[flow["name"]] = [kind(flow, number, asks) for number, asks in enumerate(flow["users"])]
-            self._rows[flow["name"]] = []
-            self._ports[flow["name"]] = iter(flow["client_ports"])
-            if not flow["held"]:
-                self._at(flow["start_s"], partial(self._begin, flow))
+            self._users[flow.name] = [_user(flow, number, asks) for number, asks in enumerate(flow.users)]
+            self._rows[flow.name] = []
+            self._ports[flow.name] = iter(flow.client_ports)
+            if not flow.held:
+                self._at(flow.start_s, partial(self._begin, flow))
 
     def _release(self, name: str, at_s: float) -> None:
         users = self._users[name]
         flow = users[0].flow
-        for edge in ("start_s", "end_s"):
-            flow[edge] += at_s
+        flow.start_s += at_s
+        flow.end_s += at_s
         for user in users:
-            if not flow["closed"]:
+            if not flow.closed:
                 user.asks = [(ask_s + at_s, size) for ask_s, size in user.asks]
-        self._at(flow["start_s"], partial(self._begin, flow))
+        self._at(flow.start_s, partial(self._begin, flow))
 
-    def run(self, origin_s: float) -> None:
-        """Serve all sockets until `stop`, times being counted from this monotonic time."""
-        try:
-            self._serve(origin_s)
-            for name in list(self._started_s):
-                self._end(self._users[name][0].flow, "interrupted")
-        finally:
-            for opened in self._opened.values():
-                opened.close()
-            os.close(self._timer)
-            os.close(self._payload)
+    def _end_all(self) -> None:
+        for name in list(self._started_s):
+            self._end(self._users[name][0].flow, "interrupted")
 
-    def _socket(self, host: str, flow: Flow, address: str, port: int) -> socket.socket:
+    def _close_sockets(self) -> None:
+        for opened in self._opened.values():
+            opened.close()
+
+    def _socket(self, host: str, flow: RequestsSpecification, address: str, port: int) -> socket.socket:
         opened = self._open_socket(host, tcp.family(address), socket.SOCK_STREAM)
         self._opened[opened.fileno()] = opened
         opened.setblocking(False)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["cca"].encode())
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow.cca.encode())
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         opened.bind((address, port))
         return opened
@@ -440,7 +464,7 @@ class Exchanges(tcp.Loop):
         self._opened.pop(opened.fileno(), None)
         opened.close()
 
-    def _accept(self, listener: socket.socket, flow: Flow) -> None:
+    def _accept(self, listener: socket.socket, flow: RequestsSpecification) -> None:
         try:
             opened = listener.accept()[0]
         except (BlockingIOError, ConnectionError):
@@ -450,7 +474,7 @@ class Exchanges(tcp.Loop):
             tcp.check_start(opened, flow)
         except tcp.Failed as error:
             opened.close()
-            self._tell({"flow": flow["name"], "failed": f"the server {error}"})
+            self._tell(wire.Failure(flow.name, f"the server {error}"))
             return
         opened.setblocking(False)
         self._opened[opened.fileno()] = opened
@@ -471,32 +495,32 @@ class Exchanges(tcp.Loop):
         elif served.is_over:
             self._close(served.socket)
 
-    def _begin(self, flow: Flow) -> None:
-        name = flow["name"]
+    def _begin(self, flow: RequestsSpecification) -> None:
+        name = flow.name
         self._started_s[name] = self._now_s()
-        self._tell({"flow": name, "number": 0, "started_s": self._started_s[name]})
+        self._tell(wire.Started(name, 0, self._started_s[name]))
         for user in self._users[name]:
-            if flow["kept"]:
+            if flow.kept:
                 user.channel = self._connect(user)
             if name not in self._started_s:
                 return  # It has failed.
             self._go_on(user)
-        if flow["player"] is not None:
-            self._at(flow["end_s"], partial(self._finish, flow))
+        if flow.player is not None:
+            self._at(flow.end_s, partial(self._finish, flow))
         self._end_if_over(flow)
 
-    def _finish(self, flow: Flow) -> None:
+    def _finish(self, flow: RequestsSpecification) -> None:
         """The time of a session is over."""
-        if flow["name"] in self._started_s:
+        if flow.name in self._started_s:
             self._end(flow, "time_over")
-            self._tell({"flow": flow["name"], "done": True})
+            self._tell(wire.Done(flow.name))
 
     def _connect(self, user: User) -> Channel | None:
         flow = user.flow
         try:
-            opened = self._socket(flow["client_host"], flow, flow["client"], next(self._ports[flow["name"]]))
-            tcp.set_options(opened, flow["receiver_options"])
-            opened.connect_ex((flow["server"], flow["server_port"]))
+            opened = self._socket(flow.client_host, flow, flow.client, next(self._ports[flow.name]))
+            tcp.set_options(opened, flow.receiver_options)
+            opened.connect_ex((flow.server, flow.server_port))
         except OSError as error:
             self._fail(flow, str(error.strerror))
             return None
@@ -519,10 +543,10 @@ class Exchanges(tcp.Loop):
             self._at(at_s, partial(self._ask, user, at_s, size, noted))
 
     def _ask(self, user: User, due_s: float, size: int, noted: Row) -> None:
-        name = user.flow["name"]
+        name = user.flow.name
         if name not in self._started_s:
             return
-        channel = user.channel if user.flow["kept"] else self._connect(user)
+        channel = user.channel if user.flow.kept else self._connect(user)
         if channel is None:
             return
         row = {
@@ -534,7 +558,7 @@ class Exchanges(tcp.Loop):
         channel.ask(row)
         if channel.is_established:
             self._advance(user, channel)
-        if not user.flow["closed"]:
+        if not user.flow.closed:
             self._go_on(user)
 
     def _advance(self, user: User, channel: Channel) -> None:
@@ -548,36 +572,36 @@ class Exchanges(tcp.Loop):
             return
         for row in done:
             user.take(row, row["done_s"])
-        if done and not user.flow["kept"]:
+        if done and not user.flow.kept:
             self._close(channel.socket)
-        if done and user.flow["closed"]:
+        if done and user.flow.closed:
             self._go_on(user)
         if done:
             self._end_if_over(user.flow)
 
-    def _end_if_over(self, flow: Flow) -> None:
-        name = flow["name"]
+    def _end_if_over(self, flow: RequestsSpecification) -> None:
+        name = flow.name
         if name not in self._started_s or not all(user.is_over for user in self._users[name]):
             return
-        if flow["player"] is None and self._now_s() < flow["end_s"]:
+        if flow.player is None and self._now_s() < flow.end_s:
             # A flow whose users want nothing more is running until its time is over, like any other that pauses.
-            self._at(flow["end_s"], partial(self._end_if_over, flow))
+            self._at(flow.end_s, partial(self._end_if_over, flow))
             return
         self._end(flow, "delivered")
-        self._tell({"flow": name, "done": True})
+        self._tell(wire.Done(name))
 
-    def _end(self, flow: Flow, ending: str) -> None:
+    def _end(self, flow: RequestsSpecification, ending: str) -> None:
         """Close what the flow's users have open, and tell what there is to tell."""
-        name, now_s = flow["name"], self._now_s()
+        name, now_s = flow.name, self._now_s()
         for user in self._users[name]:
             if user.channel is not None:
                 self._close(user.channel.socket)
         rows = self._rows[name]
-        record: dict[str, Any] = {
+        record: wire.Record = {
             "kind": "requests",
-            "congestion_control": flow["cca"],
-            "src_port": flow["server_port"],
-            "dst_port": flow["client_ports"][0],
+            "congestion_control": flow.cca,
+            "src_port": flow.server_port,
+            "dst_port": flow.client_ports[0],
             "started_s": self._started_s.pop(name),
             "ended_s": now_s,
             "ending": ending,
@@ -586,23 +610,18 @@ class Exchanges(tcp.Loop):
         }
         for user in self._users[name]:
             if isinstance(user, Viewer):
-                user.close(now_s)
-                segment_s = flow["player"]["segment_s"]
-                video = {"segment_s": segment_s, "playing_s": user.playing_s, "stalls": user.stalls}
-                record.update(kind="video", video=video)
-        self._tell({"flow": name, "number": 0, "ended_s": now_s, "record": record})
+                record.update(kind="video", video=user.close(now_s))
+        self._tell(wire.Ended(name, 0, now_s, record))
 
-    def _fail(self, flow: Flow, why: str) -> None:
+    def _fail(self, flow: RequestsSpecification, why: str) -> None:
         """End what there is of a flow; the others go on."""
-        if flow["name"] in self._started_s:
+        if flow.name in self._started_s:
             self._end(flow, "failed")
-        self._tell({"flow": flow["name"], "failed": why})
+        self._tell(wire.Failure(flow.name, why))
 
 
-def exchanges(_: dict[str, Any], __: Path) -> Exchanges:
-    """What makes a host's flows."""
-    return Exchanges(tcp.open_here, tcp.print_event)
+def _user(flow: RequestsSpecification, number: int, asks: Sequence[tuple[float, int]]) -> User:
+    return User(flow, number, asks) if flow.player is None else Viewer(flow, number, flow.player)
 
 
-if __name__ == "__main__":
-    tcp.serve(Path(sys.argv[1]), exchanges)
+SOCKETS = Exchanges

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs the command of a shell on its host: as the invoking user, with our standard files and terminal.
 
-Used as ``shell.py SPECIFICATION``, like `narrows.onhost.program`, whose events it tells, and one more:
-``stopped_by``, the signal that has suspended the command; SIGUSR1 lets it go on. It is in our session, since that is
+Used as ``shell.py SPECIFICATION``, like `narrows.onhost.program`, whose events it tells, and `ProgramSuspended`, after
+which SIGUSR1 lets the command go on. It is in our session, since that is
 what a terminal belongs to, and in a process group of its own. Only the standard library is used.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -20,13 +19,20 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from narrows.onhost.program import LIBRARY, Program, Supervisor, own_processes, say
+    from narrows.onhost import wire
+    from narrows.onhost.program import (
+        LIBRARY,
+        Program,
+        ProgramSpecification,
+        ProgramSuspended,
+        Supervisor,
+        own_processes,
+        say,
+    )  # fmt: skip
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    from program import LIBRARY, Program, Supervisor, own_processes, say
-
-if TYPE_CHECKING:
-    from typing import Any
+    import wire
+    from program import LIBRARY, Program, ProgramSpecification, ProgramSuspended, Supervisor, own_processes, say
 
 ANYWHERE = "0.0.0.0"  # as in narrows_formats.flow_names, which is not on every host
 RESOLVER = "/etc/resolv.conf"
@@ -56,6 +62,20 @@ class Shell(Program):
         return (ANYWHERE, dst) if self.sends == "server" else (src, ANYWHERE)
 
 
+@wire.message
+@dataclass
+class TerminalSpecification(ProgramSpecification):
+    """A command with our ``files`` (descriptors) and ``terminal``, None where we are not in its foreground.
+
+    Of ``changed`` variables of our environment, None removes one. ``resolver`` is read in place of the resolver's file.
+    """
+
+    changed: dict[str, str | None]
+    files: list[int]
+    terminal: int | None
+    resolver: str | None
+
+
 class OnTerminal(Supervisor):
     """A command in the foreground of a terminal, or with files in its place."""
 
@@ -64,10 +84,12 @@ class OnTerminal(Supervisor):
     # It heeds what comes while it waits for a line: a signal just before that is noted, and the line waited for.
     asks_again = True
 
-    def __init__(self, spec: dict[str, Any]) -> None:
-        """Take what is to be run; ``terminal`` is a descriptor, or null where we are not in its foreground."""
+    def __init__(self, spec: TerminalSpecification) -> None:
+        """Take what is to be run."""
         super().__init__(spec)
-        self._terminal: int | None = spec["terminal"]
+        self._files_here = spec.files
+        self._changed = spec.changed
+        self._terminal = spec.terminal
         # A process that is not in the foreground, as this one, would be stopped by what it does to a terminal.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, lambda *_: self.stop())
@@ -75,8 +97,7 @@ class OnTerminal(Supervisor):
 
     def _popen(self, at_s: float) -> subprocess.Popen[bytes]:
         spec = self._spec
-        changed: dict[str, str | None] = spec["env"]
-        env = {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
+        env = {name: value for name, value in {**os.environ, **self._changed}.items() if value is not None}
 
         def take_terminal() -> None:
             self._become_user()
@@ -87,13 +108,14 @@ class OnTerminal(Supervisor):
             for number in USUAL:
                 signal.signal(number, signal.SIG_DFL)
 
-        files = dict(zip(("stdin", "stdout", "stderr"), spec["files"], strict=True))
+        stdin, stdout, stderr = self._files_here
         return subprocess.Popen(
-            spec["words"], cwd=spec["cwd"], env=env, preexec_fn=take_terminal, **files, **self._user()
+            spec.words, cwd=spec.cwd, env=env, preexec_fn=take_terminal, stdin=stdin, stdout=stdout, stderr=stderr,
+            **self._user(),
         )  # fmt: skip
 
     def _note_stop(self, number: int) -> None:
-        say(stopped_by=signal.Signals(number).name)
+        say(ProgramSuspended(signal.Signals(number).name))
 
     def _go_on(self) -> None:
         """Continue the command, in the foreground if no other process group has its terminal."""
@@ -113,8 +135,8 @@ def use_resolver(path: str) -> None:
 
 
 if __name__ == "__main__":
-    specification: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    specification: TerminalSpecification = wire.loads(Path(sys.argv[1]).read_text())
     own_processes()
-    if specification["resolver"] is not None:
-        use_resolver(specification["resolver"])
+    if specification.resolver is not None:
+        use_resolver(specification.resolver)
     OnTerminal(specification).run()

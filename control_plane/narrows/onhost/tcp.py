@@ -1,32 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bulk flows, finite ones and workloads on a host: TCP in as few system calls as can be, each started at its time.
 
-Used as ``tcp.py SPECIFICATION`` on a host, or by its classes from a thread. One thread serves all sockets: those
-that start flows are made, bound and given their congestion control before the experiment begins, so that nothing but
-connect() is left to do at a flow's time. The receiving side throws away what has arrived; TCP acknowledges it whether
-it was read or not. A bulk flow ends at its time, at once; a finite one when the receiving side has read its last byte.
+One thread serves all sockets (`narrows.onhost.loop`): those that start flows are made, bound and given their congestion
+control before the experiment begins, so that nothing but connect() is left to do at a flow's time. The receiving side
+throws away what has arrived; TCP acknowledges it whether it was read or not. A bulk flow ends at its time, at once; a
+finite one when the receiving side has read its last byte.
 
-What became of a flow is reported as an event, a mapping that `narrows.traffic.generator` describes; times are seconds
-since the experiment's start. Only the standard library of Python 3.8 is used, so that it runs on any host.
+Times are seconds since the experiment's start. Only the standard library of Python 3.8 is used, so that it runs on any
+host.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import heapq
 import importlib
-import json
 import os
-import resource
 import select
-import signal
 import socket
 import struct
 import sys
 import time
-from abc import ABC, abstractmethod
-from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -34,37 +28,32 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
+    from narrows.onhost import wire
+    from narrows.onhost.loop import CHUNK, LIBRARY, Loop
     from narrows.onhost.payload import Payload
+    from narrows.onhost.sockets import Surroundings
 else:
     sys.path.insert(0, str(Path(__file__).parent))
+    import wire
+    from loop import CHUNK, LIBRARY, Loop
     from payload import Payload
+    from sockets import Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    # A flow as `narrows.traffic.flows.specify` writes it, and one of its connections.
-    Flow = dict[str, Any]
-    Part = dict[str, Any]
-    Tell = Callable[[dict[str, Any]], None]
-    # Opens a socket on a host: its name, family, type.
-    OpenSocket = Callable[[str, int, int], socket.socket]
-    # Whether all flows of a group have ended.
-    HasEnded = Callable[[str], bool]
+    from narrows.onhost.sockets import OpenSocket
 
-LIBRARY = ctypes.CDLL(None, use_errno=True)
-LIBRARY.recv.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-LIBRARY.recv.restype = ctypes.c_ssize_t
+    # An option of a socket: name, level, number, how the value is packed, value.
+    Option = tuple[str, int, int, str, int]
+
 MAX_BYTES = 1 << 30
-CHUNK = 1 << 20
 BACKLOG = 4096
 INTERVAL_S = 1.0
-TIMER = struct.Struct("=qqqq")  # struct itimerspec
-TFD_NONBLOCK, TFD_TIMER_ABSTIME = os.O_NONBLOCK, 1
 RESET = struct.pack("ii", 1, 0)  # struct linger: closing ends the connection and drops what was not sent
 # asm-generic/socket.h: the window and the rate of the congestion controls that `external.c` has.
 SO_MARK, SO_MAX_PACING_RATE = 36, 47
-POLL_S = 0.005
 # How long a socket that takes all it is given may keep the thread from what else is due.
 TURN_S = 0.001
 
@@ -140,6 +129,55 @@ class Workload(Payload):
         return sum(self.sizes)
 
 
+@dataclass
+class TcpSpecification(wire.FlowSpecification):
+    """What the sockets of a flow are set to, and what of it is read back.
+
+    ``ecn`` is whether it is used; None: as the kernel does.
+    """
+
+    cca: str
+    ecn: bool | None
+    options: list[Option]
+    receiver_options: list[Option]
+    initial_window: int | None
+    rto_min_s: float | None
+
+
+@wire.message
+@dataclass
+class Part:
+    """A connection of a flow; without a ``size`` it lasts for a time."""
+
+    number: int
+    start_s: float
+    size: int | None
+    src_port: int
+
+
+@wire.message
+@dataclass
+class ConnectionsSpecification(TcpSpecification):
+    """A flow of connections that its sender makes, of the kind of a ``module`` here, with what is that kind's ``own``.
+
+    A sequence has one connection after the other, ``gap_s`` between them, the last one starting before
+    ``last_start_s`` and before all flows of the group ``until`` have ended.
+    """
+
+    module: str
+    own: Any
+    host: str
+    src: str
+    dst: str
+    dst_port: int
+    duration_s: float | None
+    sequence: bool
+    gap_s: float
+    last_start_s: float | None
+    until: str | None
+    connections: list[Part]
+
+
 class Progress(Enum):
     """How far a connection came in its turn."""
 
@@ -152,7 +190,7 @@ class Failed(Exception):
     """A flow is not what was asked; the message says in which way."""
 
 
-def check(connection: socket.socket, flow: Flow) -> None:
+def check(connection: socket.socket, flow: TcpSpecification) -> None:
     """Read back what an established connection runs with: the only place where that is compared with what was asked.
 
     A congestion control that needs ECN and did not get it becomes another one, as ``dctcp-reno``, and a listener with
@@ -163,16 +201,16 @@ def check(connection: socket.socket, flow: Flow) -> None:
         OSError: there is no connection any more.
     """
     used = congestion_control(connection)
-    if used != flow["cca"]:
-        raise Failed(f"ran with {used}, not {flow['cca']}")
+    if used != flow.cca:
+        raise Failed(f"ran with {used}, not {flow.cca}")
     options = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)[OPTIONS]
-    if flow["ecn"] and not options & OPTION_ECN:
+    if flow.ecn and not options & OPTION_ECN:
         raise Failed("ran without ECN, which it was to use")
-    if flow["ecn"] is False and options & OPTION_ECN:
+    if flow.ecn is False and options & OPTION_ECN:
         raise Failed("ran with ECN, which it was not to")
 
 
-def check_start(connection: socket.socket, flow: Flow) -> None:
+def check_start(connection: socket.socket, flow: TcpSpecification) -> None:
     """Read back what a connection starts with, before anything of it is sent.
 
     After its first sample R the timeout is R + max(2 R, least) (RFC 6298, section 2.2, G being the least in Linux). One
@@ -184,16 +222,16 @@ def check_start(connection: socket.socket, flow: Flow) -> None:
     info = tcp_info(connection)
     if info["retransmits"] or not info["rtt"]:
         return
-    if flow["initial_window"] is not None and info["cwnd"] != flow["initial_window"]:
-        raise Failed(f"began with a window of {info['cwnd']} segments, not {flow['initial_window']}")
-    if flow["rto_min_s"] is not None:
+    if flow.initial_window is not None and info["cwnd"] != flow.initial_window:
+        raise Failed(f"began with a window of {info['cwnd']} segments, not {flow.initial_window}")
+    if flow.rto_min_s is not None:
         rtt_s, rto_s = info["rtt"] / 1e6, info["rto"] / 1e6
-        asked_s = rtt_s + max(2 * rtt_s, flow["rto_min_s"])
+        asked_s = rtt_s + max(2 * rtt_s, flow.rto_min_s)
         if not asked_s - TICK_S <= rto_s <= asked_s + TICK_S:
             raise Failed(f"began with a retransmission timeout of {rto_s:g} s, not {asked_s:g} s")
 
 
-def set_options(opened: socket.socket, options: Sequence[Sequence[Any]]) -> None:
+def set_options(opened: socket.socket, options: Sequence[Option]) -> None:
     """Set options of a socket, and read them back.
 
     Raises:
@@ -209,7 +247,7 @@ def set_options(opened: socket.socket, options: Sequence[Sequence[Any]]) -> None
             raise Failed(f"{name} is {found}, not {value}")
 
 
-def lasting(options: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+def lasting(options: Sequence[Option]) -> list[Option]:
     """Those that are to be set again whenever data were read: the kernel has another window clamp once it knows how
     much memory a segment takes, and when it makes the receive buffer larger."""
     return [option for option in options if option[0] == "TCP_WINDOW_CLAMP"]
@@ -236,19 +274,19 @@ def congestion_control(connection: socket.socket) -> str:
 class Connection:
     """The sending side of one TCP connection."""
 
-    def __init__(self, flow: Flow, part: Part, payload: int) -> None:
+    def __init__(self, flow: ConnectionsSpecification, part: Part, payload: int) -> None:
         """Take a flow and which connection of it, and a file of `CHUNK` bytes to send again and again."""
         self.flow = flow
-        self.number: int = part["number"]
-        self.start_s: float = part["start_s"]
-        self._left: int | None = part["size"]
-        self._src_port: int = part["src_port"]
+        self.number = part.number
+        self.start_s = part.start_s
+        self._remaining = part.size
+        self._src_port = part.src_port
         self._payload = payload
         self._socket: socket.socket | None = None
         self._is_checked = False
         self._sent = 0
         self._started_s: float | None = None
-        self._samples: list[dict[str, Any]] = []
+        self._samples: list[dict[str, float | None]] = []
         self._marks = 0
 
     @property
@@ -272,17 +310,17 @@ class Connection:
         if self._socket is not None:
             return
         flow = self.flow
-        self._socket = open_socket(flow["host"], family(flow["src"]), socket.SOCK_STREAM)
+        self._socket = open_socket(flow.host, family(flow.src), socket.SOCK_STREAM)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["cca"].encode())
-        set_options(self._socket, flow["options"])
-        self._socket.bind((flow["src"], self._src_port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow.cca.encode())
+        set_options(self._socket, flow.options)
+        self._socket.bind((flow.src, self._src_port))
 
     def connect(self, now_s: float) -> None:
         """Begin to connect."""
         self._started_s = now_s
-        self.socket.connect_ex((self.flow["dst"], self.flow["dst_port"]))
+        self.socket.connect_ex((self.flow.dst, self.flow.dst_port))
 
     def advance(self) -> Progress:
         """Give the socket all that it takes in a turn.
@@ -303,12 +341,12 @@ class Connection:
                 # A receiver as fast as we are would keep us here for good.
                 if time.monotonic() >= turn_ends:
                     return Progress.GOES_ON
-                count = CHUNK if self._left is None else min(self._left, CHUNK)
+                count = CHUNK if self._remaining is None else min(self._remaining, CHUNK)
                 sent = os.sendfile(self.socket.fileno(), self._payload, 0, count)
                 self._sent += sent
-                if self._left is not None:
-                    self._left -= sent
-                    if not self._left:
+                if self._remaining is not None:
+                    self._remaining -= sent
+                    if not self._remaining:
                         self.socket.shutdown(socket.SHUT_WR)
             # The receiving side closes when it has read the last byte.
             return Progress.WAITS if self.socket.recv(1) else Progress.DELIVERED
@@ -343,7 +381,7 @@ class Connection:
     @property
     def has_more(self) -> bool:
         """Whether there is anything to send at the moment."""
-        return self._left is None or self._left > 0
+        return self._remaining is None or self._remaining > 0
 
     def schedule(self) -> list[tuple[float, Callable[[float], None]]]:
         """What is to be done at which time, each with the time at which it is done; what there is to send follows."""
@@ -362,14 +400,14 @@ class Connection:
             self._socket.close()
             self._socket = None
 
-    def record(self, now_s: float, ending: str) -> dict[str, Any]:
+    def record(self, now_s: float, ending: str) -> wire.Record:
         """What there is to say at the end of an open connection: `narrows_formats.connection_record`."""
         self.sample(now_s)
         info = tcp_info(self.socket)
         return {
             "congestion_control": congestion_control(self.socket),
             "src_port": self._src_port,
-            "dst_port": self.flow["dst_port"],
+            "dst_port": self.flow.dst_port,
             "started_s": self._started_s,
             "ended_s": now_s,
             "ending": ending,
@@ -385,133 +423,21 @@ class Connection:
 
 def sender_of(module: str) -> type[Connection]:
     """The sending side of such flows: the class `Sender` of a module here, or `Connection`."""
-    if module == "tcp":
+    if module == __name__.rpartition(".")[2]:
         return Connection
     found = importlib.import_module(f"{__package__}.{module}" if __package__ else module)
     kind: type[Connection] = found.Sender
     return kind
 
 
-class Loop(ABC):
-    """Calls what is due, and what serves files that are ready, in one thread."""
-
-    def __init__(self) -> None:
-        """Nothing is due yet, and nothing is watched."""
-        self._poll = select.epoll()
-        # What is to be done when a file is ready, by its number.
-        self._handlers: dict[int, Callable[[], object]] = {}
-        # What is to be done at a time; things of one instant in their order.
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._noted = 0
-        self._armed_s = -1.0
-        self._origin_s = 0.0
-        self._stopped = False
-        # What other threads have asked for.
-        self._calls: deque[Callable[[], None]] = deque()
-        self._woken, self._wake = socket.socketpair()
-        self._watch(self._woken.fileno(), select.EPOLLIN, self._do_calls)
-        # epoll waits in whole milliseconds.
-        self._timer = LIBRARY.timerfd_create(time.CLOCK_MONOTONIC, TFD_NONBLOCK)
-        if self._timer < 0:
-            raise OSError(ctypes.get_errno(), "no timer")
-        self._watch(self._timer, select.EPOLLIN, partial(os.read, self._timer, 8))
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-    def stop(self) -> None:
-        """Have `run` end what still runs, and close its sockets; safe to call from another thread, and twice."""
-        self._stopped = True
-        self._wake.send(b"\0")
-
-    def close(self) -> None:
-        """Close what the loop itself holds, after `run`: nothing can be asked of it any more."""
-        self._poll.close()
-        self._woken.close()
-        self._wake.close()
-
-    def release(self, name: str, at_s: float) -> None:
-        """Let a flow that was held back begin, its times counting from that one; safe to call from another thread."""
-        self._call(partial(self._release, name, at_s))
-
-    def run_commands(self, commands: int) -> None:
-        """Do what comes out of a pipe: a JSON object a line."""
-        self._watch(commands, select.EPOLLIN, partial(self._take_commands, commands))
-
-    def _take_commands(self, commands: int) -> None:
-        # Shorter than what a pipe takes at once: lines are whole.
-        for line in os.read(commands, CHUNK).splitlines():
-            run_command(self, json.loads(line))
-
-    @abstractmethod
-    def _release(self, name: str, at_s: float) -> None:
-        """Do what `release` says."""
-
-    def _call(self, action: Callable[[], None]) -> None:
-        self._calls.append(action)
-        self._wake.send(b"\0")
-
-    def _do_calls(self) -> None:
-        self._woken.recv(CHUNK)
-        while self._calls:
-            self._calls.popleft()()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopped
-
-    def _serve(self, origin_s: float) -> None:
-        """Serve until `stop`, times being counted from this monotonic time."""
-        self._origin_s = origin_s
-        while not self._stopped:
-            now_s = self._now_s()
-            while self._due and self._due[0][0] <= now_s:
-                heapq.heappop(self._due)[2]()
-            self._arm()
-            for ready, _ in self._poll.poll():
-                if handler := self._handlers.get(ready):
-                    handler()
-
-    def _now_s(self) -> float:
-        return time.monotonic() - self._origin_s
-
-    def _at(self, time_s: float, action: Callable[[], None]) -> None:
-        self._noted += 1
-        heapq.heappush(self._due, (time_s, self._noted, action))
-
-    def _arm(self) -> None:
-        """Have the timer wake us up when something is due."""
-        due_s = self._due[0][0] if self._due else 0.0
-        if not self._due or due_s == self._armed_s:
-            return
-        self._armed_s = due_s
-        at_ns = max(1, round((self._origin_s + due_s) * 1e9))
-        timer = TIMER.pack(0, 0, *divmod(at_ns, 1_000_000_000))
-        if LIBRARY.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, timer, None) != 0:
-            raise OSError(ctypes.get_errno(), "the timer cannot be set")
-
-    def _watch(self, number: int, events: int, handler: Callable[[], object]) -> None:
-        self._poll.register(number, events)
-        self._handlers[number] = handler
-
-
 class FlowSockets(Loop):
     """The sockets of some flows, served by one thread."""
 
-    def __init__(self, batch_bytes: int, open_socket: OpenSocket, tell: Tell, has_ended: HasEnded) -> None:
-        """No port is opened before `listen`, and no connection before `run`.
-
-        Args:
-            batch_bytes: what the receiving side reads at a time; 0: whatever there is.
-            open_socket: on a host.
-            tell: takes each event.
-            has_ended: whether the flows of a group have ended, for flows that last until then.
-        """
-        super().__init__()
-        self._batch_bytes = batch_bytes
-        self._open_socket = open_socket
-        self._tell = tell
-        self._has_ended = has_ended
+    def __init__(self, surroundings: Surroundings) -> None:
+        """See `Sockets`."""
+        super().__init__(surroundings)
+        self._batch_bytes = surroundings.batch_bytes
+        self._has_ended = surroundings.has_ended
         # What keeps a socket open as long as it is served.
         self._received: dict[int, socket.socket] = {}
         # Of each flow: its connections, and how many of them have not ended.
@@ -521,59 +447,57 @@ class FlowSockets(Loop):
         self._running: dict[Connection, None] = {}
         # Those whose turn ended before their socket was full.
         self._next_turns: set[Connection] = set()
-        self._payload = os.memfd_create("payload")
-        os.ftruncate(self._payload, CHUNK)
 
-    def listen(self, host: str, flows: Sequence[Flow]) -> None:
+    def listen(self, host: str, flows: Sequence[ConnectionsSpecification]) -> None:
         """Open the ports of flows on their receiving host, each with the flow's congestion control.
 
         Raises:
             OSError: a port is in use, or the kernel does not have the congestion control.
         """
         for flow in flows:
-            listener = self._open_socket(host, family(flow["dst"]), socket.SOCK_STREAM)
+            listener = self._open_socket(host, family(flow.dst), socket.SOCK_STREAM)
             self._received[listener.fileno()] = listener
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Connections inherit both. The first decides over ECN while a connection is made.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["cca"].encode())
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow.cca.encode())
             try:
-                set_options(listener, flow["receiver_options"])
+                set_options(listener, flow.receiver_options)
             except Failed as error:
-                self._tell({"flow": flow["name"], "failed": f"the receiver's {error}"})
-            if self._batch_bytes and not lasting(flow["receiver_options"]):
+                self._tell(wire.Failure(flow.name, f"the receiver's {error}"))
+            if self._batch_bytes and not lasting(flow.receiver_options):
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._batch_bytes)
             listener.setblocking(False)
-            listener.bind((flow["dst"], flow["dst_port"]))
+            listener.bind((flow.dst, flow.dst_port))
             listener.listen(BACKLOG)
             self._watch(listener.fileno(), select.EPOLLIN, partial(self._accept, listener, flow))
 
-    def prepare(self, flows: Sequence[Flow]) -> None:
+    def prepare(self, flows: Sequence[ConnectionsSpecification]) -> None:
         """Make the first connections ready, of flows that start by this process."""
         for flow in flows:
-            kind = sender_of(flow["module"])
-            connections = [kind(flow, part, self._payload) for part in flow["connections"]]
-            self._connections[flow["name"]] = connections
-            self._left[flow["name"]] = len(connections)
-            if self._opened(connections[0]) and not flow["held"]:
+            kind = sender_of(flow.module)
+            connections = [kind(flow, part, self._payload) for part in flow.connections]
+            self._connections[flow.name] = connections
+            self._left[flow.name] = len(connections)
+            if self._opened(connections[0]) and not flow.held:
                 self._schedule(flow)
 
-    def _schedule(self, flow: Flow) -> None:
-        connections = self._connections[flow["name"]]
+    def _schedule(self, flow: ConnectionsSpecification) -> None:
+        connections = self._connections[flow.name]
         # Of a sequence the next one starts when the one before has ended.
-        for connection in connections[:1] if flow["sequence"] else connections:
+        for connection in connections[:1] if flow.sequence else connections:
             self._at(connection.start_s, partial(self._begin, connection))
 
     def _release(self, name: str, at_s: float) -> None:
         connections = self._connections[name]
         flow = connections[0].flow
-        if flow["last_start_s"] is not None:
-            flow["last_start_s"] += at_s
+        if flow.last_start_s is not None:
+            flow.last_start_s += at_s
         for connection in connections:
             connection.start_s += at_s
         self._schedule(flow)
 
     def finish(self, name: str, at_s: float) -> None:
-        """Let a flow that lasts for a time end at that one; safe to call from another thread."""
+        """See `Sockets.finish`."""
         self._call(partial(self._finish_at, name, at_s))
 
     def _finish_at(self, name: str, at_s: float) -> None:
@@ -581,10 +505,7 @@ class FlowSockets(Loop):
             self._at(at_s, partial(self._finish, connection))
 
     def steer(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
-        """Set a flow's window and rate, see `Connection.steer`, at a time or at once, and tell what its socket says.
-
-        Safe to call from another thread.
-        """
+        """See `Sockets.steer`."""
         self._call(partial(self._steer_at, name, window, rate, at_s))
 
     def _steer_at(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
@@ -595,32 +516,27 @@ class FlowSockets(Loop):
 
     def _steer(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
         connection = self._connections[name][0]
-        answer: dict[str, Any] = {
-            "at_s": self._now_s() if at_s is None else at_s, "tcp_info": None, "refused": None,
-        }  # fmt: skip
+        info = refused = None
+        made_s = self._now_s() if at_s is None else at_s
         if connection in self._running and connection.is_established:
             try:
-                answer["tcp_info"] = connection.steer(window, rate).hex()
+                info = connection.steer(window, rate).hex()
             except OSError as error:
-                answer["refused"] = str(error.strerror)
+                refused = str(error.strerror)
             except Failed as error:
-                answer["refused"] = str(error)
-        self._tell({"flow": name, "steered": answer})
+                refused = str(error)
+        self._tell(wire.Steered(name, made_s, info, refused))
 
-    def run(self, origin_s: float) -> None:
-        """Serve all sockets until `stop`, times being counted from this monotonic time."""
-        try:
-            self._serve(origin_s)
-            for connection in list(self._running):
-                self._end(connection, "interrupted")
-        finally:
-            for connections in self._connections.values():
-                for connection in connections:
-                    connection.close()
-            for received in self._received.values():
-                received.close()
-            os.close(self._timer)
-            os.close(self._payload)
+    def _end_all(self) -> None:
+        for connection in list(self._running):
+            self._end(connection, "interrupted")
+
+    def _close_sockets(self) -> None:
+        for connections in self._connections.values():
+            for connection in connections:
+                connection.close()
+        for received in self._received.values():
+            received.close()
 
     def _opened(self, connection: Connection) -> bool:
         try:
@@ -635,12 +551,12 @@ class FlowSockets(Loop):
 
     def _begin(self, connection: Connection) -> None:
         flow = connection.flow
-        if flow["name"] in self._failed:
+        if flow.name in self._failed:
             return
-        if connection.number and flow["sequence"]:
-            last_s = flow["last_start_s"]
-            if (last_s is not None and self._now_s() >= last_s) or (flow["until"] and self._has_ended(flow["until"])):
-                self._tell({"flow": flow["name"], "done": True})
+        if connection.number and flow.sequence:
+            last_s = flow.last_start_s
+            if (last_s is not None and self._now_s() >= last_s) or (flow.until and self._has_ended(flow.until)):
+                self._tell(wire.Done(flow.name))
                 return
         if not self._opened(connection):
             return
@@ -652,11 +568,11 @@ class FlowSockets(Loop):
             select.EPOLLOUT | select.EPOLLIN | select.EPOLLET,
             partial(self._advance, connection),
         )
-        self._tell({"flow": flow["name"], "number": connection.number, "started_s": started_s})
+        self._tell(wire.Started(flow.name, connection.number, started_s))
         for at_s, action in connection.schedule():
             self._at(at_s, partial(self._do, connection, action))
-        if flow["duration_s"] is not None:
-            self._at(connection.start_s + flow["duration_s"], partial(self._finish, connection))
+        if flow.duration_s is not None:
+            self._at(connection.start_s + flow.duration_s, partial(self._finish, connection))
             self._at(connection.start_s + INTERVAL_S, partial(self._read, connection, 1))
 
     def _do(self, connection: Connection, action: Callable[[float], None]) -> None:
@@ -674,7 +590,7 @@ class FlowSockets(Loop):
         if connection not in self._running:
             return
         self._end(connection, "time_over")
-        self._tell({"flow": connection.flow["name"], "done": True})
+        self._tell(wire.Done(connection.flow.name))
 
     def _advance(self, connection: Connection) -> None:
         flow = connection.flow
@@ -693,16 +609,16 @@ class FlowSockets(Loop):
             self._at(self._now_s(), partial(self._take_turn, connection))
         if progress is not Progress.DELIVERED:
             return
-        if flow["duration_s"] is not None:
+        if flow.duration_s is not None:
             self._fail(flow, "the receiver has closed the connection")
             return
         now_s = self._end(connection, "delivered")
-        self._left[flow["name"]] -= 1
-        if not self._left[flow["name"]]:
-            self._tell({"flow": flow["name"], "done": True})
-        elif flow["sequence"]:
-            following = self._connections[flow["name"]][connection.number + 1]
-            self._at(now_s + flow["gap_s"], partial(self._begin, following))
+        self._left[flow.name] -= 1
+        if not self._left[flow.name]:
+            self._tell(wire.Done(flow.name))
+        elif flow.sequence:
+            following = self._connections[flow.name][connection.number + 1]
+            self._at(now_s + flow.gap_s, partial(self._begin, following))
 
     def _take_turn(self, connection: Connection) -> None:
         self._next_turns.remove(connection)
@@ -716,17 +632,17 @@ class FlowSockets(Loop):
         self._handlers.pop(connection.socket.fileno(), None)
         del self._running[connection]
         connection.close()
-        self._tell({"flow": connection.flow["name"], "number": connection.number, "ended_s": now_s, "record": record})
+        self._tell(wire.Ended(connection.flow.name, connection.number, now_s, record))
         return now_s
 
-    def _fail(self, flow: Flow, why: str) -> None:
+    def _fail(self, flow: ConnectionsSpecification, why: str) -> None:
         """End what there is of a flow; the others go on."""
-        self._failed.add(flow["name"])
+        self._failed.add(flow.name)
         for connection in [one for one in self._running if one.flow is flow]:
             self._end(connection, "failed")
-        self._tell({"flow": flow["name"], "failed": why})
+        self._tell(wire.Failure(flow.name, why))
 
-    def _accept(self, listener: socket.socket, flow: Flow) -> None:
+    def _accept(self, listener: socket.socket, flow: ConnectionsSpecification) -> None:
         try:
             connection = listener.accept()[0]
         except (BlockingIOError, ConnectionError):
@@ -735,17 +651,17 @@ class FlowSockets(Loop):
             check(connection, flow)
         except Failed as error:
             connection.close()
-            self._tell({"flow": flow["name"], "failed": f"the receiver {error}"})
+            self._tell(wire.Failure(flow.name, f"the receiver {error}"))
             return
         connection.setblocking(False)
         self._received[connection.fileno()] = connection
         self._watch(
             connection.fileno(),
             select.EPOLLIN,
-            partial(self._discard, connection, flow, lasting(flow["receiver_options"])),
+            partial(self._discard, connection, flow, lasting(flow.receiver_options)),
         )
 
-    def _discard(self, connection: socket.socket, flow: Flow, options: Sequence[Sequence[Any]]) -> None:
+    def _discard(self, connection: socket.socket, flow: ConnectionsSpecification, options: Sequence[Option]) -> None:
         """Throw away what has arrived, without copying it, and close what has ended."""
         # Python's own call would have memory made for it.
         count = int(LIBRARY.recv(connection.fileno(), None, MAX_BYTES, socket.MSG_TRUNC))
@@ -753,7 +669,7 @@ class FlowSockets(Loop):
             try:
                 set_options(connection, options)
             except Failed as error:
-                self._tell({"flow": flow["name"], "failed": f"the receiver's {error}"})
+                self._tell(wire.Failure(flow.name, f"the receiver's {error}"))
             return
         self._handlers.pop(connection.fileno(), None)
         self._received.pop(connection.fileno()).close()
@@ -764,61 +680,4 @@ def family(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def flow_sockets(spec: dict[str, Any], beside: Path) -> FlowSockets:
-    """What makes a host's flows; a file named after a group says that its flows have ended."""
-    return FlowSockets(spec["batch_bytes"], open_here, print_event, lambda group: (beside / f"{group}.ended").exists())
-
-
-def open_here(_: str, *kind: int) -> socket.socket:
-    """Open a socket of this host."""
-    return socket.socket(*kind)
-
-
-def run_command(flows: Any, command: dict[str, Any]) -> None:
-    """Have what makes flows do to one what a command says: ``release``, ``finish`` or ``steer`` names it, and ``at_s``
-    is when; ``window`` and ``rate`` are what it gets."""
-    if "release" in command:
-        flows.release(command["release"], command["at_s"])
-    elif "steer" in command:
-        flows.steer(command["steer"], command["window"], command["rate"], command["at_s"])
-    else:
-        flows.finish(command["finish"], command["at_s"])
-
-
-def print_event(event: dict[str, Any]) -> None:
-    """Tell an event on a line."""
-    print(json.dumps(event), flush=True)
-
-
-def serve(specification: Path, make: Callable[[dict[str, Any], Path], Any] = flow_sockets) -> None:
-    """Make a host's flows as a specification says; prints ``ready``, and an event a line.
-
-    Beside the specification, a file ``origin`` names it gives the experiment's start on this host's monotonic clock.
-    ``make`` has what makes the flows of a specification, as `FlowSockets` does.
-    """
-    spec = json.loads(specification.read_text(encoding="utf-8"))
-    beside = specification.parent
-    sockets = make(spec, beside)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: sockets.stop())
-    sockets.listen(spec["host"], spec["receive"])
-    sockets.prepare(spec["send"])
-    if spec["commands"] is not None:
-        sockets.run_commands(os.open(spec["commands"], os.O_RDONLY))
-    print("ready", flush=True)
-    origin = ""
-    # A host that only receives need not know when the experiment begins.
-    while spec["send"] and not origin.endswith("\n") and not sockets.stopped:
-        time.sleep(POLL_S)
-        if (beside / spec["origin"]).exists():
-            origin = (beside / spec["origin"]).read_text(encoding="utf-8")
-    sockets.run(float(origin or 0.0))
-
-
-if __name__ == "__main__":
-    if TYPE_CHECKING or __package__:
-        from narrows.onhost import tcp
-    else:
-        # Modules of kinds import this one by its name.
-        import tcp
-    tcp.serve(Path(sys.argv[1]))
+SOCKETS = FlowSockets

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,8 @@ from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
 from narrows.hosts.users import APPLICATION_ID, User, can_execute, in_user_namespace, invoking_user
 from narrows.onhost import program as on_host
-from narrows.onhost.program import Program
+from narrows.onhost import wire
+from narrows.onhost.program import Outcome, Program, ProgramEnded, ProgramSpecification
 from narrows.search_path import SEARCH_PATH
 from narrows.traffic.connection import Connection
 from narrows.traffic.generator import GRACE_S, Generator
@@ -164,7 +164,7 @@ class Applications(Generator):
     async def _spawn(self, flow: Flow, role: str, words: Sequence[str]) -> None:
         name = f"{flow.name}-{role}"
         host = self._host(flow, role)
-        specification = json.dumps(self._specification(flow, role, words))
+        specification = wire.dumps(self._specification(flow, role, words))
         path = await self._testbed.put(host, f"{name}.json", specification, private=True)
         errors = self._testbed.state_dir / f"{name}.err"
         process = await self._launch(flow, role, path, errors)
@@ -179,29 +179,31 @@ class Applications(Generator):
     def _host(self, flow: Flow, role: str) -> str:
         return flow.sender if role == program_of(flow).sends else flow.receiver
 
-    def _specification(self, flow: Flow, role: str, words: Sequence[str]) -> dict[str, Any]:
+    def _specification(self, flow: Flow, role: str, words: Sequence[str]) -> ProgramSpecification:
         """What a supervisor is to do (`narrows.onhost.program.Supervisor`)."""
         application = program_of(flow)
         values = self._placeholders(flow)
         directory = str(self._directory(flow))
         own = {"PATH": SEARCH_PATH, "HOME": directory, "TMPDIR": directory, "LC_ALL": "C.UTF-8"}
-        duration_s = None if role == "server" or flow.duration_ns is None else flow.duration_ns / NANOSECONDS
-        return {
-            "words": [_find(words[0], application) or words[0], *(fill(word, values) for word in words[1:])],
-            "env": own | {name: fill(value, values) for name, value in application.env},
-            "cwd": application.cwd or directory,
-            "user": self._user,
-            "mapped": in_user_namespace(),
-            "groups": [APPLICATION_ID] if self._plan.in_guest else [],
-            "origin": None if role == "server" else str(self._origin_file(flow)),
-            "start_s": flow.start_ns / NANOSECONDS,
-            "duration_s": duration_s,
-            "ready": _ready(flow) if role == "server" else None,
-            "stays": role == "server",
-            "grace_s": END_GRACE_S,
-            "limit_bytes": MOST_OUTPUT_BYTES,
-            **{name: str(self._output(flow, role, name)) for name in ("stdout", "stderr")},
-        }
+        serves = role == "server"
+        return ProgramSpecification(
+            words=[_find(words[0], application) or words[0], *(fill(word, values) for word in words[1:])],
+            env=own | {name: fill(value, values) for name, value in application.env},
+            cwd=application.cwd or directory,
+            user=self._user,
+            mapped=in_user_namespace(),
+            groups=[APPLICATION_ID] if self._plan.in_guest else [],
+            origin=None if serves else str(self._origin_file(flow)),
+            start_s=flow.start_ns / NANOSECONDS,
+            duration_s=None if serves or flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
+            ready_line=application.line if serves else None,
+            ready_ports=_ready_ports(flow) if serves and application.line is None else None,
+            stays=serves,
+            grace_s=END_GRACE_S,
+            limit_bytes=MOST_OUTPUT_BYTES,
+            stdout=str(self._output(flow, role, "stdout")),
+            stderr=str(self._output(flow, role, "stderr")),
+        )
 
     def _placeholders(self, flow: Flow) -> dict[str, str]:
         ends = (flow.src, flow.dst) if program_of(flow).sends == "server" else (flow.dst, flow.src)
@@ -225,21 +227,21 @@ class Applications(Generator):
         ended = False
         async for line in process.lines():
             try:
-                event = json.loads(line)
+                event = wire.loads(line)
             except ValueError:  # the last line of one that was killed
                 continue
-            if "ready" in event:
+            if isinstance(event, on_host.ProgramReady):
                 # One that is ready too late has been given up.
                 if not self._ready[flow.name].done():
                     self._ready[flow.name].set_result(None)
-            elif "failed" in event:
+            elif isinstance(event, on_host.ProgramFailure):
                 ended = True
-                self._give_up(flow, f"its {role} {event['failed']}")
-            elif "started" in event and role == "client":
-                self._began(flow, event["started"] - self._origin_s)
-            elif "stopped_by" in event:
+                self._give_up(flow, f"its {role} {event.why}")
+            elif isinstance(event, on_host.ProgramStarted) and role == "client":
+                self._began(flow, event.at_s - self._origin_s)
+            elif isinstance(event, on_host.ProgramSuspended):
                 self._suspended(process)
-            elif "ended" in event:
+            elif isinstance(event, ProgramEnded):
                 ended = True
                 self._ended(flow, role, event)
         if not ended and not self._ends[flow.name].done():
@@ -253,16 +255,16 @@ class Applications(Generator):
     def _suspended(self, supervisor: Process) -> None:
         """A program has been stopped, to be continued by who has its terminal."""
 
-    def _ended(self, flow: Flow, role: str, event: dict[str, Any]) -> None:
+    def _ended(self, flow: Flow, role: str, event: ProgramEnded) -> None:
         """Note what became of a program; one that failed is a failed flow."""
         words = dict(_words(program_of(flow)))[role]
-        ended_s = event.pop("ended") - self._origin_s
-        self._programs[flow.name][role] = {"command": list(words), **event}
-        self._notes[flow.name] += _remarks(role, event)
+        ended_s, outcome = event.at_s - self._origin_s, event.outcome
+        self._programs[flow.name][role] = {"command": list(words), **vars(outcome)}
+        self._notes[flow.name] += _remarks(role, outcome)
         if role == "client" and 0 in self._found[flow.name]:
             self._found[flow.name][0].ended_s = ended_s
-        if self._has_failed(role, event):
-            how = f"exit code {event['exit_code']}" if event["signal"] is None else event["signal"]
+        if self._has_failed(role, outcome):
+            how = outcome.signal or f"exit code {outcome.exit_code}"
             self._give_up(flow, f"its {role} ({words[0]}) ended with {how}{self._stderr_tail(flow, role)}")
         elif role == "client":
             if not self._ends[flow.name].done():
@@ -270,9 +272,9 @@ class Applications(Generator):
         elif not self._ready[flow.name].done():
             self._give_up(flow, f"its server ({words[0]}) ended before it was ready{self._stderr_tail(flow, role)}")
 
-    def _has_failed(self, role: str, event: dict[str, Any]) -> bool:
+    def _has_failed(self, role: str, outcome: Outcome) -> bool:
         """Whether a program that has ended so is a failed flow."""
-        return not event["stopped"] and bool(event["exit_code"] or event["signal"])
+        return not outcome.stopped and bool(outcome.exit_code or outcome.signal)
 
     def _give_up(self, flow: Flow, why: str) -> None:
         self._fail(flow.name, why)
@@ -319,26 +321,26 @@ class Applications(Generator):
         return (flow.start_ns + lasts_ns) / NANOSECONDS + grace_s
 
 
-def _ready(flow: Flow) -> dict[str, Any]:
-    """When a server is ready, as its supervisor takes it."""
+def _ready_ports(flow: Flow) -> list[tuple[str, int]]:
+    """Ports, by protocol, at one of which a server is ready when something is bound to it."""
     application = program_of(flow)
-    if application.line is not None:
-        return {"line": application.line}
     ports = {"tcp": application.tcp, "udp": application.udp}
-    return {name: port for name, port in ports.items() if port is not None} or dict.fromkeys(ports, flow.dst_port)
+    return [(name, port) for name, port in ports.items() if port is not None] or [
+        (name, flow.dst_port) for name in ports
+    ]
 
 
-def _remarks(role: str, event: dict[str, Any]) -> list[str]:
+def _remarks(role: str, outcome: Outcome) -> list[str]:
     """What a user should know of a program's end."""
     found = []
-    if event["killed"]:
+    if outcome.killed:
         found.append(f"{role} did not end when asked to (SIGTERM), and was killed after {END_GRACE_S:g} s")
-    if event["left_processes"] and not event["killed"]:
-        found.append(f"{role} left {event['left_processes']} processes, which were killed")
+    if outcome.left_processes and not outcome.killed:
+        found.append(f"{role} left {outcome.left_processes} processes, which were killed")
     found += [
-        f"{role} wrote {event[f'{name}_bytes']} bytes to {name}; kept are {MOST_OUTPUT_BYTES}"
-        for name in ("stdout", "stderr")
-        if event[f"{name}_bytes"] > MOST_OUTPUT_BYTES
+        f"{role} wrote {count} bytes to {name}; kept are {MOST_OUTPUT_BYTES}"
+        for name, count in (("stdout", outcome.stdout_bytes), ("stderr", outcome.stderr_bytes))
+        if count > MOST_OUTPUT_BYTES
     ]
     return found
 
@@ -371,8 +373,3 @@ def keep(source: Path, target: Path) -> list[str]:
     return [
         f"{left} of its files were not kept: up to {MOST_FILES} ordinary files, {MOST_FILES_BYTES >> 20} MiB in all"
     ]
-
-
-def make(plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> Generator:
-    """What runs these programs."""
-    return Applications(plan, testbed, results, flows)

@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from narrows_formats.storage import write_json
 from narrows_formats.units import NANOSECONDS
@@ -23,6 +22,7 @@ from narrows_formats.units import NANOSECONDS
 from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
+from narrows.onhost import wire
 from narrows.traffic.connection import Connection
 
 # A flow that takes this much longer than it should has failed: it would otherwise keep a run alive for ever.
@@ -45,8 +45,8 @@ class Generator(ABC):
         self._found: dict[str, dict[int, Connection]] = {flow.name: {} for flow in flows}
         self._ends: dict[str, asyncio.Future[None]] = {}
         self._released: dict[str, asyncio.Event] = {flow.name: asyncio.Event() for flow in flows if flow.held}
-        self._steered: dict[str, asyncio.Future[dict[str, Any]]] = {}
-        self._records: dict[str, dict[str, Any]] = {}
+        self._steered: dict[str, asyncio.Future[wire.Steered]] = {}
+        self._records: dict[str, wire.Record] = {}
         self._origin_s = 0.0
 
     @property
@@ -146,7 +146,7 @@ class Generator(ABC):
         """Do what `end` says."""
         raise InputError(f"flow {name}: is of a kind that cannot be stopped")
 
-    async def steer(self, name: str, window: int | None, rate: int | None, at_ns: int | None = None) -> dict[str, Any]:
+    async def steer(self, name: str, window: int | None, rate: int | None, at_ns: int | None = None) -> wire.Steered:
         """Set the window in segments and the pacing rate in bytes/s of a flow under way, those that are given.
 
         Args:
@@ -155,15 +155,11 @@ class Generator(ABC):
             rate: None: as it is.
             at_ns: when, since the experiment's start; None: as soon as its host can.
 
-        Returns:
-            ``at_s``, when that was, since the experiment's start, ``tcp_info`` of its socket in hexadecimal digits,
-            None if it is not under way, and ``refused``: why its kernel did not take them.
-
         Raises:
             InputError: flows of its kind have no such window.
             RunError: its host does not answer.
         """
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[wire.Steered] = asyncio.get_running_loop().create_future()
         self._steered[name] = answer
         await self._steer(name, window, rate, None if at_ns is None else at_ns / NANOSECONDS)
         try:
@@ -218,36 +214,30 @@ class Generator(ABC):
         """End the receiving side, once nothing is under way any more; safe to call twice."""
         return
 
-    def _take(self, event: dict[str, Any]) -> None:
-        """Note what became of a flow.
-
-        An event is a mapping with the name of the ``flow`` and one of ``started_s`` (of the connection ``number``),
-        ``ended_s`` (with its ``record``, see `narrows_formats.connection_record`), ``received`` (what the receiving
-        side adds to that record), ``steered`` (the answer of `steer`), ``failed`` (why) and ``done``; times are seconds
-        since the experiment's start.
-        """
-        name, end = event["flow"], self._ends[event["flow"]]
+    def _take(self, event: wire.Event) -> None:
+        """Note what became of a flow."""
+        name, end = event.flow, self._ends[event.flow]
         flow, found = self._flows[name], self._found[name]
-        if "started_s" in event:
-            found[event["number"]] = Connection(flow, event["number"], event["started_s"])
-        elif "ended_s" in event:
-            connection, record = found[event["number"]], event["record"]
-            connection.ended_s, connection.bytes_sent = event["ended_s"], record["bytes_sent"]
+        if isinstance(event, wire.Started):
+            found[event.number] = Connection(flow, event.number, event.started_s)
+        elif isinstance(event, wire.Ended):
+            connection = found[event.number]
+            connection.ended_s, connection.bytes_sent = event.ended_s, event.record["bytes_sent"]
             # Of finite flows there may be tens of thousands, whose starts, ends and bytes run.json has.
             if not flow.payload.is_finite:
-                self._write(connection, record)
-        elif "received" in event:
+                self._write(connection, event.record)
+        elif isinstance(event, wire.Received):
             if 0 in found:
-                self._write(found[0], self._records.get(name, {}) | {"received": event["received"]})
-        elif "steered" in event:
+                self._write(found[0], self._records.get(name, {}) | {"received": event.received})
+        elif isinstance(event, wire.Steered):
             if not self._steered[name].done():
-                self._steered[name].set_result(event["steered"])
-        elif "failed" in event:
-            self._fail(name, event["failed"])
+                self._steered[name].set_result(event)
+        elif isinstance(event, wire.Failure):
+            self._fail(name, event.why)
         elif not end.done():
             end.set_result(None)
 
-    def _write(self, connection: Connection, record: dict[str, Any]) -> None:
+    def _write(self, connection: Connection, record: wire.Record) -> None:
         self._records[connection.flow.name] = record
         path = self._results / f"{connection.flow.name}.json"
         try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """Kinds of flows that are made in one way: ``make`` is module and function, or class, of its generator.
+    """Kinds of flows that are made in one way: ``make`` is module and class of its generator.
 
     Flows with the same one are made together. ``commands`` are those that their hosts must have.
     """
@@ -32,10 +32,10 @@ class Kind:
 
 # By what makes them on hosts (`Payload.made_by`).
 KINDS = {
-    "tcp": Kind("narrows.traffic.flows:make"),
-    "datagrams": Kind("narrows.traffic.datagrams:make"),
-    "requests": Kind("narrows.traffic.exchanges:make"),
-    "program": Kind("narrows.traffic.applications:make"),
+    "tcp": Kind("narrows.traffic.tcp:TcpFlows"),
+    "datagrams": Kind("narrows.traffic.datagrams:DatagramFlows"),
+    "requests": Kind("narrows.traffic.requests:RequestFlows"),
+    "program": Kind("narrows.traffic.applications:Applications"),
     "shell": Kind("narrows.traffic.shell:Shell"),
 }
 

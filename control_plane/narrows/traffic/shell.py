@@ -10,6 +10,7 @@ import pwd
 import signal
 import termios
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.process import Process
 from narrows.hosts.uplink import RESOLVER_FILE
 from narrows.onhost import shell as on_host
+from narrows.onhost.program import Outcome, ProgramEnded, ProgramSpecification
 from narrows.traffic.applications import Applications, program_of
 
 FIGURES = "figures"
@@ -89,21 +91,25 @@ class Shell(Applications):
         assert isinstance(self._testbed, NetnsTestbed)  # targets of other machines have no shell
         return await self._testbed.spawn(self._host(flow, role), script, stderr=errors, inherited=self._lent)
 
-    def _specification(self, flow: Flow, role: str, words: Sequence[str]) -> dict[str, Any]:
+    def _specification(self, flow: Flow, role: str, words: Sequence[str]) -> ProgramSpecification:
         found = super()._specification(flow, role, words)
         if role == "server" or not _on_terminal(flow):
             return found
         # Ours may be in the way of those that a process is started with.
         self._lent = [os.dup(number) for number in (0, 1, 2)]
         resolver = self._testbed.state_dir / RESOLVER_FILE
-        return found | {
-            "words": [words[0], *(fill(word, self._placeholders(flow)) for word in words[1:])],
-            "env": self._environment(flow),
-            "groups": _groups(self._user.uid, self._user.gid),
-            "files": self._lent,
-            "terminal": self._lent[0] if self._terminal.is_ours else None,
-            "resolver": str(resolver) if resolver.exists() else None,
-        }
+        own = replace(
+            found,
+            words=[words[0], *(fill(word, self._placeholders(flow)) for word in words[1:])],
+            groups=_groups(self._user.uid, self._user.gid),
+        )
+        return on_host.TerminalSpecification(
+            **vars(own),
+            changed=self._environment(flow),
+            files=self._lent,
+            terminal=self._lent[0] if self._terminal.is_ours else None,
+            resolver=str(resolver) if resolver.exists() else None,
+        )
 
     def _environment(self, flow: Flow) -> dict[str, str | None]:
         """Differences from our own environment; None removes a variable."""
@@ -144,7 +150,7 @@ class Shell(Applications):
         if supervisor.returncode is None:
             os.kill(supervisor.pid, signal.SIGUSR1)
 
-    def _ended(self, flow: Flow, role: str, event: dict[str, Any]) -> None:
+    def _ended(self, flow: Flow, role: str, event: ProgramEnded) -> None:
         super()._ended(flow, role, event)
         if role == "client":
             self._terminal.close()
@@ -152,9 +158,9 @@ class Shell(Applications):
                 for connection in found.values():
                     connection.ended_s = self._found[flow.name][0].ended_s
 
-    def _has_failed(self, role: str, event: dict[str, Any]) -> bool:
+    def _has_failed(self, role: str, outcome: Outcome) -> bool:
         # The command's exit code is for its caller.
-        return role == "server" and super()._has_failed(role, event)
+        return role == "server" and super()._has_failed(role, outcome)
 
     async def follow(self, name: str) -> None:
         """See `Generator.follow`: however long the command takes."""

@@ -170,9 +170,9 @@ class Traffic:
         if (window is not None or rate_bps is not None) and flow.cca not in EXTERNAL:
             raise InputError(f"flow {name}: has the congestion control {flow.cca}; allowed: {', '.join(EXTERNAL)}")
         answer = await generator.steer(flow.name, window, None if rate_bps is None else rate_bps // 8, at_ns)
-        if answer["refused"] is not None:
-            raise RunError(f"flow {name}: {answer['refused']}")
-        return {"made_ns": round(answer["at_s"] * NANOSECONDS), "tcp_info": answer["tcp_info"]}
+        if answer.refused is not None:
+            raise RunError(f"flow {name}: {answer.refused}")
+        return {"made_ns": round(answer.at_s * NANOSECONDS), "tcp_info": answer.tcp_info}
 
     def _named(self, name: str) -> list[tuple[Generator, Flow]]:
         """The flows of a group, or the one of that name, each with what makes it."""

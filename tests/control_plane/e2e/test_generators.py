@@ -16,6 +16,7 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import load
+from narrows.onhost import wire
 from narrows.onhost.datagrams import Udp
 from narrows.run.runner import check, execute
 from narrows.targets.registry import target_factory
@@ -97,16 +98,16 @@ class SteadyDatagrams(Generator):
         async for line in process.lines():
             times.append(float(line) - self._origin_s - self._offset_s)
             if len(times) == 1:
-                self._take({"flow": name, "number": 0, "started_s": times[0]})
+                self._take(wire.Started(name, 0, times[0]))
         if len(times) != 2:
-            self._take({"flow": name, "failed": f"ended with exit code {await process.wait()}"})
+            self._take(wire.Failure(name, f"ended with exit code {await process.wait()}"))
             return
         record = {
             "src_port": flow.src_port, "dst_port": flow.dst_port, "started_s": times[0], "ended_s": times[1],
             "ending": "time_over", "bytes_sent": DATAGRAMS * PAYLOAD,
         }  # fmt: skip
-        self._take({"flow": name, "number": 0, "ended_s": times[1], "record": record})
-        self._take({"flow": name, "done": True})
+        self._take(wire.Ended(name, 0, times[1], record))
+        self._take(wire.Done(name))
 
     async def group_ended(self, group: str) -> None:
         pass

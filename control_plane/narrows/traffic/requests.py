@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows of requests and responses: what of a plan their hosts get."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from narrows_formats.units import NANOSECONDS
+
+from narrows.experiment.plan import Flow
+from narrows.onhost import requests
+from narrows.onhost.requests import Player, PlayerSpecification, Requests, RequestsSpecification
+from narrows.traffic.socket_flows import SocketFlows
+from narrows.traffic.tcp import common
+
+
+class RequestFlows(SocketFlows):
+    """Connections are made from where their data go to."""
+
+    sockets = requests.Exchanges
+
+    async def specify(self, flow: Flow) -> RequestsSpecification:
+        """See `SocketFlows.specify`."""
+        return specify(flow, self._plan.uses_ecn(flow) or flow.tcp.ecn)
+
+
+def specify(flow: Flow, ecn: bool | None) -> RequestsSpecification:
+    """A flow for its hosts; ``ecn`` is whether its connections are to use it, None: as the kernel does."""
+    asked = cast("Requests", flow.payload)
+    player = asked.watched_by
+    return RequestsSpecification(
+        **common(flow, ecn),
+        server=flow.src,
+        server_port=flow.dst_port,
+        client=flow.dst,
+        client_host=flow.receiver,
+        client_ports=list(flow.client_ports),
+        start_s=flow.start_ns / NANOSECONDS,
+        end_s=(flow.end_ns or 0) / NANOSECONDS,
+        closed=asked.closed,
+        kept=asked.kept,
+        request_bytes=asked.request_bytes,
+        users=[[(ask.time_ns / NANOSECONDS, ask.size) for ask in user] for user in asked.users],
+        player=None if player is None else _player(player),
+    )
+
+
+def _player(player: Player) -> PlayerSpecification:
+    return PlayerSpecification(
+        bitrates_bps=list(player.bitrates_bps),
+        segment_s=player.segment_ns / NANOSECONDS,
+        buffer_s=player.buffer_ns / NANOSECONDS,
+        reservoir_s=player.reservoir_ns / NANOSECONDS,
+        cushion_s=player.cushion_ns / NANOSECONDS,
+        start_s=player.start_ns / NANOSECONDS,
+    )
