@@ -27,6 +27,7 @@ from narrows.experiment.impairment_settings import (
     LossModel,
     LossTrace,
     ParetoJitter,
+    PolicerSettings,
     TextFile,
     VaryingDelay,
 )
@@ -160,6 +161,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (GilbertElliottSettings, "loss.gilbert_elliott.{}"),
         (LossTrace, "loss.trace.{}"),
     ],
+    "policer": [(PolicerSettings, "policer.{}")],
     "delays": [
         (VaryingDelay, "delay.{}"),
         (DelayStep, "delay.steps.{}"),

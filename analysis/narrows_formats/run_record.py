@@ -121,6 +121,9 @@ class LinkRecord(_Record):
     loss_model: dict[str, Any] | None = None
     """How they depend on each other: `p`, `r`, `loss_in_good` and `loss_in_bad`, or `runs` of lost positions among so
     many `packets`; null: not at all."""
+    policer: dict[str, Any] | None = None
+    """Token buckets in front of the queue: `rate_bps` (L2) and `burst_bytes`, and `peak_rate_bps` and
+    `peak_burst_bytes` of a second one, or null; null: there is none."""
     delay_steps: dict[str, Any] | None = None
     """A delay that varies: `steps` of nanoseconds from the experiment's start and the delay from then on; null: it does
     not."""

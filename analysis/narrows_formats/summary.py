@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 9
+FORMAT = 10
 
 # Traffic that is not the experiment's is shown beside its flows from this part of the goodput on: below are iperf3's
 # control connections.
@@ -103,6 +103,7 @@ class BottleneckSummary(TypedDict):
     probe_drops: int | None
     drops_after_reports: int | None
     aqm_drops: int | None
+    policer_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
     queues: list[QueueSummary]
@@ -149,6 +150,7 @@ class LinkFlowSummary(TypedDict):
     drops: int | None
     loss_ratio: float | None
     aqm_drops: int | None
+    policer_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
     queue_delay_mean_s: float | None
@@ -292,6 +294,7 @@ class FlowSummary(TypedDict):
     share: float | None
     share_of_run: float | None
     aqm_drops: int | None
+    policer_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
     inflight_bytes: InflightSummary

@@ -61,6 +61,11 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
                 f"{link.field}.loss: Tofino's program loses packets independently of each other only; allowed: a "
                 "ratio, or --target soft"
             )
+        if link.policer is not None:
+            raise InputError(
+                f"{link.field}.policer: Tofino's program has none (a meter whose drops its reports would have to count "
+                "by cause); allowed: none, or --target soft"
+            )
         if link.varies_behind:
             raise InputError(
                 f"{link.field}: delay that varies, jitter and duplication are not made on Tofino, whose program "

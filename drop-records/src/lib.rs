@@ -23,6 +23,8 @@ pub enum Cause {
     /// The queue was full: the arriving packet, or one that waited and made room for it.
     #[default]
     Full = 3,
+    /// A policer in front of the queue.
+    Policer = 4,
 }
 
 impl Cause {
@@ -32,6 +34,7 @@ impl Cause {
             1 => Some(Cause::LossEmulation),
             2 => Some(Cause::Management),
             3 => Some(Cause::Full),
+            4 => Some(Cause::Policer),
             _ => None,
         }
     }
@@ -126,7 +129,7 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         assert_eq!(DropRecord::decode(&RECORD.encode()), Some(RECORD));
-        for cause in [Cause::LossEmulation, Cause::Full] {
+        for cause in [Cause::LossEmulation, Cause::Full, Cause::Policer] {
             let record = DropRecord { cause, ..RECORD };
             assert_eq!(DropRecord::decode(&record.encode()), Some(record));
         }

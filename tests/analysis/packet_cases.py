@@ -18,7 +18,7 @@ import packet_lives as truth
 import pandas as pd
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from narrows_analysis import analyze_run, load
-from packet_lives import FULL, MANAGED, NEVER, NS, TCP, Experiment, Flow, Life, Link
+from packet_lives import BY_LINK, MANAGED, NEVER, NS, TCP, Experiment, Flow, Life, Link
 
 USUAL_CASES = 25
 CASES = int(os.environ.get("NARROWS_CASES", USUAL_CASES))
@@ -175,7 +175,7 @@ def together(case: Case, flows: list[Flow], link: str | None = None) -> Window |
 def hit_in_episodes(case: Case, link: str, window: Window) -> list[int]:
     """How many flows lose packets at a link in each episode of a time: intervals with drops that follow one another."""
     losers: dict[int, set[str]] = {}
-    for life in dropped(case.lives[link], FULL, MANAGED):
+    for life in dropped(case.lives[link], *BY_LINK):
         if window[0] <= (life.dropped or 0) < window[1]:
             losers.setdefault((life.dropped or 0) // case.width_ns, set()).add(life.flow)
     episodes: list[set[str]] = []

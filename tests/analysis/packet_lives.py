@@ -21,7 +21,9 @@ from synthetic import REPORT_TYPES
 
 NS = 1_000_000_000
 UDP, TCP = 17, 6
-LOST, MANAGED, FULL = 1, 2, 3
+LOST, MANAGED, FULL, POLICED = 1, 2, 3, 4
+# What a link itself drops, beside loss emulation in front of it.
+BY_LINK = (FULL, MANAGED, POLICED)
 HEADERS = 42
 PAYLOADS = (100, 500, 1_000, 1_400)
 NEVER = 1 << 62
@@ -149,6 +151,7 @@ class Experiment:
     flows: tuple[Flow, ...]
     sent: tuple[Sent, ...]
     managed_every: int
+    policed_every: int
     origin: int
 
     def flow(self, name: str) -> Flow:
@@ -189,8 +192,9 @@ def reported(experiment: Experiment) -> bool:
 
 
 def _cross(experiment: Experiment, link: Link, packets: list[tuple[int, int, Sent, bool]]) -> list[Life]:
-    """One FIFO with tail drop; each `managed_every`-th packet that has waited is dropped at its head, at no cost."""
-    found, waiting, free, heads = [], list[Life](), 0, 0
+    """One FIFO with tail drop; each `managed_every`-th packet that has waited is dropped at its head, at no cost, and
+    each `policed_every`-th that arrives, before it could be queued."""
+    found, waiting, free, heads, offered = [], list[Life](), 0, 0, 0
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
 
     def serve(until: int) -> None:
@@ -225,7 +229,10 @@ def _cross(experiment: Experiment, link: Link, packets: list[tuple[int, int, Sen
         life.arrivals, life.losses = counts[flow.name][0], counts[flow.name][2]
         life.found = sum(other.length for other in waiting)
         life.marked = life.found >= link.marks_from
-        if not waiting and link.ready(max(free, time)) <= time:
+        offered += 1
+        if experiment.policed_every and offered % experiment.policed_every == 0:
+            life.cause, life.dropped = POLICED, time
+        elif not waiting and link.ready(max(free, time)) <= time:
             free = begin(life, time)
         elif life.found + life.length > link.buffer_bytes:
             life.cause, life.dropped = FULL, time
@@ -276,6 +283,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     distinct = {one.time + number: replace(one, time=one.time + number) for number, one in enumerate(sent)}
     return Experiment(
         tuple(links), tuple(flows), tuple(distinct.values()), draw(st.sampled_from([0, 0, 3])),
+        draw(st.sampled_from([0, 0, 4])),
         draw(st.sampled_from([0, 123_456_789, (1 << 48) - NS])),
     )  # fmt: skip
 
@@ -355,7 +363,7 @@ def _drop(experiment: Experiment, life: Life, index: int) -> dict[str, int]:
         "timestamp": (dropped + experiment.origin) % (1 << 48), "bottleneck": index,
         **_key(experiment, life.flow, index), "cause": life.cause or 0, "packet_length": life.length,
         "waited": dropped - life.offered if life.cause == MANAGED else 0,
-        "depth_bytes": life.found if life.cause == FULL else life.left, "depth_packets": 0, "order": dropped,
+        "depth_bytes": life.found if life.cause in (FULL, POLICED) else life.left, "depth_packets": 0, "order": dropped,
     }  # fmt: skip
 
 

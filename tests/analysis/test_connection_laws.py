@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from narrows_analysis import analyze_run
 from packet_cases import departed, dropped, over_experiments
-from packet_lives import FULL, LOST, MANAGED, NS, TCP, Experiment, Life
+from packet_lives import BY_LINK, LOST, NS, TCP, Experiment, Life
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
@@ -81,7 +81,7 @@ def said(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def expected(protocol: int, payload: int, lives: list[Life]) -> dict[str, Any]:
     """What lives say of a connection: from its first packet that was offered to its last that left or was dropped."""
-    left, drops = departed(lives), dropped(lives, FULL, MANAGED)
+    left, drops = departed(lives), dropped(lives, *BY_LINK)
     waits = [((life.started or 0) - life.offered) / NS for life in left]
     return {
         "protocol": protocol,

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from packet_cases import Case, by_interval, departed, dropped, law
-from packet_lives import FULL, LOST, MANAGED, NS, TCP
+from packet_lives import BY_LINK, FULL, LOST, MANAGED, NS, POLICED, TCP
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
@@ -26,8 +26,9 @@ def _counts(case: Case) -> None:
         first = case.of(flow.name, flow.path[0])
         if not case.of(flow.name):
             continue
-        assert found["drops"] == len(dropped(on_path, FULL, MANAGED))
+        assert found["drops"] == len(dropped(on_path, *BY_LINK))
         assert found["aqm_drops"] == len(dropped(on_path, MANAGED))
+        assert found["policer_drops"] == len(dropped(on_path, POLICED))
         assert found["loss_emulation_drops"] == len(dropped(on_path, LOST))
         assert found["departures"] == len(departed(case.of(flow.name)))
         assert found["arrivals"] == len(first) - len(dropped(first, LOST))
@@ -46,13 +47,15 @@ def _link_counts(case: Case) -> None:
     for link in case.crossed:
         found, lives = case.link(link.name), case.lives[link.name]
         assert found is not None
-        lost, full, managed = (len(dropped(lives, cause)) for cause in (LOST, FULL, MANAGED))
+        lost, full, managed, policed = (len(dropped(lives, cause)) for cause in (LOST, FULL, MANAGED, POLICED))
         if not departed(lives):
             continue
-        assert (found["drops"], found["aqm_drops"], found["loss_emulation_drops"]) == (full + managed, managed, lost)
+        drops = full + managed + policed
+        assert (found["drops"], found["aqm_drops"], found["policer_drops"]) == (drops, managed, policed)
+        assert found["loss_emulation_drops"] == lost
         arrivals = len(lives) - lost
-        assert found["loss_ratio"] == (pytest.approx((full + managed) / arrivals) if arrivals else None)
-        assert found["total_loss_ratio"] == pytest.approx((full + managed + lost) / len(lives))
+        assert found["loss_ratio"] == (pytest.approx(drops / arrivals) if arrivals else None)
+        assert found["total_loss_ratio"] == pytest.approx((drops + lost) / len(lives))
 
 
 def _series(case: Case) -> None:
@@ -64,8 +67,9 @@ def _series(case: Case) -> None:
             for name, times in {
                 "arrivals": [life.offered for life in lives if life.cause != LOST],
                 "departures": [life.started for life in departed(lives)],
-                "drops": [life.dropped for life in dropped(lives, FULL, MANAGED)],
+                "drops": [life.dropped for life in dropped(lives, *BY_LINK)],
                 "aqm_drops": [life.dropped for life in dropped(lives, MANAGED)],
+                "policer_drops": [life.dropped for life in dropped(lives, POLICED)],
                 "loss_drops": [life.dropped for life in dropped(lives, LOST)],
             }.items():
                 expected = pd.Series(times, dtype="int64").floordiv(case.width_ns).value_counts().to_dict()
@@ -82,7 +86,8 @@ def _queue_series(case: Case) -> None:
         width = float(rows["interval_s"].max())
         for name, times in {
             "departures": [life.started for life in departed(lives)],
-            "drops": [life.dropped for life in dropped(lives, FULL, MANAGED)],
+            "drops": [life.dropped for life in dropped(lives, *BY_LINK)],
+            "policer_drops": [life.dropped for life in dropped(lives, POLICED)],
             "loss_drops": [life.dropped for life in dropped(lives, LOST)],
         }.items():
             expected = pd.Series(times, dtype="int64").floordiv(round(width * NS)).value_counts().to_dict()
@@ -93,7 +98,7 @@ def _queue_series(case: Case) -> None:
 def _recorded(case: Case) -> None:
     """Each drop is there once, with its time, link, flow, cause and wait."""
     numbers = {flow.name: number for number, flow in enumerate(case.experiment.flows)}
-    causes = {FULL: "full queue", MANAGED: "queue management", LOST: "loss emulation"}
+    causes = {FULL: "full queue", MANAGED: "queue management", LOST: "loss emulation", POLICED: "policer"}
     expected = sorted(
         (life.dropped, link, numbers[life.flow], causes[cause], life.length, life.dropped - life.offered)
         for link, lives in case.lives.items()

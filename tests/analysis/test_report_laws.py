@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from narrows_analysis import analyze_run
 from packet_cases import CASES, departed, dropped
-from packet_lives import FULL, LOST, MANAGED, NS, Life
+from packet_lives import BY_LINK, LOST, NS, Life
 from steady_traffic import LINK, drawn
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
@@ -93,11 +93,11 @@ def test_reports_are_counted_as_what_they_are() -> None:
             # The last reports of a flow came.
             assert shown["departures"] == len(departed(mine))
             assert shown["arrivals"] == len(mine) - len(dropped(mine, LOST))
-            assert shown["drops"] == len(dropped(mine, FULL, MANAGED))
+            assert shown["drops"] == len(dropped(mine, *BY_LINK))
             first_s = pytest.approx(min(life.offered for life in mine) / NS, abs=1e-9)
             # Of few reports, of which some may be missing, nothing is estimated.
             assert shown["start_s"] == first_s or (missing and len(departed(mine)) < FEW + missing)
-        assert found["bottleneck"]["drops"] == len(dropped(lives, FULL, MANAGED))
+        assert found["bottleneck"]["drops"] == len(dropped(lives, *BY_LINK))
         few = missing <= MOST_MISSING * count
         judged = all(flow["start_s"] is not None for flow in found["flows"])
         assert (found["fairness"]["jain_index"] is not None) == (few and judged)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from packet_cases import CASES, Case, Window, analysed, copies, delivered, departed, dropped, together
-from packet_lives import FULL, LOST, MANAGED, NEVER, NS, Experiment, Link, Role, experiments, reported
+from packet_lives import BY_LINK, LOST, NEVER, NS, Experiment, Link, Role, experiments, reported
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
@@ -52,10 +52,10 @@ def _losses(case: Case, link: Link) -> None:
     found, lives = case.link(link.name), case.lives[link.name]
     assert found is not None
     of_probes = [life for life in lives if case.experiment.flow(life.flow).role == "probe"]
-    assert found["probe_drops"] == len(dropped(of_probes, FULL, MANAGED))
-    assert found["drops"] == len(dropped(lives, FULL, MANAGED))
+    assert found["probe_drops"] == len(dropped(of_probes, *BY_LINK))
+    assert found["drops"] == len(dropped(lives, *BY_LINK))
     rest = [life for life in lives if life not in of_probes]
-    lost, drops = len(dropped(rest, LOST)), len(dropped(rest, FULL, MANAGED))
+    lost, drops = len(dropped(rest, LOST)), len(dropped(rest, *BY_LINK))
     assert found["loss_ratio"] == (pytest.approx(drops / (len(rest) - lost)) if len(rest) > lost else None)
     assert found["total_loss_ratio"] == (pytest.approx((drops + lost) / len(rest)) if rest else None)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 from packet_cases import Case, Window, copies, delivered, departed, dropped, hit_in_episodes, law, together, waits_until
-from packet_lives import FULL, LOST, MANAGED, NS, TCP
+from packet_lives import BY_LINK, LOST, MANAGED, NS, TCP
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
@@ -76,7 +76,7 @@ def _loss(case: Case) -> None:
         if not all(case.of(flow.name, link) for link in flow.path):
             return
         on_path = [case.of(flow.name, link) for link in flow.path]
-        drops = sum(len(dropped(lives, FULL, MANAGED)) for lives in on_path)
+        drops = sum(len(dropped(lives, *BY_LINK)) for lives in on_path)
         offered = len(on_path[0]) - len(dropped(on_path[0], LOST))
         for before, lives in pairwise(on_path):
             offered += max(0, len(lives) - len(departed(before)))

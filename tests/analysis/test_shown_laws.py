@@ -16,11 +16,11 @@ from narrows_analysis import AnalysisError, analyze_run, load, write_report
 from narrows_analysis.comparison.differences import compare
 from narrows_analysis.comparison.sides import read_side
 from packet_cases import Case, analysed, departed, dropped, first_departures, over_experiments
-from packet_lives import FULL, LOST, MANAGED, NS, Experiment, Flow
+from packet_lives import BY_LINK, LOST, NS, POLICED, Experiment, Flow
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
-FACTORS = {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "%": 0.01, "B": 1, "kB": 1e3, "MB": 1e6, "": 1}
+FACTORS = {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "%": 0.01, "B": 1, "kB": 1e3, "MB": 1e6, "": 1}
 MISSING = {None, "-", "\u2013"}
 
 
@@ -38,10 +38,11 @@ def expected(case: Case, flow: Flow) -> dict[str, float | None]:
     if span is None or not all(case.of(flow.name, link) for link in flow.path):
         return {}
     size = len(first_departures(flow, out)) * flow.payload
-    drops = len(dropped(on_path, FULL, MANAGED))
+    drops = len(dropped(on_path, *BY_LINK))
     found: dict[str, float | None] = {
         "delivered": size,
         "drops": drops,
+        "policed": len(dropped(on_path, POLICED)),
         "lost by emulation": len(dropped(on_path, LOST)),
     }
     if span[1] > span[0]:
@@ -100,7 +101,7 @@ def test_page_terminal_and_notebook_show_what_became_of_packets(experiment: Expe
         line = next((one for one in lines if one.startswith((f"{link.name}:", "bottleneck:"))), None)
         if found is None or line is None or not departed(case.lives[link.name]):
             continue
-        lost = dropped(case.lives[link.name], FULL, MANAGED, LOST)
+        lost = dropped(case.lives[link.name], *BY_LINK, LOST)
         shown = re.search(r"([0-9.]+) % lost", line)
         assert shown is not None, line
         check(shown[1], len(lost) / len(case.lives[link.name]), 0.01, ("terminal", link.name))

@@ -22,7 +22,15 @@ from typer.testing import CliRunner
 FLOW: dict[str, Any] = {
     **dict.fromkeys(("arrivals", "departures", "retransmit_ratio", "start_s", "end_s", "bytes", "fct_s")),
     **dict.fromkeys(
-        ("throughput_bps", "aqm_drops", "loss_emulation_drops", "ce_marks", "host_retransmits", "rtt_source")
+        (
+            "throughput_bps",
+            "aqm_drops",
+            "policer_drops",
+            "loss_emulation_drops",
+            "ce_marks",
+            "host_retransmits",
+            "rtt_source",
+        )
     ),
     **dict.fromkeys(("fct_reason", "inflight_source", "ack_compression")),
     **{"links": ["bottleneck"], "limited_by": {}},
@@ -38,7 +46,15 @@ SUMMARY: Any = {
         **dict.fromkeys(("down_reason", "saturated_rate_reason")),
         **dict.fromkeys(("saturated_rate_bps", "standing_queue_bytes", "standing_queue_bdp")),
         **dict.fromkeys(
-            ("drops", "probe_drops", "drops_after_reports", "aqm_drops", "loss_emulation_drops", "ce_marks")
+            (
+                "drops",
+                "probe_drops",
+                "drops_after_reports",
+                "aqm_drops",
+                "policer_drops",
+                "loss_emulation_drops",
+                "ce_marks",
+            )
         ),
         **dict.fromkeys(("share_window_s", "run_window_s", "other_share_of_run")),
         **dict.fromkeys(("buffer_packets", "standard_errors", "sampling_reason")),

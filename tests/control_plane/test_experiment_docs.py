@@ -69,7 +69,7 @@ def test_a_field_is_documented(path: str, name: str, field: FieldInfo) -> None:
     label = f"{path}.{name}".removeprefix(section).lstrip(".")
     if path.endswith(".queue"):
         return  # Each kind's table is in queues.md.
-    if label.startswith(("reverse.rate.", "reverse.loss.", "reverse.delay.", "reverse.jitter.")):
+    if label.startswith(("reverse.rate.", "reverse.loss.", "reverse.delay.", "reverse.jitter.", "reverse.policer.")):
         label = label.removeprefix("reverse.")  # The same as forward.
     if section == "flows.requests" and label.startswith(("size.", "gaps.", "think.")):
         # The same as a workload's.
@@ -113,6 +113,6 @@ def test_an_example_is_an_experiment(tmp_path: Path, text: str) -> None:
 
 def test_every_field_is_in_an_example() -> None:
     """What the page explains, it also shows; `text` is put in by the program."""
-    fragments = re.findall(r"^```\n((?:rate|loss|delay|program): .*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    fragments = re.findall(r"^```\n((?:rate|loss|policer|delay|program): .*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     shown = set(re.findall(r"(\w+):", "\n".join([*EXAMPLES, *fragments])))
     assert {name for path, name, _ in FIELDS if not path.endswith(".queue")} - shown == {"text"}

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 import yaml
 from narrows.errors import InputError
-from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
+from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern, Policer
 from narrows.experiment.loader import load, validate
 from narrows.experiment.plan import Link, Plan
 from narrows.experiment.planning import make_plan
+from narrows.switch import traffic_manager_pb2 as pb
 from narrows.switch.entries import ECN_OFF, Observation, Range, program_entries
+from narrows.targets.bmv2 import packets
+from narrows.targets.soft.settings import queue_requests
+from narrows.targets.soft.target import SoftTarget
 from narrows_formats.schedules import DelaySteps
 
 MS = 1_000_000
@@ -36,6 +40,47 @@ def test_bursts_have_the_loss_that_theory_gives_them() -> None:
     assert link.loss == pytest.approx(0.05)
     both = link_of(loss={"gilbert_elliott": {"p": "1%", "r": "19%", "loss_in_bad": "50%", "loss_in_good": "2%"}})
     assert both.loss == pytest.approx(0.95 * 0.02 + 0.05 * 0.5)
+
+
+TWO_RATES = {"rate": "5Mbit", "burst": "15kB", "peak_rate": "8Mbit", "peak_burst": "3kB"}
+
+
+def test_a_policer_is_asked_of_the_traffic_manager() -> None:
+    plan = plan_of(policer=TWO_RATES)
+    assert plan.links[0].policer == Policer(5_000_000, 15_000, 8_000_000, 3_000)
+    (request,) = queue_requests(plan, 1)
+    bucket = pb.Bucket(rate_bps=5_000_000, burst_bytes=15_000)
+    peak = pb.Bucket(rate_bps=8_000_000, burst_bytes=3_000)
+    assert request.policer == pb.Policer(enabled=True, committed=bucket, peak=peak)
+    (request,) = queue_requests(plan_of(policer={"rate": "5Mbit", "burst": "15kB"}), 1)
+    assert request.policer == pb.Policer(enabled=True, committed=bucket)
+    # A link without one is set to have none.
+    (request,) = queue_requests(plan_of(), 1)
+    assert request.HasField("policer") and not request.policer.enabled
+
+
+@pytest.mark.parametrize(
+    ("policer", "words"),
+    [
+        ({"rate": "5Mbit", "burst": "1513B"}, "policer.burst: 1.513kB lets no full-size frame of 1514 B pass"),
+        (TWO_RATES | {"peak_burst": "1513B"}, "policer.peak_burst: 1.513kB lets no full-size frame"),
+        (TWO_RATES | {"peak_rate": "4Mbit"}, "has a peak_rate below its rate; allowed: a peak_rate of at least"),
+        ({"rate": "5Mbit", "burst": "15kB", "peak_rate": "8Mbit"}, "has one of peak_rate and peak_burst"),
+        ({"rate": "5Mbit", "burst": "15kB", "excess": "mark"}, "excess"),
+        ({"rate": "5Mbit"}, "policer.burst"),
+    ],
+)
+def test_a_policer_that_cannot_be_is_refused(policer: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plan_of(policer=policer)
+
+
+def test_targets_without_a_policer_name_it() -> None:
+    plan = plan_of(policer={"rate": "5Mbit", "burst": "15kB"})
+    assert SoftTarget().unsupported(plan) == []
+    assert packets.unsupported(plan) == ["bottleneck.policer: BMv2's program has none; allowed: none, or --target soft"]
+    (problem,) = SoftTarget().unsupported(plan_of(policer={"rate": "5Mbit", "burst": "15kB"}, queue="pie"))
+    assert problem.startswith("bottleneck.policer: is behind the decision of pie")
 
 
 def test_a_recorded_loss_is_runs_of_positions(tmp_path: Path) -> None:

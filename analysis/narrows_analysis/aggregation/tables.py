@@ -24,7 +24,7 @@ from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid
 from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.interval_lengths import queue_interval
-from narrows_analysis.records.drops import LOSS_EMULATION, MANAGEMENT, drop_batches
+from narrows_analysis.records.drops import LOSS_EMULATION, MANAGEMENT, POLICER, drop_batches
 from narrows_analysis.records.flow_table import FlowTable, Key
 from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.reports import ReportClock, SkippedReports
@@ -40,8 +40,8 @@ BATCH_ROWS = 1 << 16
 MAX_ERROR = 0.05
 MIN_REPORTS = round(2 / MAX_ERROR) - 1
 FLOW_SUMS = (
-    "arrivals", "departures", "drops", "aqm_drops", "loss_drops", "bytes", "payload_bytes", "new_bytes",
-    "advanced_bytes", "data_packets", "retransmitted_packets", "ce_marks", "samples", "delay_ticks",
+    "arrivals", "departures", "drops", "aqm_drops", "policer_drops", "loss_drops", "bytes", "payload_bytes",
+    "new_bytes", "advanced_bytes", "data_packets", "retransmitted_packets", "ce_marks", "samples", "delay_ticks",
 )  # fmt: skip
 # What is known of a connection of a program; times are timestamps.
 CONNECTION_COLUMNS = (
@@ -49,8 +49,8 @@ CONNECTION_COLUMNS = (
     "delay_sum", "delay_max", "data_packets", "retransmitted_packets",
 )  # fmt: skip
 QUEUE_SUMS = (
-    "departures", "bytes", "drops", "aqm_drops", "loss_drops", "ce_marks", "samples", "depth_units", "delay_ticks",
-    "missing",
+    "departures", "bytes", "drops", "aqm_drops", "policer_drops", "loss_drops", "ce_marks", "samples", "depth_units",
+    "delay_ticks", "missing",
 )  # fmt: skip
 _DEPTH, _DELAY = 1, 0
 # The collector's word for an index that flows of several links have, in the column `collision`.
@@ -150,6 +150,8 @@ class Aggregation:
         self.peak_depth_units = min(int(mine.get("depth_peak", 0)), self._most_units)
         # Each packet that was dropped has a record.
         self.drops_recorded = run.bottleneck.drops_recorded
+        # Reports do not tell a policer's drops from those of a full queue; records do.
+        self.policer_known = self.drops_recorded or run.bottleneck.policer is None
         # Every packet that left is in a report.
         self.complete = not self.order.lost and not self.order.sample_shift
         self.rows = len(run.flows) + 1
@@ -479,7 +481,10 @@ class Aggregation:
         for batch in self._drops():
             row, ticks, one = self._row(batch), batch["ticks"], np.ones(len(batch["ticks"]), np.int64)
             emulated, managed = batch["cause"] == LOSS_EMULATION, batch["cause"] == MANAGEMENT
-            counts = {"drops": one - emulated, "aqm_drops": managed, "loss_drops": emulated}
+            policed = batch["cause"] == POLICER
+            counts = {
+                "drops": one - emulated, "aqm_drops": managed, "policer_drops": policed, "loss_drops": emulated,
+            }  # fmt: skip
             self.flows.add(row, ticks // flow_ticks, **counts)
             self.flows.add(row, (ticks - batch["waited"]) // flow_ticks, arrivals=one - emulated)
             column = ticks // queue_ticks

@@ -108,6 +108,8 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         parts.append(f"{link.queue_management['kind']} queue")
     if link.loss:
         parts.append(f"{units.percent(link.loss)} random loss{_loss_model(link)}")
+    if link.policer is not None:
+        parts.append(f"policer of {_policer(link)}")
     if link.jitter or link.delay_steps or link.duplication:
         parts.append(_behind_queue(link))
     return parts
@@ -143,6 +145,17 @@ def _loss_model(link: LinkRecord) -> str:
     if "r" in link.loss_model:
         return f" in bursts of {units.significant(1 / link.loss_model['r'], 3)} packets"
     return " by a recorded pattern"
+
+
+def _policer(link: LinkRecord) -> str:
+    """Rates and bursts of the policer in front of the queue."""
+    if link.policer is None:
+        return "none"
+    given = link.policer
+    text = f"{units.rate(given['rate_bps'])}, {units.size(given['burst_bytes'])} burst"
+    if given["peak_rate_bps"] is None:
+        return text
+    return f"{text}; peak {units.rate(given['peak_rate_bps'])}, {units.size(given['peak_burst_bytes'])} burst"
 
 
 def _behind_queue(link: LinkRecord) -> str:
@@ -309,10 +322,11 @@ def _tile(name: str, key: str, value: str, raw: float | None, detail: str) -> di
 
 def _dropped(link: BottleneckSummary) -> str:
     """How many packets of flows the queue dropped, and of probes, whose losses are not in the flows' loss."""
+    policed = f", {units.count(link['policer_drops'])} of them by the policer" if link["policer_drops"] else ""
     if link["drops"] is None or not link["probe_drops"]:
-        return f"{units.count(link['drops'])} packets"
+        return f"{units.count(link['drops'])} packets{policed}"
     own = units.count(link["drops"] - link["probe_drops"])
-    return f"{own} packets, and {units.count(link['probe_drops'])} of probes"
+    return f"{own} packets, and {units.count(link['probe_drops'])} of probes{policed}"
 
 
 def _unreported(link: BottleneckSummary) -> str:
@@ -499,6 +513,7 @@ def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple
         ("Buffer", _buffer(link) + _at_one_rate(link) + _later_buffer(link)),
         ("Bandwidth-delay product", units.size(link.bdp_bytes)),
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
+        ("Policer in front of the queue", _policer(link)),
         ("Behind the queue", _behind_queue(link)),
         ("ECN threshold", _ecn_threshold(link)),
     ]

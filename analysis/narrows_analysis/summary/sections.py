@@ -149,6 +149,7 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "probe_drops": None,
         "drops_after_reports": None,
         "aqm_drops": None,
+        "policer_drops": None,
         "loss_emulation_drops": None,
         "ce_marks": None,
         "queues": [],
@@ -180,6 +181,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         # Loss emulation is in front of the queue: what it takes has not arrived there.
         section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
         section["aqm_drops"] = int(totals["aqm_drops"].sum())
+        section["policer_drops"] = int(totals["policer_drops"].sum()) if aggregation.policer_known else None
     if not aggregation.order.reports:
         section["down_reason"] = section["saturated_rate_reason"] = NO_WINDOW
     elif aggregation.enough_reports:
@@ -448,7 +450,7 @@ def _flow_section(
         "arrivals": None, "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
         "fct_s": None, "fct_reason": unseen, "throughput_bps": None, "share": None, "share_of_run": None,
-        "aqm_drops": None, "loss_emulation_drops": None, "ce_marks": None,
+        "aqm_drops": None, "policer_drops": None, "loss_emulation_drops": None, "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None, "ack_compression": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
         "links": list(flow.links), "limited_by": {}, "datagrams": host.datagrams, "responses": host.responses,
@@ -486,6 +488,7 @@ def _flow_section(
         section["arrivals"] = int(totals["arrivals"])
         section["drops"] = int(totals["drops"])
         section["aqm_drops"] = int(totals["aqm_drops"])
+        section["policer_drops"] = int(totals["policer_drops"]) if aggregation.policer_known else None
         section["loss_ratio"] = loss_ratio(float(totals["drops"]), float(totals["arrivals"]))
     section["fct_reason"] = _no_completion(flow, aggregation, number)
     if section["fct_reason"] is None:

@@ -85,11 +85,13 @@ def _lost(bottleneck: BottleneckSummary) -> str:
     lost = f"{scaled(bottleneck['total_loss_ratio'], 100, '%')} lost"
     if bottleneck["ce_marks"]:
         lost = f"{bottleneck['ce_marks']} packets marked, {lost}"
-    if not bottleneck["loss_emulation_drops"]:
+    emulated, policed = bottleneck["loss_emulation_drops"], bottleneck["policer_drops"] or 0
+    if not emulated and not policed:
         return lost
-    return (
-        f"{lost} ({bottleneck['loss_emulation_drops']} packets by loss emulation, {bottleneck['drops']} by the queue)"
-    )
+    causes = [(emulated, "loss emulation"), (policed, "the policer")]
+    parts = [f"{count} by {cause}" for count, cause in causes if count]
+    first, *others = [*parts, f"{(bottleneck['drops'] or 0) - policed} by the queue"]
+    return f"{lost} ({', '.join([first.replace(' by', ' packets by', 1), *others])})"
 
 
 def _estimate(value: float | None, error: float | None, factor: float, unit: str) -> str:

@@ -7,19 +7,48 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from narrows_formats.schedules import DelaySteps
 from narrows_formats.units import ALLOWED_TIME, UnitError, parse_time
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
-from narrows.quantities import Model, Probability, Ratio, TextFile, Time
+from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern, Policer
+from narrows.quantities import Model, Probability, Rate, Ratio, Size, TextFile, Time
 
 # Runs of lost packets and samples that a switch takes.
 MAX_RUNS, MAX_SAMPLES = 65_536, 4_000_000
 Positive = Annotated[float, Field(gt=0)]
+
+
+class PolicerSettings(Model):
+    """Token buckets in front of the queue; they are full at the start."""
+
+    rate: Rate = Field(description="Committed rate, of Ethernet frames (L2): RFC 2697's and RFC 2698's CIR.")
+    burst: Size = Field(
+        description="Bytes that pass at once after silence (CBS); at least a full-size frame, or none would pass."
+    )
+    peak_rate: Rate | None = Field(
+        default=None, description="A second bucket's rate (RFC 2698's PIR), at least `rate`; with `peak_burst`."
+    )
+    peak_burst: Size | None = Field(default=None, description="Bytes that it holds (PBS); at least a full-size frame.")
+    excess: Literal["drop"] = Field(
+        default="drop", description="What becomes of a packet that does not conform. Marking it is not there."
+    )
+
+    @model_validator(mode="after")
+    def _whole_peak(self) -> Self:
+        if (self.peak_rate is None) != (self.peak_burst is None):
+            raise refuse("has one of peak_rate and peak_burst", "both, for two rates, or neither")
+        if self.peak_rate is not None and self.peak_rate < self.rate:
+            raise refuse("has a peak_rate below its rate", "a peak_rate of at least the rate (RFC 2698, section 2)")
+        return self
+
+    @property
+    def planned(self) -> Policer:
+        """The same in a plan."""
+        return Policer(self.rate, self.burst, self.peak_rate, self.peak_burst)
 
 
 class GilbertElliottSettings(Model):

@@ -50,6 +50,19 @@ class LossPattern:
 
 
 @dataclass(frozen=True)
+class Policer:
+    """Token buckets in front of a queue, which drop what RFC 2697 (one rate) or RFC 2698 (two) does not mark green.
+
+    Rates are bit/s of Ethernet frames, bursts bytes; both of the peak are None where there is one rate.
+    """
+
+    rate_bps: int
+    burst_bytes: int
+    peak_rate_bps: int | None = None
+    peak_burst_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Jitter:
     """What is added to each packet's delay in nanoseconds, drawn independently; exactly one distribution is set.
 

@@ -32,7 +32,7 @@ from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.events import Event
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
-from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
+from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss, PolicerSettings
 from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import LinkRate
 from narrows.flows.datagrams import largest_payload
@@ -104,6 +104,11 @@ class DirectionSettings(Model):
         default=0.0,
         description="Random loss in front of the queue, counted apart from the queue's drops: independent for each "
         "packet, in steps of 2^-32; or in bursts; or from a file.",
+    )
+    policer: PolicerSettings | None = Field(
+        default=None,
+        description="A policer behind `loss` and in front of the queue: it delays nothing, and drops what exceeds its "
+        "rate and burst. Its drops are counted by cause (`policer_drops`). On the softswitch.",
     )
     capture: bool = Field(
         default=False,

@@ -19,7 +19,7 @@ from narrows_formats.span import Span
 from narrows_formats.units import ETHERNET_HEADER_BYTES as ETHERNET_HEADER_BYTES
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
-from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
+from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern, Policer
 from narrows.onhost.payload import DATA_PORTS as DATA_PORTS
 from narrows.onhost.payload import Payload, Tcp
 from narrows.queues.law import Law
@@ -156,7 +156,7 @@ class Link(ReportedLink):
     start on, and ``rate_bps`` what its BDP is of (`narrows_formats.schedules`). ``later_limits`` are what
     `Plan.changes` make of its limit, in bytes and packets as well. ``field`` is where an experiment file has it. With
     ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
-    ``management`` is how its queue is managed, None: it drops what it has no room for.
+    ``policer`` is in front of its queue. ``management`` is how that is managed, None: it drops what it has no room for.
     """
 
     port: int
@@ -167,6 +167,7 @@ class Link(ReportedLink):
     l1_rate_bps: int | None = None
     sample_auto: bool = False
     schedule: RateSchedule | None = None
+    policer: Policer | None = None
     management: Law | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()
 

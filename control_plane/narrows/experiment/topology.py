@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
 from narrows_formats.suggestion import suggestion
-from narrows_formats.units import QueueDepth, format_time
+from narrows_formats.units import QueueDepth, format_size, format_time
 
 from narrows.errors import InputError
 from narrows.experiment.delays import NoDelays, host_delays
 from narrows.experiment.events import delay_steps, of_link, rate_steps
 from narrows.experiment.impairment_settings import LossModel
+from narrows.experiment.impairments import Policer
 from narrows.experiment.plan import (
     COLLECTOR_PORT,
     ETHERNET_HEADER_BYTES,
@@ -207,6 +208,7 @@ def _limited(
         sample_auto=isinstance(sample, str),
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
+        policer=_policer(settings, field, frame),
         management=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
 
@@ -261,6 +263,23 @@ def _limit(buffer: QueueDepth, field: str, at: tuple[int, int, int]) -> int:
             f"allowed: {frame} B or more"
         )
     return limit
+
+
+def _policer(settings: DirectionSettings, field: str, frame: int) -> Policer | None:
+    """The policer in front of a link's queue; ``frame`` is a full-size one, in bytes.
+
+    Raises:
+        InputError: no full-size frame would ever pass.
+    """
+    if settings.policer is None:
+        return None
+    for name, burst in (("burst", settings.policer.burst), ("peak_burst", settings.policer.peak_burst)):
+        if burst is not None and burst < frame:
+            raise InputError(
+                f"{field}.policer.{name}: {format_size(burst)} lets no full-size frame of {frame} B pass; "
+                f"allowed: {frame} B or more"
+            )
+    return settings.policer.planned
 
 
 def _check_loss(loss: float, field: str) -> None:

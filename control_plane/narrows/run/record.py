@@ -252,7 +252,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "duplication": link.duplication,
         **{
             name: asdict(value)
-            for name in ("loss_model", "delay_steps", "jitter")
+            for name in ("loss_model", "policer", "delay_steps", "jitter")
             if (value := getattr(link, name)) is not None
         },
         **({} if link.management is None else {"queue_management": asdict(link.management)}),

@@ -145,8 +145,24 @@ pub struct QueueConfig {
     pub variation: Option<VariationConfig>,
     /// A full queue drops its oldest packets.
     pub head_drop: Option<bool>,
+    /// A policer in front of it.
+    pub policer: Option<PolicerConfig>,
     /// How the program manages it.
     pub management: Option<ManagementConfig>,
+}
+
+/// Token buckets that drop what does not conform.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicerConfig {
+    /// Bit/s: the committed rate.
+    pub rate_bps: u64,
+    /// Bytes.
+    pub burst_bytes: u64,
+    /// Bit/s; given with the burst of the peak rate.
+    pub peak_rate_bps: Option<u64>,
+    /// Bytes.
+    pub peak_burst_bytes: Option<u64>,
 }
 
 /// How the program manages a queue.

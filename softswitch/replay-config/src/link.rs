@@ -4,9 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use narrows_switch::line::{DelaySteps, Jitter, Variation};
-use narrows_switch::tm::{Changes, DelayChange, Management, Opportunities, Rate, RateSchedule, Schedule, Steps};
+use narrows_switch::tm::{
+    BucketSettings, Changes, DelayChange, Management, Opportunities, PolicerSettings, Rate, RateSchedule, Schedule,
+    Steps,
+};
 
-use crate::config::{ManagementConfig, QueueConfig};
+use crate::config::{ManagementConfig, PolicerConfig, QueueConfig};
 use crate::link_config::{JitterConfig, RateConfig, VariationConfig, Word};
 
 /// The instants of a Mahimahi trace in nanoseconds. Errors: name the line.
@@ -71,8 +74,19 @@ pub fn changes(given: &QueueConfig) -> Result<Changes, String> {
             variation: given.variation.as_ref().map(variation).transpose()?,
         },
         head_drop: given.head_drop,
+        policer: given.policer.map(policer).transpose().map_err(|error| format!("policer: {error}"))?,
         management: given.management.map(management).transpose().map_err(|error| format!("management: {error}"))?,
     })
+}
+
+fn policer(given: PolicerConfig) -> Result<Option<PolicerSettings>, String> {
+    let peak = match (given.peak_rate_bps, given.peak_burst_bytes) {
+        (None, None) => None,
+        (Some(rate_bps), Some(burst_bytes)) => Some(BucketSettings { rate_bps, burst_bytes }),
+        _ => return Err("peak_rate_bps and peak_burst_bytes: allowed are both or neither".into()),
+    };
+    let committed = BucketSettings { rate_bps: given.rate_bps, burst_bytes: given.burst_bytes };
+    PolicerSettings::new(committed, peak).map(Some)
 }
 
 fn management(given: ManagementConfig) -> Result<Option<Management>, String> {

@@ -29,6 +29,8 @@ pub fn summary(run: &Run, seed: u64) -> Value {
             "dequeued_packets": counters.dequeued_packets, "dequeued_bytes": counters.dequeued_bytes,
             "dropped_packets": counters.dropped_packets, "dropped_bytes": counters.dropped_bytes,
             "pool_dropped_packets": counters.pool_dropped_packets,
+            "policed_packets": counters.policed_packets, "policed_bytes": counters.policed_bytes,
+            "flow_policed": flows(FlowCause::Policed),
             "depth_packets": queue.depth_packets, "depth_bytes": queue.depth_bytes,
             "peak_depth_packets": counters.peak_depth_packets, "peak_depth_bytes": counters.peak_depth_bytes,
             "flow_drops": flows(FlowCause::Tail),

@@ -110,7 +110,8 @@ fn add_queues(page: &mut Page, queues: &[QueueStatus]) {
         queues.iter().flat_map(|queue| {
             let counters = &queue.counters;
             let causes = [
-                ("tail", counters.dropped_packets - counters.pool_dropped_packets),
+                ("tail", counters.dropped_packets - counters.pool_dropped_packets - counters.policed_packets),
+                ("policer", counters.policed_packets),
                 ("pool", counters.pool_dropped_packets),
                 ("aqm", counters.managed_drop_packets),
                 ("flushed", counters.flushed_packets),

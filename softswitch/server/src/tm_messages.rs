@@ -5,8 +5,8 @@ use std::sync::Arc;
 use narrows_proto::narrows::v1 as narrows;
 use narrows_switch::line::{DelaySteps, Jitter, Variation};
 use narrows_switch::tm::{
-    Changes, DelayChange, FlowCause, Management, Opportunities, QueueStatus, Rate, RateSchedule, Schedule, Scheduling,
-    Steps, NEVER,
+    BucketSettings, Changes, DelayChange, FlowCause, Management, Opportunities, PolicerSettings, QueueStatus, Rate,
+    RateSchedule, Schedule, Scheduling, Steps, NEVER,
 };
 
 /// What a request asks for. Errors: name the field, and what is allowed.
@@ -27,6 +27,7 @@ pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
             variation: request.variation.map(variation).transpose()?,
         },
         head_drop: request.head_drop,
+        policer: request.policer.map(policer).transpose()?,
         management: request.management.map(management).transpose()?,
     })
 }
@@ -83,6 +84,23 @@ fn management(given: narrows::Management) -> Result<Option<Management>, String> 
     made.map(Some).map_err(|error| format!("management: {error}"))
 }
 
+fn policer(given: narrows::Policer) -> Result<Option<PolicerSettings>, String> {
+    if !given.enabled {
+        return Ok(None);
+    }
+    let bucket =
+        |bucket: narrows::Bucket| BucketSettings { rate_bps: bucket.rate_bps, burst_bytes: bucket.burst_bytes };
+    let committed = given.committed.ok_or("policer: committed is missing")?;
+    let made = PolicerSettings::new(bucket(committed), given.peak.map(bucket));
+    made.map(Some).map_err(|error| format!("policer: {error}"))
+}
+
+fn policer_message(policer: PolicerSettings) -> narrows::Policer {
+    let bucket =
+        |bucket: BucketSettings| narrows::Bucket { rate_bps: bucket.rate_bps, burst_bytes: bucket.burst_bytes };
+    narrows::Policer { enabled: true, committed: Some(bucket(policer.committed)), peak: policer.peak.map(bucket) }
+}
+
 fn management_message(management: Management) -> narrows::Management {
     use narrows::management::Scheduling as Kind;
     let scheduling = match management.scheduling {
@@ -102,7 +120,8 @@ pub fn flow_cause(cause: i32) -> Result<FlowCause, String> {
         Ok(narrows::Cause::Tail) => Ok(FlowCause::Tail),
         Ok(narrows::Cause::Managed) => Ok(FlowCause::Managed),
         Ok(narrows::Cause::Duplicate) => Ok(FlowCause::Duplicate),
-        Err(_) => Err(format!("cause {cause}: allowed are 0 (tail), 3 (duplicate) and 4 (managed)")),
+        Ok(narrows::Cause::Policed) => Ok(FlowCause::Policed),
+        Err(_) => Err(format!("cause {cause}: allowed are 0 (tail), 3 (duplicate), 4 (managed) and 5 (policed)")),
     }
 }
 
@@ -149,6 +168,9 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
         managed_drop_bytes: counters.managed_drop_bytes,
         head_drop: status.head_drop,
         management: status.management.map(management_message),
+        policer: status.policer.map(policer_message),
+        policed_packets: counters.policed_packets,
+        policed_bytes: counters.policed_bytes,
     }
 }
 

@@ -8,7 +8,7 @@ use common::{call, field, frame, hex, load, program};
 use narrows_drop_records::{Cause, DropRecord};
 use narrows_pipeline::{Packet, PacketPool};
 use narrows_switch::switch::{Output, PortKind, Switch};
-use narrows_switch::tm::{Changes, Management, Rate, Scheduling};
+use narrows_switch::tm::{BucketSettings, Changes, Management, PolicerSettings, Rate, Scheduling};
 use narrows_switch::unit::ProgramUnit;
 use serde_json::{json, Value};
 
@@ -93,6 +93,21 @@ fn a_packet_that_finds_the_queue_full_is_dropped_when_it_comes() {
         ..record(Cause::Full, number, 100 * u64::from(number))
     };
     assert_eq!(dropped(&mut switch, 6), [full(3), full(4), full(5)]);
+}
+
+#[test]
+fn what_a_policer_drops_has_its_cause() {
+    // Two packets fit into the bucket, which 33 bytes take 1 s to fill.
+    let bucket = BucketSettings { rate_bps: 264, burst_bytes: 66 };
+    let policer = Some(Some(PolicerSettings::new(bucket, None).expect("in range")));
+    let mut switch = switch(&identifying(&[], json!([])), Changes { policer, ..Changes::default() });
+    // One is on the link, one waits.
+    let policed = |number| DropRecord {
+        depth_bytes: 33,
+        depth_packets: 1,
+        ..record(Cause::Policer, number, 100 * u64::from(number))
+    };
+    assert_eq!(dropped(&mut switch, 4), [policed(2), policed(3)]);
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub struct FlowTotals {
     pub loss_drops: u64,
     /// Drops by queue management; `drops` includes them.
     pub aqm_drops: u64,
+    /// Drops by a policer, where drops are recorded; `drops` includes them.
+    pub policer_drops: u64,
     /// Reported packets that the queue marked CE.
     pub marks: u64,
     /// Bytes of the frames of reported packets.
@@ -48,11 +50,12 @@ impl FlowTotals {
     /// Adds another flow's packets.
     pub fn merge(&mut self, other: &FlowTotals) {
         // Destructured in full: a new field does not compile until it is added up here.
-        let FlowTotals { arrivals, departures, loss_drops, aqm_drops, marks, bytes } = *other;
+        let FlowTotals { arrivals, departures, loss_drops, aqm_drops, policer_drops, marks, bytes } = *other;
         self.arrivals += arrivals;
         self.departures += departures;
         self.loss_drops += loss_drops;
         self.aqm_drops += aqm_drops;
+        self.policer_drops += policer_drops;
         self.marks += marks;
         self.bytes += bytes;
     }
@@ -81,14 +84,16 @@ struct RecordedDrops {
     loss: u64,
     management: u64,
     full: u64,
+    policer: u64,
 }
 
 impl RecordedDrops {
     /// Replaces what reports tell of drops: they only tell of those before the latest one.
     fn correct(&self, totals: &mut FlowTotals) {
-        totals.arrivals = totals.departures + self.management + self.full;
+        totals.arrivals = totals.departures + self.management + self.full + self.policer;
         totals.loss_drops = self.loss;
         totals.aqm_drops = self.management;
+        totals.policer_drops = self.policer;
     }
 }
 
@@ -193,6 +198,7 @@ impl Figures {
             Cause::LossEmulation => recorded.loss += 1,
             Cause::Management => recorded.management += 1,
             Cause::Full => recorded.full += 1,
+            Cause::Policer => recorded.policer += 1,
         }
     }
 
@@ -241,8 +247,16 @@ mod tests {
 
     #[test]
     fn all_later_flows_have_the_sum_of_each_count() {
-        let one = FlowTotals { arrivals: 100, departures: 90, loss_drops: 3, aqm_drops: 4, marks: 5, bytes: 6 };
-        let two = FlowTotals { arrivals: 200, departures: 180, loss_drops: 6, aqm_drops: 8, marks: 10, bytes: 12 };
+        let counted = |by: u64| FlowTotals {
+            arrivals: 100 * by,
+            departures: 90 * by,
+            loss_drops: 3 * by,
+            aqm_drops: 4 * by,
+            policer_drops: 2 * by,
+            marks: 5 * by,
+            bytes: 6 * by,
+        };
+        let (one, two) = (counted(1), counted(2));
         let (mut twice, mut together) = (one, FlowTotals::default());
         twice.merge(&one);
         assert_eq!(twice, two);

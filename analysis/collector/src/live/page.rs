@@ -161,8 +161,9 @@ fn add_flows(page: &mut Page, figures: &Figures, keys: &HashMap<FlowId, FlowKey>
         "narrows_flow_drops_packets",
         "Packets dropped; without records of drops, up to the arrival of the latest reported one",
         flows.iter().flat_map(|(labels, totals)| {
-            let tail = totals.drops().saturating_sub(totals.aqm_drops);
-            let causes = [("tail", tail), ("aqm", totals.aqm_drops), ("loss", totals.loss_drops)];
+            let FlowTotals { aqm_drops, policer_drops, loss_drops, .. } = *totals;
+            let tail = totals.drops().saturating_sub(aqm_drops + policer_drops);
+            let causes = [("tail", tail), ("aqm", aqm_drops), ("policer", policer_drops), ("loss", loss_drops)];
             causes.map(|(cause, value)| (with(labels.clone(), "cause", cause), value))
         }),
     );

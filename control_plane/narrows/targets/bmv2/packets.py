@@ -47,6 +47,9 @@ def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
             "without ecn_threshold, or --target soft"
             for field, law in managed
         ]
+    if policed := [link.field for link in plan.links if link.policer is not None]:
+        # Its drops by cause and by flow would have to be told by the program, whose reports have no room for them.
+        return [f"{field}.policer: BMv2's program has none; allowed: none, or --target soft" for field in policed]
     if plan.loopbacks:
         # Its ports are interfaces, and none leads back into it.
         return [

@@ -28,6 +28,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
             variation=variation(link, seed),
             head_drop=drops_from_head(link),
+            policer=policer_message(link),
             management=management_message(link, plan),
         )
 
@@ -35,6 +36,21 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
 def drops_from_head(link: Link) -> bool:
     """Whether a full queue drops its oldest packets."""
     return link.management is not None and link.management.head_drop
+
+
+def policer_message(link: Link) -> pb.Policer:
+    """The policer in front of a link's queue."""
+    policer = link.policer
+    if policer is None:
+        return pb.Policer(enabled=False)
+    message = pb.Policer(enabled=True, committed=_bucket(policer.rate_bps, policer.burst_bytes))
+    if policer.peak_rate_bps is not None and policer.peak_burst_bytes is not None:
+        message.peak.CopyFrom(_bucket(policer.peak_rate_bps, policer.peak_burst_bytes))
+    return message
+
+
+def _bucket(rate_bps: int, burst_bytes: int) -> pb.Bucket:
+    return pb.Bucket(rate_bps=rate_bps, burst_bytes=burst_bytes)
 
 
 def management_message(link: Link, plan: Plan) -> pb.Management:

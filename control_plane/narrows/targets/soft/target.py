@@ -130,7 +130,13 @@ class SoftTarget(P4RuntimeTarget):
             for field, value, most, allowed in given
             if value > most
         ]
-        found = [*beyond, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
+        early = [
+            f"{link.field}.policer: is behind the decision of {link.management.kind}, which is made when a packet "
+            "comes in; allowed: with a law that decides later (codel, fq_codel), or tail-drop or head-drop"
+            for link in plan.links
+            if link.policer is not None and link.management is not None and link.management.drops_on_arrival
+        ]
+        found = [*beyond, *early, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
         if plan.program is None or found:
             return found
         from narrows.switch import own_program
@@ -298,12 +304,13 @@ class SoftTarget(P4RuntimeTarget):
         return found
 
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
-        """Drops at a queue by flow index: where there was no room, and by queue management."""
+        """Drops at a queue by flow index: by a policer, where there was no room, and by queue management."""
         from narrows.switch import traffic_manager_pb2 as pb
 
         manager = self._switch.manager
         # Only a program with laws drops at departure.
-        causes = [pb.TAIL] if self._program == PROGRAM and self._own is None else [pb.TAIL, pb.MANAGED]
+        managed = () if self._program == PROGRAM and self._own is None else (pb.MANAGED,)
+        causes = (pb.TAIL, pb.POLICED, *managed)
         found = [drop for cause in causes for drop in (await manager.flow_drops(port, queue, cause)).flows]
         drops = [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in found]
         for index, link in self._dropping.items():
@@ -389,7 +396,7 @@ class SoftTarget(P4RuntimeTarget):
     async def _check_messages(self, link: Link, plan: Plan) -> None:
         """What is not a number of a queue's: how it is managed, and what varies."""
         from narrows.switch.link_models import schedule_status, variation
-        from narrows.targets.soft.settings import drops_from_head, management_message
+        from narrows.targets.soft.settings import drops_from_head, management_message, policer_message
 
         queues = by_place((await self._switch.manager.list()).queues)
         queue = queues[link.port, link.queue]
@@ -400,6 +407,7 @@ class SoftTarget(P4RuntimeTarget):
             ("schedule of the delay", delay, _status(queue.delay_schedule)),
             ("variation", variation(link, self._seed) if link.varies_behind else None, queue.variation),
             ("drop from the head", drops_from_head(link), queue.head_drop),
+            ("policer", None if link.policer is None else policer_message(link), queue.policer),
             ("queue management", management_message(link, plan), queue.management),
         ):
             if asked is not None and read != asked:

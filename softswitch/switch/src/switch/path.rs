@@ -261,16 +261,18 @@ impl Switch {
         let (length, flow) = (packet.length(), flow_of(&packet));
         match self.tm.enqueue(now_ns, (port, priority), route.rid(), length, flow, packet) {
             Admission::Queued => self.count_pushed_out(now_ns, (port, priority), output),
-            Admission::Dropped(packet) => {
-                let place =
-                    Dropped { cause: Cause::Full, at_ns: now_ns, enqueued_ns: now_ns, queue: Some((port, priority)) };
-                self.record_drop(&packet, place, output);
-                self.pool().give(packet);
-            }
+            Admission::Dropped(packet) => self.refuse(Cause::Full, now_ns, (port, priority), packet, output),
+            Admission::Policed(packet) => self.refuse(Cause::Policer, now_ns, (port, priority), packet, output),
             Admission::NoQueue(packet) => self.discard_lost(packet),
             Admission::Started(dequeued) => return self.depart_at_once::<false>(dequeued, output),
         }
         self.tell(port, priority);
+    }
+
+    /// A packet that does not get into the queue.
+    fn refuse(&mut self, cause: Cause, at_ns: u64, queue: (u16, u8), packet: Box<Packet>, output: &mut impl Output) {
+        self.record_drop(&packet, Dropped { cause, at_ns, enqueued_ns: at_ns, queue: Some(queue) }, output);
+        self.pool().give(packet);
     }
 
     /// Writes the current state of a managed queue to the program's registers.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::curve::{Curve, Rate, Schedule, NEVER};
 use super::queue::{Counters, Drops, FlowCause, MAX_DROPPED_FLOWS};
-use super::{Management, TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS, PRIORITIES};
+use super::{Management, PolicerSettings, TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS, PRIORITIES};
 use crate::line::{Delay, DelaySteps, Variation};
 
 /// Settings to change; `None` leaves one as it is.
@@ -24,6 +24,8 @@ pub struct Changes {
     pub delay: DelayChange,
     /// Whether a full queue drops its oldest packets, not the newest.
     pub head_drop: Option<bool>,
+    /// The policer in front of the queue, whose buckets are full then; `Some(None)`: none.
+    pub policer: Option<Option<PolicerSettings>>,
     /// How the program manages the queue; `Some(None)`: it does not.
     pub management: Option<Option<Management>>,
 }
@@ -69,6 +71,8 @@ pub struct QueueStatus {
     pub variation: Variation,
     /// A full queue drops its oldest packets.
     pub head_drop: bool,
+    /// The policer in front of the queue.
+    pub policer: Option<PolicerSettings>,
     /// How the program manages it.
     pub management: Option<Management>,
     /// Generation of the settings.
@@ -129,6 +133,9 @@ impl<P> TrafficManager<P> {
         if let Some(head_drop) = changes.head_drop {
             queue.head_drop = head_drop;
         }
+        if let Some(policer) = changes.policer {
+            queue.set_policer(policer, now_ns);
+        }
         Ok(queue.start_epoch())
     }
 
@@ -175,6 +182,7 @@ impl<P> TrafficManager<P> {
             delay_epoch_ns: self.delays[queue.exit_port].epoch_ns,
             variation: self.delays[queue.exit_port].variation().clone(),
             head_drop: queue.head_drop,
+            policer: queue.policer(),
             management: queue.management,
             epoch: queue.epoch(),
             depth_bytes: queue.depth_bytes,

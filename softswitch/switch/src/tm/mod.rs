@@ -13,6 +13,7 @@ mod control;
 mod curve;
 mod exits;
 mod management;
+mod policer;
 mod queue;
 mod queued;
 mod scheduler;
@@ -29,6 +30,7 @@ pub use control::{Changes, DelayChange, QueueStatus, RateSchedule};
 pub use curve::{Curve, Opportunities, Rate, Schedule, Steps, NEVER};
 use exits::Exits;
 pub use management::{Management, QueueState};
+pub use policer::{BucketSettings, PolicerSettings};
 use queue::{Arrival, Queue, Refusal};
 pub use queue::{Counters, Drops, FlowCause};
 use queued::Queued;
@@ -81,8 +83,10 @@ pub struct PushedOut<P> {
 /// What became of an arriving packet.
 #[derive(Debug)]
 pub enum Admission<P> {
-    /// Dropped and counted.
+    /// There was no room: dropped and counted.
     Dropped(P),
+    /// The policer dropped and counted it.
+    Policed(P),
     /// There is no such port or queue; counted nowhere.
     NoQueue(P),
     /// Waits; [`TrafficManager::poll`] will return it.
@@ -271,6 +275,10 @@ impl<P> TrafficManager<P> {
         };
         let queue = &mut self.queues[number];
         let arrival = Arrival { now_ns, priority, rid, length, flow };
+        if !queue.passes_policer(now_ns, length) {
+            queue.count_drop(length, flow, Refusal::Policer);
+            return Admission::Policed(packet);
+        }
         if !queue.admits(length) {
             if queue.pushes_out(length) {
                 return self.push_out(number, arrival, packet);

@@ -6,6 +6,7 @@ use narrows_pipeline::EgressMeta;
 
 use super::curve::NEVER;
 use super::management::{scheduling_of, Management, QueueState};
+use super::policer::{Policer, PolicerSettings};
 use super::queued::{telemetry_qdepth, Queued};
 use super::scheduler::{Scheduler, Scheduling};
 use super::shaper::Shaper;
@@ -69,6 +70,10 @@ pub struct Counters {
     pub dropped_bytes: u64,
     /// Part of `dropped_packets` that the full packet pool caused.
     pub pool_dropped_packets: u64,
+    /// Part of `dropped_packets` that the policer caused.
+    pub policed_packets: u64,
+    /// Their bytes.
+    pub policed_bytes: u64,
     /// Packets that waited and were dropped, to make room for others or with the whole head of the queue; part of
     /// `dropped_packets`.
     pub pushed_out_packets: u64,
@@ -97,6 +102,8 @@ pub enum FlowCause {
     Tail,
     /// Dropped by the program before the link's time was spent.
     Managed,
+    /// Dropped by the policer before the queue.
+    Policed,
     /// Left the delay line twice.
     Duplicate,
 }
@@ -116,6 +123,7 @@ pub(super) struct Arrival {
 pub(super) enum Refusal {
     Limit,
     Pool,
+    Policer,
 }
 
 pub(super) struct Queue<P> {
@@ -137,6 +145,8 @@ pub(super) struct Queue<P> {
     pub shaper: Shaper,
     /// A full queue drops its oldest packets, not the newest.
     pub head_drop: bool,
+    /// In front of the queue.
+    policer: Option<Box<Policer>>,
     /// The program manages it.
     pub management: Option<Management>,
     fifo: VecDeque<Queued<P>>,
@@ -154,6 +164,7 @@ pub(super) struct Queue<P> {
     counters: Counters,
     flow_drops: ByFlow,
     flow_managed_drops: ByFlow,
+    flow_policed: ByFlow,
     flow_duplicates: ByFlow,
 }
 
@@ -188,6 +199,7 @@ impl<P> Queue<P> {
             telemetry_epoch: telemetry_epoch(1),
             shaper: Shaper::default(),
             head_drop: false,
+            policer: None,
             management: None,
             fifo: VecDeque::new(),
             scheduler: None,
@@ -199,6 +211,7 @@ impl<P> Queue<P> {
             counters: Counters::default(),
             flow_drops: ByFlow::default(),
             flow_managed_drops: ByFlow::default(),
+            flow_policed: ByFlow::default(),
             flow_duplicates: ByFlow::default(),
         }
     }
@@ -242,6 +255,22 @@ impl<P> Queue<P> {
         }
     }
 
+    /// Polices what arrives from `now_ns` on, with full buckets; or no more.
+    pub fn set_policer(&mut self, settings: Option<PolicerSettings>, now_ns: u64) {
+        self.policer = settings.map(|settings| Box::new(Policer::new(settings, now_ns)));
+    }
+
+    /// What the policer in front of the queue lets pass.
+    pub fn policer(&self) -> Option<PolicerSettings> {
+        self.policer.as_ref().map(|policer| policer.settings())
+    }
+
+    /// Whether the policer, if there is one, lets a packet pass.
+    #[inline(always)]
+    pub fn passes_policer(&mut self, now_ns: u64, length: u32) -> bool {
+        self.policer.as_mut().is_none_or(|policer| policer.passes(now_ns, length))
+    }
+
     /// Tail drop decision for an arriving packet of `length` bytes.
     #[inline]
     pub fn admits(&self, length: u32) -> bool {
@@ -275,8 +304,14 @@ impl<P> Queue<P> {
     pub fn count_drop(&mut self, length: u32, flow: Option<u32>, refusal: Refusal) {
         self.counters.dropped_packets += 1;
         self.counters.dropped_bytes += u64::from(length);
-        if refusal == Refusal::Pool {
-            self.counters.pool_dropped_packets += 1;
+        match refusal {
+            Refusal::Policer => {
+                self.counters.policed_packets += 1;
+                self.counters.policed_bytes += u64::from(length);
+                return self.flow_policed.count(flow, length);
+            }
+            Refusal::Pool => self.counters.pool_dropped_packets += 1,
+            Refusal::Limit => {}
         }
         self.flow_drops.count(flow, length);
     }
@@ -300,6 +335,7 @@ impl<P> Queue<P> {
         match cause {
             FlowCause::Tail => &self.flow_drops,
             FlowCause::Managed => &self.flow_managed_drops,
+            FlowCause::Policed => &self.flow_policed,
             FlowCause::Duplicate => &self.flow_duplicates,
         }
     }
@@ -394,7 +430,7 @@ impl<P> Queue<P> {
         flow: impl FnOnce() -> Option<u32>,
     ) -> Option<u64> {
         let fits = self.limit_bytes == 0 || u64::from(length) <= self.limit_bytes;
-        if self.varies || !self.fifo.is_empty() || !fits {
+        if self.varies || !self.fifo.is_empty() || !fits || self.policer.is_some() {
             return None;
         }
         if self.management.is_some() {
