@@ -203,14 +203,14 @@ def test_flows_of_two_links_that_count_in_the_same_cells_have_no_losses(tmp_path
     assert all("of another link" in one["message"] for one in shared["warnings"])
     only, both = shared["flows"]
     assert only == apart["flows"][0] and only["drops"] == truth.drops[0] > 0
-    lost = ("arrivals", "drops", "loss_ratio", "aqm_drops", "loss_emulation_drops")
-    assert [both[name] for name in lost] == [None] * 5
+    lost = ("arrivals", "drops", "loss_ratio", "aqm_drops", "loss_emulation_drops", "policer_drops")
+    assert [both[name] for name in lost] == [None] * len(lost)
     assert {name: both[name] for name in both if name not in lost} == {
         name: value for name, value in apart["flows"][1].items() if name not in lost
     }
     unknown = (*lost[1:], "total_loss_ratio", "probe_drops")
     for one, other in zip(shared["links"], apart["links"], strict=True):
-        assert [one[name] for name in unknown] == [None] * 6
+        assert [one[name] for name in unknown] == [None] * len(unknown)
         kept = [name for name in one if name not in (*unknown, "flows", "dynamics")]
         assert {name: one[name] for name in kept} == {name: other[name] for name in kept}
     flows, queue = (pd.read_parquet(tmp_path / "shared" / f"{name}.parquet") for name in ("flows", "queue"))

@@ -33,6 +33,7 @@ from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
 from narrows.run.runner import Outcome
 from narrows.targets.base import Target
+from narrows.terminal import Terminal
 
 MakeTarget = Callable[[Experiment], Target]
 
@@ -188,7 +189,7 @@ def cost(series: Series, make_target: MakeTarget, mode: RunMode = RunMode()) -> 
     Raises:
         InputError: a point cannot run here as written.
     """
-    batch = Batch(Path(), mode.target, make_target, Console(quiet=True))
+    batch = Batch(Path(), mode.target, make_target, Terminal(quiet=True))
     tasks = [batch.task(_wanted(point, mode)) for point in series.points]
     plans = [task.run.plan for task in tasks]
     at_once = mode.environment.at_once(plans, None)
