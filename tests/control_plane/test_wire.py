@@ -61,7 +61,14 @@ def test_what_arrives_is_what_was_sent(sent: object) -> None:
 
 def test_a_message_of_an_unknown_class_is_refused() -> None:
     with pytest.raises(KeyError, match="Unheard"):
-        wire.loads('{"class": "Unheard"}')
+        wire.loads(wire.dumps(wire.Done("x")).replace("Done", "Unheard"))
+
+
+@pytest.mark.parametrize("value", ["mine", "Done"])
+def test_an_environment_may_have_any_variable(value: str) -> None:
+    """Its names are a user's, and mappings of a message are as they were."""
+    sent = {"class": value, "type": value, "Done": value}
+    assert wire.loads(wire.dumps([wire.Ended("x", 0, 0.1, sent)])) == [wire.Ended("x", 0, 0.1, sent)]
 
 
 def test_the_origin_is_read_once_its_line_is_whole(tmp_path: Path) -> None:

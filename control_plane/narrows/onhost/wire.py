@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages between this program and what runs on hosts: dataclasses, each a JSON object that has its class's name.
+"""Messages between this program and what runs on hosts: dataclasses, each a JSON object with its class's name.
 
 To a host goes a `Specification`, then `Command`s, a line each; from it come `Event`s, a line each. Times are seconds
 since the experiment's start, which a file gives on the host's own monotonic clock (`wait_for_origin`). Only the
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
     _Class = TypeVar("_Class", bound=type[Any])
 
-CLASS = "class"
+# Mappings of a message have names of environment variables, which cannot have such a name.
+CLASS = "=class"
 POLL_S = 0.005
 _classes: dict[str, type[Any]] = {}
 
