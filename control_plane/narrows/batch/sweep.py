@@ -31,9 +31,8 @@ from narrows.experiment.without_effect import without_effect
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
-from narrows.run.runner import Outcome
+from narrows.run.runner import CheckedRun, Outcome, check
 from narrows.targets.base import Target
-from narrows.terminal import Terminal
 
 MakeTarget = Callable[[Experiment], Target]
 
@@ -189,17 +188,19 @@ def cost(series: Series, make_target: MakeTarget, mode: RunMode = RunMode()) -> 
     Raises:
         InputError: a point cannot run here as written.
     """
-    batch = Batch(Path(), mode.target, make_target, Terminal(quiet=True))
-    tasks = [batch.task(_wanted(point, mode)) for point in series.points]
-    plans = [task.run.plan for task in tasks]
+    runs = [
+        check(point.experiment, make_target(point.experiment), point.origin, mode.environment)
+        for point in series.points
+    ]
+    plans = [run.plan for run in runs]
     at_once = mode.environment.at_once(plans, None)
     sizes = [size for plan in plans if (size := mode.environment.memory_bytes(plan)) is not None]
     return Cost(
-        len(tasks),
+        len(runs),
         at_once,
-        TimeLeft([task.expected_s for task in tasks], at_once).seconds,
+        TimeLeft([mode.environment.expected_s(plan) for plan in plans], at_once).seconds,
         sum(sorted(sizes)[-at_once:]) if sizes else None,
-        tuple(_notes(series, tasks)),
+        tuple(_notes(series, runs)),
     )
 
 
@@ -208,15 +209,15 @@ def _say(console: Console, text: str, style: str) -> None:
 
 
 def _note(series: Series, tasks: Sequence[Task], console: Console) -> None:
-    for note in _notes(series, tasks):
+    for note in _notes(series, [task.run for task in tasks]):
         _say(console, f"note: {note}", "yellow")
 
 
-def _notes(series: Series, tasks: Sequence[Task]) -> Iterator[str]:
+def _notes(series: Series, runs: Sequence[CheckedRun]) -> Iterator[str]:
     """What the user should know before runs are made, once each: the points of a sweep have much in common."""
     found = without_effect([point.experiment for point in series.points])
     fields = [f"{field}: {why}" for field, why in found.items()]
-    for note in dict.fromkeys((*fields, *(note for task in tasks for note in task.run.notes))):
+    for note in dict.fromkeys((*fields, *(note for run in runs for note in run.notes))):
         yield with_line(f"{series.origin}: {note}")
 
 
