@@ -62,6 +62,15 @@ class _Record(BaseModel):
 FAIR = ("fq", "fq_codel")
 
 
+class PolicerRecord(_Record):
+    """Token buckets: rates in L2 bit/s, bursts in bytes; None where there is no second one."""
+
+    rate_bps: Positive
+    burst_bytes: Positive
+    peak_rate_bps: Positive | None = None
+    peak_burst_bytes: Positive | None = None
+
+
 class LinkRecord(_Record):
     """A direction of a link: rate in L2 bit/s, buffer and BDP in bytes, times in seconds; None where not known."""
 
@@ -121,7 +130,7 @@ class LinkRecord(_Record):
     loss_model: dict[str, Any] | None = None
     """How they depend on each other: `p`, `r`, `loss_in_good` and `loss_in_bad`, or `runs` of lost positions among so
     many `packets`; null: not at all."""
-    policer: dict[str, Any] | None = None
+    policer: PolicerRecord | None = None
     """Token buckets in front of the queue: `rate_bps` (L2) and `burst_bytes`, and `peak_rate_bps` and
     `peak_burst_bytes` of a second one, or null; null: there is none."""
     delay_steps: dict[str, Any] | None = None

@@ -149,13 +149,13 @@ def _loss_model(link: LinkRecord) -> str:
 
 def _policer(link: LinkRecord) -> str:
     """Rates and bursts of the policer in front of the queue."""
-    if link.policer is None:
+    policer = link.policer
+    if policer is None:
         return "none"
-    given = link.policer
-    text = f"{units.rate(given['rate_bps'])}, {units.size(given['burst_bytes'])} burst"
-    if given["peak_rate_bps"] is None:
+    text = f"{units.rate(policer.rate_bps)}, {units.size(policer.burst_bytes)} burst"
+    if policer.peak_rate_bps is None:
         return text
-    return f"{text}; peak {units.rate(given['peak_rate_bps'])}, {units.size(given['peak_burst_bytes'])} burst"
+    return f"{text}; peak {units.rate(policer.peak_rate_bps)}, {units.size(policer.peak_burst_bytes)} burst"
 
 
 def _behind_queue(link: LinkRecord) -> str:

@@ -81,17 +81,16 @@ def _of_queue(queue: QueueSummary) -> str:
 
 
 def _lost(bottleneck: BottleneckSummary) -> str:
-    """Packets that did not pass, and by whom, where loss emulation took some."""
+    """Packets that did not pass, and by whom, where loss emulation or a policer took some."""
     lost = f"{scaled(bottleneck['total_loss_ratio'], 100, '%')} lost"
     if bottleneck["ce_marks"]:
         lost = f"{bottleneck['ce_marks']} packets marked, {lost}"
     emulated, policed = bottleneck["loss_emulation_drops"], bottleneck["policer_drops"] or 0
-    if not emulated and not policed:
+    elsewhere = [(count, cause) for count, cause in ((emulated, "loss emulation"), (policed, "the policer")) if count]
+    if not elsewhere:
         return lost
-    causes = [(emulated, "loss emulation"), (policed, "the policer")]
-    parts = [f"{count} by {cause}" for count, cause in causes if count]
-    first, *others = [*parts, f"{(bottleneck['drops'] or 0) - policed} by the queue"]
-    return f"{lost} ({', '.join([first.replace(' by', ' packets by', 1), *others])})"
+    (count, cause), *others = [*elsewhere, ((bottleneck["drops"] or 0) - policed, "the queue")]
+    return f"{lost} ({count} packets by {cause}, {', '.join(f'{count} by {cause}' for count, cause in others)})"
 
 
 def _estimate(value: float | None, error: float | None, factor: float, unit: str) -> str:

@@ -83,6 +83,8 @@ class SoftTarget(P4RuntimeTarget):
         self._reports: str | None = None
         # Links before whose queues the program drops, and the flow indices that have been seen there.
         self._dropping: dict[int, Link] = {}
+        # Ports and queues of links with a policer.
+        self._policed: set[tuple[int, int]] = set()
         self._indices: dict[int, set[int]] = defaultdict(set)
 
     @classmethod
@@ -189,6 +191,7 @@ class SoftTarget(P4RuntimeTarget):
             for link in plan.links
             if plan.program is not None or (link.management is not None and link.management.drops_on_arrival)
         }
+        self._policed = {(link.port, link.queue) for link in plan.links if link.policer is not None}
 
     async def start(self, testbed: Testbed, piped: bool = False) -> None:
         """Start the switch on the testbed's ports and connect to it.
@@ -310,7 +313,8 @@ class SoftTarget(P4RuntimeTarget):
         manager = self._switch.manager
         # Only a program with laws drops at departure.
         managed = () if self._program == PROGRAM and self._own is None else (pb.MANAGED,)
-        causes = (pb.TAIL, pb.POLICED, *managed)
+        policed = (pb.POLICED,) if (port, queue) in self._policed else ()
+        causes = (pb.TAIL, *policed, *managed)
         found = [drop for cause in causes for drop in (await manager.flow_drops(port, queue, cause)).flows]
         drops = [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in found]
         for index, link in self._dropping.items():
