@@ -22,7 +22,7 @@ from synthetic import REPORT_TYPES
 NS = 1_000_000_000
 UDP, TCP = 17, 6
 LOST, MANAGED, FULL, POLICED = 1, 2, 3, 4
-# What a link itself drops, beside loss emulation in front of it.
+# What a link itself drops, besides loss emulation in front of it.
 BY_LINK = (FULL, MANAGED, POLICED)
 HEADERS = 42
 PAYLOADS = (100, 500, 1_000, 1_400)

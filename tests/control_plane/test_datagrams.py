@@ -189,7 +189,7 @@ def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
 
 
 def test_a_host_that_has_sent_everything_receives_until_it_is_stopped() -> None:
-    """What comes back to a probe, or arrives late, is counted; and the end is told once, of each flow."""
+    """What comes back to a probe, or arrives late, is counted; the end is reported once per flow."""
     events: list[wire.Event] = []
     flow = DatagramsSpecification(
         name="x", held=False, host="here", src="127.0.0.2", src_port=45_403, dst="127.0.0.1", dst_port=45_404,

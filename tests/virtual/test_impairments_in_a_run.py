@@ -49,8 +49,7 @@ def test_reordering_is_what_was_set(tmp_path: Path) -> None:
 
 def test_a_policer_drops_what_exceeds_its_rate_and_burst(tmp_path: Path) -> None:
     """Frames of 125 + 42 bytes, one a millisecond; the bucket has 1,670 bytes and gets 83.5 a millisecond, so that of
-    5,000 in 4.999 s (1670 + 83.5 * 4999) / 167 = 2509.5 pass; cards
-    delay each frame a little."""
+    5,000 in 4.999 s (1670 + 83.5 * 4999) / 167 = 2509.5 pass; NICs delay each frame a little."""
     flow = flow_of(tmp_path, "policer: {rate: 668kbit, burst: 1670B}", 5)
     assert flow["datagrams"]["sent"] == 5000 and abs(flow["policer_drops"] - (5000 - 2509)) <= 1
     assert flow["drops"] == flow["policer_drops"] == flow["datagrams"]["lost"]

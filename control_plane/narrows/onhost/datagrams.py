@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """UDP flows and latency probes on a host: every datagram sent at its time, and counted where it arrives.
 
-Each datagram carries its number
-and the time at which it was sent, so that the receiving side tells what was lost, repeated, or overtaken (RFC 4737:
-it is reordered if one with a higher number came before it). A probe's datagrams are sent back, which makes a
-round-trip time of each.
+Each datagram carries its number and the time at which it was sent, so that the receiving side tells what was lost,
+repeated, or overtaken (RFC 4737: it is reordered if one with a higher number came before it). A probe's datagrams are
+sent back, which makes a round-trip time of each.
 
 One thread sends and one receives: neither keeps the other from its time. Only the standard library of Python 3.8 is
 used, so that it runs on any host.
@@ -397,7 +396,7 @@ class DatagramSockets(Sockets):
         self._woken.set()
 
     def close(self) -> None:
-        """See `Sockets.close`; what was counted is told."""
+        """See `Sockets.close`; reports what each receiver has counted."""
         self.stop()
         if self._closing:
             return

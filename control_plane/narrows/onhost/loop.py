@@ -113,7 +113,7 @@ class Loop(Sockets):
 
     @abstractmethod
     def _close_sockets(self) -> None:
-        """Close every socket; nothing is told of it."""
+        """Close every socket, without an event."""
 
     def _serve(self, origin_s: float) -> None:
         self._origin_s = origin_s
