@@ -14,7 +14,7 @@ from narrows.experiment.model import SYSCALL_NS
 from narrows.flows.program import ProgramGroup
 from narrows.hosts.users import APPLICATION_ID
 from narrows.onhost import program as on_host
-from narrows.run import measurement, progress, sampler
+from narrows.run import counting, progress, sampler
 from narrows.targets.soft import softswitch
 from narrows.traffic import applications
 from narrows.virtual import measurement as virtual
@@ -57,7 +57,7 @@ SAID = {
         f"a line every {word(progress.LINE_EVERY_S)} seconds",
         f"the last {word(live_page('SHOWN_S') / 60)} minutes as curves",
         "over the last second",
-        f"The switch is read {word(measurement.POLL_S)}, with at most three short calls and "
+        f"The switch is read {word(counting.POLL_S)}, with at most three short calls and "
         f"{sampler.MAX_BUSY + sampler.MAX_IDLE} counters. If more flows are busy, {sampler.MAX_BUSY} of them are read",
         f"idle for {word(sampler.IDLE_S)} seconds",
     ],

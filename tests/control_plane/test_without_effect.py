@@ -18,8 +18,8 @@ from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.experiment.without_effect import without_effect
+from narrows.run.counting import why_lost
 from narrows.run.environment import THIS_MACHINE
-from narrows.run.measurement import Measurement
 from narrows.run.runner import CheckedRun, Outcome
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.targets.soft.softswitch import Softswitch
@@ -196,17 +196,12 @@ def test_a_rate_beyond_the_machine_names_virtual_time() -> None:
 
 @pytest.mark.parametrize(("running", "named"), [(False, True), (True, False)])
 def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(running: bool, named: bool) -> None:
-    async def losses(_: Plan) -> list[str]:
-        return ["port 1: 7 packets not received by the switch: its receive ring was full"]
-
-    measurement: Any = Measurement.__new__(Measurement)
-    measurement._plan, measurement._status, measurement._reasons = plan({}), "complete", []
-    measurement._target = types.SimpleNamespace(switch_is_running=running, unexpected_losses=losses)
-    measurement._testbed = types.SimpleNamespace(losses=lambda: ["3 packets lost from sender0 to the switch"])
-    asyncio.run(measurement._note_losses())
-    assert measurement._status == "failed"
-    assert "its receive ring was full; 3 packets lost from sender0 to the switch" in measurement._reasons[0]
-    assert ("--virtual" in measurement._reasons[0]) == named
+    losses = ["port 1: 7 packets not received by the switch: its receive ring was full", "3 packets lost"]
+    target: Any = types.SimpleNamespace(switch_is_running=running)
+    why = why_lost(losses, plan({}), target)
+    assert "its receive ring was full; 3 packets lost" in why
+    assert ("--virtual" in why) == named
+    assert why_lost([], plan({}), target) == ""
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from narrows.hosts.state import STATE_ROOT, RunState
 from narrows.run.conductor import Driver
 from narrows.run.duration import traffic_time_s
 from narrows.run.figures import Figures
-from narrows.run.measurement import Measured, Measurement
+from narrows.run.measured import Measured
+from narrows.run.measurement import Measurement
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.targets.base import Target

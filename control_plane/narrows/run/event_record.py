@@ -13,7 +13,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Verb
 from narrows.run.changes import Made
 from narrows.run.conductor import Action, FlowRequest, SenderSetting
-from narrows.run.measurement import Measured
+from narrows.run.measured import Measured
 from narrows.traffic.connection import Connection
 
 

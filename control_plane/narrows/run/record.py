@@ -25,7 +25,7 @@ from narrows.run import clock, drop_accounting
 from narrows.run.buffer_notes import depends_on_rate
 from narrows.run.changes import Made, varied
 from narrows.run.event_record import events
-from narrows.run.measurement import Counters, Measured, Status
+from narrows.run.measured import Counters, Measured, Status
 from narrows.run.results import RunDirectory
 from narrows.switch.readings import FlowDrops
 from narrows.targets.base import AppliedLink

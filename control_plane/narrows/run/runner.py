@@ -28,7 +28,7 @@ from narrows.run.buffer_notes import buffer_notes
 from narrows.run.captures import write_captures
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.ingredients import inputs, made_here, programs
-from narrows.run.measurement import Status
+from narrows.run.measured import Status
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.stop_signals import already_ending, stop_signals_afterwards, stop_signals_wait

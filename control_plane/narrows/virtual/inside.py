@@ -28,7 +28,7 @@ from narrows.virtual.task import TASK_FILE, GuestTask
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from narrows.run.measurement import Measured
+    from narrows.run.measured import Measured
     from narrows.targets.base import Target
 
 # The directory that the guest's kernel runs in, outside: as long as nothing else is mounted, /proc is the host's. The

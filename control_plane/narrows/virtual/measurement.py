@@ -32,7 +32,8 @@ from narrows.hosts.state import RunState
 from narrows.hosts.users import as_environment
 from narrows.paths import REPOSITORY
 from narrows.run.conductor import DRIVER_ENDED, Driver
-from narrows.run.measurement import TRAFFIC, Measured
+from narrows.run.measured import Measured
+from narrows.run.measurement import TRAFFIC
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import FlowRate, LinkState, Snapshot

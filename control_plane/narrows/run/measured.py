@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a measurement has found: all that run.json is written from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from narrows_formats.target_profile import TargetProfile
+
+from narrows.run.changes import Made
+from narrows.run.conductor import Action
+from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.targets.base import AppliedSettings
+from narrows.traffic.connection import Connection
+from narrows.traffic.sockets import Readings
+
+Status = Literal["complete", "partial", "failed"]
+
+
+@dataclass(frozen=True)
+class LinkCounters:
+    """What the switch had counted at a link: drops of its queue (None where it cannot tell), and by flow index.
+
+    ``totals`` are of all flow indices that it has reported and of those with drops.
+    """
+
+    port_drops: int | None
+    drops: list[FlowDrops]
+    totals: list[FlowTotals]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the switch had counted when nothing moved any more; ``links`` are those with a rate, by name."""
+
+    queues: list[QueueStats]
+    ports: list[PortStats]
+    links: dict[str, LinkCounters]
+    packet_conservation: list[Balance]
+    lost_reports: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a measurement has found, beside the files in the run's directory: all that run.json is written from.
+
+    ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``origin_s`` is the monotonic time of
+    the experiment's start, ``origin_unix_ns`` the same by the calendar of where it was measured, and
+    ``clock_offset_ns`` the switch's clock minus the monotonic one, where it can be read.
+    ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the
+    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then.
+    """
+
+    status: Status
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    started: datetime
+    ended: datetime
+    profile: TargetProfile
+    applied: AppliedSettings
+    rate_steps: dict[str, dict[str, Any]]
+    queue_updates: dict[str, dict[str, Any]]
+    testbed: dict[str, Any]
+    origin_s: float
+    origin_unix_ns: int
+    clock_offset_ns: int | None
+    connections: list[Connection]
+    sockets: tuple[Readings, ...]
+    learned: list[dict[str, Any]]
+    counters: Counters | None
+    unexpected_losses: list[str] | None
+    changes: tuple[Made, ...] = ()
+    by_driver: tuple[Action, ...] = ()
