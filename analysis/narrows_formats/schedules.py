@@ -216,6 +216,10 @@ class DelaySteps:
         within = time_ns if self.period_ns is None else time_ns % self.period_ns
         return next((delay for start, delay in reversed(self.steps) if start <= within), self.steps[0][1])
 
+    def later_by(self, more_ns: int) -> DelaySteps:
+        """The same with so much more, or less, delay at all times."""
+        return DelaySteps(tuple((start, delay + more_ns) for start, delay in self.steps), self.period_ns)
+
     def changes(self, begin_ns: int, end_ns: int) -> list[int]:
         """``begin_ns``, the starts of all steps after it and before ``end_ns``, in order, and ``end_ns``."""
         turns = range(1) if self.period_ns is None else range(begin_ns // self.period_ns, end_ns // self.period_ns + 1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from narrows.experiment.planning import make_plan
 from narrows.run.runner import planned
 from narrows.switch import own_program
 from narrows.targets.soft.observed import observe_request
+from narrows.targets.soft.settings import queue_requests
 from narrows.targets.soft.target import SoftTarget
+from narrows.targets.soft.virtual_time import adapted, settings
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "experiments" / "own-program"
@@ -88,6 +91,68 @@ def test_a_delay_of_the_link_is_that_of_its_port(example: Path) -> None:
     delays = {port.host: port.delay_ns for port in plan_of(example).ports}
     # The reverse path has the RTT, the link its own delay.
     assert delays == {"cubic-host": 20_000_000, "bbr-host": 20_000_000, "receiver": 3_000_000, "collector": 0}
+
+
+def test_what_varies_in_a_link_is_added_to_what_its_host_has(example: Path) -> None:
+    """In virtual time half of the least RTT is towards the receivers."""
+    steps = "{steps: [{at: 0s, delay: 3ms}, {at: 1s, delay: 7ms}]}"
+    change(
+        example, "cubic-and-bbr.yaml", "  rtt: 20ms\n", f"  rtt: 20ms\n  delay: {steps}\n  jitter: {{uniform: 1ms}}\n"
+    )
+    plan = plan_of(example)
+    assert (plan.bottleneck.port, plan.loopbacks) == (3, ())
+    # RTTs from the senders are 20 ms behind the first delay of the link.
+    assert schedule_of(plan) == (3_000_000, [(0, 3_000_000), (1_000_000_000, 7_000_000)])
+
+    guest = adapted(plan)
+    # The link's least, 3 ms - 1 ms, and the reverse path's 20 ms are 11 ms each way.
+    delays = {port.host: port.delay_ns for port in guest.ports}
+    assert (delays["cubic-host"], delays["receiver"]) == (11_000_000, 12_000_000)
+    assert schedule_of(guest) == (12_000_000, [(0, 12_000_000), (1_000_000_000, 16_000_000)])
+    # A batch of 300 frames is longer.
+    assert settings(guest).window_ns == 5_500_000
+
+
+def schedule_of(plan: Plan) -> tuple[int, list[tuple[int, int]]]:
+    """The delay of the link's port until the experiment starts, and from its steps on."""
+    (request,) = queue_requests(plan, 1)
+    return request.delay_ns, [(step.start_ns, step.delay_ns) for step in request.delay_schedule.steps]
+
+
+def test_a_normal_jitter_that_would_be_cut_is_refused(example: Path) -> None:
+    variation = "  rtt: 20ms\n  delay: 3ms\n  jitter: {normal: 500us}\n"
+    change(example, "cubic-and-bbr.yaml", "  rtt: 20ms\n", variation)
+    assert refused(example) == []
+    change(example, "cubic-and-bbr.yaml", "500us", "501us")
+    (problem,) = refused(example)
+    assert "bottleneck.jitter: few draws take more than the delay of 3ms" in problem
+    assert problem.endswith("allowed: a delay of 6 deviations at all times, 3.006ms")
+
+
+def test_links_with_the_same_program_are_ports_of_one_switch(example: Path) -> None:
+    file = example / "cubic-and-bbr.yaml"
+    bottleneck = file.read_text().partition("bottleneck:\n")[2].partition("flows:")[0]
+    left = textwrap.indent(bottleneck, "  ").replace("program:", "program: &program")
+    left += '        other: {port: 4, ip: 10.0.4.4, mac: "08:00:00:00:04:44"}\n'
+    file.write_text(
+        f"name: links\nlinks:\n  left:\n{left}"
+        "  right: {rate: 5Mbit, rtt: 20ms, buffer: 60 packets, program: *program}\n"
+        "flows:\n  - {cca: cubic, from: cubic-host, to: receiver, path: [left], duration: 2s}\n"
+        "  - {cca: bbr, from: bbr-host, to: other, path: [right], duration: 2s}\n"
+    )
+    assert refused(example) == []
+    plan = plan_of(example)
+    request = observe_request(plan)
+    found = [(port.port, port.bottleneck, list(port.ingress_ports)) for port in request.ports]
+    assert found == [(3, 0, [1]), (4, 1, [2])]
+    assert plan.program is not None
+    assert plan.program.field == "links.left.program"
+
+    # Between the two links packets would cross ports that no host is at.
+    change(example, file.name, "path: [right]", "path: [left, right]")
+    problems = "\n".join(refused(example))
+    assert "links.left: several hosts are behind it" in problems
+    assert "with links.left.program" in problems
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from itertools import pairwise
 from pathlib import Path
 
+import narrows_analysis
 import pyarrow.parquet as pq
 import pytest
 from narrows_formats.file_digest import file_digest
@@ -51,3 +53,79 @@ def test_drops_are_those_that_the_program_decides(tmp_path: Path) -> None:
     assert summary["bottleneck"]["utilization"] > 0.9
     # All hosts' packets are those of TCP, in both directions of the handshake.
     assert all(flow["goodput_bps"] > 0 for flow in summary["flows"])
+
+
+TWO_PORTS = """
+name: two-ports
+links:
+  left:
+    rate: 20Mbit
+    rtt: 10ms
+    delay: {steps: [{at: 0s, delay: 5ms}, {at: 3s, delay: 15ms}]}
+    buffer: 8BDP
+    program: &program
+      json: compiled/interval_aqm.json
+      p4info: compiled/interval_aqm.p4info.txtpb
+      entries: entries.json
+      ports:
+        one: {port: 1, ip: 10.0.1.1, mac: "08:00:00:00:01:11"}
+        two: {port: 2, ip: 10.0.2.2, mac: "08:00:00:00:02:22"}
+        receiver: {port: 3, ip: 10.0.3.3, mac: "08:00:00:00:03:33"}
+        other: {port: 4, ip: 10.0.4.4, mac: "08:00:00:00:04:44"}
+  right:
+    rate: 10Mbit
+    rtt: 10ms
+    delay: 5ms
+    jitter: {uniform: 2ms}
+    duplication: 0.05
+    buffer: 60 packets
+    program: *program
+flows:
+  - {name: stepped, cca: cubic, from: one, to: receiver, path: [left], duration: 6s}
+  - {name: doubled, cca: bbr, from: two, to: other, path: [right], duration: 6s}
+"""
+
+
+@pytest.mark.long
+def test_two_links_of_one_program_vary_as_links_do(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    entries = json.loads((tmp_path / "entries.json").read_text())
+    further = json.loads(json.dumps(entries["table_entries"][0]).replace("10.0.1.1", "10.0.4.4"))
+    further["action_params"] = {"next_hop": "08:00:00:00:04:44", "port": 4}
+    entries["table_entries"].append(further)
+    (tmp_path / "entries.json").write_text(json.dumps(entries))
+    assert start(tmp_path, TWO_PORTS).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["status"] == "complete", record["reason"]
+    assert record["losses_elsewhere"] == []
+    assert all(link["holds"] for link in record["drop_cross_check"].values())
+
+    sockets = narrows_analysis.load(tmp_path / "out").sockets
+    rtts = sockets[sockets.name == "stepped-1"]
+    # 10 ms and the delay of the time; a millisecond is for the hosts, and for a packet's 0.6 ms on the link.
+    assert 0.015 <= rtts[rtts.time_s < 3].min_rtt_s.min() < 0.016
+    assert rtts[rtts.time_s > 3.5].rtt_s.min() >= 0.025
+    # The least jitter is -2 ms.
+    assert sockets[sockets.name == "doubled-1"].min_rtt_s.min() >= 0.013
+
+    queues = {queue["port"]: queue for queue in record["traffic_manager"]["queues"]}
+    sent = queues[4]["dequeued_packets"]
+    # Binomial: four standard deviations.
+    assert abs(queues[4]["duplicated_packets"] - 0.05 * sent) < 4 * math.sqrt(0.05 * 0.95 * sent)
+    assert queues[3]["duplicated_packets"] == 0
+
+
+@pytest.mark.needs("root")
+def test_the_example_runs_in_real_time(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    text = (EXAMPLE / "cubic-and-bbr.yaml").read_text().replace("20s", "5s")
+    assert start(tmp_path, text, virtual=False).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["status"] == "complete", record["reason"]
+    assert record["drop_cross_check"]["bottleneck"]["holds"]
+    drops = pq.read_table(tmp_path / "out" / "telemetry" / "drops.parquet").sort_by("timestamp").to_pylist()
+    decided = [drop for drop in drops if drop["cause"] == MANAGEMENT]
+    # The switch's clock is that of its schedule, so that these hold on a busy machine, too.
+    assert 10 < len(decided) <= 100
+    assert all(drop["waited"] > TARGET - 1_000 for drop in decided)
+    assert all(later["timestamp"] - drop["timestamp"] > INTERVAL - 1_000 for drop, later in pairwise(decided))

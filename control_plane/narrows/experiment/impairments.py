@@ -87,6 +87,11 @@ class Jitter:
         return min((0, *self.samples_ns))
 
     @property
+    def lowest_ns(self) -> int:
+        """The least of all draws, but for one in 10^9 of a normal distribution."""
+        return self.least_ns if self.normal_ns is None else -LONGEST_DEVIATIONS * self.normal_ns
+
+    @property
     def most_ns(self) -> int:
         """The most of all draws, but for very few of a distribution that has no end."""
         if self.uniform_ns is not None:

@@ -147,8 +147,8 @@ class LinkSettings(DirectionSettings):
     program: ProgramSettings | None = Field(
         default=None,
         description="A P4 program of your own that the switch runs in place of Narrows' own: it forwards, marks, drops "
-        "and gives packets their priority; rate, buffer and delay are the switch's. Of `bottleneck` only, on the "
-        "softswitch.",
+        "and gives packets their priority; rate, buffer and delay are the switch's. The same for all links, on "
+        "the softswitch.",
     )
 
 
@@ -430,9 +430,16 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def _one_program(self) -> Self:
+        """Links with a program are ports of one switch, which runs one."""
         named = next((name for name, link in self.links.items() if link.program is not None), None)
         if named is not None:
-            raise refuse(f"has the link '{named}' with a program", "a program of bottleneck, for the only link")
+            for name, link in self.links.items():
+                if link.program != self.links[named].program:
+                    has = "none" if link.program is None else "another one"
+                    raise refuse(
+                        f"has the link '{named}' with a program, and '{name}' with {has}",
+                        "the same for all links, which are ports of one switch",
+                    )
         return self
 
     @model_validator(mode="after")
@@ -453,6 +460,14 @@ class Experiment(Model):
             except BadExpectation as error:
                 raise refuse(f"expects '{text}', which {error}", error.allowed) from None
         return self
+
+    @property
+    def program(self) -> tuple[str, ProgramSettings] | None:
+        """The user's program that the switch runs, and where the file has it first; None: it runs ours."""
+        for name, link in self.all_links.items():
+            if link.program is not None:
+                return f"links.{name}.program" if self.links else f"{name}.program", link.program
+        return None
 
     @property
     def directions(self) -> dict[str, DirectionSettings]:

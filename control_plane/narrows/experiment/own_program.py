@@ -10,8 +10,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from narrows_formats.suggestion import suggestion
+from narrows_formats.units import format_time
 
 from narrows.errors import InputError
+from narrows.experiment.impairments import LONGEST_DEVIATIONS
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import OwnProgram
 from narrows.experiment.topology import Topology
@@ -23,12 +25,11 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
     Raises:
         InputError: the experiment asks for what only Narrows' program does, or for a place that the program has not.
     """
-    settings = None if experiment.bottleneck is None else experiment.bottleneck.program
-    if settings is None:
+    if experiment.program is None:
         return None
-    field = "bottleneck.program"
+    field, settings = experiment.program
     _check_names(settings.ports, [host.name for host in network.end_hosts], field)
-    problems = list(_only_ours(experiment, network)) or list(_shared(network))
+    problems = list(_only_ours(experiment, network, field)) or list(_shared(network, field))
     if problems:
         raise InputError("\n".join(problems))
     return OwnProgram(
@@ -45,9 +46,9 @@ def _check_names(ports: Collection[str], hosts: list[str], field: str) -> None:
             raise InputError(f"{field}.ports: there is no host '{name}'{suggestion(name, hosts)}")
 
 
-def _only_ours(experiment: Experiment, network: Topology) -> Iterator[str]:
+def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterator[str]:
     """What Narrows' own program does, which this one takes the place of."""
-    ours = "Narrows' own P4 program, which bottleneck.program takes the place of"
+    ours = f"Narrows' own P4 program, which {field} takes the place of"
     for link in network.links:
         if link.loss:
             yield f"{link.field}.loss: is made by {ours}; allowed: none"
@@ -58,25 +59,25 @@ def _only_ours(experiment: Experiment, network: Topology) -> Iterator[str]:
                 f"{link.field}.queue: {link.management.kind} is decided in {ours}; allowed: what the traffic manager "
                 "does by itself: tail-drop, head-drop"
             )
-        for name, varies in (
-            ("delay", link.delay_steps is not None),
-            ("jitter", link.jitter is not None),
-            ("duplication", link.duplication > 0),
-        ):
-            if varies:
-                yield f"{link.field}.{name}: is not for a link with a program of your own; allowed: a constant delay"
+        if link.jitter is not None and link.lowest_delay_ns < 0:
+            # The port also has what its host adds to RTTs: a draw would not be cut where the link's delay ends.
+            yield (
+                f"{link.field}.jitter: few draws take more than the delay of {format_time(link.delay_ns)}, and are not "
+                f"cut there with {field}; allowed: a delay of {LONGEST_DEVIATIONS} deviations at all times, "
+                f"{format_time(-link.jitter.lowest_ns)}"
+            )
     if experiment.telemetry.acks:
-        yield "telemetry.acks: the reverse direction is not reported with bottleneck.program; allowed: a `reverse`"
+        yield f"telemetry.acks: the reverse direction is not reported with {field}; allowed: a `reverse`"
     for number, event in enumerate(experiment.events):
         if event.loss is not None:
             yield f"events.{number}.loss: is made by {ours}; allowed: none"
 
 
-def _shared(network: Topology) -> Iterator[str]:
+def _shared(network: Topology, field: str) -> Iterator[str]:
     """Links that are no host's port: the program would have to know of ports that no host is at."""
     for link in network.links:
         if link.loopback:
             yield (
                 f"{link.field}: several hosts are behind it, or packets reach its host by other ways as well; allowed "
-                "with bottleneck.program: one host behind the link, all of whose packets cross it"
+                f"with {field}: one host behind the link, all of whose packets cross it"
             )

@@ -143,8 +143,16 @@ class ReportedLink:
     @property
     def shortest_delay_ns(self) -> int:
         """The shortest delay behind the queue, but for one packet in 30,000 of a jitter without bounds."""
-        steps = self.delay_ns if self.delay_steps is None else self.delay_steps.span_ns.least
-        return max(0, steps + (0 if self.jitter is None else self.jitter.least_ns))
+        return max(0, self._least_step_ns + (0 if self.jitter is None else self.jitter.least_ns))
+
+    @property
+    def lowest_delay_ns(self) -> int:
+        """The delay that no packet is below, if it is not negative, but for one in 10^9 of a normal jitter."""
+        return self._least_step_ns + (0 if self.jitter is None else self.jitter.lowest_ns)
+
+    @property
+    def _least_step_ns(self) -> int:
+        return self.delay_ns if self.delay_steps is None else self.delay_steps.span_ns.least
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,7 @@ from narrows.queues.law import LinkBasis
 
 if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment
-    from narrows.experiment.program_settings import HostPlace
+    from narrows.experiment.program_settings import HostPlace, ProgramSettings
     from narrows.flows.group import FlowGroup
 
 COLLECTOR = "collector"
@@ -103,9 +103,8 @@ def make_topology(experiment: Experiment) -> Topology:
         for route in (_route(experiment, group, number, unplaced),)
         for sender in _senders(group, route.sender)
     )
-    program = None if experiment.bottleneck is None else experiment.bottleneck.program
-    places = {} if program is None else program.ports
-    end_hosts, collector = _hosts(routes, experiment.ip_version, places)
+    program = experiment.program
+    end_hosts, collector = _hosts(routes, experiment.ip_version, program)
     used = {name for route in routes for _, links, _ in route.ways for name in links}
     links = _place(
         {name: link for name, link in unplaced.items() if name in used},
@@ -376,12 +375,16 @@ def _default_receiver(direction: str, names: tuple[str, ...], links: int) -> str
     return "reverse-receiver" if links == 1 else f"reverse-receiver-{names[0]}"
 
 
-def _hosts(routes: tuple[Route, ...], version: int, places: Mapping[str, HostPlace]) -> tuple[tuple[Host, ...], Host]:
-    """Senders, then receivers, and the collector; ports from the first receiver's on, but for those of ``places``.
+def _hosts(
+    routes: tuple[Route, ...], version: int, program: tuple[str, ProgramSettings] | None
+) -> tuple[tuple[Host, ...], Host]:
+    """Senders, then receivers, and the collector; ports from the first receiver's on, but for those that a user's
+    program has, of which the field and the settings are given.
 
     Raises:
         InputError: an address of these is of another version of IP, or the hosts have some without one.
     """
+    field, places = ("", {}) if program is None else (program[0], program[1].ports)
     senders = dict.fromkeys(route.sender for route in routes)
     receivers = dict.fromkeys(route.receiver for route in routes if route.receiver not in senders)
     first = list(receivers)[:1]
@@ -392,22 +395,20 @@ def _hosts(routes: tuple[Route, ...], version: int, places: Mapping[str, HostPla
     names = (*senders, *receivers)
     hosts = tuple(_host(name, ports[name], version) for name in names)
     port = ports[COLLECTOR]
-    return _placed(hosts, places), Host(COLLECTOR, port, mac_address(port), "", 0, version)
+    return _placed(hosts, places, field), Host(COLLECTOR, port, mac_address(port), "", 0, version)
 
 
-def _placed(hosts: tuple[Host, ...], places: Mapping[str, HostPlace]) -> tuple[Host, ...]:
-    """The hosts with the addresses that a program's entries know them by, all of them in one network."""
+def _placed(hosts: tuple[Host, ...], places: Mapping[str, HostPlace], field: str) -> tuple[Host, ...]:
+    """The hosts with the addresses that the entries of the program at ``field`` know them by, all in one network."""
     with_mac = [replace(host, mac=places[host.name].mac or host.mac) if host.name in places else host for host in hosts]
     given = {name: place.ip for name, place in places.items() if place.ip is not None}
     if not given:
         return tuple(with_mac)
     for host in hosts:
         if host.name not in given:
-            raise InputError(f"bottleneck.program.ports: has no ip of '{host.name}', and others have one; allowed: all")
+            raise InputError(f"{field}.ports: has no ip of '{host.name}', and others have one; allowed: all")
         if ip_address(given[host.name]).version != host.ip_version:
-            raise InputError(
-                f"bottleneck.program.ports.{host.name}.ip: {given[host.name]} is not of ip_version {host.ip_version}"
-            )
+            raise InputError(f"{field}.ports.{host.name}.ip: {given[host.name]} is not of ip_version {host.ip_version}")
     numbers = [int(ip_address(address)) for address in given.values()]
     bits = 32 if hosts[0].ip_version == 4 else 128
     # A bit more than those in which they differ, so that it tells them from the broadcast address.
@@ -426,7 +427,7 @@ def _place(
 ) -> tuple[ReportedLink, ...]:
     """The links with their ports: that of the one host behind a link, or a loopback port.
 
-    ``hosts`` are all, the collector among them. ``at_hosts``: a constant delay is that of a host's port, too.
+    ``hosts`` are all, the collector among them. ``at_hosts``: delays and what varies in them are a host's port's, too.
     """
     ports = {host.name: host.port for host in hosts}
     behind: dict[str, set[str]] = {name: set() for name in links}
@@ -445,8 +446,7 @@ def _place(
         elif (
             only is not None
             and before.get(only) == {name}
-            and (at_hosts or not link.longest_delay_ns)
-            and not link.varies_behind
+            and (at_hosts or not (link.longest_delay_ns or link.varies_behind))
         ):
             # All that crosses it is for this host, and all that is for this host crosses it.
             placed.append(replace(link, port=ports[only]))

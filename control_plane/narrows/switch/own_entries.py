@@ -144,7 +144,7 @@ def _check_update(update: p4r.Update, tables: Collection[int], ports: Mapping[in
 def _check_port(number: int, ports: Mapping[int, str]) -> None:
     if number not in ports:
         given = ", ".join(f"{port} ({host})" for port, host in sorted(ports.items()))
-        raise _Wrong(f"port {number}: no host is at it; allowed: {given} (bottleneck.program.ports)")
+        raise _Wrong(f"port {number}: no host is at it; allowed: {given} (ports of the program)")
 
 
 class _Tutorial:

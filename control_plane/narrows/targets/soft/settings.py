@@ -14,7 +14,11 @@ from narrows.switch.link_models import delay_message, rate_message, variation
 
 def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
     """What the traffic manager is asked for each link's queue."""
+    behind = {port.number: port.delay_ns for port in plan.ports}
     for link in plan.links:
+        # A port that is a host's also has what the host adds to RTTs.
+        more_ns = behind[link.port] - link.delay_ns
+        steps = None if link.delay_steps is None else link.delay_steps.later_by(more_ns)
         yield pb.ConfigureRequest(
             port=link.port,
             queue=link.queue,
@@ -24,8 +28,8 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             # Until the experiment starts, its nominal rate holds.
             rate_schedule=None if link.schedule is None else rate_message(link.schedule),
             # Set alone, a constant delay would end the schedule.
-            delay_ns=None if link.delay_steps is None else link.delay_ns,
-            delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
+            delay_ns=None if steps is None else behind[link.port],
+            delay_schedule=None if steps is None else delay_message(steps),
             variation=variation(link, seed),
             head_drop=drops_from_head(link),
             policer=policer_message(link),

@@ -86,8 +86,13 @@ def adapted(plan: Plan) -> Plan:
     reverse path is shorter by as much, and every flow has the RTT that it had. `settings` makes a window of them.
     """
     pairs = {(flow.sender, flow.receiver): None for flow in plan.flows}
-    delays = spread({port.host: port.delay_ns for port in plan.ports if port.host}, pairs)
-    ports = tuple(replace(port, delay_ns=delays.get(port.host, port.delay_ns)) for port in plan.ports)
+    above = _above_lowest_ns(plan)
+    # What no packet is below can be elsewhere; what is above it is the link's.
+    delays = spread({port.host: port.delay_ns - above[port.number] for port in plan.ports if port.host}, pairs)
+    ports = tuple(
+        replace(port, delay_ns=delays[port.host] + above[port.number] if port.host in delays else port.delay_ns)
+        for port in plan.ports
+    )
     return in_batches(replace(plan, ports=ports))
 
 
@@ -103,7 +108,8 @@ def settings(plan: Plan) -> VirtualTimeSettings:
     rates = _rates_bps(plan)
     rate = rates.most
     hosts = [port for port in plan.ports if port.host not in ("", plan.collector_host.name)]
-    shortest = min(port.delay_ns for port in hosts)
+    above = _above_lowest_ns(plan)
+    shortest = min(port.delay_ns - above[port.number] for port in hosts)
     batch = BATCH_FRAMES * plan.frame_bytes * 8 * NANOSECONDS // rate
     window = min(shortest // 2, batch, MAX_WINDOW_NS)
     longest = max(flow.rtt_ns for flow in plan.flows) + plan.extra_delay_ns
@@ -143,6 +149,12 @@ def settings(plan: Plan) -> VirtualTimeSettings:
         prioritized=plan.has_applications,
         collector_port=plan.collector.port,
     )
+
+
+def _above_lowest_ns(plan: Plan) -> Counter[int]:
+    """How much less than its delay is the least that a packet has at a port, by port, where a host's link varies."""
+    at_hosts = [link for link in plan.links if link.varies_behind and not link.loopback]
+    return Counter({link.port: link.delay_ns - link.lowest_delay_ns for link in at_hosts})
 
 
 def _slot_bytes(plan: Plan) -> int:
