@@ -396,3 +396,31 @@ fn priorities_are_served_strictly_at_one_rate() {
     let refused = switch.tm.configure((2, 0), 0, changes).expect_err("refused");
     assert!(refused.contains("port 2, queue 4: it is a queue of its own already"), "{refused}");
 }
+
+/// In the queue and on the link a packet has the length with which it leaves ingress, whatever egress makes of it.
+#[test]
+fn a_packet_that_egress_makes_shorter_is_charged_as_it_left_ingress() {
+    let remove = call("remove_header", json!([{"type": "header", "value": "h"}]));
+    let mut switch = Switch::new(&[1, MADE].map(|port| (port, PortKind::Interface)), 1_000);
+    switch.set_unit(ProgramUnit::new(load(&program(json!([]), json!([remove])))));
+    // Of 33 bytes one waits, and each takes 16,500 ns, though two bytes are left of it.
+    let changes = Changes {
+        rate: Some(Rate::Bps(16_000_000)),
+        limit_bytes: Some(65),
+        management: managed(Scheduling::Strict),
+        ..Changes::default()
+    };
+    switch.tm.configure((1, 0), 0, changes).expect("changes that are allowed");
+    let bottleneck = Bottleneck { index: 0, port: 1, ingress_ports: vec![], sample_shift: 0, sample_seed: 0 };
+    let telemetry = Telemetry::new(collector(MADE), vec![bottleneck]).expect("allowed");
+    switch.set_telemetry(Some(telemetry)).expect("queues are empty");
+    let mut seen = Seen::default();
+    for number in 0..3 {
+        let packet = switch.pool().packet(&common::frame(0, number, 3, 4, 5));
+        switch.receive(1, u64::from(number), packet, &mut seen);
+    }
+    switch.advance(1_000_000, &mut seen);
+    let sent = seen.left(1).into_iter().map(|(exit_ns, bytes)| (exit_ns, bytes.len()));
+    assert_eq!(sent.collect::<Vec<_>>(), [(16_500, 2), (33_000, 2)]);
+    assert_eq!(seen.drops.iter().map(|drop| (drop.timestamp, drop.cause)).collect::<Vec<_>>(), [(2, Cause::Full)]);
+}
