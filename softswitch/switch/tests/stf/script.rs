@@ -228,8 +228,8 @@ impl Controller {
                 (None, _) => return Err(format!("table {name}: no {}", info.name)),
             }
         }
-        // The least number wins; without one, the entry that was added first.
-        let priority = if table.has_priority { (1 << 20) - given.unwrap_or(self.entries) } else { 0 };
+        // The greatest number wins, as in p4c's runner for BMv2; without one, the entry that was added first.
+        let priority = if table.has_priority { given.map_or((1 << 20) - self.entries, |given| given + 1) } else { 0 };
         let entry = Entry { key: keys, priority, action };
         pipeline.table_insert(table.id, &entry).map_err(|error| error.to_string())
     }
