@@ -4,15 +4,32 @@
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 # A warm-up, a run, or anything else that takes no arguments and gives named figures.
 Contestant = Callable[[], dict[str, float]]
+
+
+@contextmanager
+def spent() -> Iterator[dict[str, float]]:
+    """Wall and processor seconds of the commands that are run within, with all their children; filled in at the end."""
+    figures: dict[str, float] = {}
+    start, before = time.monotonic(), _processor_s()
+    yield figures
+    figures |= {"wall_s": time.monotonic() - start, "processor_s": _processor_s() - before}
+
+
+def _processor_s() -> float:
+    """Processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @dataclass(frozen=True)

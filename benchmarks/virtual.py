@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from measuring import Contestant, alternate
+from measuring import Contestant, alternate, spent
 from narrows.errors import InputError, RunError
 from narrows.virtual import kernels
 from narrows.virtual.kernels import Kernel
@@ -108,16 +107,14 @@ def measure(load: Load, *options: str) -> dict[str, float]:
     Raises:
         RunError: it failed.
     """
-    before = _processor_s()
-    with made(load.experiment(), "--virtual", *options) as out:
-        cpu_s = _processor_s() - before
+    with spent() as command, made(load.experiment(), "--virtual", *options) as out:
         record = json.loads((out / "run.json").read_text())
         summary = json.loads((out / "summary.json").read_text())
     packets = sum(flow["departures"] for flow in summary["flows"])
     wall_s = record["virtual_time"]["wall_s"]
     return {
         "wall_ratio": wall_s / load.seconds,
-        "cpu_ratio": cpu_s / load.seconds,
+        "cpu_ratio": command["processor_s"] / load.seconds,
         "us_a_packet": wall_s / packets * 1e6,
         "packets": packets,
         "utilization": summary["bottleneck"]["utilization"],
@@ -139,12 +136,6 @@ def made(experiment: dict[str, Any], *options: str) -> Iterator[Path]:
         program = Path(sys.executable).with_name("narrows")
         _call([str(program), "run", str(file), "--out", str(out), *options])
         yield out
-
-
-def _processor_s() -> float:
-    """Processor time of all children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def _call(command: Sequence[str]) -> None:
