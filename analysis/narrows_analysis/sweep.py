@@ -176,6 +176,10 @@ def load_sweep(directory: Path | str) -> Sweep:
     if missing:
         raise AnalysisError(f"{path / TABLE}: no column {', '.join(missing)}")
     for name, values in fields.items():
+        if len(set(values)) < len(values):
+            raise AnalysisError(f"{path / MANIFEST}: sweep.{name}: names a value twice; allowed: different ones")
+        if frame[name].isna().any():
+            raise AnalysisError(f"{path / TABLE}: {name}: a row has no value; allowed: one of the sweep's in each row")
         # In their order: 0.5bdp comes before 16bdp.
         known = [*values, *(value for value in frame[name].unique() if value not in values)]
         frame[name] = pd.Categorical(frame[name], known, ordered=numbers(known) is not None)

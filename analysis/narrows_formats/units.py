@@ -52,6 +52,8 @@ ALLOWED_RATIO = "a ratio from 0 up to, but not including, 1 (0.001) or a percent
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d{1,4}))?)\s*([A-Za-z%]*(?:/s)?)\s*\Z")
 # Quantities are below this in their base unit, and no exponent is greater: a computer's numbers end somewhere.
 _LARGEST, _EXPONENT = 1 << 63, 40
+# Of a number as it is written; more are refused before they are read, which takes time.
+_LONGEST = 100
 
 
 class UnitError(ValueError):
@@ -76,7 +78,7 @@ def _split(value: object, what: str, allowed: str) -> tuple[Fraction, str]:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UnitError(f"is not {what}", allowed)
     match = _QUANTITY.match(str(value))
-    if match is None or abs(int(match[2] or 0)) > _EXPONENT:
+    if match is None or len(match[1]) > _LONGEST or abs(int(match[2] or 0)) > _EXPONENT:
         raise UnitError(f"is not {what}", allowed)
     return Fraction(match[1]), match[3]
 

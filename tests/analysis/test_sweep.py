@@ -173,3 +173,18 @@ def test_broken_sweeps_are_named(swept: Swept, tmp_path: Path) -> None:
     shutil.copy(swept[0] / "sweep.parquet", tmp_path)
     with pytest.raises(AnalysisError, match=r"no column bottleneck\.rate"):
         load_sweep(tmp_path)
+
+
+def test_a_value_named_twice_and_a_row_without_one_are_named(swept: Swept, tmp_path: Path) -> None:
+    record = json.loads((swept[0] / "sweep.json").read_text())
+    record["sweep"]["bottleneck.rtt"] = ["10ms", "10ms"]
+    (tmp_path / "sweep.json").write_text(json.dumps(record))
+    shutil.copy(swept[0] / "sweep.parquet", tmp_path)
+    with pytest.raises(AnalysisError, match=r"sweep\.json: sweep\.bottleneck\.rtt: names a value twice"):
+        load_sweep(tmp_path)
+    shutil.copy(swept[0] / "sweep.json", tmp_path)
+    table = pd.read_parquet(tmp_path / "sweep.parquet")
+    table.loc[0, "bottleneck.rtt"] = None
+    table.to_parquet(tmp_path / "sweep.parquet")
+    with pytest.raises(AnalysisError, match=r"sweep\.parquet: bottleneck\.rtt: a row has no value"):
+        load_sweep(tmp_path)

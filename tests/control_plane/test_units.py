@@ -67,6 +67,7 @@ def test_a_ratio_may_be_in_percent(value: object, ratio: float) -> None:
         # What takes minutes to work out, or has no floating-point number.
         (parse_rate, "1e400bit", "is not a rate"),
         (parse_rate, "1e99999999bit", "is not a rate"),
+        (parse_rate, f"{'1' * 5000}bit", "is not a rate"),
         (parse_time, "40ms/s", "unknown unit 'ms/s'"),
         (parse_size, "5MB/s", "unknown unit 'MB/s'"),
         (QueueDepth.parse, "1bdp/s", "unknown unit 'bdp/s'"),
