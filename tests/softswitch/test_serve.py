@@ -131,6 +131,10 @@ def test_tail_drop_at_exactly_the_packets_and_bytes(network: Network, tmp_path: 
                 assert (found.dropped_packets, found.dropped_bytes) == (dropped, dropped * FRAME)
                 drops = (await switch.tm.flow_drops(2, 0)).flows
                 assert [(drop.packets, drop.bytes) for drop in drops] == [(dropped, dropped * FRAME)]
+                listed = await switch.tm.list([pb.FlowDropsRequest(port=2), pb.FlowDropsRequest(port=1)])
+                assert [list(one.flows) for one in listed.flow_drops] == [list(drops), []]
+            with pytest.raises(RunError, match="port 9: the switch has no such port"):
+                await switch.tm.list([pb.FlowDropsRequest(port=9)])
             # Live: at 10 Gbit/s everything that waits leaves after the frame in service.
             await switch.tm.configure(pb.ConfigureRequest(port=2, queue=0, rate_bps=10_000_000_000))
             async with asyncio.timeout(90):

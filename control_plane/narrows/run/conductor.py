@@ -201,16 +201,17 @@ class Conductor:
     async def _go_on(self, until_ns: int) -> None:
         at_ns = self._origin_ns + until_ns
         if self._target.stands_still:
-            await self._target.hold(at_ns + self._offset_ns)
+            reading = await self._target.read_queues(self._observer.places, at_ns + self._offset_ns)
             # Halted at one instant twice, the hosts' clock goes on.
             self._settings = self._settings + 1 if until_ns == self._held_ns else 0
             time_ns = self._held_ns = until_ns
         else:
             await sleep_until(at_ns)
             time_ns = (await self._target.now_ns() or 0) - self._offset_ns - self._origin_ns
-        places = by_place(await self._target.queues())
+            reading = await self._target.read_queues(self._observer.places)
+        places = by_place(reading.queues)
         links = {name: _state(link, places[link.port, link.queue]) for name, link in self._links.items()}
-        flows = {name: asdict(counts) for name, counts in (await self._observer.counts()).items()}
+        flows = {name: asdict(counts) for name, counts in (await self._observer.counts(reading.drops)).items()}
         self._driver.tell({"state": {"time_ns": time_ns, "links": links, "flows": flows}})
 
     async def _end(self) -> None:

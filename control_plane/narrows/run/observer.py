@@ -7,12 +7,12 @@ calls: the traffic manager's list of queues, its drops by flow, and the departur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.experiment.plan import Plan
 from narrows.run.sampler import FlowCounts, Key, Reading, Sampler, Snapshot
-from narrows.switch.readings import QueueStats
+from narrows.switch.readings import FlowDrops, QueueStats
 from narrows.targets.base import Target
 
 
@@ -24,6 +24,8 @@ class Observer:
         self._plan = plan
         self._target = target
         self._sampler = Sampler(plan)
+        self.places = [(link.port, link.queue) for link in plan.links]
+        """Ports and queues of the links."""
         self.learned: list[dict[str, Any]] = []
 
     async def start(self, at_once: bool) -> None:
@@ -47,31 +49,30 @@ class Observer:
         """
         await self.learn()
         departed = await self._target.departed_bytes(self._sampler.to_read(time_s))
-        drops = await self._drops() if self._counts_drops else None
+        drops = self._by_flow((await self._target.read_queues(self.places)).drops) if self._counts_drops else None
         return self._sampler.take(Reading(time_s, queues, departed, drops), active)
 
     @property
     def _counts_drops(self) -> bool:
         return bool(self._target.profile.flow_drop_counters)
 
-    async def _drops(self) -> dict[Key, int]:
-        """Packets that links' queues have dropped, by link and flow index."""
-        found: dict[Key, int] = {}
-        for link in self._plan.links:
-            drops = await self._target.flow_drops(link.port, link.queue)
-            found |= {(link.index, drop.flow): drop.packets for drop in drops}
-        return found
-
-    async def counts(self) -> dict[str, FlowCounts]:
+    async def counts(self, drops: Mapping[tuple[int, int], Sequence[FlowDrops]]) -> dict[str, FlowCounts]:
         """What has left each flow's last queue and what queues have dropped of it, by name, of flows that are known.
+
+        Args:
+            drops: at the links' queues, just read.
 
         Raises:
             RunError: the switch does not answer.
         """
         await self.learn()
-        return self._sampler.counts(
-            await self._target.departed_bytes(self._sampler.indices), await self._drops() if self._counts_drops else {}
-        )
+        return self._sampler.counts(await self._target.departed_bytes(self._sampler.indices), self._by_flow(drops))
+
+    def _by_flow(self, drops: Mapping[tuple[int, int], Sequence[FlowDrops]]) -> dict[Key, int]:
+        """Packets that links' queues have dropped, by link and flow index."""
+        return {
+            (link.index, drop.flow): drop.packets for link in self._plan.links for drop in drops[link.port, link.queue]
+        }
 
     def owners(self) -> dict[Key, str]:
         """Whose each flow index of a link is, of flows that are known: the flow's name by link and flow index."""

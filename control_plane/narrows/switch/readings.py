@@ -66,6 +66,14 @@ class FlowDrops:
 
 
 @dataclass(frozen=True)
+class QueueReading:
+    """Queues, and what flow indices lost at some of them, by port and queue; of one instant where time stands still."""
+
+    queues: list[QueueStats]
+    drops: dict[tuple[int, int], list[FlowDrops]]
+
+
+@dataclass(frozen=True)
 class FlowTotals:
     """The program's own count of one flow index: packets offered to the queue, and packets that left it."""
 

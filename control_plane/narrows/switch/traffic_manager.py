@@ -36,9 +36,10 @@ class TrafficManagerClient:
         asked.MergeFrom(request)
         return await self._call("Configure", asked, pb.ConfigureResponse)
 
-    async def list(self) -> pb.ListResponse:
-        """Settings, counters and depths of all queues, and the switch's clock."""
-        return await self._call("List", pb.ListRequest(), pb.ListResponse)
+    async def list(self, flow_drops: Sequence[pb.FlowDropsRequest] = ()) -> pb.ListResponse:
+        """Settings, counters and depths of all queues, and the switch's clock; with it, drops by flow of some."""
+        found = await self._call("List", pb.ListRequest(flow_drops=flow_drops), pb.ListResponse)
+        return await self._whole(flow_drops, found)
 
     async def start_schedules(self, epoch_ns: int) -> pb.StartSchedulesResponse:
         """Let all schedules begin at a switch time that were given without one."""
@@ -48,20 +49,18 @@ class TrafficManagerClient:
 
     async def hold(self, at_ns: int | None) -> int:
         """Halt the switch at a switch time, and wait until it has; None: it continues. Returns its time."""
-        election_id = pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low)
-        request = pb.HoldRequest(at_ns=at_ns, election_id=election_id)
-        return (await self._call("Hold", request, pb.HoldResponse, timeout_s=None)).timestamp_ns
+        return (await self._hold(pb.HoldRequest(at_ns=at_ns))).timestamp_ns
+
+    async def hold_and_list(self, at_ns: int, flow_drops: Sequence[pb.FlowDropsRequest]) -> pb.ListResponse:
+        """Halt the switch at a switch time, and what `list` returns then, by one call."""
+        halted = await self._hold(pb.HoldRequest(at_ns=at_ns, list=pb.ListRequest(flow_drops=flow_drops)))
+        return await self._whole(flow_drops, halted.list)
 
     async def flow_drops(self, port: int, queue: int, cause: pb.Cause = pb.TAIL) -> pb.FlowDropsResponse:
         """Packets of one queue by flow index, dropped or doubled by a cause; all, however many answers that takes."""
-        found = pb.FlowDropsResponse()
-        request = pb.FlowDropsRequest(port=port, queue=queue, cause=cause)
-        while True:
-            page = await self._call("FlowDrops", request, pb.FlowDropsResponse)
-            found.flows.extend(page.flows)
-            if not page.HasField("next_flow"):
-                return found
-            request.first_flow = page.next_flow
+        return await self._rest(
+            pb.FlowDropsRequest(port=port, queue=queue, cause=cause), pb.FlowDropsResponse(next_flow=0)
+        )
 
     async def observe(self, request: pb.ObserveRequest) -> pb.ObserveResponse:
         """Have packets reported that a program does not report itself, as the primary controller."""
@@ -82,6 +81,26 @@ class TrafficManagerClient:
     async def port_stats(self) -> pb.PortStatsResponse:
         """Interface counters of all ports."""
         return await self._call("PortStats", pb.PortStatsRequest(), pb.PortStatsResponse)
+
+    async def _hold(self, request: pb.HoldRequest) -> pb.HoldResponse:
+        request.election_id.CopyFrom(pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low))
+        return await self._call("Hold", request, pb.HoldResponse, timeout_s=None)
+
+    async def _whole(self, asked: Sequence[pb.FlowDropsRequest], found: pb.ListResponse) -> pb.ListResponse:
+        """An answer with all drops by flow, where there are more than one answer has."""
+        for request, drops in zip(asked, found.flow_drops, strict=True):
+            await self._rest(request, drops)
+        return found
+
+    async def _rest(self, asked: pb.FlowDropsRequest, found: pb.FlowDropsResponse) -> pb.FlowDropsResponse:
+        """Drops by flow with all that follow those that were found."""
+        request = pb.FlowDropsRequest()
+        request.CopyFrom(asked)
+        while found.HasField("next_flow"):
+            request.first_flow = found.next_flow
+            found.ClearField("next_flow")
+            found.MergeFrom(await self._call("FlowDrops", request, pb.FlowDropsResponse))
+        return found
 
     async def _call(
         self, method: str, request: Message, answer: type[Answer], timeout_s: float | None = TIMEOUT_S

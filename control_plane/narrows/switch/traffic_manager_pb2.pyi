@@ -211,20 +211,24 @@ class StartSchedulesResponse(_message.Message):
     def __init__(self, schedules: _Optional[int] = ..., timestamp_ns: _Optional[int] = ...) -> None: ...
 
 class HoldRequest(_message.Message):
-    __slots__ = ("at_ns", "election_id", "role")
+    __slots__ = ("at_ns", "election_id", "role", "list")
     AT_NS_FIELD_NUMBER: _ClassVar[int]
     ELECTION_ID_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    LIST_FIELD_NUMBER: _ClassVar[int]
     at_ns: int
     election_id: ElectionId
     role: str
-    def __init__(self, at_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ...) -> None: ...
+    list: ListRequest
+    def __init__(self, at_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., list: _Optional[_Union[ListRequest, _Mapping]] = ...) -> None: ...
 
 class HoldResponse(_message.Message):
-    __slots__ = ("timestamp_ns",)
+    __slots__ = ("timestamp_ns", "list")
     TIMESTAMP_NS_FIELD_NUMBER: _ClassVar[int]
+    LIST_FIELD_NUMBER: _ClassVar[int]
     timestamp_ns: int
-    def __init__(self, timestamp_ns: _Optional[int] = ...) -> None: ...
+    list: ListResponse
+    def __init__(self, timestamp_ns: _Optional[int] = ..., list: _Optional[_Union[ListResponse, _Mapping]] = ...) -> None: ...
 
 class ElectionId(_message.Message):
     __slots__ = ("high", "low")
@@ -243,20 +247,24 @@ class ConfigureResponse(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., timestamp_ns: _Optional[int] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("flow_drops",)
+    FLOW_DROPS_FIELD_NUMBER: _ClassVar[int]
+    flow_drops: _containers.RepeatedCompositeFieldContainer[FlowDropsRequest]
+    def __init__(self, flow_drops: _Optional[_Iterable[_Union[FlowDropsRequest, _Mapping]]] = ...) -> None: ...
 
 class ListResponse(_message.Message):
-    __slots__ = ("queues", "timestamp_ns", "pool_used_packets", "pool_limit_packets")
+    __slots__ = ("queues", "timestamp_ns", "pool_used_packets", "pool_limit_packets", "flow_drops")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_NS_FIELD_NUMBER: _ClassVar[int]
     POOL_USED_PACKETS_FIELD_NUMBER: _ClassVar[int]
     POOL_LIMIT_PACKETS_FIELD_NUMBER: _ClassVar[int]
+    FLOW_DROPS_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedCompositeFieldContainer[Queue]
     timestamp_ns: int
     pool_used_packets: int
     pool_limit_packets: int
-    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ...) -> None: ...
+    flow_drops: _containers.RepeatedCompositeFieldContainer[FlowDropsResponse]
+    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ..., flow_drops: _Optional[_Iterable[_Union[FlowDropsResponse, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management", "policer", "policed_packets", "policed_bytes")

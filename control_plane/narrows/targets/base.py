@@ -22,7 +22,7 @@ from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.calibration import QueueFacts
-from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats
 
 if TYPE_CHECKING:
     # What measures needs only the plan.
@@ -216,6 +216,20 @@ class Target(ABC):
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
         """The traffic manager's drops at a queue, per flow index; empty where it has no such counter."""
         return []
+
+    async def read_queues(self, places: Collection[tuple[int, int]], at_ns: int | None = None) -> QueueReading:
+        """`queues`, and `flow_drops` at some of them, by port and queue.
+
+        Args:
+            places: those whose drops are asked for.
+            at_ns: halt there first, as `hold` does.
+
+        Raises:
+            RunError: see `hold`.
+        """
+        if at_ns is not None:
+            await self.hold(at_ns)
+        return QueueReading(await self.queues(), {place: await self.flow_drops(*place) for place in places})
 
     @abstractmethod
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:

@@ -43,6 +43,41 @@ fn queue_of(data_path: &DataPath, port: u32, queue: u32) -> Result<(u16, u8), St
     }
 }
 
+/// What List and Hold read: the queues, and drops of some by flow, whose pages are made where no packet waits for it.
+struct Reading {
+    list: narrows::ListResponse,
+    drops: Vec<(Vec<(u32, Drops)>, u32)>,
+}
+
+impl Reading {
+    /// Of this instant.
+    fn of(data_path: &DataPath, asked: &narrows::ListRequest) -> Result<Self, Status> {
+        let tm = &data_path.switch.tm;
+        let drops = asked.flow_drops.iter().map(|one| Ok((drops_of(data_path, one)?, one.first_flow)));
+        let drops = drops.collect::<Result<_, Status>>()?;
+        let list = narrows::ListResponse {
+            queues: tm.status().iter().map(queue_message).collect(),
+            timestamp_ns: data_path.switch.now_ns(),
+            pool_used_packets: tm.held() as u64,
+            pool_limit_packets: tm.pool_limit() as u64,
+            flow_drops: vec![],
+        };
+        Ok(Reading { list, drops })
+    }
+
+    fn into_message(self) -> narrows::ListResponse {
+        let pages = self.drops.into_iter().map(|(drops, first_flow)| page_of(drops, first_flow));
+        narrows::ListResponse { flow_drops: pages.collect(), ..self.list }
+    }
+}
+
+/// A queue's drops by flow.
+fn drops_of(data_path: &DataPath, asked: &narrows::FlowDropsRequest) -> Result<Vec<(u32, Drops)>, Status> {
+    let (port, queue) = queue_of(data_path, asked.port, asked.queue)?;
+    let cause = flow_cause(asked.cause).map_err(Status::invalid_argument)?;
+    data_path.switch.tm.flows(port, queue, cause).map_err(Status::resource_exhausted)
+}
+
 /// As much as one answer has of a queue's drops by flow, in order of flow.
 fn page_of(mut drops: Vec<(u32, Drops)>, first_flow: u32) -> narrows::FlowDropsResponse {
     drops.retain(|(flow, _)| *flow >= first_flow);
@@ -100,7 +135,11 @@ impl TrafficManager for TrafficManagerService {
     async fn hold(&self, request: Request<narrows::HoldRequest>) -> Result<Response<narrows::HoldResponse>, Status> {
         let request = request.into_inner();
         let election_id = request.election_id.map(|id| Uint128 { high: id.high, low: id.low });
+        let list = request.list;
+        let asked_for = list.clone();
         let hold = move |data_path: &mut DataPath| {
+            // Nothing is held by a request that asks for what there is not.
+            asked_for.map(|list| Reading::of(data_path, &list)).transpose()?;
             data_path.hold(request.at_ns).map_err(|error| match error {
                 HoldError::RealTime => Status::failed_precondition(error.to_string()),
                 HoldError::Past(_) => Status::invalid_argument(error.to_string()),
@@ -114,20 +153,19 @@ impl TrafficManager for TrafficManagerService {
         // Others may change what they want until then.
         let reached = asked.await?.await;
         let timestamp_ns = reached.map_err(|_| Status::aborted("another hold took the place of this one"))?;
-        Ok(Response::new(narrows::HoldResponse { timestamp_ns }))
+        let Some(list) = list else {
+            return Ok(Response::new(narrows::HoldResponse { timestamp_ns, list: None }));
+        };
+        let read = move |data_path: &mut DataPath| Reading::of(data_path, &list);
+        let reading = self.handle.call(read).await.map_err(unavailable)??;
+        Ok(Response::new(narrows::HoldResponse { timestamp_ns, list: Some(reading.into_message()) }))
     }
 
-    async fn list(&self, _: Request<narrows::ListRequest>) -> Result<Response<narrows::ListResponse>, Status> {
-        let list = |data_path: &mut DataPath| {
-            let tm = &data_path.switch.tm;
-            narrows::ListResponse {
-                queues: tm.status().iter().map(queue_message).collect(),
-                timestamp_ns: data_path.switch.now_ns(),
-                pool_used_packets: tm.held() as u64,
-                pool_limit_packets: tm.pool_limit() as u64,
-            }
-        };
-        self.handle.call(list).await.map(Response::new).map_err(unavailable)
+    async fn list(&self, request: Request<narrows::ListRequest>) -> Result<Response<narrows::ListResponse>, Status> {
+        let request = request.into_inner();
+        let read = move |data_path: &mut DataPath| Reading::of(data_path, &request);
+        let reading = self.handle.call(read).await.map_err(unavailable)??;
+        Ok(Response::new(reading.into_message()))
     }
 
     async fn flow_drops(
@@ -135,13 +173,10 @@ impl TrafficManager for TrafficManagerService {
         request: Request<narrows::FlowDropsRequest>,
     ) -> Result<Response<narrows::FlowDropsResponse>, Status> {
         let request = request.into_inner();
-        let read = move |data_path: &mut DataPath| {
-            let (port, queue) = queue_of(data_path, request.port, request.queue)?;
-            let cause = flow_cause(request.cause).map_err(Status::invalid_argument)?;
-            data_path.switch.tm.flows(port, queue, cause).map_err(Status::resource_exhausted)
-        };
-        let drops: Result<_, Status> = self.handle.call(read).await.map_err(unavailable)?;
-        Ok(Response::new(page_of(drops?, request.first_flow)))
+        let first_flow = request.first_flow;
+        let read = move |data_path: &mut DataPath| drops_of(data_path, &request);
+        let drops = self.handle.call(read).await.map_err(unavailable)??;
+        Ok(Response::new(page_of(drops, first_flow)))
     }
 
     async fn observe(

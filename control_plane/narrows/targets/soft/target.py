@@ -21,7 +21,7 @@ from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NIC_SEGMENTATION, NetnsTe
 from narrows.hosts.state import RunState
 from narrows.paths import binary, compiled_program
 from narrows.switch.entries import DELAY_BITS
-from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueStats, by_place
+from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats, by_place
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
@@ -295,36 +295,45 @@ class SoftTarget(P4RuntimeTarget):
 
     async def queues(self) -> list[QueueStats]:
         """All queues that were set or have seen a packet; drops in front of them by queue management are theirs."""
-        found = [_queue_stats(queue) for queue in (await self._switch.manager.list()).queues]
-        for index, link in self._dropping.items():
-            drops = await self._early_drops(index)
-            found = [
-                _with_aqm_drops(queue, sum(drop.packets for drop in drops), sum(drop.bytes for drop in drops))
-                if (queue.port, queue.queue) == (link.port, link.queue)
-                else queue
-                for queue in found
-            ]
-        return found
+        return (await self.read_queues(())).queues
 
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
         """Drops at a queue by flow index: by a policer, where there was no room, and by queue management."""
+        return (await self.read_queues([(port, queue)])).drops[port, queue]
+
+    async def read_queues(self, places: Collection[tuple[int, int]], at_ns: int | None = None) -> QueueReading:
+        """See `Target.read_queues`: one call, but for what a program drops in front of a queue."""
         from narrows.switch import traffic_manager_pb2 as pb
 
         manager = self._switch.manager
-        # Only a program with laws drops at departure.
-        managed = () if self._program == PROGRAM and self._own is None else (pb.MANAGED,)
-        policed = (pb.POLICED,) if (port, queue) in self._policed else ()
-        causes = (pb.TAIL, *policed, *managed)
-        found = [drop for cause in causes for drop in (await manager.flow_drops(port, queue, cause)).flows]
-        drops = [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in found]
+        asked = [
+            pb.FlowDropsRequest(port=port, queue=queue, cause=cause)
+            for port, queue in places
+            for cause in self._causes(port, queue)
+        ]
+        listed = await (manager.list(asked) if at_ns is None else manager.hold_and_list(at_ns, asked))
+        queues = [_queue_stats(queue) for queue in listed.queues]
+        drops = {place: list[FlowDrops]() for place in places}
+        for request, found in zip(asked, listed.flow_drops, strict=True):
+            drops[request.port, request.queue] += [FlowDrops(one.flow, one.packets, one.bytes) for one in found.flows]
         for index, link in self._dropping.items():
-            if (link.port, link.queue) == (port, queue):
-                drops += await self._early_drops(index)
-        summed: dict[int, FlowDrops] = {}
-        for drop in drops:
-            before = summed.get(drop.flow, FlowDrops(drop.flow, 0, 0))
-            summed[drop.flow] = FlowDrops(drop.flow, before.packets + drop.packets, before.bytes + drop.bytes)
-        return list(summed.values())
+            place, early = (link.port, link.queue), await self._early_drops(index)
+            packets, octets = sum(drop.packets for drop in early), sum(drop.bytes for drop in early)
+            queues = [
+                _with_aqm_drops(queue, packets, octets) if (queue.port, queue.queue) == place else queue
+                for queue in queues
+            ]
+            if place in drops:
+                drops[place] += early
+        return QueueReading(queues, {place: _summed(found) for place, found in drops.items()})
+
+    def _causes(self, port: int, queue: int) -> list[pb.Cause]:
+        """Why the traffic manager may drop a packet at a queue."""
+        from narrows.switch import traffic_manager_pb2 as pb
+
+        # Only a program with laws drops at departure.
+        managed = [] if self._program == PROGRAM and self._own is None else [pb.MANAGED]
+        return [pb.TAIL, *([pb.POLICED] if (port, queue) in self._policed else []), *managed]
 
     async def new_flows(self) -> list[dict[str, Any]]:
         """See `Target.new_flows`; whose they are is kept where the program drops in front of a queue."""
@@ -438,6 +447,15 @@ def _queue_stats(queue: pb.Queue) -> QueueStats:
     }
     stats = QueueStats(**same, aqm_dropped_packets=0)
     return _with_aqm_drops(stats, queue.managed_drop_packets, queue.managed_drop_bytes)
+
+
+def _summed(drops: list[FlowDrops]) -> list[FlowDrops]:
+    """One of each flow index, of all causes."""
+    summed: dict[int, FlowDrops] = {}
+    for drop in drops:
+        before = summed.get(drop.flow, FlowDrops(drop.flow, 0, 0))
+        summed[drop.flow] = FlowDrops(drop.flow, before.packets + drop.packets, before.bytes + drop.bytes)
+    return list(summed.values())
 
 
 def _with_aqm_drops(queue: QueueStats, packets: int, octets: int) -> QueueStats:
