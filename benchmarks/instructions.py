@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of a packet through the pipeline and its queues: what other work on the machine does not change."""
+"""Instructions of a packet through the pipeline and its queues, and of a report through the collector.
+
+What else the machine does does not change them; another compiler does.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,81 +18,107 @@ import host
 import pipeline
 import pipeline_laws
 from narrows.errors import RunError
+from narrows.hosts.links import run as call
 from narrows.paths import binary
-from narrows_formats.programs import SOFTSWITCH
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from results import DIRECTORY, Outcome, Table, with_programs
 
-TITLE = "Instructions of a packet"
+TITLE = "Instructions of a packet and of a report"
 # Starts cost the same but for some hundred thousand instructions (hash tables differ): the rest is the packets'.
 FEW, MANY = 4_000, 104_000
 SHAPES = (pipeline.BASE, (64, 1_000, 1514), (1, 60_000, 1514))
 COLLECTED = re.compile(r"Collected : (\d+)")
 COUNT = "instructions_per_packet"
+BASE = pipeline.name_of(pipeline.BASE)
+STORED, SUMMED = "a report, into Parquet", "a report, into every table"
+# What a case is made of, given a directory and how many packets.
+Case = Callable[[Path, int], list[str]]
 
 
 @with_programs(TITLE, "valgrind")
 def run(_runs: int) -> Outcome:
     """Count each case once: two counts of a case have differed by up to 0.7 %."""
-    with host.large_pages() as (directory, _memory):
-        few, many = (_configs(directory, packets) for packets in (FEW, MANY))
-        counted = {case: _per_packet(few[case], many[case]) for case in few}
-    base, before, recorded = pipeline.name_of(pipeline.BASE), *_recorded()
+    counted = {name: per_packet(case) for name, case in CASES.items()}
+    before, source = recorded()
     rows: list[tuple[str, ...]] = [
-        (
-            case,
-            f"{count:,.0f}",
-            f"{count / counted[base]:.3f}",
-            f"{before[case]:,.0f}" if case in before else "",
-        )
-        for case, count in counted.items()
+        (name, f"{count:,.0f}", f"{count / counted[BASE]:.3f}", f"{before[name]:,.0f}" if name in before else "")
+        for name, count in counted.items()
     ]
     table = Table(
-        ("Bottlenecks, flows, frame; or the first row with", "Instructions", "Over the first row", "Recorded before"),
+        (
+            "Bottlenecks, flows, frame; or the first row with; or",
+            "Instructions",
+            "Over the first row",
+            "Recorded before",
+        ),
         rows,
     )
     return Outcome(
         TITLE,
         f"`narrows-softswitch replay` of {MANY:,} packets less that of {FEW:,}, with a report for every packet into "
-        "another capture, as callgrind counts all instructions of the process outside the kernel. Compilers differ: "
-        f"compare builds by one of them. 'Recorded before' is from {recorded}.",
+        "another capture; `narrows-collector convert` and `aggregate` of as many reports. As callgrind counts all "
+        "instructions of the process outside the kernel. Compilers differ: compare builds by one of them. 'Recorded "
+        f"before' is from {source['name']}.",
         [table],
-        {COUNT: counted},
-        [" ".join(_command(Path("CONFIG"), Path("OUT"), SOFTSWITCH))],
+        {COUNT: counted, "compiler": compiler()},
+        ["narrows-softswitch replay --config CONFIG --out OUT", "narrows-collector convert CAPTURE --out OUT"],
     )
 
 
-def _configs(directory: Path, packets: int) -> dict[str, Path]:
-    """The configuration of each case, for so many packets."""
+def per_packet(case: Case) -> float:
+    """Instructions that one more packet costs."""
+    with host.large_pages() as (directory, _memory):
+        return (_instructions(case(directory, MANY)) - _instructions(case(directory, FEW))) / (MANY - FEW)
+
+
+def recorded() -> tuple[dict[str, float], dict[str, Any]]:
+    """What the latest results of this benchmark say, with their name and their compiler."""
+    latest = max(DIRECTORY.glob("*-instructions.json"), default=None)
+    if latest is None:
+        return {}, {"name": "nothing: these are the first results", "compiler": None}
+    document: dict[str, Any] = json.loads(latest.read_text())
+    found = document["benchmarks"]["instructions"]
+    return found[COUNT], {"name": latest.name, "compiler": found.get("compiler")}
+
+
+def compiler() -> str:
+    """The compiler of what is counted."""
+    return subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _replayed(change: Callable[[Path], Path], shape: pipeline.Shape, directory: Path, packets: int) -> list[str]:
     place = directory / str(packets)
     place.mkdir()
-    configs = {pipeline.name_of(shape): pipeline.prepare(place, shape, packets) for shape in SHAPES}
-    base = configs[pipeline.name_of(pipeline.BASE)]
-    configs["another rate every millisecond"] = pipeline.scheduled(base)
-    return configs | {kind: pipeline_laws.managed(base, kind) for kind in pipeline_laws.KINDS}
+    config = change(pipeline.prepare(place, shape, packets))
+    return [str(binary(SOFTSWITCH)), "replay", "--config", str(config), "--out", str(place / "out")]
 
 
-def _command(config: Path, out: Path, program: str) -> list[str]:
-    counting = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    return [*counting, program, "replay", "--config", str(config), "--out", str(out)]
+def _collected(command: str, directory: Path, packets: int) -> list[str]:
+    capture, collector = directory / f"{packets}.pcap", str(binary(COLLECTOR))
+    call([collector, "generate", "--reports", str(packets), str(capture)])
+    return [collector, command, str(capture), "--out", str(directory / f"{command}-{packets}")]
 
 
-def _per_packet(few: Path, many: Path) -> float:
-    return (_collected(many) - _collected(few)) / (MANY - FEW)
+def _same(config: Path) -> Path:
+    return config
 
 
-def _collected(config: Path) -> int:
-    command = _command(config, config.parent / "out", str(binary(SOFTSWITCH)))
-    counted = subprocess.run(command, capture_output=True, text=True)
+CASES: dict[str, Case] = {
+    **{pipeline.name_of(shape): partial(_replayed, _same, shape) for shape in SHAPES},
+    "another rate every millisecond": partial(_replayed, pipeline.scheduled, pipeline.BASE),
+    **{
+        kind: partial(_replayed, partial(pipeline_laws.managed, kind=kind), pipeline.BASE)
+        for kind in pipeline_laws.KINDS
+    },
+    STORED: partial(_collected, "convert"),
+    SUMMED: partial(_collected, "aggregate"),
+}
+
+
+def _instructions(command: list[str]) -> int:
+    counting = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command]
+    counted = subprocess.run(counting, capture_output=True, text=True)
     found = COLLECTED.search(counted.stderr)
     if counted.returncode or not found:
         raise RunError(f"{' '.join(command)}: {counted.stderr.strip()[-300:]}")
     return int(found[1])
-
-
-def _recorded() -> tuple[dict[str, float], str]:
-    """What the latest results of this benchmark say, and their name."""
-    latest = max(DIRECTORY.glob("*-instructions.json"), default=None)
-    if latest is None:
-        return {}, "nothing: these are the first results"
-    document: dict[str, Any] = json.loads(latest.read_text())
-    return document["benchmarks"]["instructions"][COUNT], latest.name

@@ -114,7 +114,7 @@ WAITS = (
         "1 s of 100 Gbit/s, 2 ms, 2 BBR and 2 CUBIC",
         partial(command, link("100Gbit", "2ms", 1, "bbr", "bbr", "cubic", "cubic"), ()),
     ),
-    Wait("import narrows_analysis.load", partial(python, "import narrows_analysis.load")),
+    Wait("from narrows_analysis import load", partial(python, "from narrows_analysis import load")),
 )
 
 
@@ -133,9 +133,9 @@ def main() -> int:
     found: dict[str, Series] = {}
     for wait in (one for one in WAITS if re.search(options.only, one.name)):
         print(wait.name, file=sys.stderr, flush=True)
-        contestants: dict[str, Contestant] = {commit(one): partial(wait.measure, one) for one in checkouts}
+        contestants: dict[str, Contestant] = {name(one): partial(wait.measure, one) for one in checkouts}
         found[wait.name] = alternate(contestants, options.runs)
-    table = tabled(found, [commit(one) for one in checkouts])
+    table = tabled(found, [name(one) for one in checkouts])
     outcome = results.Outcome(
         "What users wait for",
         "Whole commands in virtual time, with start, guest, analysis and report. Processor seconds are of the command "
@@ -150,10 +150,9 @@ def main() -> int:
     return 0
 
 
-def commit(checkout: Path) -> str:
-    """What a checkout has, in short."""
-    words = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--exclude", "*"]
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+def name(checkout: Path) -> str:
+    """The commit that a checkout has."""
+    return host.revision(checkout) or str(checkout)
 
 
 def tabled(found: dict[str, Series], checkouts: list[str]) -> results.Table:

@@ -9,6 +9,7 @@ out where something of `ABSENCES` is missing. A test that is skipped in any othe
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -72,6 +73,16 @@ def _a_kernel_has(option: str) -> bool:
     return any(option in kernels.configuration(kernel) for kernel in kernels.installed())
 
 
+def _uncounted() -> str | None:
+    """Why instructions cannot be compared with those recorded."""
+    if shutil.which("valgrind") is None:
+        return "no valgrind: instructions are not counted; apt-get install valgrind"
+    latest = max((PACKAGES.parents[1] / "benchmarks" / "results").glob("*-instructions.json"))
+    recorded = json.loads(latest.read_text())["benchmarks"]["instructions"]["compiler"]
+    here = subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout.strip()
+    return None if here == recorded else f"instructions were recorded of {recorded}'s code, not of {here}'s"
+
+
 def _mm_link_in_a_guest() -> str | None:
     found = _a_kernel_has("CONFIG_TUN=y")
     return _mm_link() or (None if found else "no kernel with tun devices is built; `make kernel` does")
@@ -120,6 +131,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     ),
     "bpf": _bpf,
     "mahimahi": _mm_link_in_a_guest,
+    "counted-instructions": _uncounted,
     "mm-link": _mm_link,
     "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",
     "sde": lambda: (

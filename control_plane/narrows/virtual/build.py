@@ -204,7 +204,8 @@ def _make(
 
 def make_command(place: Path, jobs: int) -> list[str]:
     """The words that make something of the tree in a workshop."""
-    return ["make", "-C", str(place / TREE), f"O={place / OUTPUT}", ARCHITECTURE, f"-j{jobs}"]
+    # The whole program lies below 2 GiB: calls and addresses need not be of 64 bits, as User-Mode Linux has them.
+    return ["make", "-C", str(place / TREE), f"O={place / OUTPUT}", ARCHITECTURE, "KCFLAGS=-mcmodel=small", f"-j{jobs}"]
 
 
 def take(place: Path) -> Path:

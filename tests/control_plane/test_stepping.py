@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of the switch at each step of a run that is driven: in a guest, each takes a millisecond or more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+from unittest.mock import AsyncMock
+
+from narrows.experiment.model import Experiment
+from narrows.experiment.planning import make_plan
+from narrows.run.conductor import Conductor
+from narrows.run.observer import Observer
+from narrows.switch.readings import QueueReading, QueueStats
+from narrows.targets.base import Target
+from narrows.targets.soft.target import PROFILE
+from narrows.traffic.traffic import Traffic
+
+EXPERIMENT = Experiment.model_validate(
+    {
+        "name": "steps",
+        "bottleneck": {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"},
+        "flows": [{"cca": "cubic", "duration": "1s"}],
+    }
+)
+# Records of new flows have come by themselves: they are taken, not asked for.
+HERE = {"new_flows"}
+
+
+class Driver:
+    """Advances twice, and ends the run."""
+
+    def __init__(self) -> None:
+        self.commands: deque[dict[str, Any]] = deque([{"until_ns": 1000}, {"until_ns": 2000}, {"end": True}])
+        self.answers: list[dict[str, Any]] = []
+
+    async def receive(self) -> dict[str, Any] | None:
+        return self.commands.popleft()
+
+    def tell(self, answer: dict[str, Any]) -> None:
+        self.answers.append(answer)
+
+
+def test_a_step_asks_the_switch_twice_and_no_more() -> None:
+    plan = make_plan(EXPERIMENT)
+    link = plan.bottleneck
+    numbers = dict.fromkeys(QueueStats.__dataclass_fields__, 0) | {"port": link.port, "queue": link.queue}
+    reading = QueueReading([QueueStats(**numbers)], {(link.port, link.queue): []})
+    target = AsyncMock(spec=Target, profile=PROFILE, stands_still=True)
+    target.read_queues.return_value, target.departed_bytes.return_value = reading, {}
+    target.new_flows.return_value = []
+    driver = Driver()
+    shown = AsyncMock(return_value=None)
+    traffic = AsyncMock(spec=Traffic)
+    asyncio.run(Conductor(plan, target, Observer(plan, target), traffic, shown, driver).run(0.0, 0))
+    assert [answer["state"]["time_ns"] for answer in driver.answers[:-1]] == [0, 1000, 2000]
+    asked = [call[0] for call in target.method_calls if call[0] not in HERE]
+    assert asked == ["read_queues", "departed_bytes"] * 3 + ["hold"]
