@@ -33,22 +33,36 @@ def set_up():
         time.sleep(60)
     finally:
         os.write(1, b"removed\\n")
+def nothing():
+    say_begun()
+def failure():
+    say_begun()
+    time.sleep(1)  # The others are at work, or have nothing to do.
+    raise ValueError
+def death():
+    say_begun()
+    time.sleep(1)
+    os.kill(os.getpid(), 9)
 def work(phase):
     globals()[phase]()
 if __name__ == "__main__":
-    with worker_pool(2) as pool:
-        for future in [pool.submit(work, sys.argv[1]) for _ in range(8)]:
+    with worker_pool(2 if len(sys.argv) > 4 else len(sys.argv) - 1) as pool:
+        for future in [pool.submit(work, phase) for phase in sys.argv[1:]]:
             future.result()
 """
 
 
 @pytest.fixture
 def parent(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    """A process with two workers and much to do, each of which has come as far as the parameter says."""
+    """A process with two workers and much to do, each of which has come as far as the parameter says.
+
+    With several words, each is what a worker does.
+    """
     # New processes look for what they are to do in a file.
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    command = [sys.executable, str(script), getattr(request, "param", "traffic")]
+    phases = getattr(request, "param", "traffic").split()
+    command = [sys.executable, str(script), *(phases if len(phases) > 1 else phases * 8)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         yield process
         process.kill()
@@ -89,3 +103,9 @@ def test_an_interrupted_parent_has_nothing_more_begun(parent: subprocess.Popen[s
 def test_a_signal_of_the_terminal_goes_to_the_parent_only(parent: subprocess.Popen[str]) -> None:
     for worker in begun(parent):
         assert os.getpgid(worker) != os.getpgid(parent.pid)
+
+
+@pytest.mark.parametrize("parent", ["failure traffic", "death nothing traffic"], indirect=True)
+def test_a_worker_without_work_keeps_no_other_waiting(parent: subprocess.Popen[str]) -> None:
+    """One has failed or was killed while another is at work, and waits for more itself."""
+    assert parent.wait(20) == 1

@@ -42,12 +42,20 @@ def _begin(parent: int, ending: Any, prepare: Callable[..., None] | None, argume
     # A signal of the terminal goes to the parent only, which tells us: two of them would end a run without results.
     os.setsid()
     _ending.append(ending)
+    signal.signal(signal.SIGTERM, _while_idle)
     if prepare is not None:
         prepare(*arguments)
 
 
 # In a worker: true when nothing is to be begun any more.
 _ending: list[Any] = []
+
+
+def _while_idle(_signal: int, _frame: object) -> None:
+    # It holds the lock of the queue of work: killed with it, it would keep a worker that ends a run waiting for ever.
+    # At an interruption it ends with the pool, and at once if another worker was killed.
+    if not _ending[0].value:
+        raise SystemExit(1)
 
 
 def _unless_ending(work: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
