@@ -18,7 +18,7 @@ WORDS = {
     "links[].flows[].packets",
 }  # fmt: skip
 # Of the number that others draw, what quick and slow ones do.
-FACTORS = {"test_unit_changes.py": 4, "test_collector_metrics.py": 0.2}
+FACTORS = {"test_unit_changes.py": 4, "test_collector_metrics.py": 0.2, "test_prometheus_laws.py": 0.2}
 PARTS = r"(?:links\[\]\.flows\[\]|bottleneck|flows\[\]|groups\[\]|fairness|dynamics|telemetry)"
 
 

@@ -105,7 +105,7 @@ impl State {
         );
         page.gauges(
             "narrows_link_flows",
-            "Flow indices that have sent a report",
+            "Flow indices that have sent a report, or of which a drop is recorded",
             all().map(|(index, bottleneck)| (labelled(index), bottleneck.flows().count() as f64)),
         );
         add_flows(&mut page, figures, keys, *most_flows);
