@@ -206,13 +206,34 @@ def refusals(path: Path) -> Iterator[tuple[list[tuple[float, Any]], list[tuple[f
     )
     opening = segment(100, seq=0, stamps=(1, 0))
     yield [(0.0, opening), *front], [(1.0, opening), *behind], said
+    # The same of datagrams; the first went alone.
+    front, behind = (
+        [(0.01 * n + later, datagram(100 + n * joined, payload=1_000 * joined)) for n in range(12 // joined)]
+        for later, joined in ((0.001, 3), (0.002, 4))
+    )
+    yield (
+        [(0.0, datagram(0)), *front],
+        [(0.001, datagram(0)), *behind],
+        "3000 bytes entered, and 4000 that begin alike left",
+    )
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_captures_that_do_not_go_together_are_refused(tmp_path: Path, number: int) -> None:
     front, behind, said = list(refusals(tmp_path))[number]
     with pytest.raises(AnalysisError, match=said):
         analyze_captures(write(tmp_path / "a", front), write(tmp_path / "b", behind))
+
+
+def test_datagrams_that_begin_alike_are_not_taken_for_joined_ones(tmp_path: Path) -> None:
+    """One is lost; another of another size was under way when the capture in front began."""
+    alike = [datagram(n, payload=size) for n, size in ((1, 700), (1, 900))]
+    alike[0][IP].id = 7
+    crossing = [(n * MS, datagram(10 + n)) for n in range(5)]
+    front = [*crossing, (2.5 * MS, alike[0])]
+    behind = [(-MS, alike[1]), *((at + 1.5 * MS, packet) for at, packet in crossing)]
+    (flow,) = analyze_captures(write(tmp_path / "a", front), write(tmp_path / "b", behind))["flows"]
+    assert (flow["lost"], flow["at_edges"]) == (1, 1)
 
 
 def test_a_flow_of_one_side_only_may_not_cross_the_link(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from narrows_formats.summary import DelayDistribution
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.interchange.packet_headers import TCP, Packet, decode
+from narrows_analysis.interchange.packet_headers import TCP, UDP, Packet, decode
 from narrows_analysis.interchange.pcap_file import NANOSECONDS, read_frames
 from narrows_analysis.metrics.loss import retransmission_ratio
 from narrows_analysis.metrics.responses import distribution
@@ -30,6 +30,8 @@ OFFLOADS = (
     "a NIC or a kernel coalesced or segmented them in between; allowed: captures without offloads (ethtool -K DEV tso "
     "off gso off gro off)"
 )
+
+UDP_BYTES = 8
 
 Seen = tuple[int, Packet]
 
@@ -160,7 +162,7 @@ def _flow(flow: FiveTuple, sides: Sequence[_Side], origin_ns: int) -> CapturedFl
         "ambiguous": None, "delay_s": None, "rtt_s": _rtt(flow, entering),
     }  # fmt: skip
     if leaving is not None:
-        _between(result, flow, enters, leaving.flows.get(flow, []), leaving, min(side.stored for side in sides))
+        _between(result, flow, entering, leaving, min(side.stored for side in sides))
     return result
 
 
@@ -254,16 +256,38 @@ def _recut(
     return None
 
 
-def _between(
-    result: CapturedFlow, flow: FiveTuple, enters: Sequence[Seen], leaves: Sequence[Seen], leaving: _Side, stored: int
-) -> None:
+def _rejoined(enters: Sequence[Seen], leaves: Sequence[Seen], entering: _Side, stored: int) -> tuple[int, int] | None:
+    """Sizes of a datagram that only entered and of one that only left, which begin alike: both captures have trains of
+    datagrams joined, but not the same ones. What left when the other capture was not running entered unseen."""
+    here, there = (
+        {
+            (one.network, one.transport[:stored]): one
+            for time_ns, one in seen
+            if entering.first_ns <= time_ns <= entering.last_ns and one.payload
+        }
+        for seen in (enters, leaves)
+    )
+    begins = {one.transport[UDP_BYTES:stored]: one.payload for known, one in here.items() if known not in there}
+    for known, one in there.items():
+        size = begins.get(one.transport[UDP_BYTES:stored])
+        if known not in here and size not in (None, one.payload):
+            return size, one.payload
+    return None
+
+
+def _between(result: CapturedFlow, flow: FiveTuple, entering: _Side, leaving: _Side, stored: int) -> None:
     """Fill in what was lost between the two sides, and how long the rest took."""
+    enters, leaves = (side.flows.get(flow, []) for side in (entering, leaving))
     here, there = _identities(enters, stored), _identities(leaves, stored)
     if flow.protocol == TCP and (recut := _recut(_only(enters, there, stored), _only(leaves, here, stored))):
         (seq, size), (seq_behind, size_behind) = recut
         raise AnalysisError(
             f"{flow.src} to {flow.dst}: {size} bytes from sequence number {seq} on entered, and {size_behind} from "
             f"{seq_behind} on left: {OFFLOADS}"
+        )
+    if flow.protocol == UDP and (sizes := _rejoined(enters, leaves, entering, stored)):
+        raise AnalysisError(
+            f"{flow.src} to {flow.dst}: {sizes[0]} bytes entered, and {sizes[1]} that begin alike left: {OFFLOADS}"
         )
     delays = [
         after - before
