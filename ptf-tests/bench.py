@@ -261,6 +261,7 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         report = expected.decode_report(frame)
         wanted = expected.encapsulation(collector, len(frame), report.flow)
         self.assertEqual(frame[: len(wanted)].hex(), wanted.hex(), "encapsulation of a report")
+        self.switch.is_counted(report.flow)
         return report
 
     # --- flows

@@ -157,6 +157,9 @@ class Switch(Protocol):
     def write_register(self, name: str, index: int, value: int) -> None:
         """Set one register cell."""
 
+    def is_counted(self, flow: int) -> None:
+        """A report had this flow index, so that its cells hold counts until the next `reset`."""
+
     def close(self) -> None:
         """Let go of the target; it keeps running."""
 
@@ -207,6 +210,9 @@ class OneControl(Generic[Found]):
     def write_register(self, name: str, index: int, value: int) -> None:
         """Set one register cell."""
         self.control.write_register(name, index, value)
+
+    def is_counted(self, flow: int) -> None:
+        """Nothing to do: all cells are cleared alike."""
 
 
 class Target(Protocol):

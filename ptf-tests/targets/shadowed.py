@@ -202,6 +202,10 @@ class ShadowedSwitch:
             if found != value:
                 raise DifferenceError(f"{other.profile.name}: {name}[{index}] is {found}, not {value}")
 
+    def is_counted(self, flow: int) -> None:
+        """Only of the first one: no frame passes the fakes."""
+        self._first.is_counted(flow)
+
     def close(self) -> None:
         """Let go of all."""
         self._first.close()

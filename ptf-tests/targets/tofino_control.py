@@ -193,12 +193,16 @@ class TofinoControl:
         entry = self._client.read(table, {table.keys[0].name: index})
         return per_pipe(next(iter(entry.data.values())))[self._pipe]
 
+    def touch(self, *indices: int) -> None:
+        """Let the next `clear` set the cells of flow indices back."""
+        if self._touched is not None:
+            self._touched.update(indices)
+
     def write_register(self, name: str, index: int, value: int) -> None:
         """Set one register cell, in all pipes: a table is written as a whole."""
         table = self._registers[name.partition(".")[0]]
         (field,) = table.fields
-        if self._touched is not None:
-            self._touched.add(index)
+        self.touch(index)
         self._client.write(Operation.MODIFY, table, {table.keys[0].name: index}, {field.name: value}, pipe=ALL_PIPES)
 
     def read_counters(self, name: str, indexes: Iterable[int]) -> list[tuple[int, int]]:
@@ -230,6 +234,5 @@ class TofinoControl:
     def _take_digests(self, wait_s: float) -> list[DigestMessage]:
         """What has come; each message tells of a flow whose packets are counted from then on."""
         found = self._client.digests(wait_s)
-        if self._touched is not None:
-            self._touched |= {message.data["index"] for message in found}
+        self.touch(*(message.data["index"] for message in found))
         return found

@@ -108,6 +108,10 @@ class TofinoSwitch(OneControl[TofinoControl]):
         self._changed.clear()
         self.control.clear()
 
+    def is_counted(self, flow: int) -> None:
+        """Its cells are cleared, also where its digest was lost."""
+        self.control.touch(flow)
+
     def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
         """Let frames leave a queue at a rate; 0 takes the limit off again."""
         if frames_per_second == 0:

@@ -273,20 +273,22 @@ def test_reset_leaves_nothing(fake: FakeSwitch, switch: TofinoSwitch) -> None:
 
 
 def test_cells_are_cleared_of_flows_that_a_case_had(fake: FakeSwitch, switch: TofinoSwitch) -> None:
-    """Those that digests told of, and those that were written: whole tables of flows take a model minutes."""
+    """Those that digests or reports told of, and that were written: whole tables of flows take a model minutes."""
     table = fake.schema.part("arrival_counter", "Counter").name
     register = fake.schema.part("flow_arrivals", "Register")
-    for index in (7, 8, 9):
+    for index in (6, 7, 8, 9):
         fake.programs.add(table, index, 0, "$COUNTER_SPEC_PKTS", 3, 64)
         fake.programs.add(register.name, index, 0, register.fields[0].name, 3)
     switch.write_register("flow_owner.signatures", 8, 41)
     fake.send_digest(bottleneck=0, index=7, signature=11, is_ipv6=0, src=1, dst=2, protocol=6, src_port=3, dst_port=4)
     assert len(switch.control.digests(1, 2.0)) == 1
+    # The digest of this one was lost.
+    switch.is_counted(6)
     fake.send_digest(bottleneck=0, index=9, signature=11, is_ipv6=0, src=1, dst=2, protocol=6, src_port=3, dst_port=4)
     before = len(fake.requests)
     switch.reset()
-    assert switch.control.read_counters("arrival_counter", [7, 8, 9]) == [(0, 0)] * 3
-    assert [switch.read_register("flow_arrivals.totals", index) for index in (7, 8, 9)] == [0, 0, 0]
+    assert switch.control.read_counters("arrival_counter", [6, 7, 8, 9]) == [(0, 0)] * 4
+    assert [switch.read_register("flow_arrivals.totals", index) for index in (6, 7, 8, 9)] == [0, 0, 0, 0]
     assert switch.read_register("flow_owner.signatures", 8) == 0
     cleared = {name for operation, name in fake.requests[before:] if operation == "delete"}
     assert table not in cleared and register.name not in cleared
