@@ -49,6 +49,7 @@ from narrows_tofino.rate_steps import RateStepper
 from narrows_tofino.readings.checks import COUNTER_AGE_S, DropGuard
 from narrows_tofino.readings.counters import BULK_FROM, Counters, clear_writes
 from narrows_tofino.readings.links import ANY, likeliest_cause
+from narrows_tofino.readings.modelled import MODEL_NOTE, check_kind, uncounted
 from narrows_tofino.readings.statistics import port_stats, queue_stats
 from narrows_tofino.sampling import report_load
 from narrows_tofino.testbed.calibration import Calibration, calibration_path
@@ -288,10 +289,9 @@ class TofinoTarget(LabTarget):
         return await self._call(lambda: self._ready_counters().departed_bytes(flows))
 
     async def ports(self) -> list[PortStats]:
-        """MAC counters of the ports in use."""
-        return await self._call(
-            lambda: [port_stats(self._ready().client, port) for port in used_ports(self._planned().plan)]
-        )
+        """MAC counters of the ports in use; none of a model, which has no MACs."""
+        ports = () if self._inventory.switch.model else used_ports(self._planned().plan)
+        return await self._call(lambda: [port_stats(self._ready().client, port) for port in ports])
 
     async def unexpected_losses(self, plan: Plan) -> list[str]:
         """Drops that are not the links', and settings that were changed meanwhile.
@@ -326,7 +326,7 @@ class TofinoTarget(LabTarget):
 
     async def lost_reports(self, plan: Plan) -> dict[str, int]:
         """Reports lost in mirror buffers and at the collector's port; what else is missing left the switch."""
-        return await self._call(self._lost_reports)
+        return await self._call(lambda: {} if self._guard is None else self._guard.lost_reports())
 
     async def stop(self) -> None:
         """Restore what was found, and close the session.
@@ -363,7 +363,7 @@ class TofinoTarget(LabTarget):
             parts = [flows] if bulk else [[flow] for flow in flows]
             read = [await self._call(partial(counters.bytes, part)) for part in parts]
             flow_bytes = (sum(arrived for arrived, _ in read), sum(left for _, left in read))
-        return await self._call(lambda: self._queue_stats(bottleneck, departed, flow_bytes))
+        return await self._call(lambda: self._queue_stats(bottleneck, departed, moving, flow_bytes))
 
     async def _step(self, link: Link, rate_bps: int) -> tuple[int, int, int]:
         return await self._call(lambda: self._write_step(link, rate_bps))
@@ -411,6 +411,7 @@ class TofinoTarget(LabTarget):
         programmer = self._ready()
         reader = LiveReader(programmer.client)
         # Once with what is known before ports are there: what is unsupported comes before anything is written.
+        check_kind(programmer.client, self._inventory)
         total = reader.entry(f"{self._chip.prefix}.tm.cfg", None)
         assert total is not None
         plan_switch(self._inventory, plan, AssumedReader(self._chip, number(total, "total_cells")))
@@ -426,7 +427,7 @@ class TofinoTarget(LabTarget):
             self._switch_plan = plan_switch(self._inventory, plan, reader)
             programmer.clear(clear_writes(self._inventory.switch.manages_queues))
             programmer.apply(self._switch_plan.writes)
-            self._guard = self._new_guard(self._switch_plan)
+            self._guard = None if self._inventory.switch.model else self._new_guard(self._switch_plan)
         except BaseException as error:
             self._switch_plan = None
             # Without a session nothing can be undone now: stop does it over a new one.
@@ -437,7 +438,8 @@ class TofinoTarget(LabTarget):
         return self._applied(self._switch_plan.manager)
 
     def _facts(self) -> QueueFacts:
-        assert self._guard is not None
+        if self._guard is None:
+            raise RunError("a model shapes nothing, so that there is nothing to measure; fix: a chip")
         (one,) = self._planned().bottlenecks
         shaping, mark = one.shaping, self._guard.mark(one)
         compensation = shaping.overhead.ifg_compensation
@@ -445,13 +447,14 @@ class TofinoTarget(LabTarget):
             shaping.shaper_bps, compensation, mark.limit_cells, mark.cells, self._guard.moved(), "cells", self._device()
         )
 
-    def _lost_reports(self) -> dict[str, int]:
-        assert self._guard is not None
-        return self._guard.lost_reports()
-
     def _crossing(self, plan: Plan) -> dict[str, PortTransfer]:
-        """Both ends of each receiver's cable, where the hosts are machines, and both sides of each loopback port."""
+        """Both ends of each receiver's cable, where the hosts are machines, and both sides of each loopback port.
+
+        Nothing of a model, whose ports count nothing.
+        """
         client, found = self._ready().client, dict[str, PortTransfer]()
+        if self._inventory.switch.model:
+            return found
         if isinstance(self._testbed, SshTestbed):
             machines = machines_of(plan, self._inventory)
             for receiver in plan.receivers:
@@ -476,11 +479,12 @@ class TofinoTarget(LabTarget):
         """Wait until all links are up.
 
         Raises:
-            RunError: one is not after `LINK_WAIT_S` seconds.
+            RunError: one is not after `LINK_WAIT_S` seconds, or a model's after its multiple of that.
         """
         client = self._ready().client
         table = client.schema.table("$PORT")
-        deadline = time.monotonic() + LINK_WAIT_S
+        longest_s = LINK_WAIT_S * self._inventory.switch.patience
+        deadline = time.monotonic() + longest_s
         waiting = list(ports)
         while True:
             waiting = [port for port in waiting if not client.read(table, {"$DEV_PORT": port}).data.get("$PORT_UP")]
@@ -492,7 +496,7 @@ class TofinoTarget(LabTarget):
                     "; the ports stay, and go on training for the next run" if self._inventory.switch.keep_ports else ""
                 )
                 raise RunError(
-                    f"no link on port {names} after {LINK_WAIT_S:g} s{stay}; fix: check {ANY}{self._causes(waiting)}"
+                    f"no link on port {names} after {longest_s:g} s{stay}; fix: check {ANY}{self._causes(waiting)}"
                 )
             time.sleep(LINK_POLL_S)
 
@@ -509,7 +513,7 @@ class TofinoTarget(LabTarget):
     def _applied(self, manager: TrafficManager) -> AppliedSettings:
         plan, queues = manager.plan, manager.bottlenecks
         calibration = self._inventory.calibration
-        notes: list[str] = []
+        notes = [MODEL_NOTE] if self._inventory.switch.model else list[str]()
         for one in queues:
             whose = "" if len(queues) == 1 else f"{one.link.name}: "
             notes += [f"{whose}{words}" for words in (*one.depth.warnings, f"rate: {one.shaping.overhead.note}")]
@@ -587,10 +591,13 @@ class TofinoTarget(LabTarget):
         self._departed[bottleneck] = departed
         return departed, moving
 
-    def _queue_stats(self, bottleneck: int, departed: int, flow_bytes: tuple[int, int] | None) -> QueueStats:
-        assert self._guard is not None
+    def _queue_stats(
+        self, bottleneck: int, departed: int, moving: bool, flow_bytes: tuple[int, int] | None
+    ) -> QueueStats:
         # As it is by now: its rate may have changed since the reading began.
         one = next(one for one in self._planned().bottlenecks if one.link.index == bottleneck)
+        if self._guard is None:
+            return uncounted(self._ready_counters(), one, departed, moving, flow_bytes)
         client, prefix = self._ready().client, self._chip.prefix
         return queue_stats(client, self._ready_counters(), self._guard, prefix, one, departed, flow_bytes)
 
@@ -609,9 +616,9 @@ class TofinoTarget(LabTarget):
         self._earlier_losses.append(words)
 
     def _losses(self) -> list[str]:
-        assert self._guard is not None
+        misplaced = [] if self._guard is None else self._guard.misplaced()
         changed = [f"a setting was changed during the run: {words}" for words in self._ready().drift()]
-        return [*self._earlier_losses, *self._guard.misplaced(), *self._shared_indices(), *changed]
+        return [*self._earlier_losses, *misplaced, *self._shared_indices(), *changed]
 
     def _shared_indices(self) -> list[str]:
         """Flows that met at one index in two pipes, which their shares of the indices rule out."""

@@ -53,11 +53,11 @@ def longest_report(chip: Chip) -> int:
 class TofinoControl:
     """See `targets.base.Control`. ``ports`` are the dev_ports of the cases' ports, all in the pipe ``pipe``.
 
-    Digests may come ``late_s`` after what they tell of. Mirrored copies lack their last ``cut_bytes``.
+    Digests may come ``late_s`` after what they tell of. ``model``: it is the SDE's model of a chip.
     """
 
     def __init__(
-        self, client: Client, chip: Chip, ports: Mapping[int, int], pipe: int, late_s: float, cut_bytes: int = 0
+        self, client: Client, chip: Chip, ports: Mapping[int, int], pipe: int, late_s: float, model: bool = False
     ) -> None:
         """Take a connected client.
 
@@ -69,10 +69,10 @@ class TofinoControl:
         self._ports = ports
         self._pipe = pipe
         self._late_s = late_s
-        self._cut_bytes = cut_bytes
+        self._model = model
         self._sessions: dict[int, int] = {}
         self._report_lengths: dict[int, int] = {}
-        # Flow indices that have counts: those that digests told of, or that were written. None: any may have.
+        # Flow indices that have counts: digests or reports told of them, or they were written. None: any may have.
         self._touched: set[int] | None = None
         schema = client.schema
         self.manages = any(name.endswith(f".{LAWS[0]}") for name in schema.tables)
@@ -181,7 +181,7 @@ class TofinoControl:
             "$ucast_egress_port": self._ports[port],
             "$ucast_egress_port_valid": True,
             "$egress_port_queue": 0,
-            "$max_pkt_len": session_length(self._chip, longest) + self._cut_bytes,
+            "$max_pkt_len": session_length(self._chip, longest, self._model),
         }
         self._client.write(operation, self._client.schema.table("$mirror.cfg"), {"$sid": session}, data, "$normal")
 

@@ -12,7 +12,6 @@ from narrows_tofino.chip.depth import cells_per_frame
 from narrows_tofino.chip.model import CHIPS, Chip, pipe_of
 from narrows_tofino.chip.shaper import burst_for
 from narrows_tofino.writes.entries import DELAY_BITS
-from narrows_tofino.writes.mirror import FCS_BYTES
 from narrows_tofino.writes.planned import number, numbers
 
 from targets.base import Ability, OneControl, Profile, Result
@@ -96,9 +95,7 @@ class TofinoSwitch(OneControl[TofinoControl]):
         self._chip = chip
         self._ports = ports
         self._changed: set[tuple[int, int]] = set()
-        # What a session of Tofino 1 counts has no FCS: a chip adds one, the model takes the last bytes for it.
-        cut_bytes = FCS_BYTES if model and not chip.mirror_length_counts_fcs else 0
-        self.control = TofinoControl(client, chip, ports, self._pipe, late_digests_s, cut_bytes)
+        self.control = TofinoControl(client, chip, ports, self._pipe, late_digests_s, model)
         self.profile = tofino_profile(chip, model, self.control.manages)
 
     def reset(self) -> None:

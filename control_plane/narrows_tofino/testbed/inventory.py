@@ -22,6 +22,8 @@ FEC = {"none": "BF_FEC_TYP_NONE", "fc": "BF_FEC_TYP_FIRECODE", "rs": "BF_FEC_TYP
 AUTO_NEGOTIATION = {"default": "PM_AN_DEFAULT", "on": "PM_AN_FORCE_ENABLE", "off": "PM_AN_FORCE_DISABLE"}
 # The program that manages queues, as deploy/install-switch.sh installs it.
 MANAGED_PROGRAM = "narrows_managed"
+# A model and its driver share one machine's processors with everything that is connected to them.
+MODEL_PATIENCE = 30
 MAX_DEV_PORT = 4 * PORTS_PER_PIPE - 1
 DevPort = Annotated[StrictInt, Field(ge=0, le=MAX_DEV_PORT)]
 
@@ -37,6 +39,8 @@ class Switch(Model):
     The server has neither passwords nor encryption, so it must listen on loopback only: ``address`` is a loopback
     address (Narrows runs on the switch), or ``tunnel`` forwards one over SSH, or ``tls`` names the certificates of a
     TLS proxy in front of it. ``insecure: true`` accepts a bare connection over a network you trust.
+
+    ``model``: it is the SDE's model of a chip, with the driver that a chip has.
     """
 
     chip: Literal["tofino", "tofino2"]
@@ -50,6 +54,7 @@ class Switch(Model):
     shaper_clock_hz: Annotated[float, Field(gt=1e8, lt=1e10)] | None = None
     sde: str | None = None
     keep_ports: StrictBool = True
+    model: StrictBool = False
     egress_pool: Literal["EG_APP_POOL_1", "EG_APP_POOL_2"] = "EG_APP_POOL_1"
     ingress_pool: Literal["IG_APP_POOL_1", "IG_APP_POOL_2", "IG_APP_POOL_3"] = "IG_APP_POOL_1"
 
@@ -74,6 +79,11 @@ class Switch(Model):
     def manages_queues(self) -> bool:
         """Whether its program has laws of queues."""
         return self.program == MANAGED_PROGRAM
+
+    @property
+    def patience(self) -> int:
+        """How many times as long as a chip's may answers and links take."""
+        return MODEL_PATIENCE if self.model else 1
 
     @property
     def clock_hz(self) -> float:
@@ -197,6 +207,7 @@ class Inventory(Lab):
             program=self.switch.program,
             device=self.switch.device,
             tls=self.switch.tls,
+            timeout_s=Endpoint.timeout_s * self.switch.patience,
             listed=self.switch.address,
         )
 

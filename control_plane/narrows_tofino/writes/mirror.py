@@ -21,18 +21,19 @@ FCS_BYTES = 4
 MIRROR_CELLS = 4096
 
 
-def session_length(chip: Chip, report_length: int) -> int:
+def session_length(chip: Chip, report_length: int, model: bool = False) -> int:
     """``$max_pkt_len`` for reports of ``report_length`` bytes, encapsulation included; never a byte less.
 
     The session counts the mirror header; Tofino 2 counts the FCS as well and rounds down to its step. What is a few
-    bytes more than asked for lies behind the length that the report's IP header states.
+    bytes more than asked for lies behind the length that the report's IP header states. A chip of Tofino 1 adds an FCS
+    to what was cut; its ``model`` takes the last bytes for one.
 
     Raises:
         InputError: longer than a session can carry.
     """
     wanted = report_length - REPORT_ENCAPSULATION_BYTES + MIRROR_HEADER_BYTES
     step = chip.mirror_length_step
-    length = -(-wanted // step) * step + (FCS_BYTES if chip.mirror_length_counts_fcs else 0)
+    length = -(-wanted // step) * step + (FCS_BYTES if chip.mirror_length_counts_fcs or model else 0)
     if length > chip.max_mirror_length:
         raise InputError(f"reports of {report_length} B are too long for a mirror session of {chip.name}")
     return length
@@ -51,7 +52,7 @@ def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Plan
     writes = _memory(inventory, plan, reader)
     key = {"$sid": COLLECTOR_SESSION}
     found = reader.entry("$mirror.cfg", key)
-    length = session_length(chip, plan.collector.report_length)
+    length = session_length(chip, plan.collector.report_length, inventory.switch.model)
     writes.append(
         PlannedWrite(
             Operation.INSERT if found is None else Operation.MODIFY,

@@ -11,6 +11,9 @@ import numpy as np
 
 from fakeswitch.shaper import Arithmetic, Whole
 
+# What the SDE's model answers for a register that it does not have.
+UNMODELLED = 0x0BADD3FF
+
 ALL_PIPES = 0xFFFF
 BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.33, "50%": 0.5, "66%": 0.66,
        "80%": 0.8, "DISABLE": 0.0}  # fmt: skip
@@ -280,7 +283,8 @@ class TrafficManager:
                     "mirror_drop_destination": False, "mirror_drop_pg_queue": 0,
                     "pkt_extraction_credits": 0}  # fmt: skip
         if table.startswith("counter."):
-            return self._read_counter(table.removeprefix("counter."), key, pipe)
+            found = self._read_counter(table.removeprefix("counter."), key, pipe)
+            return found if self.asic else dict.fromkeys(found, UNMODELLED)
         data = dict(self._at(table, key, pipe))
         if self.asic and table in ("queue.sched_shaping", "port.sched_shaping"):
             data["max_rate"] = self._read_back(data["max_rate"], data["max_burst_size"])
