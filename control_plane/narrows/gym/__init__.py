@@ -11,10 +11,11 @@ from typing import Any
 import gymnasium
 
 from narrows.gym.environment import CongestionControl
+from narrows.gym.learned import Learned
 from narrows.gym.links import Links
 from narrows.gym.parallel import ParallelCongestionControl
 
-__all__ = ["NAME", "CongestionControl", "Links", "ParallelCongestionControl", "make_vec"]
+__all__ = ["NAME", "CongestionControl", "Learned", "Links", "ParallelCongestionControl", "make_vec"]
 
 NAME = "narrows/CongestionControl-v0"
 

@@ -14,7 +14,17 @@ import numpy as np
 from narrows.api import InputError, Interval, experiment
 from narrows.gym.episode import Episode
 from narrows.gym.links import Links
-from narrows.gym.signals import ACTIONS, OBSERVATIONS, REWARDS, Action, Observation, Reward, Vector, chosen
+from narrows.gym.signals import (
+    ACTIONS,
+    OBSERVATIONS,
+    REWARDS,
+    Action,
+    Observation,
+    Reward,
+    Vector,
+    checked,
+    chosen,
+)
 
 
 @dataclass(frozen=True)
@@ -124,11 +134,7 @@ class Driver:
             InputError: an action is not one of its space; nothing is set then.
         """
         for agent, action in actions.items():
-            space = self._actions[agent].space
-            if action.shape != space.shape:
-                raise InputError(f"action of {agent}: has the shape {action.shape}; allowed: {space.shape}")
-            if not np.all(np.isfinite(action)) or np.any(action < space.low) or np.any(action > space.high):
-                raise InputError(f"action of {agent} {action}: allowed: from {space.low} to {space.high}")
+            checked(agent, action, self._actions[agent].space)
         for agent, action in actions.items():
             decided = self._actions[agent].apply(action, self.episode.state(agent))
             self.episode.set(agent, decided.cwnd, decided.pacing_rate_bps)

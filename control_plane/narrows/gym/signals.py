@@ -6,7 +6,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from narrows.api import InputError, Interval, TcpInfo
+from narrows.controllers import Decision
 
 Vector = npt.NDArray[np.float32]
 Reward = Callable[[Interval], float]
@@ -124,21 +124,13 @@ class OrcaReward:
         return (step.throughput_bps - ORCA_ZETA * lost_bps) / self._most_bps / delay
 
 
-@dataclass(frozen=True)
-class Set:
-    """What an action sets: segments, bit/s; None: as it is."""
-
-    cwnd: int | None
-    pacing_rate_bps: float | None
-
-
 class Action(ABC):
     """What an agent decides; ``space`` is its form. `apply` says what it sets."""
 
     space: spaces.Box[np.float32]
 
     @abstractmethod
-    def apply(self, action: Vector, info: TcpInfo) -> Set:
+    def apply(self, action: Vector, info: TcpInfo) -> Decision:
         """What is set."""
 
 
@@ -151,7 +143,7 @@ class RateAction(Action):
         self.space = spaces.Box(-1.0, 1.0, (1,), np.float32)
         self._rate_bps: float | None = None
 
-    def apply(self, action: Vector, info: TcpInfo) -> Set:
+    def apply(self, action: Vector, info: TcpInfo) -> Decision:
         """What is set."""
         rtt_s = info.rtt_s or 1e-3
         rate_bps = self._rate_bps or 8 * info.mss * info.cwnd / rtt_s
@@ -159,7 +151,7 @@ class RateAction(Action):
         rate_bps = rate_bps * (1 + by) if by >= 0 else rate_bps / (1 - by)
         self._rate_bps = float(np.clip(rate_bps, LEAST_BPS, MOST_BPS))
         window = int(np.clip(4 * self._rate_bps * rtt_s / (8 * info.mss), LEAST_CWND, MOST_CWND))
-        return Set(window, self._rate_bps)
+        return Decision(window, self._rate_bps)
 
 
 class WindowAction(Action):
@@ -169,14 +161,27 @@ class WindowAction(Action):
         """One number: with 1 the window is four times as large, with -1 a fourth."""
         self.space = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
-    def apply(self, action: Vector, info: TcpInfo) -> Set:
+    def apply(self, action: Vector, info: TcpInfo) -> Decision:
         """What is set."""
-        return Set(int(np.clip(info.cwnd * 4.0 ** float(action[0]), LEAST_CWND, MOST_CWND)), None)
+        return Decision(int(np.clip(info.cwnd * 4.0 ** float(action[0]), LEAST_CWND, MOST_CWND)), None)
 
 
 OBSERVATIONS: dict[str, Callable[[], Observation]] = {"aurora": AuroraObservation, "orca": OrcaObservation}
 REWARDS: dict[str, Callable[[], Reward]] = {"aurora": AuroraReward, "orca": OrcaReward}
 ACTIONS: dict[str, Callable[[], Action]] = {"rate": RateAction, "window": WindowAction}
+
+
+def checked(whose: str, action: Vector, space: spaces.Box[np.float32]) -> Vector:
+    """The same action.
+
+    Raises:
+        InputError: it is not in its space; the message says whose it is and what is allowed.
+    """
+    if action.shape != space.shape:
+        raise InputError(f"action of {whose}: has the shape {action.shape}; allowed: {space.shape}")
+    if not np.all(np.isfinite(action)) or np.any(action < space.low) or np.any(action > space.high):
+        raise InputError(f"action of {whose} {action}: allowed: from {space.low} to {space.high}")
+    return action
 
 
 def chosen(kind: str, name: str | Callable[[], Made], known: Mapping[str, Callable[[], Made]]) -> Made:
