@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far a stepped Reno is from the kernel's: window, loss and throughput by rate and by step, in virtual time.
 
-Usage: .venv/bin/python benchmarks/stepped.py [STEPS_RTT...]; prints Markdown. A kernel's CCA reacts to each
-acknowledgement, `narrows.controllers.Aimd` once a step. docs/controllers.md says what theory lets one expect.
+Usage: .venv/bin/python benchmarks/stepped.py [STEP...]; prints Markdown. A kernel's CCA reacts to each acknowledgement,
+`narrows.controllers.Aimd` once a step, of so many round trips with a full queue. docs/controllers.md derives what to
+expect.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from narrows import api
 from narrows.controllers import Aimd, drive
 
@@ -32,11 +34,11 @@ class Link:
         return 2 * self.rate_bps * self.rtt_ms / 1000 / 8 / FRAME
 
 
-LINKS = (Link(10_000_000, 40, 60), Link(100_000_000, 20, 40), Link(1_000_000_000, 5, 15))
+LINKS = (Link(10_000_000, 40, 60), Link(100_000_000, 20, 40), Link(1_000_000_000, 5, 25))
 
 
 @dataclass(frozen=True)
-class Found:
+class Values:
     """Mean window in segments, share of packets dropped, and use of the link, after slow start."""
 
     window: float
@@ -44,43 +46,55 @@ class Found:
     used: float
 
 
-def measured(path: Link, step_rtts: float | None, place: Path) -> Found:
-    """One flow: the kernel's Reno, or `Aimd` with a step of so many RTTs without queue; 0: each smoothed RTT."""
+def predicted(path: Link, step: float | None) -> Values:
+    """What theory says, of the kernel's Reno or of a step of so many round trips (docs/controllers.md)."""
+    if step is None or step <= 1:
+        most, rise, drops = path.segments + 2, 1.0, 2.0 if step is None else 3.0
+    else:
+        # The step in which the window exceeds what fits by 1 to `step`: so many are dropped in each of its round trips.
+        most, rise, drops = path.segments + (step + 1) / 2, step, step * (step + 1) / 2
+    windows = np.arange(most, most / 2, -rise)
+    return Values(float((windows**2).sum() / windows.sum()), drops / float(rise * windows.sum()), 1.0)
+
+
+def measured(path: Link, step: float | None, place: Path) -> Values:
+    """One flow: the kernel's Reno, or `Aimd` with a step of so many RTTs with a full queue; 1: each smoothed RTT."""
     experiment = {
         "name": "stepped",
         "bottleneck": {"rate": f"{path.rate_bps}bit", "buffer": "1bdp", "rtt": f"{path.rtt_ms}ms"},
         "hosts": {"jitter": "0s"},
-        "flows": [
-            {"name": "one", "cca": "reno" if step_rtts is None else "external", "duration": f"{path.duration_s}s"}
-        ],
+        "flows": [{"name": "one", "cca": "reno" if step is None else "external", "duration": f"{path.duration_s}s"}],
     }
-    if step_rtts is None:
+    if step is None:
         run = api.run(experiment, virtual=True, out=place)
     else:
         with api.testbed(experiment, virtual=True, out=place) as bed:
-            drive(bed, {"one-1": Aimd()}, step_rtts * path.rtt_ms / 1000 if step_rtts else None)
+            drive(bed, {"one-1": Aimd()}, None if step == 1 else step * 2 * path.rtt_ms / 1000)
         run = bed.result
     began_s = path.duration_s / 4
     sockets, queue = run.sockets, run.queue
     steady, later = sockets[sockets["time_s"] > began_s], queue[queue["time_s"] > began_s]
     dropped, passed = later["drops"].sum(), later["departures"].sum()
     used = (later["throughput_bps"] * later["interval_s"]).sum() / later["interval_s"].sum() / path.rate_bps
-    return Found(float(steady["cwnd_bytes"].mean() / MSS), float(dropped / (dropped + passed)), float(used))
+    return Values(float(steady["cwnd_bytes"].mean() / MSS), float(dropped / (dropped + passed)), float(used))
 
 
 def main() -> None:
-    """Print a table: the paths with a step each RTT, and the first one with each of the steps."""
-    steps = [float(word) for word in sys.argv[1:]] or [0.5, 1.0, 2.0, 4.0]
-    print("| path | step | mean window, segments (0.75 (C + B)) | dropped, 1e-6 | link used, % |")
+    """Print a table: the paths with a step of one round trip, and the first one with each of the steps."""
+    steps = [float(word) for word in sys.argv[1:]] or [0.25, 0.5, 2.0, 4.0]
+    print("| path | step, RTTs | mean window: theory, measured | dropped, 1e-6: theory, measured | link used, % |")
     print("|---|---|---|---|---|")
-    cases = [(path, step) for path in LINKS for step in (None, 0.0)] + [(LINKS[0], step) for step in steps]
+    cases = [(LINKS[0], step) for step in (None, *sorted([*steps, 1.0]))]
+    cases += [(path, step) for path in LINKS[1:] for step in (None, 1.0)]
     for path, step in cases:
         with tempfile.TemporaryDirectory(prefix="narrows-stepped-") as place:
-            found = measured(path, step, Path(place) / "run")
-        name = "kernel's Reno" if step is None else "smoothed RTT" if not step else f"{step:g} RTT"
-        window = f"{found.window:.1f} ({0.75 * path.segments:.1f})"
-        rates = f"{path.rate_bps // 10**6} Mbit/s, {path.rtt_ms} ms"
-        print(f"| {rates} | {name} | {window} | {found.loss * 1e6:.1f} | {100 * found.used:.2f} |", flush=True)
+            found, theory = measured(path, step, Path(place) / "run"), predicted(path, step)
+        print(
+            f"| {path.rate_bps // 10**6} Mbit/s, {path.rtt_ms} ms | {'kernel' if step is None else f'{step:g}'} "
+            f"| {theory.window:.1f}, {found.window:.1f} | {theory.loss * 1e6:.1f}, {found.loss * 1e6:.1f} "
+            f"| {100 * found.used:.2f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learned congestion controls: a small network, on which links it is trained, and on which it is judged.
+"""Learned congestion controls: the environment that trains them, a small network, and the links that judge it.
 
 Whatever library trained it, NumPy is enough to use it. docs/tutorials/train-a-controller.md explains it.
 """
@@ -10,16 +10,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from narrows.api import TcpInfo
 from narrows.controllers import Decision, base
-from narrows.gym import Learned, Links
+from narrows.gym import CongestionControl, Learned, Links
 from narrows.gym.signals import MOST_CWND, Action, Vector
+from narrows_formats.units import parse_rate, parse_time
 
 TRAINED_ON = Links(rate_bps=(5e6, 50e6), rtt_s=(0.01, 0.1), buffer_bdp=(0.5, 4.0))
-# Chosen before anything was trained: some within these ranges, and three beyond them: a higher rate, a longer path, a deeper
-# buffer.
+# Chosen before anything was trained: some within these ranges, and three beyond them, with a higher rate, a longer
+# path, a deeper buffer.
 HELD_OUT = [
     {"rate": f"{rate}Mbit", "rtt": f"{rtt}ms", "buffer": f"{buffer}bdp"}
     for rate, rtt, buffer in (
@@ -29,6 +31,12 @@ HELD_OUT = [
         (20, 40, 8),
     )
 ]
+
+
+# Of a full-size frame, the part that is payload.
+PAYLOAD = 1448 / 1514
+# What a queue as long as the path costs, of a link that is full; and the most that counts: no step outweighs all.
+QUEUE_COST, MOST_QUEUE = 0.25, 4.0
 
 
 class Octave(Action):
@@ -43,7 +51,29 @@ class Octave(Action):
         return Decision(cwnd=int(np.clip(round(info.cwnd * 2.0 ** float(action[0])), base.LEAST_SEGMENTS, MOST_CWND)))
 
 
+class Rewarded(gymnasium.Wrapper[Vector, Vector, Vector, Vector]):
+    """Rewards what the link carries of what it could, less the queue and the loss.
+
+    Unlike the policy, the reward knows the link: the most that an agent itself has seen depends on what it did.
+    """
+
+    def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
+        """A step with this reward."""
+        observation, _, terminated, truncated, info = self.env.step(action)
+        sender = info.get("agent")
+        if sender is None or sender["rtt_s"] is None:
+            return observation, 0.0, terminated, truncated, info
+        used = sender["throughput_bps"] / (PAYLOAD * parse_rate(info["link"]["rate"]))
+        queue = min(sender["rtt_s"] / (parse_time(info["link"]["rtt"]) / 1e9) - 1, MOST_QUEUE)
+        return observation, used - QUEUE_COST * queue - sender["loss_ratio"], terminated, truncated, info
+
+
 SIGNALS: dict[str, Any] = {"observation": "orca", "action": Octave}
+
+
+def environment(episode_s: float) -> Rewarded:
+    """What a policy is trained in."""
+    return Rewarded(CongestionControl(links=TRAINED_ON, episode_s=episode_s, **SIGNALS))
 
 
 class Policy:

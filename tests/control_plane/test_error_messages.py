@@ -108,8 +108,8 @@ def test_unknown_cca_lists_what_the_kernel_has(monkeypatch: pytest.MonkeyPatch) 
         "(narrows kernel list)"
     )
     assert machine.missing_cca("external") == (
-        "'external' is not in this kernel; allowed: reno, cubic; fix: --virtual, or build its module for this kernel "
-        "(docs/controllers.md, In real time)"
+        "'external' is not in this kernel; allowed: reno, cubic; fix: --virtual, or give it to this kernel by BPF "
+        "or as a module (docs/controllers.md, In real time)"
     )
     assert machine.missing_cca("bbr") == "'bbr' is not in this kernel; allowed: reno, cubic; fix: modprobe tcp_bbr"
 

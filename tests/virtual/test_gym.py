@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import narrows.gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from narrows import api
+from narrows.api.tcp_info import tcp_info
+from narrows.controllers import Decision, drive
 from narrows.errors import InputError
-from narrows.gym import CongestionControl, Links, ParallelCongestionControl
+from narrows.gym import CongestionControl, Learned, Links, ParallelCongestionControl
 from narrows_formats.programs import COLLECTOR
 from pettingzoo.test import parallel_api_test
 
@@ -95,6 +99,46 @@ def test_actions_that_cannot_be_are_refused_and_change_nothing() -> None:
     environment.step(np.zeros(1, np.float32))
     environment.close()
     environment.close()
+
+
+def test_a_policy_decides_as_it_does_in_the_environment(tmp_path: Path) -> None:
+    """The observation is of the last step, the action is applied to the window of that moment, and nothing else is."""
+    window, packets = 20, 5
+    seen: list[Any] = []
+
+    def policy(observation: Any) -> Any:
+        seen.append(observation)
+        return np.array([0.5], np.float32)
+
+    def reading(at_ms: int, delivered: int) -> api.TcpInfo:
+        fields = {8: 200_000, 16: 1448, 68: 20_000, 72: 0, 80: window, 148: 20_000, 192: delivered}
+        data = bytearray(232)
+        for offset, value in fields.items():
+            data[offset : offset + 4] = value.to_bytes(4, "little")
+        return tcp_info(at_ms * 1_000_000, bytes(data))
+
+    learned = Learned(policy, "orca", "window")
+    step = api.Interval(reading(0, 0), reading(20, packets))
+    # 4 to the power of a half.
+    assert learned.on_step(0.02, step) == Decision(cwnd=2 * window)
+    # Of the most and the least seen until now, which are these; five of twenty were delivered, in one least RTT.
+    assert seen[0] == pytest.approx([1, 0, 1, packets / window, 1, 1, 1])
+    for action, said in (([2.0], "action of the policy .*: allowed: from"), ([0.0, 0.0], "has the shape")):
+        with pytest.raises(InputError, match=said):
+            Learned(lambda _: np.array(action), "orca", "window").on_step(0.02, step)  # noqa: B023
+    with pytest.raises(InputError, match="action 'dance': allowed: rate, window"):
+        Learned(policy, action="dance")
+
+
+@GUEST
+def test_a_policy_drives_a_flow_of_a_run(tmp_path: Path) -> None:
+    flows = [{"name": "agent", "cca": "external", "duration": "1s"}]
+    link = {"rate": "20Mbit", "buffer": "1bdp", "rtt": "20ms"}
+    with api.testbed({"name": "x", "bottleneck": link, "flows": flows}, virtual=True, out=tmp_path / "out") as bed:
+        drive(bed, {"agent-1": Learned(lambda _: np.array([0.1], np.float32), "orca", "window")})
+    events = [event["what"] for event in json.loads((tmp_path / "out" / "run.json").read_text())["events"]]
+    # From the ten segments that it begins with, by a factor of 4 to the power of 0.1 each round trip.
+    assert events[:2] == ["agent-1: cwnd 11", "agent-1: cwnd 12"] and len(events) > 20
 
 
 @pytest.mark.parametrize(

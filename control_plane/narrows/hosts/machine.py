@@ -13,7 +13,8 @@ from typing import Any
 
 from narrows_formats.suggestion import suggestion
 
-# Congestion controls whose window and pacing rate are set from outside: those of narrows/virtual/external.c.
+# Congestion controls whose window and pacing rate are set from outside: those of narrows/virtual/external.c, and of
+# narrows/hosts/external.bpf.c.
 EXTERNAL = ("external", "external_halve")
 AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -48,7 +49,7 @@ def missing_cca(name: str) -> str:
         return ""
     fix = "--virtual, with a kernel that has it (narrows kernel list)"
     if name in EXTERNAL:
-        fix = "--virtual, or build its module for this kernel (docs/controllers.md, In real time)"
+        fix = "--virtual, or give it to this kernel by BPF or as a module (docs/controllers.md, In real time)"
     elif name in cca_modules():
         fix = f"modprobe tcp_{name}"
     return f"'{name}' is not in this kernel{suggestion(name, have)}; fix: {fix}"
