@@ -43,7 +43,6 @@ def main() -> None:
     for group in run.summary["groups"]:
         print(f"{group['name']}: {group['goodput_bps'] / 1e6:.2f} Mbit/s")
     print(f"queue delay: {1e3 * run.summary['bottleneck']['queue_delay_s']['mean']:.2f} ms mean")
-    print(f"{run.directory / 'report.html'}")
 
 
 if __name__ == "__main__":
