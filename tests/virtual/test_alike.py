@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,16 +22,16 @@ RIVALS = [{"name": "cubic", "cca": "cubic", "duration": "30s"}]
 Episode = tuple[str, dict[str, bytes]]
 
 
-def episode(place: Path, thinks_s: float = 0.0, episode_s: float = 1.0) -> Episode:
-    """What an episode says at each step, and its tables."""
+def episode(place: Path, thinks_s: Callable[[int], float] = lambda _: 0.0) -> Episode:
+    """What an episode says at each step, and its tables; before each step its policy takes some time."""
     environment = CongestionControl(
-        render_mode="report", results=place, episode_s=episode_s, links=LINKS, rivals=RIVALS, sees_queue=True
+        render_mode="report", results=place, episode_s=1.0, links=LINKS, rivals=RIVALS, sees_queue=True
     )
     draw = np.random.default_rng(1)
     said: list[Any] = [environment.reset(seed=1)]
     over = False
     while not over:
-        time.sleep(thinks_s)
+        time.sleep(thinks_s(len(said)))
         said.append(environment.step(draw.uniform(-0.1, 0.3, 1).astype(np.float32)))
         over = said[-1][3]
     assert environment.render() == place / "episode-0" / "report.html"
@@ -47,10 +48,16 @@ def alike(episodes: list[Episode]) -> None:
 
 
 def test_a_policy_that_thinks_is_the_same_run(tmp_path: Path) -> None:
-    alike([episode(tmp_path / "at-once"), episode(tmp_path / "thinks", 0.05)])
+    alike([episode(tmp_path / "at-once"), episode(tmp_path / "thinks", lambda _: 0.05)])
+
+
+@pytest.mark.long
+def test_a_policy_that_sleeps_a_minute_is_the_same_run(tmp_path: Path) -> None:
+    alike([episode(tmp_path / "at-once"), episode(tmp_path / "sleeps", lambda step: 60.0 if step == 20 else 0.0)])
 
 
 @pytest.mark.long
 def test_eight_side_by_side_are_the_same_run(tmp_path: Path) -> None:
     with ProcessPoolExecutor(8, get_context("spawn")) as pool:
-        alike([*pool.map(episode, [tmp_path / f"{number}" for number in range(8)])])
+        found = [*pool.map(episode, [tmp_path / f"{number}" for number in range(8)])]
+    alike([*found, episode(tmp_path / "alone")])

@@ -53,6 +53,24 @@ def test_pettingzoos_checker_finds_nothing() -> None:
 
 
 @GUEST
+@pytest.mark.long
+def test_environments_side_by_side_are_each_as_it_is_alone() -> None:
+    """Gymnasium gives the first one the seed, and each other one the next."""
+    options: dict[str, Any] = {"episode_s": 1.0}
+    side_by_side = narrows.gym.make_vec(2, **options)
+    steps = [side_by_side.reset(seed=3)[0]]
+    steps += [side_by_side.step(np.full((2, 1), 0.1, np.float32))[0] for _ in range(3)]
+    side_by_side.close()
+    alone = CongestionControl(**options)
+    for number, seed in enumerate((3, 4)):
+        own = [alone.reset(seed=seed)[0]]
+        own += [alone.step(np.full(1, 0.1, np.float32))[0] for _ in range(3)]
+        assert [step[number].tobytes() for step in steps] == [step.tobytes() for step in own]
+    alone.close()
+    assert not np.array_equal(steps[-1][0], steps[-1][1])
+
+
+@GUEST
 def test_a_seed_draws_the_link_and_the_episode_is_reported(tmp_path: Path) -> None:
     environment = CongestionControl(
         render_mode="report", observation="orca", action="window", reward="orca", results=tmp_path, episode_s=0.5
