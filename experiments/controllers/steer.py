@@ -7,6 +7,7 @@ Their congestion control is `external`; agent.yaml is an example. Needs narrows[
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from narrows import api
@@ -39,7 +40,10 @@ def main() -> None:
     parser.add_argument("--virtual", action="store_true")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    run = steered(Policy.load(arguments.policy), arguments.experiment, arguments.virtual, arguments.out)
+    try:
+        run = steered(Policy.load(arguments.policy), arguments.experiment, arguments.virtual, arguments.out)
+    except api.NarrowsError as error:
+        sys.exit(f"steer: {error}")
     for group in run.summary["groups"]:
         print(f"{group['name']}: {group['goodput_bps'] / 1e6:.2f} Mbit/s")
     print(f"queue delay: {1e3 * run.summary['bottleneck']['queue_delay_s']['mean']:.2f} ms mean")

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import yaml
 from narrows import api
 from narrows.hosts.machine import kernel_ccas
 from narrows_formats.programs import COLLECTOR
@@ -69,3 +73,22 @@ def test_what_a_loss_does_is_the_congestion_controls(cca: str, least: int, most:
         again = agent.set(cwnd=160)
         assert again is not None and again.cwnd == 160
     assert cca not in kernel_ccas()
+
+
+def test_a_saved_policy_drives_a_flow(tmp_path: Path) -> None:
+    """One layer, whose action is 0.1 whatever is seen: by a power of two the window grows by 7 % each step."""
+    np.savez(tmp_path / "policy.npz", np.zeros((1, 7)), np.arctanh([0.1]))
+    compiled(tmp_path, "external")
+    flow = {"name": "agent", "cca": "external", "bpf": "external.bpf.o", "duration": "10s"}
+    link = {"rate": "20Mbit", "buffer": "2bdp", "rtt": "40ms"}
+    (tmp_path / "agent.yaml").write_text(yaml.safe_dump({"name": "agent", "bottleneck": link, "flows": [flow]}))
+    # A busy machine may be late, which does not matter here.
+    subprocess.run(
+        [sys.executable, ROOT / "experiments" / "controllers" / "steer.py", "policy.npz", "agent.yaml", "--out", "out"],
+        cwd=tmp_path, capture_output=True,
+    )  # fmt: skip
+    settings = [event["what"] for event in json.loads((tmp_path / "out" / "run.json").read_text())["events"]]
+    assert settings[:3] == ["agent-1: cwnd 11", "agent-1: cwnd 12", "agent-1: cwnd 13"]
+    connection = json.loads((tmp_path / "out" / "hosts" / "agent-1.json").read_text())
+    assert connection["congestion_control"] == "external"
+    assert "external" not in kernel_ccas()
