@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats import files
-from narrows_formats.columns import REPORTS, SOCKETS, units
+from narrows_formats.columns import QUEUES, REPORTS, SOCKETS, units
 from narrows_formats.flow_rows import brief_columns, flow_rows, plain_values
 from narrows_formats.summary import Summary
 
@@ -106,7 +106,7 @@ def _with_units(frame: pd.DataFrame, units: dict[str, str], source: str) -> pd.D
 class RunData:
     """A run and its frames; a frame is read when it is first asked for.
 
-    Frames: `table` (flows), `flows` and `queue` (time series), `flow_intervals()` (`flows` in any interval),
+    Frames: `table` (flows), `flows`, `queue` and `queues` (time series), `flow_intervals()` (`flows` in any interval),
     `distributions` (CDFs), `sockets` (what the senders' sockets say), `hosts` (RTT and window in senders'
     records), `responses` (each request), `flow_keys` (5-tuples), `reports()` (every report), `dask_reports()` (the
     same on Dask) and `drops()` (every packet that a link dropped).
@@ -231,6 +231,13 @@ class RunData:
     def queue(self) -> pd.DataFrame:
         """Time series of the queue: a row for each interval."""
         return self._series(files.QUEUE)
+
+    @cached_property
+    def queues(self) -> pd.DataFrame:
+        """Time series of each queue of DualPI2: a row for each queue and interval; without rows for another queue."""
+        if not (self.path / files.QUEUES).exists():
+            return _with_units(pd.DataFrame(columns=list(units(QUEUES))), units(QUEUES), files.QUEUES)
+        return self._series(files.QUEUES)
 
     @cached_property
     def distributions(self) -> pd.DataFrame:

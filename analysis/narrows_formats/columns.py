@@ -78,6 +78,22 @@ QUEUE = (
     Column("ce_marks", "packets", "departures that the queue marked with CE"),
     Column("missing_reports", "reports", "gaps in the numbering of reports: lost between switch and file"),
 )
+# The same of each of the two queues of DualPI2.
+QUEUES = (
+    Column("link", "", "name of the link, as in run.json"),
+    Column("queue", "", "classic or low latency (ECT(1) and CE)"),
+    Column("time_s", "s", START),
+    Column("interval_s", "s", "length of the interval"),
+    Column("depth_mean_bytes", "bytes", "mean of what departures left behind in this queue; null if not known"),
+    Column("depth_min_bytes", "bytes", "smallest of these"),
+    Column("depth_max_bytes", "bytes", "largest of these"),
+    Column("delay_mean_s", "s", "mean time in the queue of the departures; null where nothing left"),
+    Column("delay_min_s", "s", "shortest of them"),
+    Column("delay_max_s", "s", "longest of them"),
+    Column("departures", "packets", "left the queue, of all flows"),
+    Column("throughput_bps", "bit/s (L2)", "all bytes of Ethernet frames that left the queue"),
+    Column("ce_marks", "packets", "departures that the queue marked with CE"),
+)
 DISTRIBUTIONS = (
     Column("link", "", "name of the link, as in run.json"),
     Column("quantity", "", "queue_bytes (depth that departures left behind) or queue_delay_s"),
@@ -138,6 +154,7 @@ REPORTS = (
 TABLES = {
     files.FLOWS: FLOWS,
     files.QUEUE: QUEUE,
+    files.QUEUES: QUEUES,
     files.DISTRIBUTIONS: DISTRIBUTIONS,
     f"{files.HOSTS}/{files.SOCKETS}": SOCKETS,
 }

@@ -6,6 +6,8 @@ EXPERIMENT = "experiment.yaml"
 SUMMARY = "summary.json"
 FLOWS = "flows.parquet"
 QUEUE = "queue.parquet"
+# Of a link with the two queues of DualPI2.
+QUEUES = "queues.parquet"
 DISTRIBUTIONS = "distributions.parquet"
 REPORT = "report.html"
 

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 10
+FORMAT = 11
 
 # Traffic that is not the experiment's is shown beside its flows from this part of the goodput on: below are iperf3's
 # control connections.
@@ -36,12 +36,16 @@ class Distribution(TypedDict):
 
 @_exactly
 class QueueSummary(TypedDict):
-    """One of a link's queues, by the packets that left it. What is dropped has no record of its queue."""
+    """One of a link's queues, by the packets that left it. What is dropped has no record of its queue.
+
+    ``queue_bytes`` is what they left behind in it, of packets that left later; known where each has a report.
+    """
 
     name: str
     departures: int
     bytes: int
     ce_marks: int
+    queue_bytes: Distribution
     queue_delay_s: Distribution
 
 

@@ -306,7 +306,7 @@ def test_a_short_run_compared_in_parts_has_the_goodputs_of_its_summary(tmp_path:
 def test_parts_of_a_run_are_equally_long(begin: int, intervals: int, parts: int) -> None:
     frames = [pd.DataFrame({"time_s": np.arange(8 / s) * s, "interval_s": s}) for s in (0.1, 0.005)]
     window = (begin * 0.1, (begin + intervals) * 0.1)
-    for frame, each in zip(_in_parts(frames[0], frames[1], window), (1, 20), strict=True):
+    for frame, each in zip(_in_parts(frames, window), (1, 20), strict=True):
         assert list(frame.groupby("part").size()) == [intervals // parts * each] * parts
         assert frame["time_s"].iloc[0] == pytest.approx(window[0])
 

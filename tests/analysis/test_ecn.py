@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import analyze_run, write_report
+from narrows_analysis import analyze_run, load, write_report
+from narrows_analysis.comparison.differences import as_frame, compare
+from narrows_analysis.comparison.sides import read_sides
 
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 CE_MARKED = 1
@@ -32,7 +34,7 @@ def warnings(path: Path, fields: tuple[int, int], marked: bool = False, **change
     synthetic.write_reports(file, rows)
     record = json.loads((path / "run.json").read_text())
     record["bottleneck"]["queue_management"] = {"kind": changes.get("kind", "dualpi2")}
-    record["virtual_time"] = {"cca_versions": changes.get("versions", {})}
+    record["virtual_time"] = {"kernel": "k", "release": "7", "cca_versions": changes.get("versions", {})}
     record["flows"][0]["protocol"] = changes.get("protocol", 6)
     keys = path / "telemetry" / "flow_keys.parquet"
     table = pq.read_table(keys).to_pandas()
@@ -96,3 +98,65 @@ def test_each_queue_of_dualpi2_has_what_left_it(tmp_path: Path, kind: str) -> No
             assert one["queue_delay_s"][name] == pytest.approx(delays[rank - 1], rel=2**-13)
     page = write_report(tmp_path).read_text()
     assert ('id="queues"' in page) == (kind == "dualpi2")
+
+
+def test_depth_and_delay_of_each_queue_over_time(tmp_path: Path) -> None:
+    """By definition: what came to a queue before a packet left it, and leaves later; reports are in several files."""
+    warnings(tmp_path, (ECT_0, ECT_1))
+    file = next((tmp_path / "telemetry").glob("reports-*.parquet"))
+    rows = {name: column.to_numpy() for name, column in zip(synthetic.REPORT_TYPES, pq.read_table(file), strict=True)}
+    rows["queue"] = (rows["flow"] != 1000).astype(np.int64)
+    count = len(rows["queue"])
+    rows["packet_length"] = np.random.default_rng(1).integers(64, 1515, count)
+    file.unlink()
+    for number, part in enumerate(np.array_split(np.arange(count), 50)):
+        some = {name: values[part] for name, values in rows.items()}
+        synthetic.write_reports(tmp_path / "telemetry" / f"reports-{number:05}.parquet", some)
+    found: Any = analyze_run(tmp_path)["bottleneck"]["queues"]
+    series = load(tmp_path).queues
+    left = rows["timestamp"].astype(np.int64)
+    arrived = left - rows["queue_delay"]
+    order = np.arange(count)
+    interval = ((left - load(tmp_path).run.clock_origin_ns) // 5_000_000).astype(np.int64)
+    for number, name in enumerate(("classic", "low latency")):
+        mine = rows["queue"] == number
+        depth = np.array(
+            [rows["packet_length"][mine & (arrived <= left[i]) & (order > i)].sum() for i in np.flatnonzero(mine)]
+        )
+        assert depth.max() > 5000
+        assert found[number]["queue_bytes"]["mean"] == pytest.approx(depth.mean())
+        assert found[number]["queue_bytes"]["max"] == depth.max()
+        assert found[number]["queue_bytes"]["p99"] == pytest.approx(np.sort(depth)[-(-len(depth) * 99 // 100) - 1])
+        own = series[series["queue"] == name].reset_index(drop=True)
+        assert own["interval_s"].eq(0.005).all()
+        assert own["departures"].sum() == mine.sum()
+        for at in np.unique(interval[mine])[::20]:
+            here = interval[mine] == at
+            delays = rows["queue_delay"][mine][here] * 1e-9
+            assert own["depth_mean_bytes"][at] == pytest.approx(depth[here].mean())
+            assert (own["depth_min_bytes"][at], own["depth_max_bytes"][at]) == (depth[here].min(), depth[here].max())
+            assert own["delay_mean_s"][at] == pytest.approx(delays.mean())
+            assert own["delay_max_s"][at] == pytest.approx(delays.max())
+            assert own["departures"][at] == here.sum()
+    page = write_report(tmp_path).read_text()
+    assert "Delay of each queue" in page and "Depth of each queue" in page
+
+
+def test_queues_of_two_runs_are_compared(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        warnings(tmp_path / name, (ECT_0, ECT_1))
+        file = next((tmp_path / name / "telemetry").glob("reports-*.parquet"))
+        rows = {
+            column: values.to_numpy()
+            for column, values in zip(synthetic.REPORT_TYPES, pq.read_table(file), strict=True)
+        }
+        rows["queue"] = (rows["flow"] != 1000).astype(np.int64)
+        if name == "second":
+            rows["queue_delay"] = np.where(rows["queue"] == 1, 100_000, rows["queue_delay"])
+        synthetic.write_reports(file, rows)
+        analyze_run(tmp_path / name)
+    found = as_frame(compare(*read_sides(tmp_path / "first", tmp_path / "second"))).set_index("quantity")
+    shorter, same = found.loc["low_latency_delay_mean_s"], found.loc["classic_delay_mean_s"]
+    assert shorter["second_mean"] == pytest.approx(100e-6)
+    assert shorter["difference"] == pytest.approx(shorter["second_mean"] - shorter["first_mean"]) and shorter["clear"]
+    assert not same["clear"]

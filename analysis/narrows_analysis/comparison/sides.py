@@ -120,7 +120,8 @@ def _of_run(run: RunData) -> Side:
     if len(run.links) > 1:
         raise AnalysisError(f"{run.path}: has several links ({', '.join(run.links)}); allowed: runs of one, or sweeps")
     window = _common_time(run)
-    everything, queue = _in_parts(run.flows, run.queue, window)
+    two_queues = [run.queues] if len(run.queues) else []
+    everything, queue, *queues = _in_parts([run.flows, run.queue, *two_queues], window)
     flows = everything[everything["flow"] >= 0]
     compete = flows[flows["flow"].isin(run.competing)]
     no_probes = everything[everything["flow"].isin([-1, *run.competing])]
@@ -132,6 +133,9 @@ def _of_run(run: RunData) -> Side:
         (DROPPED.column, ""): _loss(no_probes),
         (LOST.column, ""): _loss(_with_emulated(no_probes)),
     }
+    for both in queues:
+        for name, mine in both.groupby("queue"):
+            series[f"{str(name).replace(' ', '_')}_delay_mean_s", ""] = _delay(mine)
     if rates.shape[1] > 1:
         series["jain_index", ""] = pd.Series([jain_index(row) for row in rates.fillna(0.0).to_numpy(dtype=np.float64)])
     total = (everything["goodput_bps"] * everything["interval_s"]).groupby(everything["part"]).sum()
@@ -167,16 +171,14 @@ def _common_time(run: RunData) -> tuple[float, float]:
     return -interval_at(-begin, width) * width, interval_at(end, width) * width
 
 
-def _in_parts(
-    flows: pd.DataFrame, queue: pd.DataFrame, window: tuple[float, float]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _in_parts(series: Sequence[pd.DataFrame], window: tuple[float, float]) -> list[pd.DataFrame]:
     """Rows of a time, with the number of the part that they are in.
 
-    Both series have the same parts, each of as many intervals of the longer ones: of parts of different lengths the
+    All series have the same parts, each of as many intervals of the longer ones: of parts of different lengths the
     mean would not be that of the run. What is too short for one more interval in each part is left out at the end.
     """
     begin_ns, end_ns = (round(time_s * NANOSECONDS) for time_s in window)
-    longest_ns = max(round(float(frame["interval_s"].max()) * NANOSECONDS) for frame in (flows, queue))
+    longest_ns = max(round(float(frame["interval_s"].max()) * NANOSECONDS) for frame in series)
     intervals = (end_ns - begin_ns) // longest_ns
     most = min(BATCHES, intervals // FEWEST_INTERVALS)
     if most < 2:
@@ -184,11 +186,11 @@ def _in_parts(
     count = max(range(max(2, most // 2), most + 1), key=lambda parts: (intervals // parts * parts, parts))
     part_ns = intervals // count * longest_ns
     parts = []
-    for frame in (flows, queue):
+    for frame in series:
         # Whole nanoseconds: of floats, (1.3 - 1.1) / 0.2 is less than 1.
         place = ((frame["time_s"] * NANOSECONDS).round().astype("int64") - begin_ns) // part_ns
         parts.append(frame.assign(part=place)[place.between(0, count - 1)])
-    return parts[0], parts[1]
+    return parts
 
 
 def _used(link: LinkRecord, queue: pd.DataFrame) -> float:

@@ -6,7 +6,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-from narrows_formats.columns import DISTRIBUTIONS, FLOWS, LABEL, QUEUE, REPORTS, SOCKETS, Column, telemetry_columns
+from narrows_formats.columns import (
+    DISTRIBUTIONS,
+    FLOWS,
+    LABEL,
+    QUEUE,
+    QUEUES,
+    REPORTS,
+    SOCKETS,
+    Column,
+    telemetry_columns,
+)
 from narrows_formats.flow_rows import BRIEF, flow_rows
 
 from narrows_analysis.interchange.whole import whole
@@ -26,6 +36,7 @@ DESCRIBED = {
     "summary": SUMMARY,
     "flows": FLOWS,
     "queue": QUEUE,
+    "queues": QUEUES,
     "distributions": DISTRIBUTIONS,
     "sockets": (*SOCKETS, Column("name", "", LABEL)),
     "flow_keys": telemetry_columns("flow_keys"),
@@ -45,6 +56,7 @@ def write_csv(run: RunData, out: Path) -> list[str]:
         "summary": _summary(run),
         "flows": run.flows,
         "queue": run.queue,
+        **({"queues": run.queues} if len(run.queues) else {}),
         "distributions": run.distributions,
         "sockets": run.sockets,
         "flow_keys": run.flow_keys,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from narrows_formats.run_record import LinkRecord
 from narrows_formats.schedules import DelaySteps, Opportunities
 from narrows_formats.units import NANOSECONDS
@@ -189,11 +190,15 @@ class RunFigures:
         )  # fmt: skip
 
     def _band(self, prefix: str, suffix: str, scale: float) -> ChartSeries:
-        mean, low, high = (self.queue[f"{prefix}_{name}_{suffix}"].to_numpy(float) for name in ("mean", "min", "max"))
+        return self._band_of(self.queue, "", "c7", f"{prefix}_{{}}_{suffix}", scale)
+
+    @staticmethod
+    def _band_of(frame: pd.DataFrame, name: str, color: str, column: str, scale: float) -> ChartSeries:
+        mean, low, high = (frame[column.format(figure)].to_numpy(float) for figure in ("mean", "min", "max"))
         factor = merge_factor(len(mean))
-        width = float(self.queue["interval_s"].iloc[0]) if len(self.queue) else 1.0
+        width = float(frame["interval_s"].iloc[0]) if len(frame) else 1.0
         return ChartSeries(
-            "", merged(mean, factor, "mean") / scale, "c7", dx=width * factor, width=1.1,
+            name, merged(mean, factor, "mean") / scale, color, dx=width * factor, width=1.1,
             lo=merged(low, factor, "min") / scale, hi=merged(high, factor, "max") / scale,
         )  # fmt: skip
 
@@ -278,6 +283,36 @@ class RunFigures:
             "delay", "Queue delay", caption,
             self.x_range, f"Queue delay ({unit})", "delay", unit, [self._band("delay", "s", scale)], labels=False,
         )  # fmt: skip
+
+    def delay_by_queue(self) -> Chart | None:
+        """Delay over time of each queue of DualPI2."""
+        delays = (queue["queue_delay_s"]["max"] or 0.0 for queue in self.summary["bottleneck"]["queues"])
+        scale, unit = _delay_unit(max(delays, default=0.0))
+        caption = "Time that packets waited in each of the two queues: mean, shortest and longest."
+        series = self._by_queue("delay_{}_s", scale)
+        return None if series is None else Chart(
+            "delay-by-queue", "Delay of each queue", caption, self.x_range, f"Delay ({unit})", "delay", unit, series,
+        )  # fmt: skip
+
+    def depth_by_queue(self) -> Chart | None:
+        """Depth over time of each queue of DualPI2, where it is known."""
+        depths = (queue["queue_bytes"]["max"] or 0.0 for queue in self.summary["bottleneck"]["queues"])
+        scale, unit = _size_unit(max(depths, default=0.0))
+        caption = "What departures left behind in their own queue: mean, least and most."
+        series = self._by_queue("depth_{}_bytes", scale)
+        return None if series is None else Chart(
+            "depth-by-queue", "Depth of each queue", caption, self.x_range, f"Depth ({unit})", "depth", unit, series,
+        )  # fmt: skip
+
+    def _by_queue(self, column: str, scale: float) -> list[ChartSeries] | None:
+        """A line for each queue of a link that has two; None where there is one, or nothing is known."""
+        known = self.data.queues[self.data.queues["time_s"] + self.data.queues["interval_s"] <= self.x_range[1] + 1e-9]
+        if known[column.format("mean")].isna().all():
+            return None
+        queues = known.groupby("queue", sort=False)
+        return [
+            self._band_of(frame, str(name), f"c{number}", column, scale) for number, (name, frame) in enumerate(queues)
+        ]
 
     def drops(self) -> Chart:
         """Drops of each flow over time."""
@@ -447,6 +482,8 @@ FIGURES: dict[str, Callable[[RunFigures], Chart | None]] = {
     "link_delay": RunFigures.link_delay,
     "queue_depth": RunFigures.depth,
     "queue_delay": RunFigures.delay,
+    "depth_by_queue": RunFigures.depth_by_queue,
+    "delay_by_queue": RunFigures.delay_by_queue,
     "drops": RunFigures.drops,
     "marks": RunFigures.marks,
     "loss": RunFigures.loss,
@@ -459,7 +496,10 @@ FIGURES: dict[str, Callable[[RunFigures], Chart | None]] = {
 }
 # A page's rows of them: those of a link, of which some need flows, and those of the senders.
 COMPETITION = (("goodput",), ("jain",))
-QUEUE = (("link_rate",), ("link_delay",), ("queue_depth",), ("queue_delay",), ("drops",), ("marks",), ("loss",))
+QUEUE = (
+    ("link_rate",), ("link_delay",), ("queue_depth",), ("queue_delay",), ("depth_by_queue",), ("delay_by_queue",),
+    ("drops",), ("marks",), ("loss",),
+)  # fmt: skip
 DISTRIBUTIONS = (("delay_cdf", "depth_cdf"),)
 SENDERS = (("rtt",), ("cwnd",), ("inflight",), ("pacing",))
 OF_FLOWS = {"goodput", "jain", "drops", "marks", "loss"}

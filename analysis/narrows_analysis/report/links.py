@@ -16,7 +16,7 @@ from narrows_analysis.run_data import RunData
 
 ROWS = list[list[Chart | None]]
 MAX_PATHS = 8
-DELAYS: tuple[Literal["mean", "p50", "p99", "max"], ...] = ("mean", "p50", "p99", "max")
+FIGURES: tuple[Literal["mean", "p50", "p99", "max"], ...] = ("mean", "p50", "p99", "max")
 
 
 def link_table(summary: Summary) -> dict[str, Any]:
@@ -60,13 +60,18 @@ def queue_table(summary: Summary) -> dict[str, Any]:
             number(units.count(queue["departures"]), queue["departures"]),
             number(units.size(queue["bytes"]), queue["bytes"]),
             number(units.count(queue["ce_marks"]), queue["ce_marks"]),
-            *(number(units.duration(delay), delay) for delay in (queue["queue_delay_s"][one] for one in DELAYS)),
+            *(number(units.duration(delay), delay) for delay in (queue["queue_delay_s"][one] for one in FIGURES)),
+            *(number(units.size(depth), depth) for depth in (queue["queue_bytes"][one] for one in FIGURES)),
         ]
         for link in summary["links"]
         for queue in link["queues"]
     ]
-    names = ["Queue", "Packets", "Bytes", "Marked", "Delay\nmean", "Delay\n50 %", "Delay\n99 %", "Delay\nmax"]
-    note = "Of the packets that left each queue. The low-latency one takes packets with ECT(1) or CE (RFC 9332)."
+    figures = [f"{quantity}\n{figure}" for quantity in ("Delay", "Depth") for figure in ("mean", "50 %", "99 %", "max")]
+    names = ["Queue", "Packets", "Bytes", "Marked", *figures]
+    note = (
+        "Of the packets that left each queue; depth is what they left behind in it. The low-latency one takes packets "
+        "with ECT(1) or CE (RFC 9332)."
+    )
     return table("queues", "Queues", names, rows, note, ("Queue",))
 
 

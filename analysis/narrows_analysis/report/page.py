@@ -80,7 +80,7 @@ def _figures(data: RunData) -> list[tuple[str, ROWS]]:
 
 
 def _file_rows(run: Run) -> list[dict[str, str]]:
-    names = [files.RUN, files.EXPERIMENT, files.SUMMARY, files.FLOWS, files.QUEUE, files.DISTRIBUTIONS]
+    names = [files.RUN, files.EXPERIMENT, files.SUMMARY, files.FLOWS, files.QUEUE, files.QUEUES, files.DISTRIBUTIONS]
     paths = [run.path / name for name in names] + sorted((run.path / files.TELEMETRY).glob("*"))
     paths += sorted((run.path / files.HOSTS).glob("*.*"))
     rows = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a run directory's telemetry to flows.parquet, queue.parquet and summary.json."""
+"""From a run directory's telemetry to its time series, its distributions and summary.json."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from narrows_analysis.records.flow_table import FlowTable, read_flow_table
 from narrows_analysis.records.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.records.sockets import read_socket_records
+from narrows_analysis.summary.dual_queue import DualQueue, measure_dual_queue
 from narrows_analysis.summary.file import write_summary
 from narrows_analysis.summary.link_analysis import LinkAnalysis
 from narrows_analysis.summary.paths import all_telemetry, group_sections, link_section, path_goodput, path_sections
@@ -31,7 +32,7 @@ from narrows_analysis.summary.sections import (
     flow_sections,
     no_bottleneck_section,
 )
-from narrows_analysis.summary.time_series import write_flows, write_queue
+from narrows_analysis.summary.time_series import write_flows, write_queue, write_queues
 from narrows_analysis.summary.warnings import find_warnings
 
 DISTRIBUTION_SCHEMA = with_metadata(
@@ -60,7 +61,8 @@ def _write_distributions(path: Path, links: Sequence[LinkAnalysis]) -> None:
 
 
 def analyze_run(run_dir: Run | Path | str, interval_s: float | None = None) -> Summary:
-    """Analyse a run: write flows.parquet, queue.parquet, distributions.parquet and summary.json into it.
+    """Analyse a run: write flows.parquet, queue.parquet, distributions.parquet and summary.json into it, and
+    queues.parquet where a link has two queues.
 
     Args:
         run_dir: the run directory, or what `read_run` made of it; it needs run.json, everything else may be missing or
@@ -87,7 +89,12 @@ def analyze_run(run_dir: Run | Path | str, interval_s: float | None = None) -> S
         found = aggregate(run, views, clock, skipped.unreadable_files, Path(tables), interval_s)
     links = [(view, table, aggregation) for (view, table), aggregation in zip(views, found, strict=True)]
     paths = {view.bottleneck.name: measure_paths(view, table, files) for view, table in views}
-    return finish(run, links, skipped, paths)
+    dual_queues = {
+        view.bottleneck.name: both
+        for view, table, sums in links
+        if (both := measure_dual_queue(view, table, sums, clock, files)) is not None
+    }
+    return finish(run, links, skipped, paths, dual_queues)
 
 
 def finish(
@@ -95,6 +102,7 @@ def finish(
     views: Sequence[tuple[Run, FlowTable, Aggregation | None]],
     skipped: SkippedReports,
     paths: Mapping[str, dict[int, PathMeasures]] | None = None,
+    dual_queues: Mapping[str, DualQueue] | None = None,
 ) -> Summary:
     """Write the time series, the distributions and summary.json of a run's aggregations into its directory.
 
@@ -103,14 +111,17 @@ def finish(
         views: it at each link, which reports there belong to its flows, and their sums.
         skipped: reports that were not used.
         paths: what both directions of flows tell at each link, where both are reported, by position of the flow there.
+        dual_queues: what reports tell of each queue of the links that have two.
     """
     sockets = read_socket_records(run)
+    dual_queues = dual_queues or {}
     links = [
         LinkAnalysis(
-            view, table, sums, flow_sections(view, sums, table, (paths or {}).get(view.bottleneck.name, {}), sockets)
+            view, table, sums, flow_sections(view, sums, table, (paths or {}).get(view.bottleneck.name, {}), sockets),
+            dual_queues.get(view.bottleneck.name),
         )
         for view, table, sums in views
-    ]
+    ]  # fmt: skip
     sections = [link_section(link) for link in links]
     flows = path_sections(run, links)
     alone = links[0] if len(links) == 1 else None
@@ -119,7 +130,9 @@ def finish(
         "format": FORMAT,
         "status": run.status,
         "links": sections,
-        "bottleneck": bottleneck_section(run, alone.aggregation) if alone else no_bottleneck_section(SEVERAL_LINKS),
+        "bottleneck": bottleneck_section(run, alone.aggregation, alone.dual_queue)
+        if alone
+        else no_bottleneck_section(SEVERAL_LINKS),
         "fairness": fairness_section(run, alone.aggregation if alone else None),
         "dynamics": dynamics_section(run, alone.aggregation if alone else None),
         "share_window_s": together.window_s,
@@ -135,5 +148,8 @@ def finish(
     write_flows(run.path / files.FLOWS, [link.aggregation for link in links])
     write_queue(run.path / files.QUEUE, [link.aggregation for link in links])
     _write_distributions(run.path / files.DISTRIBUTIONS, links)
+    series = {name: both for name, both in dual_queues.items() if not both.sampled}
+    if series:
+        write_queues(run.path / files.QUEUES, series)
     write_summary(run.path, summary)
     return summary

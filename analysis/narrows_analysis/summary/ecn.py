@@ -7,12 +7,6 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow.parquet as pq
-
-from narrows_analysis.records.flow_table import OTHER, FlowTable
-from narrows_analysis.records.reports import ARRIVAL_ECN_SHIFT, FLAGS_ARRIVAL_ECN, SkippedReports, telemetry_files
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.summary.link_analysis import LinkAnalysis
 
@@ -24,28 +18,12 @@ DEAF = "BBRv1"
 MAX_NAMED = 3
 
 
-def arrival_fields(run: Run, table: FlowTable) -> npt.NDArray[np.int64]:
-    """Reported packets of each flow at a link (rows, the last one all other traffic) by the ECN field with which they
-    arrived there (columns)."""
-    counts = np.zeros(((len(run.flows) + 1), 4), np.int64)
-    for path in telemetry_files(run, SkippedReports()):
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(columns=["bottleneck", "flags", "flow", "signature"]):
-                rows = {name: batch.column(name).to_numpy().astype(np.int64) for name in batch.schema.names}
-                here = rows["bottleneck"] == run.bottleneck.index
-                number = table.numbers(rows["flow"][here], rows["signature"][here])
-                number = np.where(number == OTHER, len(run.flows), number)
-                found = (rows["flags"][here] & FLAGS_ARRIVAL_ECN) >> ARRIVAL_ECN_SHIFT
-                counts += np.bincount(number * 4 + found, minlength=counts.size).reshape(counts.shape)
-    return counts
-
-
 def empty_l4s_queue(link: LinkAnalysis) -> str:
     """What to say of DualPI2 whose low-latency queue no packet entered; empty where one did."""
     run = link.run
-    if run.bottleneck.queue_kind != "dualpi2" or not run.data_flows:
+    if link.dual_queue is None or not run.data_flows:
         return ""
-    fields = arrival_fields(run, link.table)
+    fields = link.dual_queue.arrival_ecn
     if fields[:, [ECT_1, CE]].any():
         return ""
     classic = [flow.name for flow, sent in zip(run.flows, fields[:, ECT_0], strict=False) if sent]

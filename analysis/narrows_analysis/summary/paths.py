@@ -76,7 +76,7 @@ def link_section(link: LinkAnalysis) -> LinkSummary:
             }
         )
     return {
-        **bottleneck_section(run, aggregation),
+        **bottleneck_section(run, aggregation, link.dual_queue),
         "name": link.name,
         "direction": run.bottleneck.direction,
         "fairness": fairness_section(run, aggregation),

@@ -34,7 +34,7 @@ from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.records.sockets import SocketRecords
 from narrows_analysis.summary.connections import connection_rows
-from narrows_analysis.summary.dual_queue import queue_sections
+from narrows_analysis.summary.dual_queue import DualQueue
 from narrows_analysis.summary.late_drops import drops_after_reports
 from narrows_analysis.summary.samples import flow_errors, of_sample
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
@@ -158,7 +158,9 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
     }
 
 
-def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckSummary:
+def bottleneck_section(
+    run: Run, aggregation: Aggregation | None, dual_queue: DualQueue | None = None
+) -> BottleneckSummary:
     """A link and its queue: the "bottleneck" part of the summary where there is one link."""
     section = no_bottleneck_section(NO_TELEMETRY)
     link = run.bottleneck
@@ -182,6 +184,8 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
         section["aqm_drops"] = int(totals["aqm_drops"].sum())
         section["policer_drops"] = int(totals["policer_drops"].sum()) if aggregation.policer_known else None
+    if dual_queue is not None:
+        section["queues"] = dual_queue.sections()
     if not aggregation.order.reports:
         section["down_reason"] = section["saturated_rate_reason"] = NO_WINDOW
     elif aggregation.enough_reports:
@@ -229,8 +233,6 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
     section["ce_marks"] = round(queue.totals["ce_marks"][0])
     if aggregation.order.sample_shift:
         of_sample(section, run, aggregation)
-    else:
-        section["queues"] = queue_sections(run)
 
 
 def _why_no_down_time(section: BottleneckSummary, link: LinkRecord, spanned: bool) -> str | None:

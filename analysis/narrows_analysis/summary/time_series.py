@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from narrows_formats import storage
-from narrows_formats.columns import FLOWS, QUEUE, Column, with_metadata
+from narrows_formats.columns import FLOWS, QUEUE, QUEUES, Column, with_metadata
 from narrows_formats.flow_names import OTHER_GROUP
 
 from narrows_analysis.aggregation.interval_lengths import begins_s
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.records.flow_table import OTHER
+from narrows_analysis.summary.dual_queue import NAMES, DualQueue
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -29,7 +30,7 @@ _COUNTS = {"arrivals", "departures", "drops", "aqm_drops", "policer_drops", "los
 
 
 def _schema(columns: tuple[Column, ...]) -> pa.Schema:
-    kinds = {"flow": pa.int32(), **dict.fromkeys(("link", "name", "group", "cca", "packets"), pa.string()),
+    kinds = {"flow": pa.int32(), **dict.fromkeys(("link", "queue", "name", "group", "cca", "packets"), pa.string()),
              **dict.fromkeys(_COUNTS, pa.int64())}  # fmt: skip
     fields = [(column.name, kinds.get(column.name, pa.float64())) for column in columns]
     return with_metadata(pa.schema(fields), columns)
@@ -37,6 +38,7 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 FLOW_SERIES_SCHEMA = _schema(FLOWS)
 QUEUE_SERIES_SCHEMA = _schema(QUEUE)
+QUEUES_SERIES_SCHEMA = _schema(QUEUES)
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -149,6 +151,34 @@ def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
         # The extremes of a sample are not those of the packets.
         values |= {name: [None] * aggregation.queue.bins for name in _EXTREMES}
     writer.write_table(_table(QUEUE_SERIES_SCHEMA, values))
+
+
+def write_queues(path: Path, links: Mapping[str, DualQueue]) -> None:
+    """Write queues.parquet: a row for each link with two queues, each of these, and each interval from the origin."""
+    with storage.replacing(path) as file, pq.ParquetWriter(file, QUEUES_SERIES_SCHEMA) as writer:
+        for name, both in links.items():
+            for row in range(len(NAMES)):
+                writer.write_table(_table(QUEUES_SERIES_SCHEMA, _queue_values(name, both, row)))
+
+
+def _queue_values(link: str, both: DualQueue, row: int) -> dict[str, object]:
+    width, unit_s, bins = both.interval_s, both.unit_s, both.sums.bins
+    cells = {name: values[row] for name, values in both.sums.cells.items()}
+    return {
+        "link": [link] * bins,
+        "queue": [NAMES[row]] * bins,
+        "time_s": begins_s(0, bins, width),
+        "interval_s": np.full(bins, width),
+        "depth_mean_bytes": ratio(cells["depth_bytes"], cells["depths"]),
+        "depth_min_bytes": both.depth.minimum[row],
+        "depth_max_bytes": both.depth.maximum[row],
+        "delay_mean_s": ratio(cells["delay_ticks"], cells["departures"]) * unit_s,
+        "delay_min_s": both.delay.minimum[row] * unit_s,
+        "delay_max_s": both.delay.maximum[row] * unit_s,
+        "departures": cells["departures"].astype(np.int64),
+        "throughput_bps": cells["bytes"] * 8 / width,
+        "ce_marks": cells["ce_marks"].astype(np.int64),
+    }
 
 
 def _table(schema: pa.Schema, values: dict[str, object]) -> pa.Table:
