@@ -257,9 +257,9 @@ def spread(found: Any, show: Callable[[float], str]) -> str:
     return middle if least == middle == greatest else f"{middle} ({least} to {greatest})"
 
 
-def named(file: str, top: str = "..") -> str:
-    """A result file as a page names it that is in docs/, or as far from the top of the repository as it says."""
-    return f"[{file.removesuffix('.json')}]({top}/benchmarks/results/{file.replace('.json', '.md')})"
+def named(file: str) -> str:
+    """A result file as a page names it that is in a folder of the repository."""
+    return f"[{file.removesuffix('.json')}](../benchmarks/results/{file.replace('.json', '.md')})"
 
 
 def virtual_costs() -> str:
@@ -338,11 +338,11 @@ def fast_links() -> str:
     return f"{table(head, *rows)}\n{named(LINKS)}\n"
 
 
-def source(files: dict[str, str], top: str = "..") -> str:
+def source(files: dict[str, str]) -> str:
     """Below a table of benchmarks' spreads: how they were measured, which is the same for all; files by benchmark."""
     parts = [benchmark(file, name) for name, file in files.items()]
     runs = min(len(found) for part in parts for found in part["runs"].values())
-    where = ", ".join(named(file, top) for file in files.values())
+    where = ", ".join(named(file) for file in files.values())
     return f"Median (least to greatest), n = {runs}, {where}. {parts[-1]['conditions']}\n"
 
 
@@ -395,7 +395,7 @@ def beside_linux() -> str:
 def l4s() -> str:
     """Pairs of flows through queues of Linux and of Narrows, beside what was published of them."""
     file = newest("l4s")
-    return f"{table_of(file)}\n\n{source({'l4s': file}, '../..')}"
+    return f"{table_of(file)}\n\n{source({'l4s': file})}"
 
 
 def table_of(file: str) -> str:

@@ -74,7 +74,7 @@ def test_the_newest_result_is_shown_that_was_measured(
     monkeypatch.setattr(shown, "RESULTS", tmp_path)
     assert shown.l4s() == (
         "| 2026-11-25-l4s-again |\n|---|\n\nMedian (least to greatest), n = 5, "
-        "[2026-11-25-l4s-again](../../benchmarks/results/2026-11-25-l4s-again.md). As it was.\n"
+        "[2026-11-25-l4s-again](../benchmarks/results/2026-11-25-l4s-again.md). As it was.\n"
     )
 
 
