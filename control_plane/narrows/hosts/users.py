@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 # UID of applications when root starts Narrows without sudo. It differs from that of `nobody`, which our own processes
@@ -48,6 +50,31 @@ def can_execute(path: str) -> bool:
         return os.access(path, os.X_OK)
     if in_user_namespace():
         return os.access(path, os.X_OK)
+    return _holds("test", "-f", path, "-a", "-x", path)
+
+
+def what_forbids(path: str) -> Path:
+    """What keeps the invoking user from executing a file that root finds: a directory on the way there, symbolic links
+    followed, or the file itself."""
+    return next((one for one in _way_to(path) if not _holds("test", "-x", str(one))), Path(path))
+
+
+def _way_to(path: str) -> Iterator[Path]:
+    """Directories that lead to a file, in order, and the file; symbolic links are replaced by what they name."""
+    at, rest = Path("/"), list(reversed(Path(path).absolute().parts[1:]))
+    while rest:
+        part = rest.pop()
+        if part == "..":
+            at = at.parent
+        elif (at / part).is_symlink():
+            target = (at / part).readlink()
+            rest += [one for one in reversed(target.parts) if one != target.anchor]
+            at = Path("/") if target.is_absolute() else at
+        else:
+            at /= part
+            yield at
+
+
+def _holds(*test: str) -> bool:
     user = invoking_user()
-    words = ["test", "-f", path, "-a", "-x", path]
-    return not subprocess.run(words, user=user.uid, group=user.gid, extra_groups=[]).returncode
+    return not subprocess.run(test, user=user.uid, group=user.gid, extra_groups=[]).returncode

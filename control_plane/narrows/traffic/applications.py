@@ -21,7 +21,7 @@ from narrows.experiment.plan import Flow, Plan
 from narrows.flows.program import fill, is_hidden
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
-from narrows.hosts.users import APPLICATION_ID, User, can_execute, in_user_namespace, invoking_user
+from narrows.hosts.users import APPLICATION_ID, User, can_execute, in_user_namespace, invoking_user, what_forbids
 from narrows.onhost import program as on_host
 from narrows.onhost import wire
 from narrows.onhost.program import Outcome, Program, ProgramEnded, ProgramSpecification
@@ -65,7 +65,11 @@ def missing_programs(plan: Plan) -> list[str]:
             if path is None:
                 found.append(f"{name}: '{words[0]}' is not there, or cannot be executed; allowed: a program")
             elif not can_execute(path):
-                found.append(f"{name}: user {invoking_user().uid}, as which it would run, cannot execute {path}")
+                user, closed = invoking_user().uid, what_forbids(path)
+                found.append(
+                    f"{name}: user {user}, as which it would run, cannot execute {path}: {closed} is closed to it; "
+                    f"fix: put it where every user can reach it, as in /usr/local/bin, or 'chmod o+x {closed}'"
+                )
         for variable, value in program.env:
             if is_hidden(value):
                 where = f"flows.{groups.index(flow.group)}.env.{variable}"
