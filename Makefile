@@ -74,6 +74,10 @@ p4: ## recompile p4src for v1model (needs p4c-bm2-ss)
 p4-tofino: ## recompile p4src for Tofino 1 and 2 (needs p4c with its Tofino backend)
 	@$(VENV)/python p4src/build.py tofino tofino2 tofino-managed tofino2-managed
 
+.PHONY: release
+release: setup ## what a release ships for this kind of machine, made and tried in dist/ (network); PROGRAMS=DIR compiles none
+	@$(VENV)/python scripts/release.py $(if $(PROGRAMS),--programs $(PROGRAMS))
+
 .PHONY: stress
 stress: setup ## faults, load and hostile input, with counts (needs root; docs/reliability.md)
 	@$(SUDO) $(VENV)/python scripts/stress.py

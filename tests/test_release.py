@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -103,6 +104,25 @@ def test_a_wheel_with_programs_is_of_one_kind_of_machine(checkout: Path) -> None
     inside = {Path(one.filename).name: one for one in built.infolist() if ".data/data/bin/" in one.filename}
     assert inside.keys() == PROGRAMS
     assert all(one.external_attr >> 16 & 0o111 == 0o111 for one in inside.values())
+
+
+def test_components_are_those_of_the_locked_files() -> None:
+    """Each crate of others and each Python package once, by the name that registries have for it."""
+    spec = importlib.util.spec_from_file_location("release", ROOT / "scripts" / "release.py")
+    assert spec is not None and spec.loader is not None
+    release = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(release)
+    made = release.components()
+    assert (made["bomFormat"], made["metadata"]["component"]["version"]) == ("CycloneDX", __version__)
+    names = [one["purl"] for one in made["components"]]
+    crates = re.findall(r'^name = "(.*)"\nversion = "(.*)"\nsource', (ROOT / "Cargo.lock").read_text(), re.MULTILINE)
+    lines = (ROOT / "requirements" / "run.txt").read_text().splitlines()
+    packages = [line.split()[0].partition(";")[0] for line in lines if re.match("[a-z]", line)]
+    wanted = [f"pkg:cargo/{name}@{version}" for name, version in crates]
+    wanted += [f"pkg:pypi/{package.replace('==', '@')}" for package in packages]
+    assert len(crates) > 100 and len(packages) > 10
+    assert sorted(names) == sorted(wanted)
+    assert all(len(one["hashes"][0]["content"]) == 64 for one in made["components"] if "cargo" in one["purl"])
 
 
 def test_workflows_and_hooks_call_what_there_is() -> None:
