@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of laws in docs/metrics.md: each figure of summary.json has one, each test is there, and its cases."""
+"""The table of tests/laws.md: each figure of summary.json has one, each test is there, and its cases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS = r"(?:links\[\]\.flows\[\]|bottleneck|flows\[\]|groups\[\]|fairness|dynam
 
 def laws() -> list[tuple[str, str, str]]:
     """Figures, test and number of cases of each row."""
-    text = (ROOT / "docs" / "metrics.md").read_text().partition("## Laws")[2].partition("\n## ")[0]
+    text = (ROOT / "tests" / "laws.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
     return [(row[1], row[2].strip("`"), row[3].strip() if len(row) > 3 else "") for row in rows]
 
