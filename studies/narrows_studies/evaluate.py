@@ -12,7 +12,7 @@ from narrows_analysis.study_results import MeasuredPoint
 
 from narrows_studies.checks import Pick, picks
 from narrows_studies.decision import NOTHING_KNOWN, Decision, Value
-from narrows_studies.judge import Condition, NotRun, describe, judge
+from narrows_studies.judge import NotRun, describe, judge
 from narrows_studies.linear import Key, Repetitions, single
 from narrows_studies.model import Statement
 from narrows_studies.showing import show
@@ -36,8 +36,7 @@ class Finding:
         decision: what the values alone say.
         p_value: of the verdict, with those that it is judged with.
         covered: which of the statement's settings were run, if not all.
-        conditions: what the decision is made of.
-        level: p-value from which it would be decided among those that it is judged with, none of which is decided yet.
+        level: p-value at which it would be decided among those that it is judged with and that chance may explain.
     """
 
     statement: Statement
@@ -47,7 +46,6 @@ class Finding:
     decision: Decision = NOTHING_KNOWN
     p_value: float = 1.0
     covered: str = ""
-    conditions: tuple[Condition, ...] = ()
     level: float = 1 - LEVEL
 
     @property
@@ -76,15 +74,7 @@ def _alone(statement: Statement, points: Sequence[MeasuredPoint]) -> Finding:
         found = judge(statement.check, points)
     except NotRun as missing:
         return Finding(statement, "not run here", str(missing))
-    return Finding(
-        statement,
-        "undecided",
-        found.ours,
-        found.count,
-        found.decision,
-        found.decision.p_value,
-        conditions=found.conditions,
-    )
+    return Finding(statement, "undecided", found.ours, found.count, found.decision, found.decision.p_value)
 
 
 def _together(findings: Sequence[Finding]) -> list[Finding]:
@@ -95,8 +85,9 @@ def _together(findings: Sequence[Finding]) -> list[Finding]:
         near = one.decision.p_value > 1 - NEAR and one.count < ENOUGH
         verdict = VERDICTS[one.decision.value(1.0 if near else p_value)]
         found[number] = replace(one, verdict=verdict, p_value=p_value)
-    undecided = sum(one.verdict == "undecided" for one in found)
-    return [replace(one, level=(1 - LEVEL) / undecided) if one.verdict == "undecided" else one for one in found]
+    # Those that Holm's procedure has not taken out, with the ones that no number of runs could decide.
+    left = sum(found[number].p_value > 1 - LEVEL for number in there)
+    return [replace(one, level=(1 - LEVEL) / max(1, left)) if one.verdict == "undecided" else one for one in found]
 
 
 def verdict_text(found: Finding, needed: int | None = None) -> str:

@@ -19,6 +19,7 @@ from narrows_studies.decision import (
     HOLDS,
     NOTHING_KNOWN,
     VOID,
+    Bound,
     Decision,
     between,
     every,
@@ -39,27 +40,12 @@ class NotRun(Exception):
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A sum that has to be positive, in the unit of a measure, and what is known of it."""
-
-    measure: str
-    margin: Estimate
-    decision: Decision
-
-
-@dataclass(frozen=True)
 class Judgement:
-    """A decision and the values it rests on, in words.
-
-    Attributes:
-        count: the least number of repetitions of a setting.
-        conditions: what the decision is made of.
-    """
+    """A decision and the values it rests on, in words; ``count`` is the least number of repetitions of a setting."""
 
     decision: Decision
     ours: str
     count: int
-    conditions: tuple[Condition, ...] = ()
 
 
 def judge(check: checks.Check, points: Sequence[MeasuredPoint], projection: Projection | None = None) -> Judgement:
@@ -68,13 +54,12 @@ def judge(check: checks.Check, points: Sequence[MeasuredPoint], projection: Proj
     Args:
         check: what must hold.
         points: runs that it may look at.
-        projection: judges as with more repetitions than these.
+        projection: judges as with more repetitions than these, or with other limits.
 
     Raises:
         NotRun: points that it needs are missing.
     """
-    judging = _Judge(Repetitions(points, projection))
-    return replace(judging.judge(check), conditions=tuple(judging.conditions))
+    return _Judge(Repetitions(points, projection)).judge(check)
 
 
 def describe(key: Key) -> str:
@@ -87,7 +72,7 @@ class _Judge:
     def __init__(self, repetitions: Repetitions) -> None:
         self._repetitions = repetitions
         self._measure = ""
-        self.conditions: list[Condition] = []
+        self._relief = repetitions.projection.relief if repetitions.projection else 0.0
 
     def judge(self, check: checks.Check) -> Judgement:
         if isinstance(check, checks.Every | checks.Readings):
@@ -113,12 +98,10 @@ class _Judge:
     def _at_one_of(self, check: checks.AtOneOf) -> Judgement:
         found: dict[str, Judgement] = {}
         for value, there in self._repetitions.by_value(check.over).items():
-            judging = _Judge(there)
             try:
-                found[value] = judging.judge(check.check)
+                found[value] = _Judge(there).judge(check.check)
             except NotRun:
                 continue
-            self.conditions += judging.conditions
         if not found:
             raise NotRun(f"no value of {check.over} with all that is needed")
         return Judgement(
@@ -151,12 +134,12 @@ class _Judge:
         return exists(len(values) - lacking, lacking)
 
     def _positive(self, total: Linear, strict: bool = False) -> Decision:
-        estimate, bound = self._repetitions.estimate(total)
+        return self._margin(*self._repetitions.estimate(total), strict)
+
+    def _margin(self, estimate: Estimate | None, bound: Bound, strict: bool) -> Decision:
         if estimate is None:
             return NOTHING_KNOWN
-        decision = positive(estimate, strict, bound)
-        self.conditions.append(Condition(self._measure, estimate, decision))
-        return decision
+        return positive(replace(estimate, mean=estimate.mean + self._relief), strict, bound)
 
     def _shown(self, total: Linear) -> str:
         estimate, bound = self._repetitions.estimate(total)
@@ -372,8 +355,9 @@ class _Judge:
         if found is None:
             raise NotRun(f"no point with {check.expected}")
         below = self._repetitions.projected(estimate([check.most - one for one in medians]))
-        decision = NOTHING_KNOWN if below is None else positive(below, strict=False)
-        return decision, f"median error {show(found, self._measure, is_mean=True)} of {len(terms)} settings"
+        return self._margin(
+            below, "exact", strict=False
+        ), f"median error {show(found, self._measure, is_mean=True)} of {len(terms)} settings"
 
     @_of.register
     def _sometimes(self, check: checks.Sometimes) -> tuple[Decision, str]:
@@ -389,7 +373,7 @@ class _Judge:
         # None of so many runs, although this part of all runs would have it.
         projection = self._repetitions.projection
         count = max(len(values), projection.size * len(self._terms(check.pick)) if projection else 0)
-        return replace(FAILS, fails=(1 - check.part) ** count), text
+        return replace(FAILS, fails=max(0.0, 1 - check.part + self._relief) ** count), text
 
     @_of.register
     def _spread(self, check: checks.Spread) -> tuple[Decision, str]:

@@ -78,10 +78,17 @@ def mean(sums: Sequence[Linear]) -> Linear:
 
 @dataclass(frozen=True)
 class Projection:
-    """A number of repetitions of each setting, and how likely they are to show what those that there are suggest."""
+    """What would be judged instead of the repetitions that there are, and of the limits that a check has.
 
-    size: int
-    power: float
+    Attributes:
+        size: repetitions of each setting; 0: as many as there are.
+        power: how likely they are to show what those that there are suggest.
+        relief: how far all limits are moved, in the unit of the measure, so that more meets them (or less, below 0).
+    """
+
+    size: int = 0
+    power: float = 0.0
+    relief: float = 0.0
 
 
 class Repetitions:
@@ -151,7 +158,7 @@ class Repetitions:
 
     def projected(self, found: Estimate | None) -> Estimate | None:
         """An estimate as it would be with as many repetitions as are asked for."""
-        if found is None or self.projection is None or found.count < 2:
+        if found is None or self.projection is None or not self.projection.size or found.count < 2:
             return found
         return found.projected(self.projection.size, self.projection.power)
 

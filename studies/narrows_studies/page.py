@@ -495,12 +495,13 @@ def _control(
 
 def _ours(figure: StudyFigure, found: Finding, results: Results) -> str:
     """The verdict and the values, as a cell; details are folded."""
-    needed = repetitions_needed(found, figure_points(results, figure))
+    points = figure_points(results, figure)
+    needed = repetitions_needed(found, points)
     verdict = verdict_text(found, needed).replace(found.verdict, f"**{found.verdict}**", 1)
     # The number of repetitions is given once, unless a value has another.
     said = found.ours.replace(f", n={found.count})", ")").replace("|", "\\|")
     first, *more = said.split("; ")
-    more += [effect] if (effect := excluded(found)) else []
+    more += [effect] if (effect := excluded(found, points)) else []
     if len("; ".join([first, *more])) > FOLDED and more:
         said = f"<details><summary>{first}</summary>{'; '.join(more)}</details>"
     else:

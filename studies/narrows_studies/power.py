@@ -8,21 +8,24 @@ Behavioral Sciences", 1988, with Student's t in place of the normal distribution
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from narrows_analysis.study_results import MeasuredPoint
 
-from narrows_studies.checks import meets, picks
+from narrows_studies.checks import Sometimes, meets, picks
 from narrows_studies.evaluate import ENOUGH, NEAR, Finding
 from narrows_studies.judge import judge
 from narrows_studies.linear import Projection
 from narrows_studies.showing import show
+from narrows_studies.units import unit_of
 
 POWER = 0.8
 # Numbers of repetitions that are tried; more than the last one are not proposed.
 SIZES = (3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 70, 100)
+# Of an excluded effect, of which three digits are shown; and the powers of ten between which it is looked for.
+PRECISION, POWERS = 1e-4, range(-6, 7)
 Setting = tuple[object, ...]
 
 
@@ -42,26 +45,42 @@ def repetitions_needed(found: Finding, points: Sequence[MeasuredPoint]) -> int |
     return None
 
 
-def excluded(found: Finding) -> str:
+def excluded(found: Finding, points: Sequence[MeasuredPoint]) -> str:
     """The effect that the runs of an undecided statement exclude, in words; "" if none is known.
 
-    What seems to hold can miss its limits by that much, and what seems to fail can meet them by that much, at most.
-    The confidence is that of the verdicts: 95 % for all undecided statements of a study together.
+    What seems to hold can miss its limits by that much, and what seems to fail can meet them by that much, at most:
+    with limits that are moved so far it would be decided. The confidence is that of the verdicts.
     """
-    if found.verdict != "undecided" or found.leaning is None:
+    check = found.statement.check
+    measure, *others = {pick.measure for pick in picks(check)}
+    # Limits in different units cannot be moved by one number.
+    if found.verdict != "undecided" or found.leaning is None or any(unit_of(one) != unit_of(measure) for one in others):
         return ""
-    sign = -1 if found.leaning else 1
-    ends: list[tuple[float, str]] = []
-    for one in found.conditions:
-        half = one.margin.half_width_at(1 - found.level)
-        undecided = one.decision.leaning is not None and one.decision.p_value > found.level
-        if half is not None and undecided and (found.leaning or not one.decision.leaning):
-            ends.append((half + sign * one.margin.mean, one.measure))
-    if not ends:
+    level = found.level if found.count >= ENOUGH else min(found.level, 1 - NEAR)
+
+    def decides(relief: float) -> bool:
+        moved = judge(check, points, Projection(relief=relief if found.leaning else -relief)).decision
+        return (moved.holds if found.leaning else moved.fails) <= level
+
+    most = _least(decides)
+    if most is None:
         return ""
-    most, measure = max(ends) if found.leaning else min(ends)
+    if isinstance(check, Sometimes):
+        return f"excluded: that more than {100 * (check.part + most):.3g} % of all runs have it"
     verb = "misses" if found.leaning else "meets"
     return f"excluded: that it {verb} its limit by more than {show(most, measure)}"
+
+
+def _least(decides: Callable[[float], bool]) -> float | None:
+    """The least number above 0, to four digits, from which on something is so; None if it is for none."""
+    above = next((10.0**power for power in POWERS if decides(10.0**power)), None)
+    if above is None:
+        return None
+    below = above / 10
+    while above - below > above * PRECISION:
+        middle = (below + above) / 2
+        below, above = (below, middle) if decides(middle) else (middle, above)
+    return above
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from narrows_analysis.metrics.confidence import estimate
 from narrows_analysis.study_results import MeasuredPoint
-from narrows_studies.checks import within
-from narrows_studies.evaluate import Finding, evaluate
+from narrows_studies.checks import Check, Compare, Every, MedianError, Pick, Sometimes, within
+from narrows_studies.evaluate import Finding, evaluate, evaluate_all
 from narrows_studies.model import says
 from narrows_studies.power import POWER, SIZES, costs, excluded, queue, repetitions_needed
 from scipy import stats
@@ -70,16 +70,81 @@ def test_more_values_do_not_change_a_mean_that_they_are_sure_of() -> None:
     assert found is not None and found.projected(10, POWER).mean == pytest.approx(0.2)
 
 
+def half_width(values: Sequence[float], level: float) -> float:
+    """Of the interval that a mean is outside of with that probability."""
+    return float(stats.t.ppf(1 - level / 2, len(values) - 1) * stats.tstd(values) / math.sqrt(len(values)))
+
+
+def judged_by(rule: Check, measured: Sequence[MeasuredPoint]) -> str:
+    """What runs exclude about a rule that is the only one of its study."""
+    return excluded(evaluate(says("here", "rule", "some rule").agrees_if("it holds", rule), measured), measured)
+
+
 @pytest.mark.parametrize(("values", "verb"), [((0.03, 0.06, 0.09), "misses"), ((0.01, 0.04, 0.07), "meets")])
 def test_the_effect_that_is_excluded(values: tuple[float, ...], verb: str) -> None:
     found = above(values, low=0.05)
-    # 3 points apart around a mean 1 point from the limit: half a width of t(2) x 0.03 / sqrt(3), less that point.
-    most = 100 * (stats.t.ppf(0.975, 2) * 0.03 / math.sqrt(3) - 0.01)
-    assert excluded(found) == f"excluded: that it {verb} its limit by more than {most:.3g} %"
+    # The mean is a point from the limit. Of fewer than ten repetitions a verdict asks for 99 %.
+    most = 100 * (half_width(values, 0.01) - 0.01)
+    assert excluded(found, points(values)) == f"excluded: that it {verb} its limit by more than {most:.3g} %"
     # With the confidence of all undecided statements together.
-    four = 100 * (stats.t.ppf(1 - 0.0125 / 2, 2) * 0.03 / math.sqrt(3) - 0.01)
-    assert excluded(replace(found, level=0.0125)).endswith(f"more than {four:.3g} %")
-    assert excluded(above((0.2, 0.2, 0.2), low=0.05)) == ""
+    ten = 100 * (half_width(values, 0.005) - 0.01)
+    assert excluded(replace(found, level=0.005), points(values)).endswith(f"more than {ten:.3g} %")
+    many = (*values, *values, *values, *values)
+    assert excluded(above(many, low=0.05), points(many)).endswith(f"{100 * (half_width(many, 0.05) - 0.01):.3g} %")
+    assert excluded(above((0.2, 0.2, 0.2), low=0.05), points((0.2, 0.2, 0.2))) == ""
+
+
+def test_what_is_excluded_where_several_sums_decide() -> None:
+    near, far = (0.02, 0.04, 0.06), (0.0, 0.01, 0.05)
+    both = [*points(near), *points(far, "2bdp")]
+
+    def ends(level: float) -> list[float]:
+        return [mean - 0.05 + half_width(values, level) for mean, values in ((0.04, near), (0.02, far))]
+
+    # Where each has to hold, one that fails with half the p-value is enough, or both with all of it (Simes).
+    least = 100 * min(min(ends(0.01 / 2)), max(ends(0.01)))
+    each = judged_by(within("loss_ratio", low=0.05, each=True), both)
+    assert each.endswith(f"meets its limit by more than {least:.3g} %")
+    # Where one is enough, all have to fail: the one that comes nearest decides.
+    some = judged_by(within("loss_ratio", low=0.05, some=True), both)
+    assert some.endswith(f"meets its limit by more than {100 * max(ends(0.01)):.3g} %")
+
+
+def test_what_is_excluded_about_runs_of_which_some_would_have_it() -> None:
+    measured = points((0.2, 0.2, 0.3, 0.3, 0.25, 0.2))
+    # None of six, with 99 %: (1 - share) ** 6 = 0.01.
+    share = 100 * (1 - 0.01 ** (1 / 6))
+    rule = Sometimes(pick=Pick("loss_ratio"), high=0.1)
+    assert judged_by(rule, measured) == f"excluded: that more than {share:.3g} % of all runs have it"
+
+
+def test_what_is_excluded_about_the_error_of_a_formula() -> None:
+    errors = (0.01, 0.03, 0.05)
+    measured = [replace(one, measures={**one.measures, "model_share": 0.0}) for one in points(errors)]
+    rule = MedianError(pick=Pick("loss_ratio"), expected="model_share", most=0.04)
+    assert judged_by(rule, measured).endswith(
+        f"misses its limit by more than {100 * (half_width(errors, 0.01) - 0.01):.3g} %"
+    )
+
+
+def test_limits_in_two_units_are_not_moved_by_one_number() -> None:
+    measured = [replace(one, measures={**one.measures, "fct_s.train": 1.0}) for one in points((0.03, 0.06, 0.09))]
+    loss = within("loss_ratio", low=0.05)
+    assert judged_by(Every((loss, within("loss_ratio", high=1.0))), measured) != ""
+    assert judged_by(Every((loss, within("fct_s.train", low=0.5))), measured) == ""
+
+
+def test_what_nothing_can_decide_counts_among_what_is_judged() -> None:
+    values = (0.03, 0.06, 0.09, 0.05) * 3
+    measured = points(values)
+    pick = Pick("loss_ratio")
+    void = Compare(left=pick, right=pick, low=0.9, resolution=1.0)
+    rules = (void, within("loss_ratio", low=0.05))
+    compared, found = evaluate_all([(says("here", "a", "b").agrees_if("c", rule), measured) for rule in rules])
+    assert (compared.verdict, found.verdict) == ("not comparable", "undecided")
+    # Holm asks for half of 5 % of the first of two that chance may explain.
+    most = 100 * (half_width(values, 0.025) - (sum(values) / len(values) - 0.05))
+    assert excluded(found, measured).endswith(f"misses its limit by more than {most:.3g} %")
 
 
 def test_the_queue_begins_with_what_decides_most_for_its_time() -> None:
