@@ -18,7 +18,7 @@ from typing import get_args
 import pandas as pd
 from narrows_analysis.export import FIGURES as FIGURE_FORMATS
 from narrows_analysis.export import TABLES, save_table
-from narrows_analysis.study_results import MeasuredPoint, Results, Variant, put_results, read_results
+from narrows_analysis.study_results import FORMER_JITTER, MeasuredPoint, Results, Variant, put_results, read_results
 
 from narrows_studies.checks import holds, meets, picks
 from narrows_studies.evaluate import Finding, Verdict, evaluate_all, evidence, moved, verdict_text
@@ -43,6 +43,8 @@ LINK_CAVEAT = (
 )
 
 Judged = Sequence[tuple[Results, list[tuple[StudyFigure, Finding]]]]
+# Of points that have been run again since, by the variant that has the new ones.
+Former = Mapping[Variant, tuple[Results, list[tuple[StudyFigure, Finding]]]]
 Controlled = Sequence[tuple[Results, list[tuple[Control, Finding]]]]
 
 
@@ -243,6 +245,11 @@ def _judged(study: Study, place: Path) -> tuple[list[Results], Judged]:
     return results, [(one, findings(study, one)) for one in results]
 
 
+def _former(study: Study, place: Path) -> Former:
+    read = {variant: read_results(results_path(study, place), FORMER_JITTER[variant]) for variant in VARIANTS}
+    return {variant: (one, findings(study, one)) for variant, one in read.items() if one is not None}
+
+
 def _first_page(study: Study, place: Path, results: Sequence[Results], judged: Judged, figures: Sequence[str]) -> str:
     lines = [
         f"# {title(study)}",
@@ -258,7 +265,8 @@ def _first_page(study: Study, place: Path, results: Sequence[Results], judged: J
         "",
         *_summary(study, judged),
         *_machines(results),
-        *_rules(study, judged),
+        *_jitter(former := _former(study, place)),
+        *_rules(study, judged, former),
         *_claims(study, judged),
     ]
     if figures:
@@ -367,13 +375,32 @@ def _summary(study: Study, judged: Judged) -> list[str]:
     return ["## Summary", "", f"> {claim_counts(study)}. {' '.join(verdicts)}".rstrip(), ""]
 
 
-def _rules(study: Study, judged: Judged) -> list[str]:
+def _jitter(former: Former) -> list[str]:
+    """Which experiments have points of both defaults of the senders' jitter."""
+    lines = []
+    for variant, (results, found) in former.items():
+        names = ", ".join(dict.fromkeys(point.experiment for point in results.points))
+        counts = Counter(one.verdict for _, one in found if one.verdict != "not run here")
+        verdicts = ", ".join(f"{verdict} {counts[verdict]}" for verdict in VERDICTS_SHOWN if counts[verdict])
+        plain = sum(not point.provenance for point in results.points)
+        lines.append(
+            f"**Senders' jitter.** Of the {variant} variant {names} were run again with its present default. The "
+            f"{len(results.points)} points that were there stay as a control: *former jitter* below is what they say, "
+            f"judged together ({verdicts})."
+            + (f" {plain} of them have none of the other [variations](README.md#verdicts) either." if plain else "")
+        )
+    return [line for text in lines for line in (text, "")]
+
+
+def _rules(study: Study, judged: Judged, former: Former) -> list[str]:
     """The table of rules, with our values and verdicts."""
     head = "| Rule | Of | Published | Agrees if |" + "".join(f" Ours, {one.variant} |" for one, _ in judged)
     lines = ["## Rules and our results", "", head, "|---|---|---|---|" + "---|" * len(judged)]
     for place, (name, statement) in enumerate(study.rules.items()):
         row = f"| {name} | {statement.source} | {statement.says} | {statement.agrees_if} |"
-        lines.append(row + "".join(f" {_ours(*found[place], one)} |" for one, found in judged))
+        lines.append(
+            row + "".join(f" {_ours(*found[place], one)}{_formerly(place, one, former)} |" for one, found in judged)
+        )
     changed = [
         f"- **Rule changed after data were seen**, {name}, *{one.says}*: {one.changed}"
         for name, one in study.rules.items()
@@ -507,6 +534,18 @@ def _ours(figure: StudyFigure, found: Finding, results: Results) -> str:
     else:
         said = "; ".join([first, *more])
     return f"{verdict}: {said}"
+
+
+def _formerly(place: int, results: Results, former: Former) -> str:
+    """What the points say that those of a cell replace; folded, and nothing if there are none."""
+    if results.variant not in former:
+        return ""
+    _, found = former[results.variant]
+    if found[place][1].verdict == "not run here":
+        return ""
+    _, one = found[place]
+    said = one.ours.replace(f", n={one.count})", ")").replace("|", "\\|")
+    return f"<details><summary>former jitter: {verdict_text(one)}</summary>{said}</details>"
 
 
 def _skipped(results: Sequence[Results]) -> list[str]:

@@ -122,6 +122,27 @@ HURTIG = (
         0.95,
         right={LARGE: "bbr", BUFFER: "1bdp"},
     ),
+    *(
+        Rule(
+            "quick",
+            name,
+            "small",
+            "fct_s.train",
+            {LARGE: "bbr", BUFFER: buffer},
+            1.0,
+            right={LARGE: "cubic", BUFFER: buffer},
+        )
+        for name, buffer in (("13-15/suffers", "2bdp"), ("13-15/one-bdp", "1bdp"))
+    ),
+    Rule(
+        "quick",
+        "13-15/retransmissions",
+        "small",
+        "retransmit_ratio.train",
+        {LARGE: "bbr", BUFFER: "2bdp"},
+        11 / 81,
+        15 / 85,
+    ),
 )
 V1, V2 = (dict(zip(PAIR, (version, "cubic"), strict=True)) for version in ("bbr", "bbr2"))
 ZEYNALI = (
