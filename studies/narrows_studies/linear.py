@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.study_results import MeasuredPoint
@@ -112,19 +113,25 @@ class Repetitions:
 
     def terms(self, pick: Pick) -> list[Term]:
         """Every setting that a pick selects and that has been run, whether its runs have the measure or not."""
-        keys = dict.fromkeys(setting(point) for point in self._points if meets(point, pick.where))
-        return [Term(key, pick) for key in keys]
+        return [Term(key, pick) for key, runs in self._by_setting.items() if meets(runs[0], pick.where)]
 
     def runs(self, key: Key) -> list[MeasuredPoint]:
         """The repetitions at a setting."""
-        return [point for point in self._points if setting(point) == key]
+        return self._by_setting[key]
+
+    @cached_property
+    def _by_setting(self) -> dict[Key, list[MeasuredPoint]]:
+        """The runs at each setting, in the order in which settings come first."""
+        found: dict[Key, list[MeasuredPoint]] = {}
+        for point in self._points:
+            found.setdefault(setting(point), []).append(point)
+        return found
 
     def _sample(self, key: Key) -> Key:
         """The first setting whose runs are the same ones: with one seed, runs are where nothing binds that differs."""
         if self._samples is None:
             first: dict[tuple[object, ...], Key] = {}
-            keys = dict.fromkeys(setting(point) for point in self._points)
-            self._samples = {one: first.setdefault(_traces(one, self.runs(one)), one) for one in keys}
+            self._samples = {one: first.setdefault(_traces(one, runs), one) for one, runs in self._by_setting.items()}
         return self._samples[key]
 
     def estimate(self, total: Linear) -> tuple[Estimate | None, Bound]:
