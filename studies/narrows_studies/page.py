@@ -267,6 +267,7 @@ def _first_page(study: Study, place: Path, results: Sequence[Results], judged: J
         *_machines(results),
         *_jitter(former := _former(study, place)),
         *_rules(study, judged, former),
+        *_differences(study, judged, former, place),
         *_claims(study, judged),
     ]
     if figures:
@@ -407,6 +408,43 @@ def _rules(study: Study, judged: Judged, former: Former) -> list[str]:
         if one.changed
     ]
     return [*lines, "", *changed, *([""] if changed else [])]
+
+
+def _differences(study: Study, judged: Judged, former: Former, place: Path) -> list[str]:
+    """A paragraph for each rule that differs: our values, and what each control says of it."""
+    controlled = [pair for one in _read(study, CONTROLS, place) for pair in control_findings(study, one)]
+    lines = []
+    for results, found in judged:
+        for (name, statement), (at, (_, one)) in zip(study.rules.items(), enumerate(found), strict=True):
+            if one.verdict != "differs":
+                continue
+            controls = [
+                (control.change, again)
+                for control, again in controlled
+                if again.statement is statement and control.of == results.variant and again.verdict != "not run here"
+            ]
+            if results.variant in former and (then := former[results.variant][1][at][1]).verdict != "not run here":
+                controls.append(("with the former jitter", then))
+            said = "; ".join(f"{change}: {verdict_text(again)}" for change, again in controls)
+            lines.append(
+                f"- **{name}**, {results.variant}, *{statement.says}*. Ours: {one.ours}. "
+                f"{f'Controls: {said}. ' if said else ''}{_conclusion(results, controls)}"
+            )
+    return ["## What differs", "", *lines, ""] if lines else []
+
+
+def _conclusion(results: Results, controls: Sequence[tuple[str, Finding]]) -> str:
+    """What the controls of a difference say together."""
+    verdicts = {again.verdict for _, again in controls}
+    if {"agrees", "differs"} <= verdicts:
+        return "It goes away with one change, and stays with another."
+    if "agrees" in verdicts:
+        return "It goes away with what a control changes."
+    if "differs" in verdicts:
+        return "It stays with every control that is decided."
+    if verdicts:
+        return "Controls are too few runs to say whether it stays."
+    return f"No control of the {results.variant} variant has been run: its cause is not known."
 
 
 def _claims(study: Study, judged: Judged) -> list[str]:

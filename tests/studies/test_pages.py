@@ -374,3 +374,24 @@ def test_a_control_says_whether_a_difference_goes_away(
     assert [line for line in page.splitlines() if line.startswith("- **Control**")] == [note.format(value)]
     # What a control gives is not a verdict of the study.
     assert verdict_counts(LONGER, results(quick)) == verdict_counts(CLAYPOOL, results(quick))
+
+
+@pytest.mark.parametrize(
+    ("longer", "said"),
+    [
+        (0.11, "Controls: for 300 s: agrees (n=3). It goes away with what a control changes."),
+        (0.02, "Controls: for 300 s: differs (n=3). It stays with every control that is decided."),
+        (None, "No control of the quick variant has been run: its cause is not known."),
+    ],
+)
+def test_what_differs_has_a_paragraph_on_the_first_page(tmp_path: Path, longer: float | None, said: str) -> None:
+    variant: Variant = "controls"
+    points = tuple(replace(point, experiment="longer") for point in results(longer or 0.0).points)
+    (tmp_path / "results").mkdir()
+    for one in (replace(results(0.0), variant=variant, points=points if longer is not None else ()), results(0.02)):
+        put_results(results_path(LONGER, tmp_path), one)
+    (line,) = [line for line in kept_page(LONGER, tmp_path).splitlines() if line.startswith("- **7/half-bdp**, quick,")]
+    assert "Ours: at 4: buffer 0.5bdp, rate 80Mbit, count 4: 2 % (±0 %, n=3). " in line and line.endswith(said)
+    # What agrees has none.
+    put_results(results_path(LONGER, tmp_path), results(0.11))
+    assert "**7/half-bdp**, quick" not in kept_page(LONGER, tmp_path)
