@@ -21,6 +21,7 @@ EXAMPLE = Path(__file__).parents[2] / "experiments" / "own-program"
 # What the example's entries say of its queue, in ns.
 TARGET, INTERVAL = 5_000_000, 50_000_000
 MANAGEMENT = 2
+POLICER = 4
 
 
 @pytest.mark.long
@@ -53,6 +54,41 @@ def test_drops_are_those_that_the_program_decides(tmp_path: Path) -> None:
     assert summary["bottleneck"]["utilization"] > 0.9
     # All hosts' packets are those of TCP, in both directions of the handshake.
     assert all(flow["goodput_bps"] > 0 for flow in summary["flows"])
+
+
+@pytest.mark.long
+def test_a_policer_is_in_front_of_the_program_s_queue(tmp_path: Path) -> None:
+    """Each decision is that of the token bucket of RFC 2697, computed here from the arrivals."""
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    rate, burst = 15_000_000, 30_000
+    text = (EXAMPLE / "cubic-and-bbr.yaml").read_text().replace("20s", "4s")
+    text = text.replace("  buffer: 8BDP\n", "  buffer: 8BDP\n  policer: {rate: 15Mbit, burst: 30kB}\n")
+    text += "events:\n  - {link: bottleneck, at: 1s, rate: 5Mbit}\n"
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["status"] == "complete", record["reason"]
+    assert record["drop_cross_check"]["bottleneck"]["holds"]
+
+    telemetry = tmp_path / "out" / "telemetry"
+    drops = pq.read_table(telemetry / "drops.parquet").to_pylist()
+    (reports,) = telemetry.glob("reports-*.parquet")
+    sent = pq.read_table(reports, columns=["timestamp", "queue_delay", "packet_length"]).to_pylist()
+    arrivals = [(packet["timestamp"] - packet["queue_delay"], False, packet["packet_length"]) for packet in sent]
+    arrivals += [
+        (drop["timestamp"] - drop["waited"], drop["cause"] == POLICER, drop["packet_length"]) for drop in drops
+    ]
+    bucket, filled = burst * 8_000_000_000, 0
+    for at, is_policed, length in sorted(arrivals):
+        bucket = min(burst * 8_000_000_000, bucket + (at - filled) * rate)
+        filled, taken = at, length * 8_000_000_000
+        assert is_policed == (bucket < taken)
+        bucket -= 0 if is_policed else taken
+    policed = sum(drop["cause"] == POLICER for drop in drops)
+    assert policed > 50
+    # A link of 5 Mbit/s has a queue, of which the program drops.
+    assert any(drop["cause"] == MANAGEMENT for drop in drops)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["bottleneck"]["policer_drops"] == policed
 
 
 TWO_PORTS = """
