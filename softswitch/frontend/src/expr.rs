@@ -209,6 +209,56 @@ fn dereference<'l>(
     Ok((stack, Expr::parse(json::member(value, "right", place)?, layout, params, place)?))
 }
 
+/// The index of `stack[index].field`, and that field of each element; `None` if the value is something else.
+pub(crate) fn element_fields(
+    value: &Value,
+    layout: &Layout,
+    params: Params,
+    place: &str,
+) -> Result<Option<(Expr, Vec<Field>)>, LoadError> {
+    let access = inner(value);
+    let header = access.get("left").map(inner);
+    let of_element = header.filter(|header| operator(header) == Some("dereference_header_stack"));
+    let Some(header) = of_element.filter(|_| operator(access) == Some("access_field")) else {
+        return Ok(None);
+    };
+    let (stack, index) = dereference(header, layout, params, place)?;
+    let number = json::as_number(json::member(access, "right", place)?, place)?;
+    let fields = stack.headers.iter().map(|&header| layout.numbered_field(header, number, place));
+    Ok(Some((index, fields.collect::<Result<_, _>>()?)))
+}
+
+fn operator(value: &Value) -> Option<&str> {
+    value.get("op").and_then(Value::as_str)
+}
+
+/// Whether two varbits have the same length and the same bits.
+fn same_varbits(a: u8, b: u8, layout: &Layout, place: &str) -> Result<Expr, LoadError> {
+    let parts = |header| layout.varbit(header).map_or(&[][..], |varbit| &varbit.parts[..]);
+    if parts(a).len() != parts(b).len() {
+        return Err(LoadError::unsupported("a comparison of varbits of different types", place));
+    }
+    let mut same = Expr::Bool(true);
+    let mut require = |left: Expr, right: Expr| {
+        let equal = Expr::Compare(Compare::Eq, Box::new(left), Box::new(right));
+        same = Expr::And(Box::new(std::mem::replace(&mut same, Expr::Bool(true))), Box::new(equal));
+    };
+    for (&a, &b) in parts(a).iter().zip(parts(b)) {
+        let valid = |header| Expr::ToData(Box::new(Expr::Valid(header)));
+        require(valid(a), valid(b));
+        let bits = layout.headers[usize::from(a)].bytes * 8;
+        for bit in (0..bits).step_by(64) {
+            // A part that is not there reads as 0.
+            let word = |header| {
+                let place = Place::Header { header, bit };
+                Expr::Field(Field { place, width: bits.min(64), signed: false })
+            };
+            require(word(a), word(b));
+        }
+    }
+    Ok(same)
+}
+
 /// `header.field` of a header that is an expression: the field is given by its number.
 fn access_field(value: &Value, layout: &Layout, params: Params, place: &str) -> Result<Expr, LoadError> {
     let header = inner(json::member(value, "left", place)?);
@@ -270,6 +320,7 @@ fn parse_operation(value: &Value, layout: &Layout, params: Params, place: &str) 
     let side = |key: &str| -> Result<Box<Expr>, LoadError> {
         Expr::parse(json::member(value, key, place)?, layout, params, place).map(Box::new)
     };
+    let owner = |key: &str| value.get(key).and_then(|side| layout.varbit_owner(inner(side)));
     let has_left = value.get("left").is_some_and(|l| !l.is_null());
     let binary = |op| Ok(Expr::Binary(op, side("left")?, side("right")?));
     let compare = |op| Ok(Expr::Compare(op, side("left")?, side("right")?));
@@ -298,6 +349,13 @@ fn parse_operation(value: &Value, layout: &Layout, params: Params, place: &str) 
             };
             Ok(Expr::Binary(op, side("left")?, width))
         }
+        "==" | "!=" if owner("left").is_some() || owner("right").is_some() => {
+            let (Some(a), Some(b)) = (owner("left"), owner("right")) else {
+                return Err(LoadError::unsupported("a comparison of a varbit with something else", place));
+            };
+            let same = same_varbits(a, b, layout, place)?;
+            Ok(if op == "==" { same } else { Expr::Not(Box::new(same)) })
+        }
         "==" => compare(Compare::Eq),
         "!=" => compare(Compare::Ne),
         "<" => compare(Compare::Lt),
@@ -320,6 +378,15 @@ fn parse_operation(value: &Value, layout: &Layout, params: Params, place: &str) 
                 return Err(LoadError::unsupported("valid() of something other than a header", place));
             }
             Ok(Expr::Valid(layout.header(json::text(header, "value", place)?, place)?))
+        }
+        "valid_union" => {
+            let union = inner(json::member(value, "right", place)?);
+            if json::text(union, "type", place)? != "header_union" {
+                return Err(LoadError::unsupported("valid() of something other than a header union", place));
+            }
+            let members = layout.union(json::text(union, "value", place)?, place)?;
+            let valid = members.iter().map(|&member| Expr::Valid(member));
+            Ok(valid.fold(Expr::Bool(false), |any, valid| Expr::Or(Box::new(any), Box::new(valid))))
         }
         "access_field" => access_field(value, layout, params, place),
         "last_stack_index" => {

@@ -244,6 +244,12 @@ impl Machine {
                     }
                     packet.payload += (bits / 8) as u32;
                 }
+                Op::Require { bits } => {
+                    if u64::from(packet.end - packet.payload) * 8 < slot!(bits) {
+                        self.outcome.parser_error = program.errors.packet_too_short;
+                        return;
+                    }
+                }
                 Op::LookAhead { d, bit, bits } => match packet.look_ahead(bit, bits) {
                     Some(value) => slot!(d) = value as u64,
                     None => {

@@ -34,20 +34,18 @@ fn what_is_not_supported_is_refused_by_name() {
         ("/meter_arrays".into(), json!([{"name": "m1", "is_direct": true}]), "m1: a direct meter"),
         ("/extern_instances".into(), json!([{"name": "x1"}]), "x1: an extern"),
         ("/parse_vsets".into(), json!([{"name": "v1"}]), "v1: a parser value set"),
-        ("/header_union_stacks".into(), json!([{"name": "u1"}]), "u1: a header union stack"),
-        ("/header_types/0/fields/4/1".into(), json!("*"), "h_t.e: a varbit field"),
         ("/header_types/0/fields/4/1".into(), json!(256), "h_t.e: a field of 256 bits (1 to 128 are)"),
         ("/calculations/0/algo".into(), json!("xxh64"), "crc: the hash algorithm xxh64"),
         ("/register_arrays/0/bitwidth".into(), json!(65), "r: a register of 65 bits (1 to 64 are)"),
         (format!("{table}/type"), json!("indirect"), "table t1: the implementation indirect (action profile)"),
         (format!("{table}/support_timeout"), json!(true), "table t1: an idle timeout"),
         (format!("{table}/direct_meters"), json!("m"), "table t1: a direct meter"),
+        (format!("{state}/parameters/0/type"), json!("union"), "parser state start, extract: extraction to a union"),
         (
-            format!("{state}/parameters/0/type"),
-            json!("union_stack"),
-            "parser state start, extract: extraction to a union_stack",
+            format!("{state}/op"),
+            json!("extract_all"),
+            "parser state start, extract_all: the parser operation extract_all",
         ),
-        (format!("{state}/op"), json!("extract_VL"), "parser state start, extract_VL: the parser operation extract_VL"),
         ("/__meta__/version".into(), json!([3, 0]), "__meta__: BMv2 JSON version 3 (2 is)"),
     ] {
         assert_eq!(with(&place, value), format!("{what} is not supported"));
@@ -56,6 +54,11 @@ fn what_is_not_supported_is_refused_by_name() {
         call("assign", json!([field("m", "e"), binary(">>", binary("+", field("h", "e"), field("h", "e")), hex(1))]));
     let refused = refusal(&program(json!([wide]), json!([])));
     assert_eq!(refused, "action first, assign: an expression wider than 128 bits is not supported");
+    let mut with_varbit = program(json!([call("assign", json!([field("s", "i"), field("h", "e")]))]), json!([]));
+    with_varbit["header_types"][0]["fields"][4][1] = json!("*");
+    assert_eq!(refusal(&with_varbit), "the program is malformed: h_t: `max_length` is missing");
+    with_varbit["header_types"][0]["max_length"] = json!(64);
+    assert_eq!(refusal(&with_varbit), "m: metadata with a varbit among other fields is not supported");
     let dereference = binary("dereference_header_stack", hex(0), hex(0));
     let refused = refusal(&program(json!([call("assign", json!([field("m", "a"), dereference]))]), json!([])));
     assert_eq!(refused, "action first, assign: the operator dereference_header_stack is not supported");

@@ -8,9 +8,9 @@ use narrows_program::DROP_PORT;
 use serde_json::Value;
 
 use super::emit::{Emitter, Label};
-use super::{stacks, Objects, Result};
+use super::{headers, stacks, Objects, Result};
 use crate::error::LoadError;
-use crate::expr::{Expr, Params};
+use crate::expr::{element_fields, Expr, Params};
 use crate::json;
 use crate::layout::Stack;
 
@@ -190,6 +190,9 @@ impl Primitive<'_> {
         match self.op {
             "assign" | "modify_field" => {
                 let value = self.expr(1, objects)?;
+                if let Some((index, fields)) = element_fields(self.arg(0)?, objects.layout, self.params, place)? {
+                    return stacks::assign_element(&index, &fields, &value, emitter, place);
+                }
                 let field = self.destination(0, objects)?;
                 emitter.assign(field, &value, place)?;
             }
@@ -211,20 +214,25 @@ impl Primitive<'_> {
                 for &rival in objects.layout.rivals(to).iter().filter(|&&rival| rival != from) {
                     let kept = emitter.label();
                     emitter.op(Op::JumpInvalid { header: from, to: kept });
-                    emitter.op(Op::RemoveHeader { header: rival });
+                    headers::remove(rival, objects.layout, emitter);
                     emitter.place(kept);
                 }
-                emitter.op(Op::CopyHeader { to, from });
+                headers::copy(to, from, objects.layout, emitter);
             }
-            "add_header" => {
-                let header = self.header(0, objects)?;
-                objects.layout.rivals(header).iter().for_each(|&header| emitter.op(Op::RemoveHeader { header }));
-                emitter.op(Op::AddHeader { header });
+            "assign_VL" => {
+                let owner = |value| objects.layout.varbit_owner(value);
+                let varbits = owner(self.arg(0)?).zip(owner(self.arg(1)?));
+                let varbits =
+                    varbits.ok_or_else(|| LoadError::malformed(format!("{place}: not between two varbits")))?;
+                headers::assign_varbit(varbits, objects.layout, emitter);
             }
-            "push" => stacks::push(self.stack(0, objects)?, self.count(objects)?, emitter, place)?,
-            "pop" => stacks::pop(self.stack(0, objects)?, self.count(objects)?, emitter)?,
-            "assign_header_stack" => stacks::assign(self.stack(0, objects)?, self.stack(1, objects)?, emitter),
-            "remove_header" => emitter.op(Op::RemoveHeader { header: self.header(0, objects)? }),
+            "add_header" => headers::add(self.header(0, objects)?, objects.layout, emitter),
+            "push" => stacks::push(self.stack(0, objects)?, self.count(objects)?, objects.layout, emitter, place)?,
+            "pop" => stacks::pop(self.stack(0, objects)?, self.count(objects)?, objects.layout, emitter)?,
+            "assign_header_stack" => {
+                stacks::assign(self.stack(0, objects)?, self.stack(1, objects)?, objects.layout, emitter);
+            }
+            "remove_header" => headers::remove(self.header(0, objects)?, objects.layout, emitter),
             "mark_to_drop" | "drop" => {
                 let (port, zero) = (emitter.constant(DROP_PORT)?, emitter.constant(0)?);
                 emitter.op(Op::Move { d: objects.egress_spec, s: port });

@@ -6,6 +6,7 @@ mod architecture;
 mod control;
 mod emit;
 mod entries;
+mod headers;
 mod key;
 mod objects;
 mod parser;
@@ -197,11 +198,7 @@ fn check_version(root: &Value) -> Result<()> {
 
 /// Kinds of objects that are not supported at all.
 fn refuse_whole_kinds(root: &Value) -> Result<()> {
-    for (key, what) in [
-        ("extern_instances", "an extern"),
-        ("parse_vsets", "a parser value set"),
-        ("header_union_stacks", "a header union stack"),
-    ] {
+    for (key, what) in [("extern_instances", "an extern"), ("parse_vsets", "a parser value set")] {
         if let Some(first) = json::array(root, key, "program")?.first() {
             return Err(LoadError::unsupported(what, first.get("name").and_then(Value::as_str).unwrap_or(key)));
         }
@@ -223,7 +220,7 @@ fn load_deparser(root: &Value, layout: &Layout) -> Result<Vec<u8>> {
         if order.contains(&header) {
             return Err(LoadError::unsupported("a header that is emitted twice", "deparser"));
         }
-        order.push(header);
+        order.extend(layout.parts(header));
     }
     Ok(order)
 }

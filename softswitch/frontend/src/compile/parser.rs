@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::action::Primitive;
 use super::emit::{Emitter, Label};
-use super::{stacks, Objects, Result};
+use super::{headers, stacks, Objects, Result};
 use crate::error::LoadError;
 use crate::expr::{Binary, Expr};
 use crate::json;
@@ -81,17 +81,26 @@ fn compile_op(value: &Value, place: &str, objects: &mut Objects, emitter: &mut E
     let place = &format!("{place}, {op}");
     let arg = |i: usize| args.get(i).ok_or_else(|| LoadError::malformed(format!("{place}: argument {i} is missing")));
     match op {
-        "extract" => {
-            let name = json::text(arg(0)?, "value", place)?;
+        "extract" | "extract_VL" => {
+            let name = || json::text(arg(0)?, "value", place);
+            let length = match op {
+                "extract_VL" => Some(Expr::parse(arg(1)?, objects.layout, &[], place)?),
+                _ => None,
+            };
             match json::text(arg(0)?, "type", place)? {
                 "regular" => {
-                    let header = objects.layout.header(name, place)?;
-                    objects.layout.rivals(header).iter().for_each(|&header| emitter.op(Op::RemoveHeader { header }));
-                    emitter.op(Op::Extract { header });
+                    let header = objects.layout.header(name()?, place)?;
+                    headers::extract(header, length.as_ref(), objects, emitter, place)?;
                 }
                 "stack" => {
-                    let full = objects.errors.get("StackOutOfBounds").copied().unwrap_or(3);
-                    stacks::extract_next(objects.layout.stack(name, place)?, full, emitter)?;
+                    let stack = objects.layout.stack(name()?, place)?;
+                    stacks::extract_next(stack, length.as_ref(), objects, emitter, place)?;
+                }
+                "union_stack" => {
+                    let (name, member) = json::pair(json::member(arg(0)?, "value", place)?, place)?;
+                    let (name, member) = (json::as_text(name, place)?, json::as_text(member, place)?);
+                    let stack = objects.layout.union_stack(name, member, place)?;
+                    stacks::extract_next(&stack, length.as_ref(), objects, emitter, place)?;
                 }
                 kind => return Err(LoadError::unsupported(format!("extraction to a {kind}"), place)),
             }

@@ -29,6 +29,11 @@ pub(super) fn calculations(root: &Value, layout: &Layout) -> Result<(Vec<Calcula
         for input in json::array(value, "input", name)? {
             let content = json::member(input, "value", name);
             match json::text(input, "type", name)? {
+                "field" if layout.varbit_owner(input).is_some() => {
+                    let owner = layout.varbit_owner(input).and_then(|owner| layout.varbit(owner));
+                    let parts = owner.into_iter().flat_map(|varbit| varbit.parts.iter());
+                    pieces.extend(parts.map(|&part| whole(part, layout)));
+                }
                 "field" => add_field(&mut pieces, layout.field_ref(content?, name)?, name)?,
                 "hexstr" => {
                     let width = json::number(input, "bitwidth", name)?;
@@ -43,8 +48,7 @@ pub(super) fn calculations(root: &Value, layout: &Layout) -> Result<(Vec<Calcula
                 }
                 "header" => {
                     let header = layout.header(json::as_text(content?, name)?, name)?;
-                    let width = layout.headers[usize::from(header)].bytes * 8;
-                    pieces.push(Piece::Header { header, bit: 0, width });
+                    pieces.extend(layout.parts(header).map(|part| whole(part, layout)));
                 }
                 "payload" => pieces.push(Piece::Payload),
                 other => return Err(LoadError::unsupported(format!("a {other} in a calculation"), name)),
@@ -55,6 +59,11 @@ pub(super) fn calculations(root: &Value, layout: &Layout) -> Result<(Vec<Calcula
         calculations.push(Calculation { algorithm, pieces, repeated: false });
     }
     Ok((calculations, names))
+}
+
+/// All of a header; of one that is not valid there is nothing.
+fn whole(header: u8, layout: &Layout) -> Piece {
+    Piece::Header { header, bit: 0, width: layout.headers[usize::from(header)].bytes * 8 }
 }
 
 fn add_field(pieces: &mut Vec<Piece>, field: Field, place: &str) -> Result<()> {

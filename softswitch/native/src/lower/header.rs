@@ -157,6 +157,7 @@ impl Lowering<'_, '_> {
             Op::CopyHeader { to, from } => self.copy_header(to, from),
             Op::Extract { header } => self.extract(header),
             Op::Advance { s } => self.advance(s),
+            Op::Require { bits } => self.require(bits),
             Op::LookAhead { d, bit, bits } => {
                 let room = self.look_ahead(bit, bits);
                 let value = self.b.ins().stack_load(I64, room, 0);

@@ -72,6 +72,16 @@ impl Lowering<'_, '_> {
         self.shape.payload = UNKNOWN;
     }
 
+    pub(super) fn require(&mut self, bits: Slot) {
+        let needed = self.slot(bits);
+        let payload = self.payload();
+        let end = self.input(self.packet, I32, offset_of!(Packet, end));
+        let left = self.b.ins().isub(end, payload);
+        let left = self.b.ins().ishl_imm(left, 3);
+        let short = self.b.ins().icmp(IntCC::UnsignedLessThan, left, needed);
+        self.fail(short, self.program.errors.packet_too_short);
+    }
+
     /// Reads ahead to two words on the stack.
     pub(super) fn look_ahead(&mut self, bit: u32, bits: u8) -> StackSlot {
         let payload = self.payload();

@@ -381,6 +381,10 @@ pub enum Op {
     Advance {
         s: Slot,
     },
+    /// Ends parsing unless the packet has as many more bits as the slot says.
+    Require {
+        bits: Slot,
+    },
     /// Reads ahead: `bit` bits behind the cursor.
     LookAhead {
         d: Slot,

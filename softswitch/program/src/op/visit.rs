@@ -55,6 +55,7 @@ impl Op {
             | Op::StoreBytes { s, .. }
             | Op::StoreBits { s, .. }
             | Op::Advance { s }
+            | Op::Require { bits: s }
             | Op::Count { index: s, .. }
             | Op::Clone { session: s, .. }
             | Op::Truncate { length: s }
@@ -173,7 +174,12 @@ impl Op {
     pub fn may_fail(&self) -> bool {
         matches!(
             self,
-            Op::Extract { .. } | Op::Advance { .. } | Op::LookAhead { .. } | Op::LookAheadWide { .. } | Op::LoopGuard
+            Op::Extract { .. }
+                | Op::Advance { .. }
+                | Op::Require { .. }
+                | Op::LookAhead { .. }
+                | Op::LookAheadWide { .. }
+                | Op::LoopGuard
         )
     }
 

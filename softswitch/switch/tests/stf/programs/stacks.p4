@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Header stacks: extraction to the next element, the last one in a select, an index that only the packet knows, push and pop.
+// Header stacks: extraction to the next element, the last one in a select, an index that only the packet knows, read and written,
+// push and pop.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -41,6 +42,11 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta, inout standard_m
             if (hdr.labels[2].isValid()) {
                 hdr.labels[2].value = 0xff;
             }
+        } else if (hdr.command.what == 4) {
+            // The index is written with the value: it is read before.
+            hdr.labels[hdr.command.index].value = hdr.command.index + 0x50;
+        } else if (hdr.command.what == 5) {
+            hdr.labels[hdr.labels[0].value].value = hdr.labels[hdr.labels[0].value].value + 1;
         }
     }
 }

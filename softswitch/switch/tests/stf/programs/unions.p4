@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A header union: one member is valid at a time.
+// Header unions, and a stack of them: one member is valid at a time.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -7,7 +7,7 @@ header kind_t { bit<8> kind; }
 header narrow_t { bit<8> value; }
 header wide_t { bit<32> value; }
 header_union body_t { narrow_t narrow; wide_t wide; }
-struct headers_t { kind_t kind; body_t body; }
+struct headers_t { kind_t kind; body_t body; body_t[2] bodies; }
 struct metadata_t { }
 
 parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
@@ -17,11 +17,17 @@ parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta, in
             0: narrow;
             1: wide;
             2: narrow;
+            4: stack;
             default: accept;
         }
     }
     state narrow {
         packet.extract(hdr.body.narrow);
+        transition accept;
+    }
+    state stack {
+        packet.extract(hdr.bodies.next.narrow);
+        packet.extract(hdr.bodies.next.wide);
         transition accept;
     }
     state wide {
@@ -33,6 +39,14 @@ parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta, in
 control IngressImpl(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     apply {
         standard.egress_spec = 1;
+        if (hdr.body.isValid()) {
+            standard.egress_spec = 3;
+        }
+        if (hdr.bodies[1].wide.isValid()) {
+            // The narrow one is not valid any more.
+            hdr.bodies[0].wide.setValid();
+            hdr.bodies[0].wide.value = hdr.bodies[1].wide.value + 1;
+        }
         if (hdr.kind.kind == 2) {
             // The narrow member is not valid any more.
             bit<32> value = (bit<32>)hdr.body.narrow.value;
