@@ -100,6 +100,9 @@ DISTRIBUTIONS = (
     Column("value", "bytes (queue_bytes), s (queue_delay_s)", "upper end of a bin at most 0.013 % wide"),
     Column("fraction", "1", "of the departures, those up to value"),
 )
+# As draft-ietf-ccwg-bbr calls them, in the order of Linux's enum tcp_bbr_phase, from 1 on.
+BBR_PHASES = ("STARTUP", "DRAIN", "PROBE_RTT", "PROBE_UP", "PROBE_DOWN", "PROBE_CRUISE", "PROBE_REFILL")
+BBR3 = "only of BBRv3"
 SOCKETS = (
     Column("time_s", "s", "when the socket was read, from the experiment's start"),
     Column("flow", "", NUMBER),
@@ -120,6 +123,12 @@ SOCKETS = (
     Column("bbr_cwnd_gain", "1", "of BBR's present phase; null for other congestion control"),
     Column("busy_s", "s so far", "time with data to send"),
     Column("buffer_limited_s", "s so far", "part of that in which receive window or send buffer were in the way"),
+    Column("bbr_phase", "", f"BBR's: {', '.join(BBR_PHASES)}; null for other congestion control"),
+    Column("bbr_max_bandwidth_bps", "bit/s", f"BBR.max_bw; {BBR3}"),
+    Column("bbr_shortterm_bandwidth_bps", "bit/s", f"BBR.bw_shortterm (bw_lo); null while unset; {BBR3}"),
+    Column("bbr_shortterm_inflight_bytes", "bytes", f"BBR.inflight_shortterm (inflight_lo); null while unset; {BBR3}"),
+    Column("bbr_longterm_inflight_bytes", "bytes", f"BBR.inflight_longterm (inflight_hi); null while unset; {BBR3}"),
+    Column("bbr_extra_acked_bytes", "bytes", f"BBR.extra_acked, acknowledged beyond the estimate; {BBR3}"),
 )
 # Of reports as `load` gives them and `narrows export` writes them: in seconds and bytes.
 REPORTS = (

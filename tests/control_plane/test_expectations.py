@@ -62,6 +62,15 @@ def read(text: str) -> Expectation:
         ("links.near.fairness.jain_index > 0.9", "links", "near", ("fairness", "jain_index"), 0.9),
         ("flows.bbr.bytes > 1MB", "flows", "bbr-1", ("bytes",), 1e6),
         ("telemetry.lost == 0", "telemetry", None, ("lost",), 0),
+        ("senders.bbr.cwnd_bytes.max[1s:2s] < 1.5kB", "senders", "bbr-1", ("cwnd_bytes.max[1s:2s]",), 1500),
+        (
+            "senders.web.2-3.phase.length_s.min[DRAIN] > 5ms",
+            "senders",
+            "web.2-3",
+            ("phase.length_s.min[DRAIN]",),
+            0.005,
+        ),
+        ("senders.bbr.phase.begin_s.count[DRAIN] == 1", "senders", "bbr-1", ("phase.begin_s.count[DRAIN]",), 1),
     ],
 )
 def test_a_field_a_comparison_and_a_bound(
@@ -96,6 +105,15 @@ def test_a_field_a_comparison_and_a_bound(
         ("flows.bbr.datagrams.lost < 1%", "the unit '%', but counts"),
         ("flows.bbr.bytes > 1ms", "the unit 'ms'; allowed: none, or B, "),
         ("flows.bbr.share > 1.2.3", "which is not a number"),
+        ("senders.bbr2.rtt_s.min > 0", "has no flow 'bbr2'; allowed: bbr-1"),
+        ("senders.bbr.rtt_s > 0", "is not a statistic of a sender's reading; allowed: senders.FLOW.READING.STATISTIC"),
+        ("senders.bbr.rtt.min > 0", "has the unknown reading 'rtt'; allowed: cwnd_bytes, "),
+        ("senders.bbr.rtt_s.p99 > 0", "has the unknown statistic 'p99'; allowed: min, max, mean"),
+        ("senders.bbr.rtt_s.min[UP] > 0", "has the unknown phase 'UP'; allowed: STARTUP, DRAIN"),
+        ("senders.bbr.rtt_s.min[2s:1s] > 0", "has the time '2s:1s'; allowed: BEGIN:END in times"),
+        ("senders.bbr.rtt_s.min[2:3] > 0", "has the time '2:3'; allowed: BEGIN:END in times"),
+        ("senders.bbr.phase.end_s.min > 0", "asks for visits of no phase; allowed: with one in brackets"),
+        ("senders.bbr.rtt_s.count > 1ms", "the unit 'ms', but counts"),
     ],
 )
 def test_what_cannot_be_is_refused_when_the_file_is_read(text: str, message: str) -> None:
@@ -103,6 +121,17 @@ def test_what_cannot_be_is_refused_when_the_file_is_read(text: str, message: str
         read(text)
     assert message in str(error.value)
     assert f"expects '{text}'" in str(error.value)
+
+
+def test_what_sockets_said_needs_sockets_that_are_read() -> None:
+    """An expectation that nothing observes is refused when the file is read."""
+    asked = ["senders.bbr.rtt_s.min > 0"]
+    with pytest.raises(InputError, match=r"what sockets said, with telemetry.sockets: 0; allowed: a time above"):
+        validate({**DATA, "telemetry": {"sockets": "0"}, "expect": asked}, "x")
+    ping = {"name": "ping", "probe": {"interval": "10ms"}, "duration": "1s", "path": ["near"]}
+    data = {**DATA, "flows": [*DATA["flows"], ping], "expect": ["senders.ping.rtt_s.min > 0"]}
+    with pytest.raises(InputError, match="the TCP socket of 'ping', which has none; allowed: flows with a cca"):
+        validate(data, "x")
 
 
 def test_the_value_is_the_summary_s() -> None:
@@ -131,12 +160,14 @@ EXPECTED = Expectation("share > 0.5", "flows", "bbr-1", ("share",), ">", 0.5)
     ],
 )
 def test_repetitions_decide_together(values: list[float | None], reason: str) -> None:
-    assert _verdict(EXPECTED, {}, values).reason == reason
+    found = _verdict(EXPECTED, {}, values)
+    assert found.reason == reason
+    assert found.kind == ("pass" if not reason else "undecided" if reason.endswith("undecided") else "fail")
 
 
 def test_readers_of_junit_find_what_failed() -> None:
-    met = Verdict("a > 1", {}, (2.0,), None, "")
-    missed = Verdict("b < 1", {"bottleneck.buffer": "1bdp"}, (2.0,), None, "it is 2 & more")
+    met = Verdict("a > 1", {}, (2.0,), None, "", "pass")
+    missed = Verdict("b < 1", {"bottleneck.buffer": "1bdp"}, (2.0,), None, "it is 2 & more", "fail")
     root = ET.fromstring(junit([("one.yaml", 1.25, [met, missed], ""), ("two.yaml", 0.5, [], "failed run: x < y")]))
     first, second = root.findall("testsuite")
     assert first.attrib == {

@@ -64,7 +64,11 @@ def message(length: int = 232, **info: int) -> bytes:
     attributes = struct.pack("=HH", 5, 8) + b"\1\0\0\0" + struct.pack("=HH", 4 + len(tcp_info), 2) + tcp_info
     if "bandwidth" in info:
         high, low = divmod(info["bandwidth"], 1 << 32)
-        attributes += struct.pack("=HH5I", 24, 16, low, high, 20_000, 320, 512)
+        bbr = struct.pack("=5I", low, high, 20_000, 320, 512)
+        if "phase" in info:
+            # linux/inet_diag.h: bw_hi and bw_lo in two words each, mode, phase, padding, version, three counts.
+            bbr += struct.pack("=4I4B3I", 7, 1, 2**32 - 1, 2**32 - 1, 2, info["phase"], 0, 3, 11, 12, 13)
+        attributes += struct.pack("=HH", 4 + len(bbr), 16) + bbr
     return bytes(head) + attributes
 
 
@@ -93,12 +97,14 @@ def test_a_netlink_message_is_read_field_by_field() -> None:
         320,
         512,
     )
-    expected = (*first, 8_000, 5_000)
+    expected = (*first, 8_000, 5_000, *[0] * 6)
     assert reading == expected
     assert len(expected) == len(socket_sampler.FIELDS) - 1
     plain = socket_sampler.parse(message(**values))
     assert plain is not None
-    assert plain[-6:-2] == (0, 0, 0, 0)
+    assert plain[-12:-8] == (0, 0, 0, 0)
+    third = socket_sampler.parse(message(**values, bandwidth=3 << 32 | 5, phase=4))
+    assert third == (*first, 8_000, 5_000, 4, 1 << 32 | 7, 2**64 - 1, 11, 12, 13)
     assert socket_sampler.parse(bytes(72)) is None
     # A kernel before 4.19 counts segments only.
     old = socket_sampler.parse(message(length=200, **values))
@@ -298,7 +304,33 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     schema = pq.read_schema(tmp_path / "sockets.parquet")
     assert schema.names == [column.name for column in SOCKETS]
     assert [field.metadata[b"unit"].decode() for field in schema] == [column.unit for column in SOCKETS]
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "sockets.parquet"), table)
+    read = pd.read_parquet(tmp_path / "sockets.parquet").astype({"bbr_phase": "string"})
+    pd.testing.assert_frame_equal(read, table)
+
+
+def test_the_phase_is_bbr3s_own_and_that_of_bbr1_follows_from_its_gains() -> None:
+    """BBR_HIGH_GAIN is 2.885 x 256 + 1, its inverse 88, the gains of the cycle 1.25 and 0.75 (net/ipv4/tcp_bbr.c)."""
+    row: dict[str, Any] = dict.fromkeys(socket_sampler.FIELDS, "0") | {"src": FLOW.src, "dst": FLOW.dst}
+    row |= {"src_port": "10000", "dst_port": "5201", "mss": "1000"}
+    gains = [(739, 739), (88, 739), (320, 512), (192, 512), (256, 512), (256, 256), (300, 512)]
+    first = [
+        {**row, "monotonic_s": str(at), "bbr_bandwidth": "9", "bbr_pacing_gain": str(one), "bbr_cwnd_gain": str(other)}
+        for at, (one, other) in enumerate(gains)
+    ]
+    other = {**row, "monotonic_s": "10", "bbr_pacing_gain": "256", "bbr_cwnd_gain": "256"}
+    third = {**first[-1], "monotonic_s": "11", "bbr_phase": "7", "bbr_max_bandwidth": "5"}
+    third |= {"bbr_shortterm_bandwidth": str(2**64 - 1), "bbr_longterm_inflight": str(2**32 - 1)}
+    bounded = third | {"monotonic_s": "12", "bbr_shortterm_bandwidth": "4", "bbr_longterm_inflight": "3"}
+    table = tabulate(pd.DataFrame([*first, other, third, bounded]), [Connection(FLOW, 0, 0.0)], 0.0)
+    shown = ["STARTUP", "DRAIN", "PROBE_UP", "PROBE_DOWN", "PROBE_CRUISE", "PROBE_RTT"]
+    assert table["bbr_phase"].tolist() == [*shown, pd.NA, pd.NA, "PROBE_REFILL", "PROBE_REFILL"]
+    assert table["bbr_max_bandwidth_bps"].isna().tolist() == [True] * 8 + [False] * 2
+    assert table["bbr_max_bandwidth_bps"][9] == 40
+    assert table["bbr_shortterm_bandwidth_bps"].isna().tolist() == [True] * 9 + [False]
+    assert table["bbr_shortterm_bandwidth_bps"][9] == 32
+    assert table["bbr_longterm_inflight_bytes"].isna().tolist() == [True] * 9 + [False]
+    assert table["bbr_longterm_inflight_bytes"][9] == 3000
+    assert tabulate(pd.DataFrame(columns=[*socket_sampler.FIELDS, "src"]), [], 0.0)["bbr_phase"].empty
 
 
 def test_a_socket_without_a_sample_has_no_rtt() -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment is expected to show: ``flows.bbr.share >= 0.4``, a number of summary.json against a bound.
+"""What an experiment is expected to show: ``flows.bbr.share >= 0.4``, a number of the results against a bound.
+
+The number is one of summary.json, or a statistic of what a sender's socket said (`narrows_formats.sender_readings`).
 
 Only comparisons of one number with one bound are evaluated, so that a foreign file can do nothing else.
 """
@@ -14,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from narrows_formats import sender_readings
+from narrows_formats.sender_readings import BadQuestion, Question
 from narrows_formats.suggestion import suggestion
 from narrows_formats.summary import (
     BottleneckSummary,
@@ -48,6 +52,8 @@ _SINGLE: dict[str, type] = {
 }  # fmt: skip
 _OF_THE_LINK = ("bottleneck", "fairness", "dynamics")
 _NAMED: dict[str, type] = {"flows": FlowSummary, "groups": GroupSummary, "links": LinkSummary}
+# Readings of a flow's socket, which are in no summary.
+SENDERS = "senders"
 
 
 class BadExpectation(ValueError):
@@ -64,7 +70,7 @@ class Expectation:
     """A number of a summary, and what it is compared with.
 
     ``text`` is the expectation as written. ``section`` is a part of summary.json, ``name`` whose it is (None for parts
-    that exist once), ``fields`` lead to the number there.
+    that exist once), ``fields`` lead to the number there. ``question`` is what is asked of a sender's socket instead.
     """
 
     text: str
@@ -73,13 +79,14 @@ class Expectation:
     fields: tuple[str, ...]
     comparison: str
     bound: float
+    question: Question | None = None
 
     def holds(self, value: float) -> bool:
         """Whether a value is as expected."""
         return COMPARISONS[self.comparison](value, self.bound)
 
     def value(self, summary: Summary) -> float | None:
-        """The number; None where the summary has none."""
+        """The number of a summary; None where it has none."""
         parts: Any = summary[self.section]  # type: ignore[literal-required]
         found: Any = parts if self.name is None else next((one for one in parts if one["name"] == self.name), None)
         for field in self.fields:
@@ -111,8 +118,10 @@ def parse(text: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) 
         raise BadExpectation("is not a comparison of a field with a number", ALLOWED)
     path, comparison, number, unit = match.groups()
     section, _, rest = path.partition(".")
+    if section == SENDERS:
+        return _of_sender(text, rest, groups, comparison, (number, unit))
     if section not in {**_SINGLE, **_NAMED}:
-        raise BadExpectation(f"has the unknown part '{section}'", ", ".join((*_NAMED, *_SINGLE)))
+        raise BadExpectation(f"has the unknown part '{section}'", ", ".join((*_NAMED, SENDERS, *_SINGLE)))
     if section in _OF_THE_LINK and len(links) > 1:
         raise BadExpectation(f"has the part '{section}', which is that of an only link", "links.NAME")
     name = None
@@ -121,6 +130,20 @@ def parse(text: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) 
     fields = tuple(rest.split(".")) if rest else ()
     counts = _number({**_SINGLE, **_NAMED}[section], fields) is int
     return Expectation(text.strip(), section, name, fields, comparison, _bound(number, unit, fields, counts=counts))
+
+
+def _of_sender(
+    text: str, rest: str, groups: Mapping[str, Sequence[str]], comparison: str, bound: tuple[str, str]
+) -> Expectation:
+    name, asked = _name("flows", rest, groups, ())
+    try:
+        question = sender_readings.parse(asked)
+    except BadQuestion as error:
+        raise BadExpectation(str(error), error.allowed) from None
+    fields = (*question.reading.split("."), question.statistic)
+    counts = question.statistic == "count"
+    value = _bound(*bound, () if counts else fields, counts=counts)
+    return Expectation(text.strip(), SENDERS, name, (asked,), comparison, value, question)
 
 
 def _name(section: str, rest: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) -> tuple[str, str]:

@@ -488,7 +488,14 @@ class Experiment(Model):
         Raises:
             BadExpectation: it cannot be.
         """
-        return parse(text, {group.name: group.names for group in self.flows}, tuple(self.directions))
+        found = parse(text, {group.name: group.names for group in self.flows}, tuple(self.directions))
+        if found.question is not None:
+            if not self.telemetry.sockets:
+                raise BadExpectation("asks for what sockets said, with telemetry.sockets: 0", "a time above 0 there")
+            group = next(group for group in self.flows if found.name in group.names)
+            if group.cca is None:
+                raise BadExpectation(f"asks for the TCP socket of '{group.name}', which has none", "flows with a cca")
+        return found
 
     def results_of(self, groups: Mapping[str, str]) -> dict[str, str]:
         """What results call groups and flows that get other names: new names by the ones here."""

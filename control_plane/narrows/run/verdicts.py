@@ -7,21 +7,29 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import pandas as pd
 from narrows_analysis.metrics.confidence import estimate
+from narrows_analysis.metrics.sender_state import NotObservable, answer
+from narrows_analysis.records.run_directory import read_run
+from narrows_analysis.records.sockets import each_socket, read_sockets
 from narrows_analysis.summary.file import read_summary
 
 from narrows.experiment.expectations import Expectation
 from narrows.experiment.sweep import Point, Series
+
+Kind = Literal["pass", "fail", "undecided", "not observable"]
 
 
 @dataclass(frozen=True)
 class Verdict:
     """An expectation at a point of a sweep.
 
-    ``values`` are those of its repetitions. ``reason`` says why it is not met, and is empty if it is.
+    ``values`` are those of its repetitions. ``reason`` says why it is not met, and is empty if it is. ``kind`` tells
+    what fails from what repetitions do not decide, and from what the sender does not show.
     """
 
     expectation: str
@@ -29,11 +37,12 @@ class Verdict:
     values: tuple[float, ...]
     interval: tuple[float, float] | None
     reason: str
+    kind: Kind
 
     @property
     def passed(self) -> bool:
         """Whether it is met."""
-        return not self.reason
+        return self.kind == "pass"
 
     @property
     def name(self) -> str:
@@ -53,33 +62,61 @@ def judge(series: Series, directory: Path) -> Iterator[Verdict]:
     expectation is not met.
 
     Raises:
-        narrows_analysis.AnalysisError: a summary cannot be read.
+        narrows_analysis.AnalysisError: a summary cannot be read, or what sockets said cannot.
     """
     points: dict[str, list[Point]] = {}
     for point in series.points:
         points.setdefault(json.dumps(point.parameters, sort_keys=True), []).append(point)
     for repetitions in points.values():
-        summaries = [read_summary(directory / point.directory) for point in repetitions]
+        runs = [_Results(directory / point.directory) for point in repetitions]
         for expectation in repetitions[0].experiment.expectations:
-            values = [expectation.value(summary) for summary in summaries]
-            yield _verdict(expectation, repetitions[0].parameters, values)
+            parameters = repetitions[0].parameters
+            try:
+                values = [run.value(expectation) for run in runs]
+            except NotObservable as error:
+                reason = f"the sender does not show {error}"
+                yield Verdict(expectation.text, parameters, (), None, reason, "not observable")
+                continue
+            yield _verdict(expectation, parameters, values)
+
+
+class _Results:
+    """What is asked of a run: its summary, and the readings of its sockets, which are read when they are asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._summary = read_summary(directory)
+
+    @cached_property
+    def _sockets(self) -> dict[str, pd.DataFrame]:
+        """Of each flow the readings of the socket that carried most."""
+        run = read_run(self._directory)
+        found = read_sockets(run).groupby("flow")
+        return {run.flow_names[int(str(flow))]: each_socket(rows)[0] for flow, rows in found}
+
+    def value(self, expectation: Expectation) -> float | None:
+        if expectation.question is None:
+            return expectation.value(self._summary)
+        return answer(expectation.question, self._sockets.get(expectation.name or "", pd.DataFrame()))
 
 
 def _verdict(expectation: Expectation, parameters: dict[str, Any], values: list[float | None]) -> Verdict:
     known = tuple(value for value in values if value is not None)
     if len(known) < len(values):
         reason = f"there is no value in {len(values) - len(known)} of {len(values)} runs"
-        return Verdict(expectation.text, parameters, known, None, reason)
+        return Verdict(expectation.text, parameters, known, None, reason, "fail")
     if len(known) == 1:
-        reason = "" if expectation.holds(known[0]) else f"it is {known[0]:.6g}"
-        return Verdict(expectation.text, parameters, known, None, reason)
+        holds = expectation.holds(known[0])
+        reason = "" if holds else f"it is {known[0]:.6g}"
+        return Verdict(expectation.text, parameters, known, None, reason, "pass" if holds else "fail")
     found = estimate(known)
     assert found is not None and found.interval is not None
     inside = [expectation.holds(end) for end in found.interval]
     low, high = found.interval
     shown = f"{found.mean:.6g} (95 % interval {low:.6g} to {high:.6g}, {len(known)} runs)"
-    reason = "" if all(inside) else f"it is {shown}" + ("" if not any(inside) else ": undecided")
-    return Verdict(expectation.text, parameters, known, found.interval, reason)
+    decided: Kind = "pass" if all(inside) else "undecided" if any(inside) else "fail"
+    reason = {"pass": "", "fail": f"it is {shown}", "undecided": f"it is {shown}: undecided"}[decided]
+    return Verdict(expectation.text, parameters, known, found.interval, reason, decided)
 
 
 def junit(suites: Iterable[tuple[str, float, list[Verdict], str]]) -> bytes:

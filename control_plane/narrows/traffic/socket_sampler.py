@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 FIELDS = (
     "monotonic_s", "dst", "src_port", "dst_port", "cwnd_packets", "mss", "rtt_us", "min_rtt_us", "pacing_rate",
     "delivery_rate", "sent_bytes", "retransmits", "acked_bytes", "data_packets", "bbr_bandwidth", "bbr_min_rtt_us",
-    "bbr_pacing_gain", "bbr_cwnd_gain", "busy_us", "buffer_limited_us",
+    "bbr_pacing_gain", "bbr_cwnd_gain", "busy_us", "buffer_limited_us", "bbr_phase", "bbr_max_bandwidth",
+    "bbr_shortterm_bandwidth", "bbr_shortterm_inflight", "bbr_longterm_inflight", "bbr_extra_acked",
 )  # fmt: skip
 NETLINK_SOCK_DIAG = 4
 DIAG = (socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
@@ -46,6 +47,9 @@ WORDS = {
 }  # fmt: skip
 # Two 64-bit words that kernels before 4.19 do not have: payload sent, and payload sent again.
 SENT_BYTES = 200
+# struct tcp_bbr_info (linux/inet_diag.h): bandwidth, min RTT and gains of every BBR; what BBRv3 adds is 0 without it.
+BBR = struct.Struct("=Q3I")
+BBR3 = struct.Struct("=QQxBxx3I")
 
 
 def dumps(version: int, programs: bool) -> tuple[tuple[int, int], ...]:
@@ -84,7 +88,7 @@ def parse(message: bytes) -> tuple[str | int, ...] | None:
     if address.startswith(MAPPED):
         address = address[len(MAPPED) :]
     dst = socket.inet_ntop(socket.AF_INET if len(address) == 4 else socket.AF_INET6, address)
-    info, bbr = b"", bytes(20)
+    info, bbr = b"", bytes(BBR.size + BBR3.size)
     position = MESSAGE_BYTES
     while position + ATTRIBUTE.size <= len(message):
         length, kind = ATTRIBUTE.unpack_from(message, position)
@@ -94,7 +98,7 @@ def parse(message: bytes) -> tuple[str | int, ...] | None:
         if kind == INFO:
             info = value
         elif kind == BBR_INFO:
-            bbr = value.ljust(20, b"\0")
+            bbr = value.ljust(len(bbr), b"\0")
         position += (length + 3) & ~3
     if len(info) < 192:
         return None
@@ -107,13 +111,14 @@ def parse(message: bytes) -> tuple[str | int, ...] | None:
     if len(info) >= SENT_BYTES + 16:
         with_repeats, again = struct.unpack_from("=2Q", info, SENT_BYTES)
         sent = with_repeats - again
-    low, high, bbr_min_rtt, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
-    bandwidth = high << 32 | low
+    bandwidth, bbr_min_rtt, pacing_gain, cwnd_gain = BBR.unpack_from(bbr)
+    most, shortterm, phase, *inflight = BBR3.unpack_from(bbr, BBR.size)
     # Time with data to send, and what of it the receiver's window or the own buffer was in the way.
     busy, by_receiver, by_sender = struct.unpack_from("=3Q", info, 168)
     return (
         dst, src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, sent, retransmits, acked,
-        data_packets, bandwidth, bbr_min_rtt, pacing_gain, cwnd_gain, busy, by_receiver + by_sender,
+        data_packets, bandwidth, bbr_min_rtt, pacing_gain, cwnd_gain, busy, by_receiver + by_sender, phase, most,
+        shortterm, *inflight,
     )  # fmt: skip
 
 

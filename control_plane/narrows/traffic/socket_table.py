@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, with_metadata
 from narrows_formats.flow_names import possible_ends
 
-from narrows.traffic import socket_sampler
+from narrows.traffic import bbr_phase, socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
 
 UNLIMITED = 2**64 - 1  # the kernel's word for a pacing rate that nothing has set
 NO_MIN_RTT = 2**32 - 1  # and for a smallest RTT of none; its smoothed RTT is 0 then
+NO_BOUND = 2**32 - 1  # and BBRv3's for bytes in flight that nothing bounds
 GAIN_UNIT = 256
 PORTS = ["src_port", "dst_port"]
 
@@ -56,6 +57,7 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
     raw = raw.assign(flow=_owners(raw, connections))
     raw = raw[raw["flow"] >= 0].sort_values(["flow", *PORTS, "monotonic_s"], kind="stable")
     bbr = raw["bbr_bandwidth"] > 0
+    bbr3 = raw["bbr_phase"] > 0
     # The kernel counts a SYN that was acknowledged like a byte, at the end that sent it.
     opened = np.array([connections[flow].flow.payload.sender_opens for flow in raw["flow"]], dtype=np.int64)
     acked = np.maximum(raw["acked_bytes"].astype(np.int64) - opened, 0)
@@ -79,6 +81,16 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
             "bbr_cwnd_gain": (raw["bbr_cwnd_gain"] / GAIN_UNIT).where(bbr),
             "busy_s": raw["busy_us"] / 1e6,
             "buffer_limited_s": raw["buffer_limited_us"] / 1e6,
+            "bbr_phase": bbr_phase.names(raw),
+            "bbr_max_bandwidth_bps": (raw["bbr_max_bandwidth"] * 8).where(bbr3),
+            "bbr_shortterm_bandwidth_bps": raw["bbr_shortterm_bandwidth"].where(
+                bbr3 & (raw["bbr_shortterm_bandwidth"] < UNLIMITED)
+            )
+            * 8,
+            **{
+                f"{name}_bytes": (raw[name] * raw["mss"]).where(bbr3 & (raw[name] < NO_BOUND))
+                for name in ("bbr_shortterm_inflight", "bbr_longterm_inflight", "bbr_extra_acked")
+            },
         }
     )
     return table.reset_index(drop=True)
