@@ -37,7 +37,7 @@ ELSEWHERE = [
     for words in WORDS
     if words[0] in ("shell", "benchmark", "collect", "test", "tune")
     or "--add" in words
-    or words[:2] == ["kernel", "remove"]
+    or words[:2] in (["kernel", "remove"], ["suite", "run"], ["suite", "compare"])
 ]
 VIRTUAL = [words for words in WORDS if "--virtual" in words and words not in ELSEWHERE]
 OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL, *ELSEWHERE]]

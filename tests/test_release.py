@@ -20,8 +20,8 @@ from narrows import __version__
 
 PACKAGED = (
     "control_plane/narrows", "control_plane/narrows_tofino", "analysis/narrows_analysis", "analysis/narrows_formats",
-    "studies/narrows_studies", "p4src/compiled", "deploy", "README.md", "LICENSE", "MANIFEST.in", "Cargo.toml",
-    "pyproject.toml", "setup.py",
+    "studies/narrows_studies", "p4src/compiled", "deploy", "suites", "README.md", "LICENSE", "MANIFEST.in",
+    "Cargo.toml", "pyproject.toml", "setup.py",
 )  # fmt: skip
 PROGRAMS = {"narrows-softswitch", "narrows-collector"}
 
@@ -91,6 +91,8 @@ def test_a_wheel_has_what_the_package_reads(checkout: Path) -> None:
         assert f"{package}/py.typed" in names
     for path in (ROOT / "p4src" / "compiled" / "v1model").iterdir():
         assert f"narrows/data/p4/v1model/{path.name}" in names
+    for path in (ROOT / "suites").glob("*/*"):
+        assert f"narrows/data/suites/{path.relative_to(ROOT / 'suites')}" in names
 
 
 @pytest.mark.long

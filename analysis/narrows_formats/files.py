@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the files and folders of a run's directory, of a sweep's and of a study's."""
+"""Names of the files and folders of a run's directory, of a sweep's, a study's and a suite's."""
 
 RUN = "run.json"
 EXPERIMENT = "experiment.yaml"
@@ -36,3 +36,7 @@ CAPTURE = "capture.json"
 
 # In a study's directory.
 STUDY = "results.parquet"
+
+# In a suite's directory.
+MATRIX = "matrix.json"
+BADGE = "badge.svg"

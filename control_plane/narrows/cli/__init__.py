@@ -31,6 +31,7 @@ from narrows.cli import (
     runs,
     schema,
     shell,
+    suite,
     test,
     tune,
 )
@@ -80,6 +81,7 @@ for command in (
     app.command(epilog=examples_of(command.__name__))(command)
 app.command(context_settings=shell.CONTEXT, epilog=examples_of("shell"))(shell.shell)
 app.add_typer(kernel.app, name="kernel")
+app.add_typer(suite.app, name="suite")
 
 
 def _show_version(wanted: bool) -> None:

@@ -37,6 +37,13 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "runs": ("narrows runs",),
     "schema": ("narrows schema",),
     "shell": ("sudo .venv/bin/narrows shell --rate 10Mbit --rtt 80ms --nat -- curl -o /dev/null https://www.kernel.org/",),
+    "suite compare": ("narrows suite compare results/suites/before results/suites/after",),
+    "suite list": ("narrows suite list",),
+    "suite run": (
+        "narrows suite run bbr-draft --quick --cca bbr --kernel bbr3",
+        "narrows suite run tcp-regression --junit junit.xml",
+    ),
+    "suite show": ("narrows suite show bbr-draft",),
     "test": ("narrows test experiments/guard/cubic.yaml --virtual --junit junit.xml",),
     "tune": (
         "narrows tune first.yaml --cca a.c --cca b.c",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -55,8 +55,10 @@ class Verdict:
         return {"passed": self.passed, **asdict(self)}
 
 
-def judge(series: Series, directory: Path) -> Iterator[Verdict]:
-    """Each expectation at each point, by the summaries of the runs in the series' directory.
+def judge(series: Series, directory: Path, texts: Sequence[str] | None = None) -> Iterator[Verdict]:
+    """Each expectation at each point, by the results of the runs in the series' directory.
+
+    Without ``texts`` they are those of the experiment.
 
     Repetitions decide together: the 95 % confidence interval of their mean lies on the right side of the bound, or the
     expectation is not met.
@@ -69,7 +71,8 @@ def judge(series: Series, directory: Path) -> Iterator[Verdict]:
         points.setdefault(json.dumps(point.parameters, sort_keys=True), []).append(point)
     for repetitions in points.values():
         runs = [_Results(directory / point.directory) for point in repetitions]
-        for expectation in repetitions[0].experiment.expectations:
+        experiment = repetitions[0].experiment
+        for expectation in experiment.expectations if texts is None else map(experiment.expectation, texts):
             parameters = repetitions[0].parameters
             try:
                 values = [run.value(expectation) for run in runs]
@@ -119,22 +122,26 @@ def _verdict(expectation: Expectation, parameters: dict[str, Any], values: list[
     return Verdict(expectation.text, parameters, known, found.interval, reason, decided)
 
 
-def junit(suites: Iterable[tuple[str, float, list[Verdict], str]]) -> bytes:
+def junit(suites: Iterable[tuple[str, float, list[Verdict], str]], skipped: Container[Kind] = ()) -> bytes:
     """XML as JUnit's readers take it: a suite a file.
 
     Args:
         suites: of each file its name, seconds that it took, the verdicts, and why it did not run (empty if it did).
+        skipped: verdicts that count as skipped, and not as failed.
     """
     root = ET.Element("testsuites")
     for name, seconds, verdicts, error in suites:
-        failed = sum(not verdict.passed for verdict in verdicts)
-        counts = {"tests": len(verdicts) + bool(error), "failures": failed, "errors": int(bool(error)), "skipped": 0}
+        left_out = sum(verdict.kind in skipped for verdict in verdicts)
+        failed = sum(not verdict.passed for verdict in verdicts) - left_out
+        tests, errors = len(verdicts) + bool(error), int(bool(error))
+        counts = {"tests": tests, "failures": failed, "errors": errors, "skipped": left_out}
         attributes = {"name": name, "time": f"{seconds:.3f}", **{key: str(count) for key, count in counts.items()}}
         suite = ET.SubElement(root, "testsuite", attributes)
         for verdict in verdicts:
             case = ET.SubElement(suite, "testcase", {"classname": name, "name": verdict.name, "time": "0"})
             if verdict.reason:
-                ET.SubElement(case, "failure", {"message": verdict.reason}).text = json.dumps(verdict.as_json())
+                found = "skipped" if verdict.kind in skipped else "failure"
+                ET.SubElement(case, found, {"message": verdict.reason}).text = json.dumps(verdict.as_json())
         if error:
             case = ET.SubElement(suite, "testcase", {"classname": name, "name": "runs", "time": "0"})
             ET.SubElement(case, "error", {"message": error})

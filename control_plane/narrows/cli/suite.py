@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows suite``: cases of documents, run with one or several congestion controls."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from narrows.cli import completion
+from narrows.cli.examples import examples_of
+from narrows.cli.options import Jobs, Quiet
+from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
+from narrows.plain_text import say
+
+if TYPE_CHECKING:
+    from narrows_formats.suite_matrix import Cell, Matrix
+
+STYLES = {"pass": "green", "fail": "red", "not run": "red"}
+
+app = typer.Typer(help="Suites: how a congestion control behaves, case by case.", no_args_is_help=True)
+
+SuiteName = Annotated[str, typer.Argument(help="A suite, or the path of its directory.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+
+
+@app.command("list", epilog=examples_of("suite list"))
+def list_suites() -> None:
+    """List the suites that come with Narrows."""
+    from narrows.suites import suite
+
+    for name in suite.built_in():
+        found = suite.load(name)
+        say(f"{name}: {found.text.title} ({len(found.cases)} cases)")
+
+
+@app.command(epilog=examples_of("suite show"))
+def show(name: SuiteName) -> None:
+    """Show a suite's cases: what each tests and expects; or the matrix of a directory of results."""
+    from narrows_formats import files
+
+    from narrows.suites import suite
+
+    if (Path(name) / files.MATRIX).is_file():
+        _print_matrix(_read(Path(name)))
+        return
+    found = suite.load(name)
+    say(f"{found.name}: {found.text.title}")
+    for case in found.cases:
+        say(f"\n{case.name}: {'; '.join(case.sections)}")
+        say(f"  {case.text.says}")
+        say(f"  rule: {case.text.rule}")
+        experiment = case.series((case.text.ccas or found.text.ccas)[0]).experiment
+        for text in case.text.given:
+            say(f"  given: {text}")
+        for text in experiment.expect:
+            say(f"  expects: {text}")
+        questions = [one.question for one in map(experiment.expectation, (*case.text.given, *experiment.expect))]
+        needed = dict.fromkeys("bbr_phase" if one.of_visits else one.reading for one in questions if one is not None)
+        if needed:
+            say(f"  observes: {', '.join(needed)}")
+
+
+@app.command(epilog=examples_of("suite run"))
+def run(
+    name: SuiteName,
+    cca: Annotated[
+        list[str] | None,
+        typer.Option(help="Congestion control; may be given several times.", show_default="the suite's"),
+    ] = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Kernel of the senders; may be given several times.",
+            show_default="default",
+            autocompletion=completion.kernels,
+        ),
+    ] = None,
+    case: Annotated[
+        list[str] | None, typer.Option(help="Only this case; may be given several times.", show_default="all")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Without the sweeps of settings.")] = False,
+    repeat: Annotated[
+        int | None, typer.Option(min=1, help="Runs of every point.", show_default="as the files say")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory for the results; what is complete in it is not run again.",
+            show_default="results/suites/NAME, or NAME-quick",
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="HOST:PORT of a Dask scheduler.", show_default="this machine")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="File for the verdicts as JUnit XML.", show_default=False)] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a suite in virtual time, and judge each case with each congestion control and kernel.
+
+    Continues where it was interrupted. Ends with 1 if a case fails, or a run did.
+    """
+    from narrows_analysis import suite_page
+    from narrows_formats import files
+
+    from narrows.batch.cluster import Cluster
+    from narrows.cli.machine_readable import print_json
+    from narrows.run.results import give_to_user
+    from narrows.suites import running, suite
+    from narrows.targets.registry import target_factory
+    from narrows.terminal import Terminal
+
+    chosen = suite.load(name)
+    some = chosen.only(case or ())
+    directory = out or Path("results") / "suites" / (chosen.name + ("-quick" if quick else ""))
+    senders = running.senders(cca or chosen.text.ccas, kernel or ())
+    runner = running.SuiteRun(some, senders, directory, quick, repeat)
+    make_target = target_factory("soft", None, None, directory, True)
+    with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:
+        matrix = runner.run(make_target, Terminal(stderr=True, quiet=quiet), jobs, workers)
+    page = suite_page.write_page(directory, matrix)
+    suite_page.write_badge(directory / files.BADGE, matrix)
+    for made in (directory / files.MATRIX, page, directory / files.BADGE):
+        give_to_user(made)
+    if junit is not None:
+        junit.write_bytes(running.junit(matrix))
+    if as_json:
+        print_json(matrix)
+    else:
+        _print_matrix(matrix)
+        say(f"page: {page}")
+    if runner.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    bad = any(cell["outcome"] in ("fail", "not run") for cell in matrix["cells"])
+    raise typer.Exit(EXIT_FAILED if bad else EXIT_OK)
+
+
+@app.command(epilog=examples_of("suite compare"))
+def compare(
+    before: Annotated[Path, typer.Argument(help="Directory of a suite's results.", show_default=False)],
+    after: Annotated[Path, typer.Argument(help="Another one.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Compare two matrices: which cells changed."""
+    from narrows.cli.machine_readable import print_json
+    from narrows.suites.running import changes
+
+    found = list(changes(_read(before), _read(after)))
+    if as_json:
+        names = ("case", "sender", "before", "after", "reason")
+        print_json([dict(zip(names, one, strict=True)) for one in found])
+        return
+    for case, sender, was, now, reason in found:
+        say(f"{case}, {sender}: {was} -> {now}" + (f" ({reason})" if reason else ""))
+    say(f"{len(found)} cells changed")
+
+
+def _read(directory: Path) -> Matrix:
+    from narrows_formats import files, suite_matrix
+
+    try:
+        return suite_matrix.read(directory)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"{directory / files.MATRIX}: cannot be read: {reason}; allowed: the directory of a suite's results"
+        ) from error
+
+
+def _print_matrix(matrix: Matrix) -> None:
+    from narrows_formats import suite_matrix
+    from rich.table import Table
+    from rich.text import Text
+
+    from narrows.cli.machine_readable import results_console
+
+    senders = [one["name"] for one in matrix["senders"]]
+    found = {(cell["case"], cell["sender"]): cell for cell in matrix["cells"]}
+    table = Table("case", *senders, title=f"{matrix['suite']}, {matrix['variant']}")
+    for case in matrix["cases"]:
+        shown = [found[case["name"], sender] for sender in senders]
+        table.add_row(case["name"], *(Text(_outcome(one), STYLES.get(one["outcome"], "yellow")) for one in shown))
+    console = results_console()
+    console.print(table)
+    for cell in matrix["cells"]:
+        if cell["reason"]:
+            say(f"{cell['case']}, {cell['sender']}: {cell['outcome']}: {cell['reason']}")
+    say(f"{matrix['suite']}: {suite_matrix.in_words(matrix)}")
+
+
+def _outcome(cell: Cell) -> str:
+    return cell["outcome"] + (f" (n={cell['n']})" if cell["n"] > 1 else "")

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites: what comes with the package, wrong ones, what a cell's verdicts come to, and the matrix in its forms."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+from narrows.cli import app
+from narrows.errors import InputError
+from narrows.run.verdicts import Verdict
+from narrows.suites import suite
+from narrows.suites.running import changes, decided, junit
+from narrows_analysis import suite_page
+from narrows_formats import suite_matrix
+from narrows_formats.suite_matrix import Cell, Matrix, Outcome
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.parallel_safe
+
+TEXT: dict[str, Any] = {
+    "title": "mine",
+    "ccas": ["reno"],
+    "documents": {"rfc": {"title": "RFC 1", "url": "https://x.org/#{section}", "sections": {"2": "Two"}}},
+    "cases": {"one": {"tests": ["rfc#2"], "says": "It does.", "rule": "So it follows."}},
+}
+EXPERIMENT: dict[str, Any] = {
+    "name": "one",
+    "bottleneck": {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"},
+    "flows": [{"name": "tested", "cca": "cubic", "duration": "1s"}],
+    "expect": ["bottleneck.utilization > 90%"],
+}
+
+
+def made(place: Path, text: dict[str, Any], experiment: dict[str, Any] = EXPERIMENT) -> str:
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "suite.yaml").write_text(yaml.safe_dump(text))
+    (place / "one.yaml").write_text(yaml.safe_dump(experiment))
+    return str(place)
+
+
+@pytest.mark.parametrize("name", suite.built_in())
+def test_a_suite_that_comes_with_the_package(name: str) -> None:
+    """Every case can be read with every congestion control, and tests sections that the suite's documents have."""
+    found = suite.load(name)
+    for case in found.cases:
+        for cca in case.text.ccas or found.text.ccas:
+            series = case.series(cca)
+            assert series.experiment.expect
+            assert {group.cca for group in series.experiment.flows if group.name == "tested"} == {cca}
+        assert case.urls
+        assert not any("{" in url for url in case.urls)
+
+
+def test_the_draft_has_twenty_two_cases() -> None:
+    """Each section is tested by one case, in the order of the text."""
+    found = suite.load("bbr-draft")
+    tested = [section for case in found.cases for section in case.text.tests]
+    assert tested == [f"draft#{section}" for section in found.text.documents["draft"].sections]
+    assert len(tested) == 22
+
+
+def test_the_group_under_test_gets_the_congestion_control(tmp_path: Path) -> None:
+    text = {**TEXT, "cases": {"one": {**TEXT["cases"]["one"], "sweep": {"bottleneck.rtt": ["10ms", "20ms"]}}}}
+    (case,) = suite.load(made(tmp_path / "mine", text)).cases
+    assert [point.experiment.flows[0].cca for point in case.series("bbr", repeat=3).points] == ["bbr"] * 3
+    assert len(case.series("bbr", quick=False, repeat=3).points) == 6
+
+
+def _changed(*path: str, to: Any) -> dict[str, Any]:
+    text = cast(dict[str, Any], json.loads(json.dumps(TEXT)))
+    at = text
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = to
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "experiment", "message"),
+    [
+        (_changed("cases", to={}), EXPERIMENT, "cases: one.yaml is none; allowed: a case for each file"),
+        (
+            _changed("cases", "two", to=TEXT["cases"]["one"]),
+            EXPERIMENT,
+            "cases.two: there is no two.yaml; allowed: one",
+        ),
+        (
+            _changed("cases", "one", "tests", to=["rfc#3"]),
+            EXPERIMENT,
+            "cases.one.tests: refers to 'rfc#3', but rfc has no such section; allowed: 2",
+        ),
+        (
+            _changed("cases", "one", "tests", to=["rfd#2"]),
+            EXPERIMENT,
+            "cases.one.tests: refers to 'rfd#2', which is no document here; allowed: rfc#SECTION",
+        ),
+        (_changed("cases", "one", "tests", to=[]), EXPERIMENT, "cases.one.tests"),
+        (_changed("cases", "one", "say", to="x"), EXPERIMENT, "cases.one.say"),
+        (
+            _changed("include", to=["."]),
+            EXPERIMENT,
+            "include: goes in a circle (mine -> mine); allowed: suites without",
+        ),
+        (_changed("include", to=["bbr"]), EXPERIMENT, "suite bbr: is not known"),
+        (TEXT, {**EXPERIMENT, "expect": []}, "one.yaml: has no expect; allowed: files that expect something"),
+        (
+            TEXT,
+            {**EXPERIMENT, "telemetry": {"sockets": "0"}, "expect": ["senders.tested.rtt_s.min > 0"]},
+            "asks for what sockets said, with telemetry.sockets: 0",
+        ),
+        (
+            _changed("cases", "one", "given", to=["flows.other.drops > 0"]),
+            EXPERIMENT,
+            "one.yaml: given 'flows.other.drops > 0', which has no flow 'other'; allowed: tested-1",
+        ),
+        (TEXT, {**EXPERIMENT, "flows": [{"name": "x", "cca": "bbr", "duration": "1s"}]}, "tested"),
+    ],
+)
+def test_a_wrong_suite_has_one_clear_error(
+    tmp_path: Path, text: dict[str, Any], experiment: dict[str, Any], message: str
+) -> None:
+    place = made(tmp_path / "mine", text, experiment)
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        suite.load(place)
+    assert error.value.exit_code == 2
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_two_suites_that_include_each_other_are_refused(tmp_path: Path) -> None:
+    made(tmp_path / "a", _changed("include", to=["../b"]))
+    made(tmp_path / "b", _changed("include", to=["../a"]))
+    with pytest.raises(InputError, match=r"b/suite.yaml: include: goes in a circle \(a -> b -> a\)"):
+        suite.load(str(tmp_path / "a"))
+
+
+def test_cases_of_included_suites_come_first_and_keep_their_names(tmp_path: Path) -> None:
+    made(tmp_path / "a", TEXT)
+    other = tmp_path / "b"
+    place = made(other, _changed("include", to=["../a"]))
+    with pytest.raises(InputError, match=r"cases.one: is a case of an included suite, too; allowed: another name"):
+        suite.load(place)
+    (other / "one.yaml").rename(other / "two.yaml")
+    text = {**TEXT, "include": ["../a"], "cases": {"two": TEXT["cases"]["one"]}}
+    (other / "suite.yaml").write_text(yaml.safe_dump(text))
+    found = suite.load(place)
+    assert [case.name for case in found.cases] == ["one", "two"]
+    assert [case.name for case in found.only(["two"]).cases] == ["two"]
+    with pytest.raises(InputError, match="suite b: has no case 'tow', did you mean 'two'"):
+        found.only(["tow"])
+
+
+def verdict(kind: str) -> Verdict:
+    return Verdict(f"{kind} > 1", {}, (2.0,), None, "" if kind == "pass" else "it is 2", kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "outcome"),
+    [
+        ([], ["pass", "pass"], "pass"),
+        ([], ["pass", "fail", "not observable"], "fail"),
+        ([], ["undecided", "not observable"], "not observable"),
+        ([], ["pass", "undecided"], "undecided"),
+        (["pass"], ["pass"], "pass"),
+        (["fail"], ["pass"], "undecided"),
+        (["undecided"], ["fail"], "undecided"),
+        (["not observable"], ["pass"], "not observable"),
+    ],
+)
+def test_what_the_verdicts_of_a_cell_come_to(given: list[str], expected: list[str], outcome: str) -> None:
+    found, reason = decided(list(map(verdict, given)), list(map(verdict, expected)))
+    assert found == outcome
+    assert bool(reason) == (outcome != "pass")
+
+
+def cell(case: str, sender: str, outcome: Outcome) -> Cell:
+    kind: Outcome = "pass" if outcome == "not applicable" else outcome
+    one: suite_matrix.Check = {
+        "expectation": "a > 1", "precondition": False, "parameters": {}, "values": [2.0], "interval": [1.0, 3.0],
+        "outcome": kind, "reason": "" if kind == "pass" else "it is <2>",
+    }  # fmt: skip
+    reason = "" if outcome == "pass" else "it is <2>"
+    checks = [] if outcome in ("not applicable", "not run") else [one]
+    return {
+        "case": case, "sender": sender, "outcome": outcome, "reason": reason, "n": 3, "directory": "", "checks": checks,
+    }  # fmt: skip
+
+
+def matrix(outcomes: dict[str, list[Outcome]], cases: tuple[str, ...] = ("one", "two")) -> Matrix:
+    text = {
+        "tests": ["RFC 1, 2: Two"],
+        "urls": ["https://x.org/#2"],
+        "says": "It <does>.",
+        "rule": "So.",
+        "changed": "",
+    }
+    sender = {"cca": "reno", "kernel": "k", "release": "6.1", "version": ""}
+    found: Any = {
+        "format": suite_matrix.FORMAT,
+        "narrows_version": "0",
+        "suite": "mine",
+        "title": "mine & yours",
+        "variant": "quick",
+        "cases": [{"name": case, **text} for case in cases],
+        "senders": [{"name": name, **sender} for name in outcomes],
+        "cells": [
+            cell(case, name, one) for name, found in outcomes.items() for case, one in zip(cases, found, strict=True)
+        ],
+    }
+    return cast(Matrix, found)
+
+
+def test_a_matrix_is_read_as_it_was_written(tmp_path: Path) -> None:
+    first = matrix({"reno@k": ["pass", "fail"]})
+    suite_matrix.write(tmp_path, first)
+    assert suite_matrix.read(tmp_path) == first
+    (tmp_path / "matrix.json").write_text((tmp_path / "matrix.json").read_text().replace('"fail"', '"failed"'))
+    with pytest.raises(ValueError, match="outcome"):
+        suite_matrix.read(tmp_path)
+
+
+def test_which_cells_changed(tmp_path: Path) -> None:
+    """Of the same senders; of two matrices with one sender each those two; cases and senders that only one has."""
+    first = matrix({"reno@k": ["pass", "fail"], "bbr@k": ["pass", "pass"]})
+    second = matrix({"reno@k": ["pass", "pass"], "cubic@k": ["fail", "pass"]}, ("one", "three"))
+    assert [found[:4] for found in changes(first, second)] == [
+        ("one", "bbr@k", "pass", "not there"),
+        ("one", "cubic@k", "not there", "fail"),
+        ("two", "reno@k", "fail", "not there"),
+        ("two", "bbr@k", "pass", "not there"),
+        ("three", "reno@k", "not there", "pass"),
+        ("three", "cubic@k", "not there", "pass"),
+    ]
+    alone = changes(matrix({"bbr@k": ["pass", "fail"]}), matrix({"bbr@bbr3": ["pass", "undecided"]}))
+    assert list(alone) == [("two", "bbr@k -> bbr@bbr3", "fail", "undecided", "it is <2>")]
+    for name, one in (("a", first), ("b", second)):
+        (tmp_path / name).mkdir()
+        suite_matrix.write(tmp_path / name, one)
+    said = CliRunner().invoke(app, ["suite", "compare", str(tmp_path / "a"), str(tmp_path / "b")]).output
+    assert said.splitlines()[1] == "one, cubic@k: not there -> fail (it is <2>)"
+    assert said.splitlines()[-1] == "6 cells changed"
+
+
+def test_junit_has_a_suite_a_cell() -> None:
+    """What does not apply is left out, what is not observable is skipped, a run that failed is an error."""
+    found = matrix({"a@k": ["pass", "fail"], "b@k": ["not observable", "not applicable"], "c@k": ["not run", "pass"]})
+    suites = ET.fromstring(junit(found)).findall("testsuite")
+    names = ("name", "tests", "failures", "errors", "skipped")
+    assert [tuple(one.get(name) for name in names) for one in suites] == [
+        ("mine/one a@k", "1", "0", "0", "0"),
+        ("mine/two a@k", "1", "1", "0", "0"),
+        ("mine/one b@k", "1", "0", "0", "1"),
+        ("mine/one c@k", "1", "0", "1", "0"),
+        ("mine/two c@k", "1", "0", "0", "0"),
+    ]
+
+
+def test_a_page_has_every_cell_and_what_each_case_says(tmp_path: Path) -> None:
+    found = matrix({"a@k": ["pass", "fail"], "b@k": ["not observable", "not applicable"]})
+    (tmp_path / "a@k").mkdir()
+    (tmp_path / "a@k" / "report.html").write_text("")
+    found["cells"][0]["directory"] = "a@k"
+    text = suite_page.write_page(tmp_path, found).read_text()
+    assert re.findall(r'<td class="text (\w+)"', text) == ["pass", "other", "fail", "other"]
+    assert text.count('<a href="a@k/report.html">pass</a> (n=3)') == 1
+    assert text.count("It &lt;does&gt;.") == 2
+    assert '<a href="https://x.org/#2">RFC 1, 2: Two</a>' in text
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "value", "color"),
+    [
+        (["pass", "pass"], "2 of 2", suite_page.COLORS["pass"]),
+        (["pass", "fail"], "1 of 2", suite_page.COLORS["fail"]),
+        (["pass", "undecided"], "1 of 2", suite_page.OTHER_COLOR),
+        (["pass", "not applicable"], "1 of 1", suite_page.COLORS["pass"]),
+        (["not run", "not applicable"], "0 of 0", suite_page.OTHER_COLOR),
+    ],
+)
+def test_a_badge_counts_what_was_judged(outcomes: list[Outcome], value: str, color: str) -> None:
+    image = ET.fromstring(suite_page.badge(matrix({"a@k": outcomes})))
+    names = {"svg": "http://www.w3.org/2000/svg"}
+    assert [one.text for one in image.findall("svg:g/svg:text", names)] == ["mine", value]
+    assert image.findall("svg:rect", names)[1].get("fill") == color
