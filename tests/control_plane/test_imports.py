@@ -16,7 +16,7 @@ OURS = {
     *(f"narrows.cli.{command}" for command in ("analyze", "benchmark", "calibrate", "check", "clean", "collect",
                                                "collector_command", "compare", "completion", "doctor", "examples",
                                                "export", "kernel", "new", "options", "pack", "plan", "report", "run",
-                                               "runs", "schema", "shell", "streams", "test", "tune")),
+                                               "runs", "schema", "shell", "streams", "suite", "test", "tune")),
 }  # fmt: skip
 # Commands that are added are listed in the help, each by its module.
 ADDED = {

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows suite run``: every outcome that a run can have, and what goes on where runs are complete already."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from narrows.virtual import kernels
+from test_in_a_guest import PATIENCE_S
+
+pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
+
+# A link of one bandwidth-delay product, which is never above it; neither algorithm has BBR's phases.
+LINK = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
+CASES = {
+    "kept": ({"ccas": ["reno"]}, ["bottleneck.queue_delay_s.max <= 21ms"]),
+    "missed": ({}, ["bottleneck.queue_delay_s.max > 21ms"]),
+    "unseen": ({}, ["senders.tested.phase.begin_s.count[DRAIN] == 1"]),
+    "absent": ({"given": ["bottleneck.loss_emulation_drops > 0"]}, ["bottleneck.utilization > 0"]),
+}
+
+
+def suite(place: Path) -> Path:
+    place.mkdir()
+    document = {"title": "T", "url": "https://x.org/{section}", "sections": {"1": "One"}}
+    cases = {name: {"tests": ["t#1"], "says": "x", "rule": "y", **more} for name, (more, _) in CASES.items()}
+    text = {"title": "t", "ccas": ["reno"], "documents": {"t": document}, "cases": cases}
+    (place / "suite.yaml").write_text(yaml.safe_dump(text))
+    for name, (_, expect) in CASES.items():
+        flow = {"name": "tested", "cca": "reno", "duration": "1s"}
+        experiment = {"name": name, "bottleneck": LINK, "flows": [flow], "expect": expect}
+        (place / f"{name}.yaml").write_text(yaml.safe_dump(experiment))
+    return place
+
+
+def run(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    words = ["suite", "run", str(tmp_path / "mine"), "--kernel", kernels.installed()[0].name]
+    words += ["--out", str(tmp_path / "out"), "--junit", str(tmp_path / "junit.xml"), *options]
+    command = [sys.executable, "-c", "import narrows.cli; narrows.cli.main()", *words]
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S * 6,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+
+
+@pytest.mark.long
+def test_a_matrix_of_two_congestion_controls_and_what_goes_on(tmp_path: Path) -> None:
+    suite(tmp_path / "mine")
+    kernel = kernels.installed()[0].name
+    first = run(tmp_path, "--cca", "reno", "--cca", "cubic", "--json")
+    assert first.returncode == 1, first.stderr
+    assert "7 runs to make" in first.stderr
+    found = {(cell["case"], cell["sender"]): cell["outcome"] for cell in json.loads(first.stdout)["cells"]}
+    both = {"kept": ("pass", "not applicable"), "missed": ("fail",) * 2, "unseen": ("not observable",) * 2}
+    both["absent"] = ("undecided",) * 2
+    senders = (f"reno@{kernel}", f"cubic@{kernel}")
+    assert found == {
+        (case, sender): one for case, those in both.items() for sender, one in zip(senders, those, strict=True)
+    }
+    for name in ("report.html", "matrix.json", "badge.svg", f"reno@{kernel}/kept/summary.json"):
+        assert (tmp_path / "out" / name).is_file(), name
+    shutil.rmtree(tmp_path / "out" / f"cubic@{kernel}" / "missed")
+    again = run(tmp_path, "--cca", "reno", "--cca", "cubic", "--json")
+    assert "1 runs to make" in again.stderr
+    assert json.loads(again.stdout)["cells"] == json.loads(first.stdout)["cells"]
+
+
+def test_what_no_kernel_has_is_refused_before_any_run(tmp_path: Path) -> None:
+    suite(tmp_path / "mine")
+    refused = run(tmp_path, "--cca", "nonesuch")
+    assert refused.returncode == 2
+    assert "--cca nonesuch: no kernel that is asked for has it; allowed: reno" in refused.stderr
+    unknown = run(tmp_path, "--case", "keept")
+    assert unknown.returncode == 2
+    assert "has no case 'keept', did you mean 'kept'?" in unknown.stderr
+    assert not (tmp_path / "out").exists()
