@@ -299,8 +299,9 @@ def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
 AT_ONCE = """
 import os, pickle, signal
 from dataclasses import replace
+from narrows.virtual.conversation import Conversation
 from narrows.virtual.measurement import VirtualMeasurement
-tell, task = VirtualMeasurement._tell, VirtualMeasurement._task
+tell, task = Conversation._tell, VirtualMeasurement._task
 class Late:
     def __init__(self, data):
         self.data = data
@@ -310,11 +311,11 @@ class Late:
 def late(self):
     made = task(self)
     return replace(made, target=pickle.dumps(Late(made.target)))
-def at_once(self, event, progress):
+def at_once(self, event):
     if "up" in event:
         os.kill(os.getpid(), signal.{})
-    return tell(self, event, progress)
-VirtualMeasurement._tell, VirtualMeasurement._task = at_once, late
+    return tell(self, event)
+Conversation._tell, VirtualMeasurement._task = at_once, late
 """
 
 
@@ -394,7 +395,7 @@ def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
 def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
     spin = script(tmp_path / "spin", "while :; do :; done")
     before = (
-        "from narrows.virtual import guest, measurement, watch; measurement.SOON_S = watch.STILL_CPU_S = 6.0; "
+        "from narrows.virtual import guard, guest, watch; guard.SOON_S = watch.STILL_CPU_S = 6.0; "
         f"words = guest.command_line; guest.command_line = lambda kernel, memory, _: words(kernel, memory, ['{spin}'])"
     )
     process = start(tmp_path, SHORT, before)

@@ -35,8 +35,8 @@ class Measuring(Protocol):
         """
         ...
 
-    def host_metadata(self) -> dict[str, Any]:
-        """What run.json says of where it was measured: ``host``, and what stands beside it."""
+    def host_metadata(self, measured: Measured) -> dict[str, Any]:
+        """What run.json says of where it was measured: ``host``, and of virtual time what the guest was."""
         ...
 
 

@@ -43,6 +43,17 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class GuestUse:
+    """What a run in virtual time took, in seconds: of this machine's time, of processor time in all and by users'
+    programs, as far as looking now and then can tell, and of the guest's time."""
+
+    wall_s: float
+    cpu_s: float
+    programs_cpu_s: dict[str, float]
+    virtual_s: float
+
+
+@dataclass(frozen=True)
 class Measured:
     """What a measurement has found, beside the files in the run's directory: all that run.json is written from.
 
@@ -50,7 +61,8 @@ class Measured:
     the experiment's start, ``origin_unix_ns`` the same by the calendar of where it was measured, and
     ``clock_offset_ns`` the switch's clock minus the monotonic one, where it can be read.
     ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the
-    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then.
+    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then. ``guest`` is
+    None in real time.
     """
 
     status: Status
@@ -73,3 +85,4 @@ class Measured:
     unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()
     by_driver: tuple[Action, ...] = ()
+    guest: GuestUse | None = None

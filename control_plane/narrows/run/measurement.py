@@ -150,7 +150,7 @@ class Measurement:
             await self._tear_down(ending, progress)
         return self._measured(started, prepared, finished, ending)
 
-    def host_metadata(self) -> dict[str, Any]:
+    def host_metadata(self, _measured: Measured) -> dict[str, Any]:
         """What run.json says of where it was measured."""
         return {"host": machine.describe()}
 
