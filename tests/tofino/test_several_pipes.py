@@ -99,7 +99,7 @@ async def reports_of(switch: FakeSwitch, target: TofinoTarget, groups: int) -> t
         found = [plane.pass_through(packet) for packet in packets]
         owned = len({(report.index, packet.port // 128) for packet, report in zip(packets, found, strict=True)})
         async with asyncio.timeout(10):
-            while len(target._take_digests()) < owned:
+            while len(target._ready().digests.take()) < owned:
                 await asyncio.sleep(0.01)
         totals = await target.flow_totals(range(0))
         assert totals == []
