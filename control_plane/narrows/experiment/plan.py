@@ -50,7 +50,7 @@ Direction = Literal["forward", "reverse"]
 Verb = Literal["start", "stop"]
 
 
-def own_seed(seed: int, number: int) -> int:
+def derive_seed(seed: int, number: int) -> int:
     """Seed of one of the random streams of a run: distinct from that of every other stream, also in the repetitions,
     whose run seeds are consecutive."""
     return seed + (number << SEED_BITS)

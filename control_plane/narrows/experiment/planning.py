@@ -27,7 +27,7 @@ from narrows.experiment.plan import (
     Flow,
     Moderation,
     Plan,
-    own_seed,
+    derive_seed,
 )
 from narrows.experiment.port_choice import keep_apart
 from narrows.experiment.tcp_settings import check as check_tcp
@@ -115,7 +115,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
     # Two sockets of one host cannot both be bound to a port.
     taken: Counter[str] = Counter()
     for position, group in enumerate(experiment.flows):
-        drawn = own_seed(experiment.seed, position)
+        drawn = derive_seed(experiment.seed, position)
         routes = network.of_group(position)
         # Each flow draws numbers of its own.
         seed = drawn * len(DATA_PORTS)
