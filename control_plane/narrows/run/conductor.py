@@ -21,7 +21,7 @@ from narrows.experiment.plan import Change, Link, Plan, Verb
 from narrows.run.changes import Made, sleep_until
 from narrows.run.observer import Observer
 from narrows.run.sampler import Key
-from narrows.switch.readings import QueueStats, by_place
+from narrows.switch.readings import QueueStats, by_queue
 from narrows.targets.base import Target
 from narrows.traffic.traffic import Traffic
 
@@ -209,7 +209,7 @@ class Conductor:
             await sleep_until(at_ns)
             time_ns = (await self._target.now_ns() or 0) - self._offset_ns - self._origin_ns
             reading = await self._target.read_queues(self._observer.places)
-        places = by_place(reading.queues)
+        places = by_queue(reading.queues)
         links = {name: _state(link, places[link.port, link.queue]) for name, link in self._links.items()}
         flows = {name: asdict(counts) for name, counts in (await self._observer.counts(reading.drops)).items()}
         self._driver.tell({"state": {"time_ns": time_ns, "links": links, "flows": flows}})

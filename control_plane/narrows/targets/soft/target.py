@@ -21,7 +21,7 @@ from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NIC_SEGMENTATION, NetnsTe
 from narrows.hosts.state import RunState
 from narrows.paths import binary, compiled_program
 from narrows.switch.entries import DELAY_BITS
-from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats, by_place
+from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats, by_queue
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
@@ -279,7 +279,7 @@ class SoftTarget(P4RuntimeTarget):
         # Asked for nothing it tells the time.
         request = change_request(before, after)
         made_ns = (await self._switch.manager.configure(request)).timestamp_ns
-        queues = by_place((await self._switch.manager.list()).queues)
+        queues = by_queue((await self._switch.manager.list()).queues)
         queue = queues[after.port, after.queue]
         if any(getattr(queue, field.name) != value for field, value in request.ListFields()):
             raise RunError(f"the softswitch's queue for {after.name} reads back as {queue}, not {after}")
@@ -390,7 +390,7 @@ class SoftTarget(P4RuntimeTarget):
     async def _read_back(self, plan: Plan) -> AppliedSettings:
         from narrows.switch.p4runtime_entries import program_digests
 
-        queues = by_place(await self.queues())
+        queues = by_queue(await self.queues())
         applied = {}
         for link in plan.links:
             queue = queues.get((link.port, link.queue))
@@ -411,7 +411,7 @@ class SoftTarget(P4RuntimeTarget):
         from narrows.switch.link_models import schedule_status, variation
         from narrows.targets.soft.settings import drops_from_head, management_message, policer_message
 
-        queues = by_place((await self._switch.manager.list()).queues)
+        queues = by_queue((await self._switch.manager.list()).queues)
         queue = queues[link.port, link.queue]
         rate = None if link.schedule is None else schedule_status(link.schedule)
         delay = None if link.delay_steps is None else schedule_status(link.delay_steps)
