@@ -10,7 +10,7 @@ from unittest.mock import AsyncMock
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
-from narrows.run.conductor import Conductor
+from narrows.run.stepping import SteppingController
 from narrows.run.observer import Observer
 from narrows.switch.readings import QueueReading, QueueStats
 from narrows.targets.base import Target
@@ -53,7 +53,7 @@ def test_a_step_asks_the_switch_twice_and_no_more() -> None:
     driver = Driver()
     shown = AsyncMock(return_value=None)
     traffic = AsyncMock(spec=Traffic)
-    asyncio.run(Conductor(plan, target, Observer(plan, target), traffic, shown, driver).run(0.0, 0))
+    asyncio.run(SteppingController(plan, target, Observer(plan, target), traffic, shown, driver).run(0.0, 0))
     assert [answer["state"]["time_ns"] for answer in driver.answers[:-1]] == [0, 1000, 2000]
     asked = [call[0] for call in target.method_calls if call[0] not in HERE]
     assert asked == ["read_queues", "departed_bytes"] * 3 + ["hold"]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.run.changes import Made
-from narrows.run.conductor import Action
+from narrows.run.stepping import Action
 from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings
 from narrows.traffic.connection import Connection

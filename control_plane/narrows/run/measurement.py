@@ -27,7 +27,6 @@ from narrows.run import disturbances, draining
 from narrows.run.changes import Changes
 from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
-from narrows.run.conductor import Conductor, Driver
 from narrows.run.counting import POLL_S, SwitchWatch, clock_offset_ns, link_queues, read_counters, why_lost
 from narrows.run.ending import Ending
 from narrows.run.figures import SHOWN_AFTER_S, Figures
@@ -36,6 +35,7 @@ from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
 from narrows.run.standing import set_up
+from narrows.run.stepping import Driver, SteppingController
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import AppliedSettings, Target
 from narrows.traffic.traffic import Traffic
@@ -123,7 +123,7 @@ class Measurement:
         self._conductor = (
             None
             if driver is None
-            else Conductor(plan, target, self._observer, self._traffic, self._show_reports, driver)
+            else SteppingController(plan, target, self._observer, self._traffic, self._show_reports, driver)
         )
 
     async def run(self, progress: Progress) -> Measured:

@@ -8,10 +8,10 @@ import signal
 from asyncio import Event
 from typing import Any
 
-from narrows.run.conductor import Driver
 from narrows.run.measurement import TRAFFIC
 from narrows.run.progress import RunProgress
 from narrows.run.sampler import FlowRate, LinkState, Snapshot
+from narrows.run.stepping import Driver
 from narrows.virtual.guard import Guard
 from narrows.virtual.guest import Guest
 

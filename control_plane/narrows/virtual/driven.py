@@ -19,7 +19,7 @@ class Telling(Protocol):
 
 
 class GuestDriver:
-    """See `narrows.run.conductor.Driver`."""
+    """See `narrows.run.stepping.Driver`."""
 
     def __init__(self, outside: Telling, standstill: Standstill) -> None:
         """``outside`` takes the answers."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import Interrupted, RunError
-from narrows.run.conductor import DRIVER_ENDED
 from narrows.run.measured import GuestUse, Measured
+from narrows.run.stepping import DRIVER_ENDED
 from narrows.virtual import guest_supervisor
 from narrows.virtual.guard import Guarded
 

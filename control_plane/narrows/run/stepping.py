@@ -78,7 +78,7 @@ class SenderSetting:
 Action = Made | FlowRequest | SenderSetting
 
 
-class Conductor:
+class SteppingController:
     """Follows the commands of one run's driver."""
 
     def __init__(
