@@ -24,6 +24,7 @@ from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import disturbances, draining
+from narrows.run.bringup import set_up
 from narrows.run.changes import Changes
 from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
@@ -34,7 +35,6 @@ from narrows.run.measured import Counters, Measured
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
-from narrows.run.standing import set_up
 from narrows.run.stepping import Driver, SteppingController
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import AppliedSettings, Target
