@@ -26,8 +26,8 @@ from narrows.batch.time_left import TimeLeft
 from narrows.errors import InputError, RunError
 from narrows.experiment.lines import with_line
 from narrows.experiment.model import Experiment
+from narrows.experiment.no_op_settings import no_op_settings
 from narrows.experiment.sweep import Point, Series
-from narrows.experiment.without_effect import without_effect
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
@@ -215,7 +215,7 @@ def _note(series: Series, tasks: Sequence[Task], console: Console) -> None:
 
 def _notes(series: Series, runs: Sequence[CheckedRun]) -> Iterator[str]:
     """What the user should know before runs are made, once each: the points of a sweep have much in common."""
-    found = without_effect([point.experiment for point in series.points])
+    found = no_op_settings([point.experiment for point in series.points])
     fields = [f"{field}: {why}" for field, why in found.items()]
     for note in dict.fromkeys((*fields, *(note for run in runs for note in run.notes))):
         yield with_line(f"{series.origin}: {note}")
