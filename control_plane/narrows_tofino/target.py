@@ -21,7 +21,7 @@ from narrows.hosts.state import RunState
 from narrows.paths import data
 from narrows.queues.law import Call
 from narrows.switch.calibration import Findings, QueueFacts
-from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
+from narrows.switch.readings import FlowTotals, PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
 from narrows_formats.target_profile import TargetProfile
@@ -265,7 +265,7 @@ class TofinoTarget(LabTarget):
         await asyncio.sleep(COUNTER_AGE_S)
         return await self._call(self._flowing().facts)
 
-    async def packet_conservation(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[PacketConservation]:
         """What left each receiver's port against what its NIC handed on, and what NIC and kernel say they lost.
 
         And what left each loopback port against what came in again.

@@ -11,7 +11,7 @@ from narrows_formats.target_profile import TargetProfile
 
 from narrows.run.changes import Made
 from narrows.run.stepping import Action
-from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.switch.readings import FlowDrops, FlowTotals, PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
@@ -38,7 +38,7 @@ class Counters:
     queues: list[QueueStats]
     ports: list[PortStats]
     links: dict[str, LinkCounters]
-    packet_conservation: list[Balance]
+    packet_conservation: list[PacketConservation]
     lost_reports: dict[str, int]
 
 

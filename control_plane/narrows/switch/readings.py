@@ -106,7 +106,7 @@ class PortStats:
 
 
 @dataclass(frozen=True)
-class Balance:
+class PacketConservation:
     """Packets counted on both sides of a place where a target may lose some without counting them."""
 
     place: str

@@ -22,7 +22,7 @@ from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.calibration import QueueFacts
-from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats
+from narrows.switch.readings import PacketConservation, FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats
 
 if TYPE_CHECKING:
     # What measures needs only the plan.
@@ -289,7 +289,7 @@ class Target(ABC):
         """How long a new rate for the bottleneck takes at most; None where rates change by themselves."""
         return None
 
-    async def packet_conservation(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[PacketConservation]:
         """Packets counted on both sides of every place that may lose some without counting them.
 
         Counted since the target was configured; read when nothing moves any more.

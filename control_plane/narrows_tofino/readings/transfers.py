@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.lab.machines import SshTestbed, machines_of
-from narrows.switch.readings import Balance
+from narrows.switch.readings import PacketConservation
 
 from narrows_tofino.bfrt.client import Client
 from narrows_tofino.readings.statistics import port_stats
@@ -45,13 +45,13 @@ def transfers(client: Client, inventory: Inventory, testbed: Testbed | None, pla
     return found
 
 
-def balances(before: Mapping[str, PortTransfer], after: Mapping[str, PortTransfer]) -> list[Balance]:
+def balances(before: Mapping[str, PortTransfer], after: Mapping[str, PortTransfer]) -> list[PacketConservation]:
     """What went in and came out between two readings, and what NIC and kernel say they lost."""
-    found: list[Balance] = []
+    found: list[PacketConservation] = []
     for name, now in after.items():
         received = now.received - before[name].received
-        found.append(Balance(now.place, now.sent - before[name].sent, received))
+        found.append(PacketConservation(now.place, now.sent - before[name].sent, received))
         for counter, lost in now.lost.items():
             if more := lost - before[name].lost.get(counter, 0):
-                found.append(Balance(f"in {name}'s {counter}", received + more, received))
+                found.append(PacketConservation(f"in {name}'s {counter}", received + more, received))
     return found
