@@ -71,7 +71,7 @@ def check(plan: Plan) -> int:
     """
     cells = [index for flow, number in connections(plan) for index in indexes(plan, flow, flow.port_of(number))]
     assert len(set(cells)) == len(cells)
-    ends = [(flow.begins_at, flow.port_of(number)) for flow, number in connections(plan)]
+    ends = [(flow.initiator, flow.port_of(number)) for flow, number in connections(plan)]
     assert len(set(ends)) == len(ends) and all(port in DATA_PORTS for _, port in ends)
     first: set[int] = set()
     moved = 0
@@ -131,7 +131,7 @@ def test_nothing_meets_and_nothing_moves_that_need_not() -> None:
         experiment = drawn(draw)
         plan = plan_of(experiment.pop("links"), *experiment.pop("groups"), **experiment)
         moved += check(plan)
-        kinds |= sum({1 << flow.payload.begins_at_receiver for flow in plan.flows if flow.moved_ports})
+        kinds |= sum({1 << flow.payload.receiver_initiates for flow in plan.flows if flow.moved_ports})
         assert make_plan_again(plan) == plan
     assert moved > 50 and kinds == 3, "flows of both kinds were to be moved"
 

@@ -297,9 +297,9 @@ class Flow:
         return None if self.duration_ns is None else self.start_ns + self.duration_ns
 
     @property
-    def begins_at(self) -> str:
+    def initiator(self) -> str:
         """The host that its connections are made from."""
-        return self.receiver if self.payload.begins_at_receiver else self.sender
+        return self.receiver if self.payload.receiver_initiates else self.sender
 
     def port_of(self, number: int) -> int:
         """The port that connection ``number``, from 0, is made from."""

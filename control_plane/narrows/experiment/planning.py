@@ -129,12 +129,12 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
         first_ports = []
         for place, route in enumerate(routes):
             connections = sum(payload.connections for payload in payloads[place :: len(routes)])
-            begins = route.receiver if payloads[place].begins_at_receiver else route.sender
+            begins = route.receiver if payloads[place].receiver_initiates else route.sender
             first_ports.append(DATA_PORTS.start + taken[begins])
             taken[begins] += connections
             if taken[begins] > len(DATA_PORTS):
                 at = "" if taken[begins] == connections else f", {taken[begins]} with all groups from its host"
-                what = "its requests may be" if payloads[place].begins_at_receiver else "count x repeat is"
+                what = "its requests may be" if payloads[place].receiver_initiates else "count x repeat is"
                 raise InputError(
                     f"flows.{position}: {what} {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
                 )

@@ -86,7 +86,7 @@ class _Network:
     def counted(self, flow: Flow) -> _Counted:
         data = self._crossings(flow.sender, flow.links, flow.src, flow.dst, flow.protocol)
         acks = self._crossings(flow.receiver, flow.ack_links, flow.dst, flow.src, flow.protocol)
-        sent, received = (data, acks) if flow.begins_at == flow.sender else (acks, data)
+        sent, received = (data, acks) if flow.initiator == flow.sender else (acks, data)
         return _Counted(sent, received, flow.dst_port, len(data) + len(acks))
 
     def _crossings(
@@ -128,7 +128,7 @@ def keep_apart(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
     free = _free_ports(plan)
     moved: dict[int, dict[int, int]] = {number: {} for number, flow in enumerate(plan.flows) if flow.moved_ports}
     for number, connection in colliding:
-        for port in islice(free[plan.flows[number].begins_at], TRIES):
+        for port in islice(free[plan.flows[number].initiator], TRIES):
             if counted[number].take(port, taken):
                 moved.setdefault(number, {})[connection] = port
                 break
@@ -151,9 +151,9 @@ def _that_fit(plan: Plan, counted: Mapping[int, _Counted], room: int) -> Iterato
 def _free_ports(plan: Plan) -> dict[str, Iterator[int]]:
     """Of each host the ports that no connection has, but for those that users have given to servers of programs."""
     servers = {port for flow in plan.flows for port in flow.payload.server_ports}
-    used = dict.fromkeys((flow.begins_at for flow in plan.flows), DATA_PORTS.start)
+    used = dict.fromkeys((flow.initiator for flow in plan.flows), DATA_PORTS.start)
     for flow in plan.flows:
-        used[flow.begins_at] = max(used[flow.begins_at], flow.src_port + flow.payload.connections)
+        used[flow.initiator] = max(used[flow.initiator], flow.src_port + flow.payload.connections)
     return {
         host: (port for port in range(first, DATA_PORTS.stop) if port not in servers) for host, first in used.items()
     }

@@ -85,7 +85,7 @@ class Requests(Payload):
 
     kind = "requests"
     made_by = "requests"
-    begins_at_receiver = True
+    receiver_initiates = True
     by_addresses = "requests"
     users: tuple[tuple[Ask, ...], ...]
     closed: bool

@@ -53,7 +53,7 @@ class SocketFlows(Generator):
 
     def _host(self, flow: Flow, side: Side) -> str:
         """The host at which a flow begins, or which listens for it."""
-        return flow.receiver if (side == "begins") == flow.payload.begins_at_receiver else flow.sender
+        return flow.receiver if (side == "begins") == flow.payload.receiver_initiates else flow.sender
 
     async def _prepare(self) -> None:
         specifications = {flow.name: await self.specify(flow) for flow in self.flows}
