@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Path, Plan, SwitchPort
-from narrows.experiment.port_choice import keep_apart
+from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.hosts.lab.binding import Ports, place
 from narrows.hosts.lab.inventory import DELAY_LINE
 
@@ -48,7 +48,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
             paths=tuple(hop for path in bound.paths for hop in _by_way_of(line, path, bound.links[0].index)),
         )
     queue_management.refuse_shared_ports(bound, inventory)
-    return with_sample_that_fits(keep_apart(bound, index_cells(bound)), inventory)
+    return with_sample_that_fits(avoid_index_collisions(bound, index_cells(bound)), inventory)
 
 
 def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:

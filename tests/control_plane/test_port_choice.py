@@ -15,7 +15,7 @@ import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import DATA_PORTS, Flow, Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.port_choice import Cells, keep_apart
+from narrows.experiment.port_choice import Cells, avoid_index_collisions
 from narrows.run.sampler import Sampler
 from narrows.traffic import datagrams, requests, tcp
 from narrows.traffic.connection import Connection
@@ -97,7 +97,7 @@ def test_a_flow_that_would_meet_one_of_another_link_has_the_next_free_port() -> 
     assert check(plan) == 1
     # One flow fewer, and all have what counting gives.
     fewer = plan_of({"a": LINK, "b": LINK}, {**groups[0], "count": 6}, groups[1])
-    assert check(fewer) == 0 and not any(flow.moved_ports for flow in fewer.flows)
+    assert check(fewer) == 0 and not any(flow.port_overrides for flow in fewer.flows)
 
 
 def drawn(draw: random.Random) -> dict[str, Any]:
@@ -131,15 +131,15 @@ def test_nothing_meets_and_nothing_moves_that_need_not() -> None:
         experiment = drawn(draw)
         plan = plan_of(experiment.pop("links"), *experiment.pop("groups"), **experiment)
         moved += check(plan)
-        kinds |= sum({1 << flow.payload.receiver_initiates for flow in plan.flows if flow.moved_ports})
+        kinds |= sum({1 << flow.payload.receiver_initiates for flow in plan.flows if flow.port_overrides})
         assert make_plan_again(plan) == plan
     assert moved > 50 and kinds == 3, "flows of both kinds were to be moved"
 
 
 def make_plan_again(plan: Plan) -> Plan:
     """From a plan whose addresses were others, as from one made afresh."""
-    moved = keep_apart(replace(plan, flows=tuple(replace(flow, src="192.0.2.1") for flow in plan.flows)))
-    return keep_apart(
+    moved = avoid_index_collisions(replace(plan, flows=tuple(replace(flow, src="192.0.2.1") for flow in plan.flows)))
+    return avoid_index_collisions(
         replace(moved, flows=tuple(replace(new, src=old.src) for new, old in zip(moved.flows, plan.flows, strict=True)))
     )
 
@@ -154,12 +154,12 @@ def test_all_that_makes_or_recognises_a_connection_has_its_port() -> None:
     ]  # fmt: skip
     plan = plan_of({"a": LINK}, *groups)
     many, udp, users = plan.flows
-    many, users = replace(many, moved_ports=moved), replace(users, moved_ports=moved)
+    many, users = replace(many, port_overrides=moved), replace(users, port_overrides=moved)
     expected = [10_000, 12_345, 10_007, 10_003]
     assert [one.src_port for one in tcp.specify(many, None).connections] == expected
     assert [Connection(many, number, 0.0).src_port for number in range(4)] == expected
     assert requests.specify(users, None).client_ports == expected
-    assert datagrams.specify(replace(udp, moved_ports={0: 12_345}), one_clock=True).src_port == 12_345
+    assert datagrams.specify(replace(udp, port_overrides={0: 12_345}), one_clock=True).src_port == 12_345
     sampler = Sampler(replace(plan, flows=(many, udp, users)))
     for index, port in enumerate([*expected, 10_001]):
         sampler.learn(
@@ -191,7 +191,7 @@ def test_from_half_of_the_cells_on_flows_stay_as_they_are() -> None:
     cells = [index for flow, number in apart for index in indexes(plan, flow, flow.port_of(number))]
     assert len(set(cells)) == len(cells) == 32_768
     first, *others = plan.flows
-    assert max(first.moved_ports) < 8192 and not any(flow.moved_ports for flow in others)
+    assert max(first.port_overrides) < 8192 and not any(flow.port_overrides for flow in others)
 
 
 def test_a_host_without_free_ports_keeps_those_that_it_has() -> None:
@@ -199,12 +199,12 @@ def test_a_host_without_free_ports_keeps_those_that_it_has() -> None:
     plan = plan_of(links, {**many(9000), "path": ["b"]}, {**many(PORTS_OF_A_HOST), "path": ["a"]})
     assert len(set(of_first_ports(plan))) < len(of_first_ports(plan))
     crowded = next(flow for flow in plan.flows if flow.payload.repeat == PORTS_OF_A_HOST)
-    assert not crowded.moved_ports
+    assert not crowded.port_overrides
 
 
 @pytest.mark.parametrize("bits", [15, 13])
 def test_a_switch_with_fewer_cells_has_other_ports(bits: int) -> None:
-    plan = keep_apart(
+    plan = avoid_index_collisions(
         plan_of({"a": BOTH_WAYS, "b": LINK}, *[{**BULK, "path": ["a", "b"], "count": 60}] * 4), Cells(bits)
     )
     mask = (1 << bits) - 1
@@ -225,5 +225,5 @@ def test_what_comes_in_at_ports_of_several_pipes_has_a_quarter_each() -> None:
         return index if quarter is None else quarter * 8192 + index
 
     first = [cell(flow, flow.src_port) for flow in plan.flows]
-    apart = keep_apart(plan, Cells(15, quarters)).flows
+    apart = avoid_index_collisions(plan, Cells(15, quarters)).flows
     assert len(set(first)) < 1200 == len({cell(flow, flow.port_of(0)) for flow in apart})

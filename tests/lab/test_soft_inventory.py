@@ -141,7 +141,7 @@ def test_ports_keep_flows_apart_on_the_machines_addresses() -> None:
     assert len({index(flow, flow.port_of(0)) for flow in bound.flows}) == 4000
     assert len({index(flow, flow.src_port) for flow in bound.flows}) < 4000
     # On other addresses other flows would have met.
-    moved, before = ([flow.moved_ports for flow in plan.flows] for plan in (bound, planned))
+    moved, before = ([flow.port_overrides for flow in plan.flows] for plan in (bound, planned))
     assert moved != before and any(before)
 
 

@@ -262,9 +262,9 @@ class Flow:
     """A flow: who it is, which way it takes, and as its ``payload`` what it sends, which its kind alone knows.
 
     ``links`` are the names of those that its data cross, in order, and ``ack_links`` of those that its acknowledgements
-    cross, if it has any. Connection ``i`` is made from port ``src_port + i``, or from the one that ``moved_ports`` has
-    for it (`narrows.experiment.port_choice`). Times are nanoseconds since the experiment's start. Times of one that is
-    ``held`` count from when its driver starts it. One without a ``cca`` is not TCP.
+    cross, if it has any. Connection ``i`` is made from port ``src_port + i``, or from the one that ``port_overrides``
+    has for it (`narrows.experiment.port_choice`). Times are nanoseconds since the experiment's start. Times of one that
+    is ``held`` count from when its driver starts it. One without a ``cca`` is not TCP.
     """
 
     name: str
@@ -284,7 +284,7 @@ class Flow:
     payload: Payload
     tcp: Tcp = field(default_factory=Tcp)
     held: bool = False
-    moved_ports: Mapping[int, int] = field(default_factory=dict, hash=False)
+    port_overrides: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     @property
     def kind(self) -> str:
@@ -303,14 +303,14 @@ class Flow:
 
     def port_of(self, number: int) -> int:
         """The port that connection ``number``, from 0, is made from."""
-        return self.moved_ports.get(number, self.src_port + number)
+        return self.port_overrides.get(number, self.src_port + number)
 
     @property
     def client_ports(self) -> Sequence[int]:
         """The ports that its connections are made from, by their numbers."""
         connections = self.payload.connections
         ports = range(self.src_port, self.src_port + connections)
-        return [self.port_of(number) for number in range(connections)] if self.moved_ports else ports
+        return [self.port_of(number) for number in range(connections)] if self.port_overrides else ports
 
     @property
     def by_addresses(self) -> bool:

@@ -29,7 +29,7 @@ from narrows.experiment.plan import (
     Plan,
     derive_seed,
 )
-from narrows.experiment.port_choice import keep_apart
+from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.experiment.tcp_settings import check as check_tcp
 from narrows.experiment.topology import Topology, mac_address, make_topology
 from narrows.flows.group import Place
@@ -83,7 +83,7 @@ def make_plan(experiment: Experiment) -> Plan:
         sysctls=tuple(hosts.sysctls.items()),
         program=planned_program(experiment, network),
     )
-    return keep_apart(plan)
+    return avoid_index_collisions(plan)
 
 
 def _changes(experiment: Experiment, network: Topology) -> tuple[Change, ...]:

@@ -106,7 +106,7 @@ class _Network:
         return self._known[key]
 
 
-def keep_apart(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
+def avoid_index_collisions(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
     """The plan with other source ports for connections that would count in a cell with one before them.
 
     They get the next ports that their hosts have free, all others keep the first choice. From the connection on with
@@ -126,7 +126,7 @@ def keep_apart(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
         if not counted[number].take(plan.flows[number].src_port + connection, taken):
             colliding.append((number, connection))
     free = _free_ports(plan)
-    moved: dict[int, dict[int, int]] = {number: {} for number, flow in enumerate(plan.flows) if flow.moved_ports}
+    moved: dict[int, dict[int, int]] = {number: {} for number, flow in enumerate(plan.flows) if flow.port_overrides}
     for number, connection in colliding:
         for port in islice(free[plan.flows[number].initiator], TRIES):
             if counted[number].take(port, taken):
@@ -134,7 +134,7 @@ def keep_apart(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
                 break
     flows = list(plan.flows)
     for number, ports in moved.items():
-        flows[number] = replace(flows[number], moved_ports=ports)
+        flows[number] = replace(flows[number], port_overrides=ports)
     return replace(plan, flows=tuple(flows)) if moved else plan
 
 

@@ -12,9 +12,9 @@ from narrows.experiment.plan import Plan
 from narrows.hosts import bpf, machine
 from narrows.hosts.state import STATE_ROOT, RunState
 from narrows.run.duration import traffic_time_s
-from narrows.run.figures import Figures
 from narrows.run.measured import Measured
 from narrows.run.measurement import Measurement
+from narrows.run.metrics_sink import MetricsSink
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.stepping import Driver
@@ -111,9 +111,9 @@ class ThisMachine:
 
     kernel, records = "", STATE_ROOT
 
-    def __init__(self, figures: Figures | None = None, driver: Driver | None = None) -> None:
-        """Show ``figures`` what is measured; ``driver`` drives the run."""
-        self._figures = figures
+    def __init__(self, metrics_sink: MetricsSink | None = None, driver: Driver | None = None) -> None:
+        """Show ``metrics_sink`` what is measured; ``driver`` drives the run."""
+        self._metrics_sink = metrics_sink
         self._driver = driver
 
     @property
@@ -173,7 +173,9 @@ class ThisMachine:
     ) -> Measuring:
         """On a testbed of namespaces or machines."""
         interval_ns = experiment.telemetry.sockets
-        return Measurement(plan, target, state, results, interval_ns, self._figures, self._driver, counts_marks=True)
+        return Measurement(
+            plan, target, state, results, interval_ns, self._metrics_sink, self._driver, counts_marks=True
+        )
 
 
 THIS_MACHINE = ThisMachine()

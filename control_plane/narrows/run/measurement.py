@@ -30,8 +30,8 @@ from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
 from narrows.run.counting import POLL_S, SwitchWatch, clock_offset_ns, link_queues, read_counters, why_lost
 from narrows.run.ending import Ending
-from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.measured import Counters, Measured
+from narrows.run.metrics_sink import SHOWN_AFTER_S, MetricsSink
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
@@ -97,7 +97,7 @@ class Measurement:
         state: RunState,
         results: RunDirectory,
         socket_interval_ns: int,
-        figures: Figures | None = None,
+        metrics_sink: MetricsSink | None = None,
         driver: Driver | None = None,
         counts_marks: bool = False,
     ) -> None:
@@ -116,7 +116,7 @@ class Measurement:
         self._traffic = Traffic(plan, self._testbed, results.hosts, socket_interval_ns)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
-        self._figures = figures
+        self._metrics_sink = metrics_sink
         self._counts_marks = counts_marks and plan.marks_ecn and not any(link.sample_shift for link in plan.links)
         self._changes = Changes(plan, target)
         self._stream = results.reports_stream if plan.shows_reports else None
@@ -167,12 +167,12 @@ class Measurement:
     async def _start_collector(self) -> Path | None:
         """Start it; returns the socket at which it gives its figures, if it was asked for them."""
         # Another machine's socket is out of reach.
-        asked = (self._figures is not None or self._counts_marks) and not self._target.hosts_are_machines
+        asked = (self._metrics_sink is not None or self._counts_marks) and not self._target.hosts_are_machines
         metrics = self._testbed.state_dir / "metrics.sock" if asked else None
         figures = None if metrics is None else (metrics, self._target.profile)
         await self._collector.start(self._target.reports_pipe(), figures, self._stream)
-        if self._figures is not None:
-            self._figures.begin(self._plan, metrics)
+        if self._metrics_sink is not None:
+            self._metrics_sink.begin(self._plan, metrics)
         return metrics
 
     async def _flow(self, prepared: Prepared, ending: Ending, progress: Progress) -> None:
@@ -237,10 +237,10 @@ class Measurement:
             await draining.wait_for_quiescence(self._link_queues, self._plan)
             await self._traffic.finish()
             finished = replace(finished, tcp_counters=self._testbed.tcp_counters())
-            if self._figures is not None:
+            if self._metrics_sink is not None:
                 await asyncio.sleep(SHOWN_AFTER_S)
-                self._figures.queues(await self._link_queues())
-                self._figures.end()
+                self._metrics_sink.queues(await self._link_queues())
+                self._metrics_sink.end()
         with ending.remembering_failure():
             await self._collector.stop()
         with ending.remembering_failure():
@@ -269,8 +269,8 @@ class Measurement:
                 await asyncio.sleep(POLL_S)
                 continue
             queues = await self._link_queues()
-            if self._figures is not None:
-                self._figures.queues(queues)
+            if self._metrics_sink is not None:
+                self._metrics_sink.queues(queues)
             elapsed_s = max(0.0, time.monotonic() - self._traffic.origin_s)
             snapshot = await self._observer.sample(queues, elapsed_s, self._traffic.active)
             progress.show(snapshot.with_marks(await self._marks(metrics)))

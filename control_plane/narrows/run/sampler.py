@@ -120,7 +120,9 @@ class Sampler:
         self._owner: dict[Key, int] = {}
         self._links = {link.name: link for link in plan.reported}
         self._by_server = {(flow.dst, flow.dst_port): number for number, flow in enumerate(plan.flows)}
-        self._ports = [frozenset(flow.client_ports) if flow.moved_ports else flow.client_ports for flow in plan.flows]
+        self._ports = [
+            frozenset(flow.client_ports) if flow.port_overrides else flow.client_ports for flow in plan.flows
+        ]
         self._by_addresses = {flow.ends: number for number, flow in enumerate(plan.flows) if flow.by_addresses}
         self._readings: deque[Reading] = deque()
         # Of the last link of each flow: whose index it is, and what is known of it.
