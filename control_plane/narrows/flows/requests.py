@@ -96,8 +96,10 @@ class Requests(Model):
             users.append(tuple(self._asks(numbers, start_ns, duration_ns, rtt_ns, rate_bps)))
             if sum(map(len, users)) > MAX_REQUESTS:
                 raise ValueError(f"requests: may make more than {MAX_REQUESTS} requests; allowed: fewer")
-        kept = self.connections == "kept"
-        return on_host.Requests(tuple(users), closed=self.think is not None, kept=kept, request_bytes=self.request)
+        keep_alive = self.connections == "kept"
+        return on_host.Requests(
+            tuple(users), closed_loop=self.think is not None, keep_alive=keep_alive, request_bytes=self.request
+        )
 
     def _asks(
         self, numbers: random.Random, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int

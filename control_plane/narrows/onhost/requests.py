@@ -78,7 +78,7 @@ class Player:
 class Requests(Payload):
     """What each user of a server asks for, in order; the responses are the flow's data, from its sender.
 
-    ``closed``: times of requests count from the responses before. ``kept``: a user has one connection; else each
+    ``closed_loop``: times of requests count from the responses before. ``keep_alive``: a user has one connection; else each
     request has its own. Connections are made from the flow's receiver, each from the next of the flow's ports, to its
     destination port.
     """
@@ -88,14 +88,14 @@ class Requests(Payload):
     receiver_initiates = True
     by_addresses = "requests"
     users: tuple[tuple[Ask, ...], ...]
-    closed: bool
-    kept: bool
+    closed_loop: bool
+    keep_alive: bool
     request_bytes: int
 
     @property
     def connections(self) -> int:
         """See `Payload.connections`."""
-        return len(self.users) if self.kept else sum(map(len, self.users))
+        return len(self.users) if self.keep_alive else sum(map(len, self.users))
 
     @property
     def watched_by(self) -> Player | None:
@@ -154,8 +154,8 @@ class RequestsSpecification(tcp.TcpSpecification):
     client_ports: list[int]
     start_s: float
     end_s: float
-    closed: bool
-    kept: bool
+    closed_loop: bool
+    keep_alive: bool
     request_bytes: int
     users: list[list[tuple[float, int]]]
     player: PlayerSpecification | None
@@ -290,15 +290,15 @@ class User:
         Raises:
             tcp.Failed: in a closed loop even the request was made that there could be no time for.
         """
-        if self.flow.closed and self.done < self.next:
+        if self.flow.closed_loop and self.done < self.next:
             return None
         if self.next == len(self.asks):
-            if self.flow.closed:
+            if self.flow.closed_loop:
                 raise tcp.Failed("had time for more requests than its links allow as the experiment has them")
             return None
         after_s, size = self.asks[self.next]
-        at_s = now_s + after_s if self.flow.closed else after_s
-        if self.flow.closed and at_s >= self.flow.end_s:
+        at_s = now_s + after_s if self.flow.closed_loop else after_s
+        if self.flow.closed_loop and at_s >= self.flow.end_s:
             self.asks = self.asks[: self.next]
             return None
         return at_s, int(size), {}
@@ -437,7 +437,7 @@ class Exchanges(Loop):
         flow.start_s += at_s
         flow.end_s += at_s
         for user in users:
-            if not flow.closed:
+            if not flow.closed_loop:
                 user.asks = [(ask_s + at_s, size) for ask_s, size in user.asks]
         self._at(flow.start_s, partial(self._begin, flow))
 
@@ -500,7 +500,7 @@ class Exchanges(Loop):
         self._started_s[name] = self._now_s()
         self._tell(wire.Started(name, 0, self._started_s[name]))
         for user in self._users[name]:
-            if flow.kept:
+            if flow.keep_alive:
                 user.channel = self._connect(user)
             if name not in self._started_s:
                 return  # It has failed.
@@ -546,7 +546,7 @@ class Exchanges(Loop):
         name = user.flow.name
         if name not in self._started_s:
             return
-        channel = user.channel if user.flow.kept else self._connect(user)
+        channel = user.channel if user.flow.keep_alive else self._connect(user)
         if channel is None:
             return
         row = {
@@ -558,7 +558,7 @@ class Exchanges(Loop):
         channel.ask(row)
         if channel.is_established:
             self._advance(user, channel)
-        if not user.flow.closed:
+        if not user.flow.closed_loop:
             self._go_on(user)
 
     def _advance(self, user: User, channel: Channel) -> None:
@@ -572,9 +572,9 @@ class Exchanges(Loop):
             return
         for row in done:
             user.take(row, row["done_s"])
-        if done and not user.flow.kept:
+        if done and not user.flow.keep_alive:
             self._close(channel.socket)
-        if done and user.flow.closed:
+        if done and user.flow.closed_loop:
             self._go_on(user)
         if done:
             self._end_if_over(user.flow)
