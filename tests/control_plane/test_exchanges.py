@@ -17,7 +17,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import load, validate
 from narrows.experiment.planning import make_plan
 from narrows.onhost import wire
-from narrows.onhost.requests import Exchanges, Requests
+from narrows.onhost.requests import Requests, RequestSockets
 from narrows.onhost.serve import open_here
 from narrows.onhost.sockets import Surroundings
 from narrows.traffic.requests import specify
@@ -172,7 +172,7 @@ def played(requests: dict[str, Any], duration_s: float, **changes: Any) -> list[
     }  # fmt: skip
     spec = replace(specify(flow, None), **here)
     events: queue.Queue[wire.Event] = queue.Queue()
-    exchanges = Exchanges(Surroundings(open_here, events.put, lambda _: False, 0))
+    exchanges = RequestSockets(Surroundings(open_here, events.put, lambda _: False, 0))
     exchanges.listen("server", [spec])
     exchanges.prepare([spec])
     thread = threading.Thread(target=exchanges.run, args=(time.monotonic(),))

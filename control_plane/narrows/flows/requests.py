@@ -103,9 +103,11 @@ class Requests(Model):
 
     def _asks(
         self, numbers: random.Random, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int
-    ) -> Iterator[on_host.Ask]:
+    ) -> Iterator[on_host.Request]:
         if self.trace is not None:
-            yield from (on_host.Ask(start_ns + at, size) for at, size in self._recorded(self.trace) if at < duration_ns)
+            yield from (
+                on_host.Request(start_ns + at, size) for at, size in self._recorded(self.trace) if at < duration_ns
+            )
             return
         trips = 1 if self.connections == "kept" else 2  # the handshake takes another one
         passed_ns = 0
@@ -120,7 +122,7 @@ class Requests(Model):
                 passed_ns += wait_ns + trips * rtt_ns + size * 8 * NANOSECONDS // rate_bps
             is_late = passed_ns >= duration_ns
             if not is_late or self.gaps is None:
-                yield on_host.Ask(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
+                yield on_host.Request(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
             if is_late:
                 return
 

@@ -51,7 +51,7 @@ READY = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """A request for ``size`` bytes: when, since the experiment's start, or how long after the response before it."""
 
     time_ns: int
@@ -78,16 +78,16 @@ class Player:
 class Requests(Payload):
     """What each user of a server asks for, in order; the responses are the flow's data, from its sender.
 
-    ``closed_loop``: times of requests count from the responses before. ``keep_alive``: a user has one connection; else each
-    request has its own. Connections are made from the flow's receiver, each from the next of the flow's ports, to its
-    destination port.
+    ``closed_loop``: times of requests count from the responses before. ``keep_alive``: a user has one connection; else
+    each request has its own. Connections are made from the flow's receiver, each from the next of the flow's ports, to
+    its destination port.
     """
 
     kind = "requests"
     made_by = "requests"
     receiver_initiates = True
     by_addresses = "requests"
-    users: tuple[tuple[Ask, ...], ...]
+    users: tuple[tuple[Request, ...], ...]
     closed_loop: bool
     keep_alive: bool
     request_bytes: int
@@ -264,13 +264,13 @@ class Channel:
 
 
 class User:
-    """A user who sends requests: ``asks`` are times and sizes, in order."""
+    """A user who sends requests: ``schedule`` are times and sizes, in order."""
 
-    def __init__(self, flow: RequestsSpecification, number: int, asks: Sequence[tuple[float, int]]) -> None:
+    def __init__(self, flow: RequestsSpecification, number: int, schedule: Sequence[tuple[float, int]]) -> None:
         """Take a flow, which of its users it is, and what is asked for."""
         self.flow = flow
         self.number = number
-        self.asks = asks
+        self.schedule = schedule
         self.next = 0
         self.done = 0
         self.channel: Channel | None = None
@@ -282,7 +282,7 @@ class User:
     @property
     def is_over(self) -> bool:
         """Whether all responses are there, and nothing more is asked for."""
-        return self.done == self.next == len(self.asks)
+        return self.done == self.next == len(self.schedule)
 
     def following(self, now_s: float) -> tuple[float, int, Row] | None:
         """When the next request is to be made, its response's bytes, and what else is to be noted; None: not known.
@@ -292,14 +292,14 @@ class User:
         """
         if self.flow.closed_loop and self.done < self.next:
             return None
-        if self.next == len(self.asks):
+        if self.next == len(self.schedule):
             if self.flow.closed_loop:
                 raise tcp.Failed("had time for more requests than its links allow as the experiment has them")
             return None
-        after_s, size = self.asks[self.next]
+        after_s, size = self.schedule[self.next]
         at_s = now_s + after_s if self.flow.closed_loop else after_s
         if self.flow.closed_loop and at_s >= self.flow.end_s:
-            self.asks = self.asks[: self.next]
+            self.schedule = self.schedule[: self.next]
             return None
         return at_s, int(size), {}
 
@@ -394,7 +394,7 @@ def choose(bitrates: Sequence[float], before: int | None, level_s: float, settin
     return before
 
 
-class Exchanges(Loop):
+class RequestSockets(Loop):
     """Servers and users of some flows, in one thread."""
 
     def __init__(self, surroundings: Surroundings) -> None:
@@ -425,7 +425,7 @@ class Exchanges(Loop):
     def prepare(self, flows: Sequence[RequestsSpecification]) -> None:
         """Know the flows whose users are served by this process."""
         for flow in flows:
-            self._users[flow.name] = [_user(flow, number, asks) for number, asks in enumerate(flow.users)]
+            self._users[flow.name] = [_user(flow, number, schedule) for number, schedule in enumerate(flow.users)]
             self._rows[flow.name] = []
             self._ports[flow.name] = iter(flow.client_ports)
             if not flow.held:
@@ -438,7 +438,7 @@ class Exchanges(Loop):
         flow.end_s += at_s
         for user in users:
             if not flow.closed_loop:
-                user.asks = [(ask_s + at_s, size) for ask_s, size in user.asks]
+                user.schedule = [(ask_s + at_s, size) for ask_s, size in user.schedule]
         self._at(flow.start_s, partial(self._begin, flow))
 
     def _end_all(self) -> None:
@@ -620,8 +620,8 @@ class Exchanges(Loop):
         self._tell(wire.Failure(flow.name, why))
 
 
-def _user(flow: RequestsSpecification, number: int, asks: Sequence[tuple[float, int]]) -> User:
-    return User(flow, number, asks) if flow.player is None else Viewer(flow, number, flow.player)
+def _user(flow: RequestsSpecification, number: int, schedule: Sequence[tuple[float, int]]) -> User:
+    return User(flow, number, schedule) if flow.player is None else Viewer(flow, number, flow.player)
 
 
-SOCKETS = Exchanges
+SOCKETS = RequestSockets
