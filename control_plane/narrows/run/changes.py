@@ -56,13 +56,13 @@ class Changes:
         self.made: list[Made] = []
         """Those that have been made."""
 
-    async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
+    async def run(self, t0_s: float, clock_offset_ns: int | None) -> None:
         """Make all of them, then wait to be cancelled.
 
         In virtual time each is made at its exact nanosecond.
 
         Args:
-            origin_s: monotonic time of the experiment's start.
+            t0_s: monotonic time of the experiment's start.
             clock_offset_ns: the switch's clock minus that clock.
 
         Raises:
@@ -70,7 +70,7 @@ class Changes:
         """
         if clock_offset_ns is None:
             raise RunError("events change a link, and the switch's clock cannot be read")
-        origin_ns = round(origin_s * NANOSECONDS)
+        origin_ns = round(t0_s * NANOSECONDS)
         links = {link.name: link for link in self._plan.links}
         try:
             for at_ns, changes in groupby(self._plan.changes, lambda change: change.at_ns):

@@ -57,7 +57,7 @@ class GuestUse:
 class Measured:
     """What a measurement has found, beside the files in the run's directory: all that run.json is written from.
 
-    ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``origin_s`` is the monotonic time of
+    ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``t0_s`` is the monotonic time of
     the experiment's start, ``origin_unix_ns`` the same by the calendar of where it was measured, and
     ``clock_offset_ns`` the switch's clock minus the monotonic one, where it can be read.
     ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the
@@ -75,7 +75,7 @@ class Measured:
     rate_steps: dict[str, dict[str, Any]]
     queue_updates: dict[str, dict[str, Any]]
     testbed: dict[str, Any]
-    origin_s: float
+    t0_s: float
     origin_unix_ns: int
     clock_offset_ns: int | None
     connections: list[Connection]

@@ -211,14 +211,14 @@ class Measurement:
         """The file with all reports until now, and how many bytes of it are complete; None if none was asked for."""
         return None if self._stream is None else (self._stream, await self._collector.show())
 
-    async def _begin(self, prepared: Prepared, begun: asyncio.Future[float], origin_s: float) -> None:
+    async def _begin(self, prepared: Prepared, begun: asyncio.Future[float], t0_s: float) -> None:
         """Links that vary do so from the experiment's start on."""
-        begun.set_result(origin_s)
+        begun.set_result(t0_s)
         if any(link.schedule is not None or link.delay_steps is not None for link in self._plan.links):
             offset_ns = 0 if self._target.times_schedules_here else prepared.clock_offset_ns
             if offset_ns is None:
                 raise RunError("a link varies, and the switch's clock cannot be read")
-            await self._target.start_schedules(round(origin_s * NANOSECONDS) + offset_ns)
+            await self._target.start_schedules(round(t0_s * NANOSECONDS) + offset_ns)
 
     async def _finish(self, ending: Ending, progress: Progress) -> Finished:
         """Drain the queue, then read every counter while nothing moves any more."""
@@ -271,7 +271,7 @@ class Measurement:
             queues = await self._link_queues()
             if self._metrics_sink is not None:
                 self._metrics_sink.queues(queues)
-            elapsed_s = max(0.0, time.monotonic() - self._traffic.origin_s)
+            elapsed_s = max(0.0, time.monotonic() - self._traffic.t0_s)
             snapshot = await self._observer.sample(queues, elapsed_s, self._traffic.active)
             progress.show(snapshot.with_marks(await self._marks(metrics)))
             await asyncio.sleep(POLL_S)
@@ -303,9 +303,9 @@ class Measurement:
             rate_steps=self._target.rate_steps(),
             queue_updates=self._target.queue_updates(),
             testbed={**self._testbed.describe(), "tcp_counters": tcp_counters},
-            origin_s=self._traffic.origin_s,
+            t0_s=self._traffic.t0_s,
             # Not before traffic has ended: in virtual time a look at a clock takes time.
-            origin_unix_ns=time.time_ns() - time.monotonic_ns() + round(self._traffic.origin_s * NANOSECONDS),
+            origin_unix_ns=time.time_ns() - time.monotonic_ns() + round(self._traffic.t0_s * NANOSECONDS),
             clock_offset_ns=prepared.clock_offset_ns,
             connections=self._traffic.connections,
             sockets=self._traffic.socket_readings,

@@ -61,7 +61,7 @@ def write(
         from narrows.traffic import socket_table  # and with it pandas, once traffic has flowed
 
         with _kept_without(table := results.hosts / files.SOCKETS, reasons):
-            socket_table.store(measured.sockets, measured.connections, measured.origin_s, table)
+            socket_table.store(measured.sockets, measured.connections, measured.t0_s, table)
             for one in measured.sockets:
                 one.path.unlink()
     readings: dict[str, Any] = {}
@@ -265,6 +265,6 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
 def _clock_origin(measured: Measured, results: RunDirectory, plan: Plan) -> clock.Origin:
     """The switch's time at the experiment's start."""
     if measured.clock_offset_ns is not None:
-        return clock.Origin(round(measured.origin_s * NANOSECONDS) + measured.clock_offset_ns, "switch clock")
+        return clock.Origin(round(measured.t0_s * NANOSECONDS) + measured.clock_offset_ns, "switch clock")
     indices = {link.name: link.index for link in plan.reported}
     return clock.from_reports(results.telemetry, indices, measured.connections, measured.profile.time_unit_s)

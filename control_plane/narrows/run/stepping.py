@@ -104,11 +104,11 @@ class SteppingController:
         self.done: list[Action] = []
         """The driver's changes and requests so far."""
 
-    async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
+    async def run(self, t0_s: float, clock_offset_ns: int | None) -> None:
         """Follow the driver from the experiment's start on, until it ends the run.
 
         Args:
-            origin_s: monotonic time of the experiment's start.
+            t0_s: monotonic time of the experiment's start.
             clock_offset_ns: the switch's clock minus that clock.
 
         Raises:
@@ -116,7 +116,7 @@ class SteppingController:
         """
         if clock_offset_ns is None:
             raise RunError("a run that is driven needs a switch whose clock can be read")
-        self._origin_ns, self._offset_ns = round(origin_s * NANOSECONDS), clock_offset_ns
+        self._origin_ns, self._offset_ns = round(t0_s * NANOSECONDS), clock_offset_ns
         try:
             await self._go_on(0)
             while (command := await self._driver.receive()) is not None:

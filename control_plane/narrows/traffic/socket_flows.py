@@ -68,7 +68,7 @@ class SocketFlows(Generator):
         await self._engine.prepare(by_host("listens"), by_host("begins"), modules)
 
     async def _start(self) -> None:
-        await self._engine.start(self._origin_s)
+        await self._engine.start(self._t0_s)
 
     async def _release(self, name: str, at_s: float) -> None:
         await self._do(wire.Release(name, at_s))
