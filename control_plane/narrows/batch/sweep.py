@@ -148,7 +148,7 @@ def run_series(
                     if ended.interrupted or (ended.failed and not goes_on):
                         return
                     if len(statuses) < len(points):
-                        rest = f"about {duration_in_words(ended.left_s)} left"
+                        rest = f"about {duration_in_words(ended.remaining_s)} left"
                         console.print(f"{len(statuses)} of {len(points)} runs done, {rest}", highlight=False)
         finally:
             # What is complete of it can be looked at.

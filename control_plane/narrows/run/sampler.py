@@ -89,7 +89,7 @@ class Snapshot:
     """What the live view shows at a moment. None is what is not known (yet)."""
 
     time_s: float
-    left_s: float | None
+    remaining_s: float | None
     active: int
     links: tuple[LinkState, ...]
     flows: tuple[FlowRate, ...]
@@ -217,7 +217,7 @@ class Sampler:
         end = self._plan.end_ns
         return Snapshot(
             time_s=reading.time_s,
-            left_s=None if end is None else max(0.0, end / NANOSECONDS - reading.time_s),
+            remaining_s=None if end is None else max(0.0, end / NANOSECONDS - reading.time_s),
             active=active,
             links=tuple(self._state(link, before, reading, rates) for link in self._plan.links),
             flows=flows,

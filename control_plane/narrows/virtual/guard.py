@@ -136,5 +136,5 @@ class Guard:
         began_ns, began, total_s = self._paced
         time_s, wall_s = (now_ns - began_ns) / NANOSECONDS, time.monotonic() - began
         if time_s < total_s:
-            left_s = None if time_s <= 0 else wall_s / time_s * (total_s - time_s)
-            self._progress.pace(max(0.0, time_s), total_s, left_s)
+            remaining_s = None if time_s <= 0 else wall_s / time_s * (total_s - time_s)
+            self._progress.pace(max(0.0, time_s), total_s, remaining_s)
