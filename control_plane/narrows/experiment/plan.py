@@ -338,7 +338,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Moderation:
+class InterruptCoalescing:
     """Interrupt moderation of a host's network card, as `ethtool -C` calls it; ``frames`` None: time alone decides."""
 
     usecs: int
@@ -373,7 +373,7 @@ class Plan:
     that much at a time, out of buffers that are as large as can be from the start; 0: whatever there is, out of buffers
     that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
-    ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
+    ``coalescing`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
     those that hosts have on (``gro``, or ``lro``, which is their cards'). ``changes`` are made while traffic flows, in
     order of time. ``seed`` is that of the run. ``in_guest``: processors take no time there, and processes take long to
     start. ``sysctls`` are kernel settings of all end hosts. ``bpf`` are congestion controls, each with the
@@ -398,7 +398,7 @@ class Plan:
     receive_batch_bytes: int = 0
     access_rate_bps: int | None = None
     jitter_ns: int | None = None
-    moderation: Moderation | None = None
+    coalescing: InterruptCoalescing | None = None
     offloads: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     seed: int = 1

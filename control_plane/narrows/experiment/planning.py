@@ -25,7 +25,7 @@ from narrows.experiment.plan import (
     Change,
     Collector,
     Flow,
-    Moderation,
+    InterruptCoalescing,
     Plan,
     derive_seed,
 )
@@ -76,7 +76,7 @@ def make_plan(experiment: Experiment) -> Plan:
         tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(network),
         access_rate_bps=hosts.rate,
         jitter_ns=hosts.jitter,
-        moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
+        coalescing=None if hosts.rx_usecs is None else InterruptCoalescing(hosts.rx_usecs, hosts.rx_frames),
         offloads=hosts.offloads,
         changes=_changes(experiment, network),
         seed=experiment.seed,

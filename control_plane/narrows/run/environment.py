@@ -129,7 +129,7 @@ class ThisMachine:
     def unsupported(self, plan: Plan) -> list[str]:
         """Models of hosts, which real hosts do not have."""
         modelled = {
-            "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.moderation
+            "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.coalescing
         }  # fmt: skip
         return [
             f"{name}: hosts' cards are modelled in virtual time only; fix: --virtual, or leave it out"

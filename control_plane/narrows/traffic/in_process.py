@@ -40,7 +40,7 @@ class InProcess(Engine):
         """See `Engine.prepare`."""
         # A receiver that waits for more has the kernel acknowledge each frame or joined frames at once, where one that
         # reads has it answer all that an interrupt has delivered. Then there is nothing to wait for either.
-        batch_bytes = 0 if self._plan.moderation is not None else self._plan.receive_batch_bytes
+        batch_bytes = 0 if self._plan.coalescing is not None else self._plan.receive_batch_bytes
         loop = asyncio.get_running_loop()
 
         def tell(event: wire.Event) -> None:

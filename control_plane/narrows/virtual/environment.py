@@ -73,7 +73,7 @@ class Guests:
 
     def unsupported(self, plan: Plan) -> list[str]:
         """Interrupt moderation on a path too short for it."""
-        if plan.moderation is None or settings(adapted(plan)).window_ns:
+        if plan.coalescing is None or settings(adapted(plan)).window_ns:
             return []
         return [f"hosts.rx_usecs: takes an RTT of {MIN_MODERATED_RTT_NS // 1000} us or more in virtual time"]
 

@@ -218,7 +218,7 @@ def import_afterwards() -> None:
 def describe_hosts(plan: Plan) -> dict[str, Any]:
     """What hosts and their network cards are in virtual time, for run.json."""
     card = settings(adapted(plan))
-    moderation = None if card.moderation is None else asdict(card.moderation)
+    moderation = None if card.coalescing is None else asdict(card.coalescing)
     return {
         "processors": HOSTS, "rate_bps": card.access_rate_bps, "jitter_ns": card.jitter_ns, "interrupts": moderation,
         "offloads": list(plan.offloads),

@@ -120,6 +120,6 @@ def _unsupported_port(plan: Plan) -> list[str]:
 
 def _unsupported_card(plan: Plan, virtual: bool) -> list[str]:
     # In real time cards are what they are; none is modelled.
-    if plan.moderation is None or not virtual:
+    if plan.coalescing is None or not virtual:
         return []
     return ["hosts.rx_usecs: the receiver's frames come from BMv2 itself; allowed: with --target soft"]
