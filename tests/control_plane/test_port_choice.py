@@ -15,7 +15,7 @@ import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import DATA_PORTS, Flow, Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.port_choice import Cells, avoid_index_collisions
+from narrows.experiment.port_choice import FlowTable, avoid_index_collisions
 from narrows.run.sampler import Sampler
 from narrows.traffic import datagrams, requests, tcp
 from narrows.traffic.connection import Connection
@@ -205,7 +205,7 @@ def test_a_host_without_free_ports_keeps_those_that_it_has() -> None:
 @pytest.mark.parametrize("bits", [15, 13])
 def test_a_switch_with_fewer_cells_has_other_ports(bits: int) -> None:
     plan = avoid_index_collisions(
-        plan_of({"a": BOTH_WAYS, "b": LINK}, *[{**BULK, "path": ["a", "b"], "count": 60}] * 4), Cells(bits)
+        plan_of({"a": BOTH_WAYS, "b": LINK}, *[{**BULK, "path": ["a", "b"], "count": 60}] * 4), FlowTable(bits)
     )
     mask = (1 << bits) - 1
     cells = [index for flow in plan.flows for index in indexes(plan, flow, flow.port_of(0), mask)]
@@ -216,14 +216,14 @@ def test_a_switch_with_fewer_cells_has_other_ports(bits: int) -> None:
 def test_what_comes_in_at_ports_of_several_pipes_has_a_quarter_each() -> None:
     """As p4src/common/flow_share.p4 has it: the quarter in the two highest bits, the hash in the others."""
     plan = plan_of({"a": LINK}, *[{**BULK, "path": ["a"], "count": 400}] * 3)
-    quarters = {host.port: number for number, host in enumerate(plan.senders[:2])}
+    partitions = {host.port: number for number, host in enumerate(plan.senders[:2])}
     ports = {host.name: host.port for host in plan.senders}
 
     def cell(flow: Flow, port: int) -> int:
-        quarter = quarters.get(ports[flow.sender])
+        quarter = partitions.get(ports[flow.sender])
         (index,) = indexes(plan, flow, port, 0x7FFF if quarter is None else 0x1FFF)
         return index if quarter is None else quarter * 8192 + index
 
     first = [cell(flow, flow.src_port) for flow in plan.flows]
-    apart = avoid_index_collisions(plan, Cells(15, quarters)).flows
+    apart = avoid_index_collisions(plan, FlowTable(15, partitions)).flows
     assert len(set(first)) < 1200 == len({cell(flow, flow.port_of(0)) for flow in apart})

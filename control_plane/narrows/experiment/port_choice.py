@@ -22,23 +22,23 @@ TRIES = 200
 
 
 @dataclass(frozen=True)
-class Cells:
+class FlowTable:
     """The cells of a switch: 2^``bits``, of which the low bits of a flow's hash choose one.
 
-    What comes in at a port of ``quarters`` has only that quarter of them (p4src/common/flow_share.p4).
+    What comes in at a port of ``partitions`` has only that quarter of them (p4src/common/flow_share.p4).
     """
 
     bits: int = INDEX_BITS
-    quarters: Mapping[int, int] = field(default_factory=dict)
+    partitions: Mapping[int, int] = field(default_factory=dict)
 
     def part(self, port: int | None) -> tuple[int, int]:
         """What comes in at a port of the switch: the first of its cells, and the mask of its hashes."""
-        if port is None or port not in self.quarters:
+        if port is None or port not in self.partitions:
             return 0, (1 << self.bits) - 1
-        return self.quarters[port] << self.bits - 2, (1 << self.bits - 2) - 1
+        return self.partitions[port] << self.bits - 2, (1 << self.bits - 2) - 1
 
 
-IN_SOFTWARE = Cells()
+IN_SOFTWARE = FlowTable()
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class _Counted:
 class _Network:
     """The links of a plan, and what they are to its flows."""
 
-    def __init__(self, plan: Plan, cells: Cells) -> None:
+    def __init__(self, plan: Plan, cells: FlowTable) -> None:
         self._cells = cells
         self._ports = {host.name: host.port for host in plan.end_hosts}
         self._links = {link.name: link for link in plan.reported}
@@ -106,7 +106,7 @@ class _Network:
         return self._known[key]
 
 
-def avoid_index_collisions(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
+def avoid_index_collisions(plan: Plan, cells: FlowTable = IN_SOFTWARE) -> Plan:
     """The plan with other source ports for connections that would count in a cell with one before them.
 
     They get the next ports that their hosts have free, all others keep the first choice. From the connection on with
