@@ -16,7 +16,7 @@ from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.writes.planned import PlannedWrite, Reader
 from narrows_tofino.writes.queue_laws import laws, meter_writes, queue_entries
 
-# Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: partitions from 4.
+# Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: quarters from 4.
 SHARE_SHIFT = 5
 FIRST_QUARTER = 4
 # FLOW_INDEX_WIDTH of p4src/tofino/narrows.p4
