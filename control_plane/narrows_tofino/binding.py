@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from narrows.errors import InputError
-from narrows.experiment.plan import Path, Plan, SwitchPort
+from narrows.experiment.plan import ForwardingRule, Plan, SwitchPort
 from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.hosts.lab.binding import Ports, place
 from narrows.hosts.lab.inventory import DELAY_LINE
@@ -93,7 +93,7 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
         )
 
 
-def _by_way_of(line: int, path: Path, bottleneck: int) -> tuple[Path, ...]:
+def _by_way_of(line: int, path: ForwardingRule, bottleneck: int) -> tuple[ForwardingRule, ...]:
     """The reverse path leads through the delay line: out to it, and in from it.
 
     Where it is reported, it is so once, on its way out.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Literal
 
 from narrows_formats.flow_names import connection_name
@@ -92,7 +92,7 @@ class SwitchPort:
 
 
 @dataclass(frozen=True)
-class Path:
+class ForwardingRule:
     """Frames for ``dst_mac`` from ``ingress_port`` leave at ``egress_port``, across a link if its index is given."""
 
     ingress_port: int
@@ -353,12 +353,12 @@ class OwnProgram:
     """
 
     field: str
-    json: FilePath
-    p4info: FilePath
-    entries: FilePath | None
+    json: Path
+    p4info: Path
+    entries: Path | None
 
     @property
-    def files(self) -> dict[str, FilePath]:
+    def files(self) -> dict[str, Path]:
         """All of its files, by the fields that name them."""
         found = {"json": self.json, "p4info": self.p4info}
         return found if self.entries is None else found | {"entries": self.entries}
@@ -385,7 +385,7 @@ class Plan:
     end_hosts: tuple[Host, ...]
     collector_host: Host
     ports: tuple[SwitchPort, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[ForwardingRule, ...]
     links: tuple[Link, ...]
     unlimited: tuple[ReportedLink, ...]
     collector: Collector
