@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows_formats import beneath
-from narrows_formats.made_by import difference, made_by
+from narrows_formats.provenance import difference, provenance
 from narrows_formats.sweep_record import SweepRecord, SweepRun
 from narrows_formats.units import duration_in_words
 from rich.console import Console
@@ -118,11 +118,11 @@ def run_series(
         }
         merged = {name: run for name, run in _found(added, points, refuse).items() if name not in complete}
         tasks = [batch.task(_wanted(points[name], mode)) for name in points if name not in complete | {*merged}]
-        made = [made_by(read_record(directory / name)) for name in complete]
+        made = [provenance(read_record(directory / name)) for name in complete]
         if not allow_mismatch:
-            runs = [(f"--add {run.parent}: {run.name}", made_by(read_record(run))) for run in merged.values()]
-            refuse_mismatch(runs, [*made, *(task.run.made_by for task in tasks)])
-        if tasks and (other := next(filter(None, (difference(one, tasks[0].run.made_by) for one in made)), "")):
+            runs = [(f"--add {run.parent}: {run.name}", provenance(read_record(run))) for run in merged.values()]
+            refuse_mismatch(runs, [*made, *(task.run.provenance for task in tasks)])
+        if tasks and (other := next(filter(None, (difference(one, tasks[0].run.provenance) for one in made)), "")):
             _say(console, f"note: what is complete already {other}", "yellow")
         _note(series, tasks, console)
         batch.begin([mode.environment.records])

@@ -76,7 +76,7 @@ class CheckedRun:
     notes: tuple[str, ...] = ()
 
     @property
-    def made_by(self) -> dict[str, str]:
+    def provenance(self) -> dict[str, str]:
         """What it is made by, by the names that provenance has."""
         return made_here(self.environment, {**self.programs, **inputs(self.plan)})
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from narrows_formats.host_jitter import host_jitter
-from narrows_formats.made_by import KERNEL_IMAGE
+from narrows_formats.provenance import KERNEL_IMAGE
 from narrows_formats.suggestion import suggestion
 from narrows_formats.units import NANOSECONDS
 
