@@ -239,7 +239,7 @@ def test_a_card_that_holds_frames_has_them_acknowledged_in_bursts(tmp_path: Path
     assert start(tmp_path, SHORT + card).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
     reports = pd.read_parquet(tmp_path / "out" / "telemetry" / "reports-00000.parquet")
     times_ns = reports["timestamp"][reports["bottleneck"] == ACKS].astype("int64").sort_values()
-    # Without a model of the card each comes when its packet has, a millisecond and more after the one before.
+    # Without a model of the NIC each comes when its packet has, a millisecond and more after the one before.
     gaps_ns = times_ns.diff().dropna()
     assert (gaps_ns < 100_000).mean() > 0.7
     assert gaps_ns[gaps_ns >= 100_000].quantile(0.1) > 10_000_000

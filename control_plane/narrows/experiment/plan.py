@@ -339,7 +339,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class InterruptCoalescing:
-    """Interrupt moderation of a host's network card, as `ethtool -C` calls it; ``frames`` None: time alone decides."""
+    """Interrupt moderation of a host's NIC, as `ethtool -C` calls it; ``frames`` None: time alone decides."""
 
     usecs: int
     frames: int | None
@@ -373,8 +373,8 @@ class Plan:
     that much at a time, out of buffers that are as large as can be from the start; 0: whatever there is, out of buffers
     that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
-    ``coalescing`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
-    those that hosts have on (``gro``, or ``lro``, which is their cards'). ``changes`` are made while traffic flows, in
+    ``coalescing`` is that of every host's NIC, None: a frame is delivered when it arrives. ``offloads`` are
+    those that hosts have on (``gro``, or ``lro``, which is their NICs'). ``changes`` are made while traffic flows, in
     order of time. ``seed`` is that of the run. ``in_guest``: processors take no time there, and processes take long to
     start. ``sysctls`` are kernel settings of all end hosts. ``bpf`` are congestion controls, each with the
     object file that registers it. Its peers reach this machine's network through the host

@@ -132,7 +132,7 @@ class ThisMachine:
             "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.coalescing
         }  # fmt: skip
         return [
-            f"{name}: hosts' cards are modelled in virtual time only; fix: --virtual, or leave it out"
+            f"{name}: hosts' NICs are modelled in virtual time only; fix: --virtual, or leave it out"
             for name, value in modelled.items()
             if value is not None
         ]

@@ -216,11 +216,11 @@ def import_afterwards() -> None:
 
 
 def describe_hosts(plan: Plan) -> dict[str, Any]:
-    """What hosts and their network cards are in virtual time, for run.json."""
-    card = settings(adapted(plan))
-    moderation = None if card.coalescing is None else asdict(card.coalescing)
+    """What hosts and their NICs are in virtual time, for run.json."""
+    nic = settings(adapted(plan))
+    moderation = None if nic.coalescing is None else asdict(nic.coalescing)
     return {
-        "processors": HOSTS, "rate_bps": card.access_rate_bps, "jitter_ns": card.jitter_ns, "interrupts": moderation,
+        "processors": HOSTS, "rate_bps": nic.access_rate_bps, "jitter_ns": nic.jitter_ns, "interrupts": moderation,
         "offloads": list(plan.offloads),
     }  # fmt: skip
 

@@ -119,7 +119,7 @@ def _unsupported_port(plan: Plan) -> list[str]:
 
 
 def _unsupported_card(plan: Plan, virtual: bool) -> list[str]:
-    # In real time cards are what they are; none is modelled.
+    # In real time NICs are what they are; none is modelled.
     if plan.coalescing is None or not virtual:
         return []
     return ["hosts.rx_usecs: the receiver's frames come from BMv2 itself; allowed: with --target soft"]

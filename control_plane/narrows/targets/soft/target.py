@@ -73,7 +73,7 @@ class SoftTarget(P4RuntimeTarget):
         """Take the seed of the switch's random numbers (loss emulation)."""
         self._seed = seed
         self._switch = Softswitch("softswitch")
-        self._card: tuple[str, ...] = NIC_CHECKSUM_OFFLOADS
+        self._nic: tuple[str, ...] = NIC_CHECKSUM_OFFLOADS
         self._loopbacks: tuple[int, ...] = ()
         self._frame_bytes = 0
         self._program = PROGRAM
@@ -165,19 +165,19 @@ class SoftTarget(P4RuntimeTarget):
         ]
 
     def prepare_for_guest(self, plan: Plan) -> Plan:
-        """The switch looks ahead for half of the delays, and does the work of the hosts' cards."""
+        """The switch looks ahead for half of the delays, and does the work of the hosts' NICs."""
         plan = adapted(plan)
         virtual = settings(plan)
         self._switch = Softswitch("softswitch", virtual)
         if virtual.tso:
-            self._card = NIC_SEGMENTATION
+            self._nic = NIC_SEGMENTATION
         self.stands_still = True
         return plan
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """Namespaces."""
         self._take(plan)
-        return NetnsTestbed(plan, state, mtu, self._card)
+        return NetnsTestbed(plan, state, mtu, self._nic)
 
     def _take(self, plan: Plan) -> None:
         """Keep what the switch of a plan is started with, and where its program drops."""

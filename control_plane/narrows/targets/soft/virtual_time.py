@@ -46,7 +46,7 @@ class VirtualTimeSettings:
     ``window_ns``: how long it sleeps at a time (0: until the next event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
     hosts, ``jitter_ns`` what the sender at a port takes for a frame at most, ``moderation`` the interrupt moderation of
-    their cards, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held. ``tso``: cards cut what
+    their NICs, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held. ``tso``: NICs cut what
     hosts send into segments. ``prioritized``: it runs before programs, whose system calls take time.
     """
 
@@ -69,7 +69,7 @@ class VirtualTimeSettings:
         words += ["--pool", str(self.pool_frames)]
         words += ["--tso"] if self.tso else []
         for port in sorted(ports):
-            # Acknowledgements leave a receiver when its card and its kernel have taken the data in.
+            # Acknowledgements leave a receiver when its NIC and its kernel have taken the data in.
             jitter = f",{self.jitter_ns[port]}" if self.jitter_ns.get(port) else ""
             words += ["--access-rate", f"{port}@{self.access_rate_bps}{jitter}"]
             if self.coalescing is not None and port != self.collector_port:
