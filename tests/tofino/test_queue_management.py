@@ -213,7 +213,7 @@ def test_two_queues_share_the_shaper_of_a_port_with_nothing_else() -> None:
     assert begins + "other" + allowed in shared(both)
     collected = replace(plan, collector=replace(plan.collector, port=link.port))
     assert begins + "the reports" + allowed in shared(collected)
-    one_queue = replace(both, links=(replace(link, management=None), replace(other, management=None)))
+    one_queue = replace(both, links=(replace(link, aqm=None), replace(other, aqm=None)))
     refuse_shared_ports(one_queue, lab())
 
 

@@ -164,7 +164,7 @@ class Link(ReportedLink):
     start on, and ``rate_bps`` what its BDP is of (`narrows_formats.schedules`). ``later_limits`` are what
     `Plan.changes` make of its limit, in bytes and packets as well. ``field`` is where an experiment file has it. With
     ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
-    ``policer`` is in front of its queue. ``management`` is how that is managed, None: it drops what it has no room for.
+    ``policer`` is in front of its queue. ``aqm`` is how that is managed, None: it drops what it has no room for.
     """
 
     port: int
@@ -176,7 +176,7 @@ class Link(ReportedLink):
     sample_auto: bool = False
     schedule: RateSchedule | None = None
     policer: Policer | None = None
-    management: Law | None = None
+    aqm: Law | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()
 
     @property
@@ -187,7 +187,7 @@ class Link(ReportedLink):
     @property
     def marks(self) -> bool:
         """Whether it marks packets."""
-        return self.ecn_threshold is not None or (self.management is not None and self.management.marks)
+        return self.ecn_threshold is not None or (self.aqm is not None and self.aqm.marks)
 
     @property
     def most_limit_bytes(self) -> int:
@@ -456,7 +456,7 @@ class Plan:
     @property
     def manages_queues(self) -> bool:
         """Whether the P4 program has a part in the management of a queue, so that it is to be the one that can."""
-        return any(link.management is not None and link.management.by_program for link in self.links)
+        return any(link.aqm is not None and link.aqm.by_program for link in self.links)
 
     def uses_ecn(self, flow: Flow) -> bool:
         """Whether the connections of a TCP flow are to use ECN."""

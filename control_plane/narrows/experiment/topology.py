@@ -208,7 +208,7 @@ def _limited(
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
         policer=_policer(settings, field, frame),
-        management=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
+        aqm=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
 
 

@@ -255,7 +255,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
             for name in ("loss_model", "policer", "delay_steps", "jitter")
             if (value := getattr(link, name)) is not None
         },
-        **({} if link.management is None else {"queue_management": asdict(link.management)}),
+        **({} if link.aqm is None else {"queue_management": asdict(link.aqm)}),
         "ecn_threshold_bytes": None if marked is None or marked.in_packets else marked.amount,
         "ecn_threshold_packets": marked.amount if marked is not None and marked.in_packets else None,
         **({} if link.schedule is None else {"rate_schedule": as_json(link.schedule)}),

@@ -79,10 +79,10 @@ def _of_links(plan: Plan) -> Iterator[str]:
             "(queue_updates_applied)"
         )
     for link in plan.links:
-        if isinstance(link.management, Red) and not link.management.nodrop:
+        if isinstance(link.aqm, Red) and not link.aqm.nodrop:
             yield f"{link.field}.queue: what red drops has had its time on the link, and its average goes by time"
     for link in plan.links:
-        if isinstance(link.management, DualPi2):
+        if isinstance(link.aqm, DualPi2):
             yield (
                 f"{link.field}.queue: dualpi2's two queues take turns by weights (DWRR), and it drops and marks on "
                 "arrival"

@@ -40,7 +40,7 @@ def depth(plan: Plan) -> int:
 
 def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     """What of a plan BMv2 cannot do as written, in real time or in virtual time; empty when it can do all of it."""
-    if managed := [(link.field, link.management) for link in plan.links if link.management is not None]:
+    if managed := [(link.field, link.aqm) for link in plan.links if link.aqm is not None]:
         # Egress drops there what has had its time, knows delays in microseconds only, and ingress nothing of queues.
         return [
             f"{field}.queue: {law.kind} needs {law.needs}, which BMv2 does not have; allowed: tail-drop, with or "

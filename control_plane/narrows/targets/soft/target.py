@@ -133,10 +133,10 @@ class SoftTarget(P4RuntimeTarget):
             if value > most
         ]
         early = [
-            f"{link.field}.policer: is behind the decision of {link.management.kind}, which is made when a packet "
+            f"{link.field}.policer: is behind the decision of {link.aqm.kind}, which is made when a packet "
             "comes in; allowed: with a law that decides later (codel, fq_codel), or tail-drop or head-drop"
             for link in plan.links
-            if link.policer is not None and link.management is not None and link.management.drops_on_arrival
+            if link.policer is not None and link.aqm is not None and link.aqm.drops_on_arrival
         ]
         found = [*beyond, *early, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
         if plan.program is None or found:
@@ -189,7 +189,7 @@ class SoftTarget(P4RuntimeTarget):
         self._dropping = {
             link.index: link
             for link in plan.links
-            if plan.program is not None or (link.management is not None and link.management.drops_on_arrival)
+            if plan.program is not None or (link.aqm is not None and link.aqm.drops_on_arrival)
         }
         self._policed = {(link.port, link.queue) for link in plan.links if link.policer is not None}
 
