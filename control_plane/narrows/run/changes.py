@@ -74,8 +74,8 @@ class Changes:
         links = {link.name: link for link in self._plan.links}
         try:
             for at_ns, changes in groupby(self._plan.changes, lambda change: change.at_ns):
-                if self._target.stands_still:
-                    await self._target.hold(origin_ns + clock_offset_ns + at_ns)
+                if self._target.pausable:
+                    await self._target.pause(origin_ns + clock_offset_ns + at_ns)
                 else:
                     await sleep_until(origin_ns + at_ns)
                 for change in changes:
@@ -83,12 +83,12 @@ class Changes:
                     made_ns = await self._target.change(before, after)
                     links[change.link] = after
                     self.made.append(Made(change, made_ns - clock_offset_ns - origin_ns))
-            if self._target.stands_still:
-                await self._target.hold(None)
+            if self._target.pausable:
+                await self._target.pause(None)
             await asyncio.Event().wait()
         finally:
-            if self._target.stands_still:
-                await self._target.hold(None)
+            if self._target.pausable:
+                await self._target.pause(None)
 
 
 async def sleep_until(monotonic_ns: int) -> None:

@@ -264,7 +264,7 @@ class Measurement:
         """Show rates and queue, and notice at once when the switch or the collector dies."""
         while True:
             self._collector.check()
-            if self._conductor is not None and self._target.stands_still:
+            if self._conductor is not None and self._target.pausable:
                 # The driver reads the switch: with a second reader, time might pass while the run is halted.
                 await asyncio.sleep(POLL_S)
                 continue

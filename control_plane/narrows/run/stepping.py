@@ -129,8 +129,8 @@ class SteppingController:
                     self._driver.tell({"invalid": str(error)})
             raise RunError(DRIVER_ENDED)
         finally:
-            if self._target.stands_still:
-                await self._target.hold(None)
+            if self._target.pausable:
+                await self._target.pause(None)
             self._driver.tell({"over": True})
 
     async def _follow(self, command: dict[str, Any]) -> None:
@@ -156,14 +156,14 @@ class SteppingController:
         How often processes inside read the clock, which takes time, until they are halted and after that, differs from
         run to run by some nanoseconds.
         """
-        if not self._target.stands_still:
+        if not self._target.pausable:
             return None
         self._settings += 1
         return self._held_ns + self._settings * SETTING_NS
 
     def _settle(self) -> None:
         """Let the clock of a halted run come to a time that is as many settings after the halt in each run."""
-        if not self._target.stands_still:
+        if not self._target.pausable:
             return
         until_ns = self._origin_ns + self._held_ns + (self._settings + 1) * SETTING_NS
         while (left_ns := until_ns - time.monotonic_ns()) > 0:
@@ -200,7 +200,7 @@ class SteppingController:
 
     async def _go_on(self, until_ns: int) -> None:
         at_ns = self._origin_ns + until_ns
-        if self._target.stands_still:
+        if self._target.pausable:
             reading = await self._target.read_queues(self._observer.places, at_ns + self._offset_ns)
             # Halted at one instant twice, the hosts' clock goes on.
             self._settings = self._settings + 1 if until_ns == self._held_ns else 0
@@ -221,7 +221,7 @@ class SteppingController:
             self._settle()
 
     async def _change(self, command: dict[str, Any]) -> None:
-        now_ns = self._held_ns if self._target.stands_still else time.monotonic_ns() - self._origin_ns
+        now_ns = self._held_ns if self._target.pausable else time.monotonic_ns() - self._origin_ns
         change = Change(at_ns=now_ns, **command)
         before = self._links[change.link]
         after = change.of(before)

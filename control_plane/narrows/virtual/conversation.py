@@ -47,7 +47,7 @@ class Conversation:
         if self._driver is None:
             return
         while (command := await self._driver.receive()) is not None:
-            self._guard.hold(False)
+            self._guard.pause(False)
             self._guest.say(json.dumps(command))
         self.driver_ended = True
         self._guest.say(signal.SIGTERM.name)
@@ -55,7 +55,7 @@ class Conversation:
     def _answer(self, answer: dict[str, Any], driver: Driver) -> None:
         """Pass an answer on to the driver, for which the guest waits until its traffic is over."""
         is_awaited = "over" not in answer
-        self._guard.hold(is_awaited)
+        self._guard.pause(is_awaited)
         if is_awaited:
             self._guest.halt()
         driver.tell(answer)

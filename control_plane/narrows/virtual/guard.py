@@ -74,10 +74,10 @@ class Guard:
         """The guest ends: nothing is said to it any more."""
         self._traffic_flows = False
 
-    def hold(self, is_held: bool) -> None:
+    def pause(self, is_paused: bool) -> None:
         """The guest waits for its driver, or does not any more: no time passes meanwhile."""
         if self._watch is not None:
-            self._watch.held = is_held
+            self._watch.paused = is_paused
 
     async def follow(self, up: asyncio.Event) -> None:
         """Tell how time passes inside, and end the guest when it does not, even before it is ``up``."""

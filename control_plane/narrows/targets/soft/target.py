@@ -171,7 +171,7 @@ class SoftTarget(P4RuntimeTarget):
         self._switch = Softswitch("softswitch", virtual)
         if virtual.tso:
             self._nic = NIC_SEGMENTATION
-        self.stands_still = True
+        self.pausable = True
         return plan
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
@@ -207,7 +207,7 @@ class SoftTarget(P4RuntimeTarget):
             self._seed,
             self._loopbacks,
             program=compiled_program(self._program) if self._own is None else (self._own.json, self._own.p4info),
-            prompt=self.is_held,
+            prompt=self.will_pause,
             pipes=pipes,
         )
 
@@ -285,9 +285,9 @@ class SoftTarget(P4RuntimeTarget):
             raise RunError(f"the softswitch's queue for {after.name} reads back as {queue}, not {after}")
         return made_ns
 
-    async def hold(self, at_ns: int | None) -> None:
-        """See `Target.hold`."""
-        await self._switch.manager.hold(at_ns)
+    async def pause(self, at_ns: int | None) -> None:
+        """See `Target.pause`."""
+        await self._switch.manager.pause(at_ns)
 
     async def now_ns(self) -> int:
         """CLOCK_MONOTONIC of this host, as the switch tells it."""
@@ -311,7 +311,7 @@ class SoftTarget(P4RuntimeTarget):
             for port, queue in places
             for cause in self._causes(port, queue)
         ]
-        listed = await (manager.list(asked) if at_ns is None else manager.hold_and_list(at_ns, asked))
+        listed = await (manager.list(asked) if at_ns is None else manager.pause_and_list(at_ns, asked))
         queues = [_queue_stats(queue) for queue in listed.queues]
         drops = {place: list[FlowDrops]() for place in places}
         for request, found in zip(asked, listed.flow_drops, strict=True):
