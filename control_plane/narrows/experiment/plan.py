@@ -313,9 +313,9 @@ class Flow:
         return [self.port_of(number) for number in range(connections)] if self.port_overrides else ports
 
     @property
-    def by_addresses(self) -> bool:
+    def match_by_host_pair(self) -> bool:
         """Whether it is all packets between its two addresses."""
-        return self.payload.by_addresses is not None
+        return self.payload.match_by_host_pair is not None
 
     @property
     def protocol(self) -> int | None:
@@ -422,7 +422,7 @@ class Plan:
     @property
     def has_payload(self) -> bool:
         """Whether what packets carry matters to those who receive them, or to the program."""
-        return self.program is not None or any(flow.by_addresses for flow in self.flows)
+        return self.program is not None or any(flow.match_by_host_pair for flow in self.flows)
 
     @property
     def shell(self) -> Flow | None:

@@ -192,8 +192,8 @@ def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
         InputError: a group shares both hosts of such a flow, or the default.
     """
     for position, group in enumerate(experiment.flows):
-        for flow in (one for one in flows if one.group == group.name and one.by_addresses):
-            what = flow.payload.by_addresses
+        for flow in (one for one in flows if one.group == group.name and one.match_by_host_pair):
+            what = flow.payload.match_by_host_pair
             for other in flows:
                 if other is flow:
                     continue

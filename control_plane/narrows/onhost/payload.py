@@ -66,7 +66,7 @@ class Payload:
     """Whether it competes with other flows for the links that it crosses; else it measures them."""
     receiver_initiates: ClassVar[bool] = False
     """Whether its connections are made from the host that receives its data."""
-    by_addresses: ClassVar[str | None] = None
+    match_by_host_pair: ClassVar[str | None] = None
     """Whose packets they are, where the flow is all that is sent between its two addresses; None: its ports count."""
     is_program: ClassVar[bool] = False
     """Whether programs of a user make it."""

@@ -58,7 +58,7 @@ class Program(Payload):
     kind = "application"
     made_by = "program"
     protocol = None
-    by_addresses = "a program"
+    match_by_host_pair = "a program"
     is_program = True
     client: tuple[str, ...]
     server: tuple[str, ...] | None

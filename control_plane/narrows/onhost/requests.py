@@ -86,7 +86,7 @@ class Requests(Payload):
     kind = "requests"
     made_by = "requests"
     receiver_initiates = True
-    by_addresses = "requests"
+    match_by_host_pair = "requests"
     users: tuple[tuple[Request, ...], ...]
     closed_loop: bool
     keep_alive: bool

@@ -123,7 +123,7 @@ class Sampler:
         self._ports = [
             frozenset(flow.client_ports) if flow.port_overrides else flow.client_ports for flow in plan.flows
         ]
-        self._by_addresses = {flow.ends: number for number, flow in enumerate(plan.flows) if flow.by_addresses}
+        self._by_host_pair = {flow.ends: number for number, flow in enumerate(plan.flows) if flow.match_by_host_pair}
         self._readings: deque[Reading] = deque()
         # Of the last link of each flow: whose index it is, and what is known of it.
         self._ends: dict[int, int] = {}
@@ -157,7 +157,7 @@ class Sampler:
         """Which flow of the plan a record is of."""
         src, dst = address(record, "src"), address(record, "dst")
         for ends in possible_ends(src, dst):
-            if (number := self._by_addresses.get(ends)) is not None:
+            if (number := self._by_host_pair.get(ends)) is not None:
                 return number
         number = self._by_server.get((dst, record["dst_port"]))
         if number is None:

@@ -87,8 +87,8 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], t0_s: fl
 def _owners(raw: pd.DataFrame, connections: Sequence[Connection]) -> list[int]:
     """Which connection each reading is of, -1: none. Connections of programs are known by their two addresses."""
     places = [(at, c, c.flow) for at, c in enumerate(connections)]
-    by_ports = {(flow.src, c.src_port, flow.dst_port): at for at, c, flow in places if not flow.by_addresses}
-    by_ends = {flow.ends: at for at, _, flow in places if flow.by_addresses}
+    by_ports = {(flow.src, c.src_port, flow.dst_port): at for at, c, flow in places if not flow.match_by_host_pair}
+    by_ends = {flow.ends: at for at, _, flow in places if flow.match_by_host_pair}
     found = []
     for src, dst, src_port, dst_port in zip(raw["src"], raw["dst"], *(raw[name] for name in PORTS), strict=True):
         of_programs = (by_ends[ends] for ends in possible_ends(src, dst) if ends in by_ends)
