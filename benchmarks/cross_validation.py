@@ -3,7 +3,7 @@
 for the bottleneck the kernel's tc tbf or Mahimahi's mm-link.
 
 What still differs from a publication then is not due to the switch. It may be due to what both have: the hosts, their
-kernel and namespaces, netem, and how sockets are read. Cards that gather frames (``hosts.rx_usecs``) are the switch's
+kernel and namespaces, netem, and how sockets are read. NICs that gather frames (``hosts.rx_usecs``) are the switch's
 and are not here; controls of the study vary them.
 """
 

@@ -34,18 +34,18 @@ def address(port: int) -> str:
 class Network:
     """Port i (1, 2, 3) of the switch is the interface p<i>; the host's end is eth0. Gone when the block ends.
 
-    Offloads are off on all ends but those of ``card``, and neighbours are static. The collector has no address: reports
+    Offloads are off on all ends but those of ``nic``, and neighbours are static. The collector has no address: reports
     end at its interface, where they are counted.
     """
 
-    def __init__(self, card: Collection[str] = (), steered: bool = False) -> None:
+    def __init__(self, nic: Collection[str] = (), steered: bool = False) -> None:
         """Choose names; nothing is made yet.
 
         Args:
-            card: what all interfaces do, by ethtool's short names.
+            nic: what all interfaces do, by ethtool's short names.
             steered: whether each interface has one processor for what it receives, as in runs at high rates.
         """
-        self.card = card
+        self.nic = nic
         self.steered = steered
         self.prefix = f"nwdev-bench-{os.getpid():x}"
         self.directory = Path()
@@ -117,7 +117,7 @@ class Network:
             cables[port] = ends = End(self.namespace(host), "eth0"), End(switch, f"p{port}")
             add_cable(*ends, MTU, mac(port))
             for one in ends:
-                set_offloads(one, self.card)
+                set_offloads(one, self.nic)
         if self.steered:
             spread(cables)
         self._address_hosts()

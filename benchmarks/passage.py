@@ -130,9 +130,9 @@ async def measure(link: str, options: Sequence[object], experiment: Experiment, 
                 finally:
                     await traffic.stop()
                 queue = read_queue()
-            queue["time_s"] -= traffic.origin_s
+            queue["time_s"] -= traffic.t0_s
             sockets = results / files.SOCKETS
-            socket_table.store(traffic.socket_readings, traffic.connections, traffic.origin_s, sockets)
+            socket_table.store(traffic.socket_readings, traffic.connections, traffic.t0_s, sockets)
             return Passage(traffic.connections, pd.read_parquet(sockets), queue)
     finally:
         testbed.remove()

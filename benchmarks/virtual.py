@@ -30,7 +30,7 @@ LAST_LINES = 5
 @dataclass(frozen=True)
 class Load:
     """A bottleneck of 1 BDP and the flows through it: as many of BBR as of CUBIC. ``must`` is the most that is allowed
-    of wall time over virtual time, ``joins`` that hosts' cards join the segments of 20 us."""
+    of wall time over virtual time, ``joins`` that hosts' NICs join the segments of 20 us."""
 
     name: str
     rate: str

@@ -44,6 +44,7 @@ from narrows.flows.workload import Exponential, Lognormal, Pareto, Sizes, Worklo
 from narrows.queues.registry import SETTINGS
 from narrows_formats.columns import TABLES, telemetry_columns
 from narrows_formats.connection_record import ConnectionRecord, ConnectionSample
+from narrows_formats.kinds import kinds_of_flows
 from narrows_formats.run_record import EventRecord, FlowRecord, LinkRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
 from pydantic import BaseModel
@@ -135,13 +136,16 @@ def reference() -> str:
         "\n## hosts/NAME.json\n\nOne connection as its sender knows it; what there is none of, or is not known, is "
         f"null.\n\n{_fields(ConnectionRecord)}\n### hosts/NAME.json: samples\n\n{_fields(ConnectionSample)}"
     )
+    for kind in kinds_of_flows():
+        names = " and ".join(f"`{name}`" for name in kind.names)
+        text += f"\n### hosts/NAME.json: of {names}\n\n{_fields(kind.record, ConnectionRecord)}"
     return text.replace("    ``", "``").replace("``", "`").replace("\n    ", "\n")
 
 
-def _fields(model: type[BaseModel]) -> str:
-    return table(
-        ("Field", "Meaning"), ((f"`{name}`", one.description or "") for name, one in model.model_fields.items())
-    )
+def _fields(model: type[BaseModel], but: type[BaseModel] = BaseModel) -> str:
+    """A row for each field of a model that another, which it extends, does not have."""
+    fields = ((name, one) for name, one in model.model_fields.items() if name not in but.model_fields)
+    return table(("Field", "Meaning"), ((f"`{name}`", one.description or "") for name, one in fields))
 
 
 # The tables of experiments.md by the marks that enclose them: models, and how their fields are written there.

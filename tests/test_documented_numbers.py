@@ -17,7 +17,7 @@ from narrows.onhost import program as on_host
 from narrows.run import counting, progress, sampler
 from narrows.targets.soft import softswitch
 from narrows.traffic import applications
-from narrows.virtual import measurement as virtual
+from narrows.virtual import ending as virtual
 from narrows.virtual import watch
 from scipy.stats import t
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from narrows_formats import files
 from narrows_formats.columns import QUEUES, REPORTS, SOCKETS, units
 from narrows_formats.flow_rows import brief_columns, flow_rows, plain_values
+from narrows_formats.kinds import requests
 from narrows_formats.summary import Summary
 
 from narrows_analysis.aggregation.both_directions import ACK_FLAG
@@ -50,10 +51,7 @@ _RAW_COLUMNS = [
     "queue_delay", "enqueue_depth", "dequeue_depth", "timestamp", "epoch", "ecn", "protocol", "payload_length",
     "tcp_flags", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr", "aqm_drops", "queue",
 ]  # fmt: skip
-RESPONSE_UNITS = {
-    "flow": "", "name": "", "user": "", "due_s": "s", "sent_s": "s", "first_byte_s": "s", "done_s": "s",
-    "bytes": "bytes", "src_port": "", "bitrate_bps": "bit/s", "buffer_s": "s",
-}  # fmt: skip
+RESPONSE_UNITS = {"flow": "", "name": "", **requests.UNITS}
 DROP_UNITS = {
     "time_s": "s", "link": "", "flow": "", "cause": "", "packet_bytes": "bytes", "waited_s": "s",
     "depth_bytes": "bytes", "depth_packets": "packets",
@@ -271,13 +269,14 @@ class RunData:
     def responses(self) -> pd.DataFrame:
         """Each request of flows of requests, or segment of players: who asked, its times, bytes and port.
 
-        Columns are those of narrows_formats.connection_record.Response behind `flow` and `name`; without rows if there
+        Columns are those of narrows_formats.kinds.requests.Response behind `flow` and `name`; without rows if there
         is no such flow.
         """
         rows = [
             {"flow": position, "name": name, **one.model_dump()}
             for position, (name, host) in enumerate(zip(self.labels, self.run.host_records, strict=True))
-            for one in host.response_series
+            if isinstance(host.record, requests.RequestsRecord)
+            for one in host.record.responses
         ]
         return _with_units(pd.DataFrame(rows, columns=list(RESPONSE_UNITS)), RESPONSE_UNITS, "hosts/*.json")
 

@@ -14,6 +14,10 @@ from typing import Any, Literal, NotRequired
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from narrows_formats.kinds.datagrams import DatagramSummary
+from narrows_formats.kinds.requests import ResponseSummary
+from narrows_formats.kinds.video import VideoSummary
+
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
 FORMAT = 11
 
@@ -188,55 +192,6 @@ class InflightSummary(TypedDict):
 
     mean: float | None
     max: float | None
-
-
-@_exactly
-class DelayDistribution(TypedDict):
-    """Of each datagram, in seconds."""
-
-    min: float
-    mean: float
-    p50: float
-    p95: float
-    p99: float
-    max: float
-
-
-@_exactly
-class DatagramSummary(TypedDict):
-    """UDP datagrams of a flow as its own hosts counted them; of a probe, those that came back, and round-trip times."""
-
-    sent: int
-    received: int | None
-    lost: int | None
-    duplicates: int | None
-    reordered: int | None
-    ce_marked: int | None
-    delay_s: DelayDistribution | None
-    rtt_s: DelayDistribution | None
-
-
-@_exactly
-class ResponseSummary(TypedDict):
-    """Requests of a flow and, of those that are complete, times from when they were to be made."""
-
-    requests: int
-    completed: int
-    first_byte_s: DelayDistribution | None
-    time_s: DelayDistribution | None
-
-
-@_exactly
-class VideoSummary(TypedDict):
-    """What a viewer noticed: of the segments that were fetched, and of playback."""
-
-    segments: int
-    bitrate_bps: float | None
-    switches: int
-    startup_s: float | None
-    stalls: int
-    stall_s: float
-    stall_ratio: float | None
 
 
 @_exactly

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from narrows.errors import InputError
-from narrows.experiment.plan import Path, Plan, SwitchPort
-from narrows.experiment.port_choice import keep_apart
+from narrows.experiment.plan import ForwardingRule, Plan, SwitchPort
+from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.hosts.lab.binding import Ports, place
 from narrows.hosts.lab.inventory import DELAY_LINE
 
@@ -15,7 +15,7 @@ from narrows_tofino import queue_management
 from narrows_tofino.rate_steps import refuse_unless_kept
 from narrows_tofino.sampling import with_sample_that_fits
 from narrows_tofino.testbed.inventory import Inventory
-from narrows_tofino.writes.entries import index_cells
+from narrows_tofino.writes.entries import flow_table
 
 # Reports come from the switch itself; the address is of the range for benchmarking and never routed.
 SWITCH_MAC = "02:4e:57:00:00:00"
@@ -48,7 +48,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
             paths=tuple(hop for path in bound.paths for hop in _by_way_of(line, path, bound.links[0].index)),
         )
     queue_management.refuse_shared_ports(bound, inventory)
-    return with_sample_that_fits(keep_apart(bound, index_cells(bound)), inventory)
+    return with_sample_that_fits(avoid_index_collisions(bound, flow_table(bound)), inventory)
 
 
 def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
@@ -93,7 +93,7 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
         )
 
 
-def _by_way_of(line: int, path: Path, bottleneck: int) -> tuple[Path, ...]:
+def _by_way_of(line: int, path: ForwardingRule, bottleneck: int) -> tuple[ForwardingRule, ...]:
     """The reverse path leads through the delay line: out to it, and in from it.
 
     Where it is reported, it is so once, on its way out.

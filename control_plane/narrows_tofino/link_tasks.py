@@ -17,7 +17,7 @@ Updated = Pi2 | Pie | DualPi2
 
 def updated_links(plan: Plan) -> list[tuple[Link, Updated]]:
     """The links whose probabilities the control plane keeps up to date."""
-    return [(link, link.management) for link in plan.links if isinstance(link.management, Updated)]
+    return [(link, link.aqm) for link in plan.links if isinstance(link.aqm, Updated)]
 
 
 def varying_links(plan: Plan) -> list[Link]:

@@ -139,7 +139,7 @@ def _two_queues(bottleneck: BottleneckQueue) -> dict[str, Any]:
 
 def _red(bottleneck: BottleneckQueue) -> dict[str, Any]:
     """What the driver makes of RED's settings, where a queue has it."""
-    depth, red = bottleneck.depth, bottleneck.link.management
+    depth, red = bottleneck.depth, bottleneck.link.aqm
     if not isinstance(red, Red):
         return {}
     settings = wred(red, depth.frame_bytes, depth.cell_bytes)

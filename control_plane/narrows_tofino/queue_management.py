@@ -29,22 +29,22 @@ def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     """Raises InputError if a queue is to be managed in a way that the chip, its program or its driver cannot."""
     for link in plan.links:
         _refuse_packets(link)
-    managed = [link for link in plan.links if link.management is not None]
+    managed = [link for link in plan.links if link.aqm is not None]
     for link in managed:
-        assert link.management is not None
-        _refuse_law(link, link.management, inventory)
-        if isinstance(link.management, Step):
-            _refuse_long_threshold(link, "threshold", link.management.threshold_ns, inventory)
+        assert link.aqm is not None
+        _refuse_law(link, link.aqm, inventory)
+        if isinstance(link.aqm, Step):
+            _refuse_long_threshold(link, "threshold", link.aqm.threshold_ns, inventory)
         elif link.loss:
             raise InputError(
                 f"{link.field}.loss: a report of Tofino has room for one count, of losses or of "
-                f"{link.management.kind}'s drops; allowed: 0, or --target soft"
+                f"{link.aqm.kind}'s drops; allowed: 0, or --target soft"
             )
-        if isinstance(link.management, DualPi2):
-            _refuse_long_threshold(link, "step_thresh", link.management.step_ns, inventory)
-            _refuse_no_weight(link, link.management)
-        if isinstance(link.management, Red):
-            _refuse_rounding(link, link.management, plan.frame_bytes, inventory)
+        if isinstance(link.aqm, DualPi2):
+            _refuse_long_threshold(link, "step_thresh", link.aqm.step_ns, inventory)
+            _refuse_no_weight(link, link.aqm)
+        if isinstance(link.aqm, Red):
+            _refuse_rounding(link, link.aqm, plan.frame_bytes, inventory)
     for link, law in updated_links(plan):
         _refuse_fast_updates(link, law, plan, inventory)
 
@@ -57,7 +57,7 @@ def refuse_shared_ports(plan: Plan, inventory: Inventory) -> None:
         inventory: the testbed.
     """
     for link in plan.links:
-        if not isinstance(link.management, DualPi2):
+        if not isinstance(link.aqm, DualPi2):
             continue
         names = {one.index: one.name for one in plan.reported}
         others = [
@@ -93,7 +93,7 @@ def _refuse_packets(link: Link) -> None:
     """Raises InputError if something is to happen from a number of packets on: depths are in cells."""
     counted = {
         "ecn_threshold": link.ecn_threshold is not None and link.ecn_threshold.in_packets,
-        "queue.max": isinstance(link.management, Red) and link.management.in_packets,
+        "queue.max": isinstance(link.aqm, Red) and link.aqm.in_packets,
     }
     for field, in_packets in counted.items():
         if in_packets:

@@ -67,7 +67,8 @@ def live() -> Iterator[LivePage]:
         for time_s in range(4):
             flows = [{"name": name, **figures} for name in ("bbr-1", "bbr-2")]
             page.publish(
-                "snapshot", {"time_s": time_s, "left_s": 9, "active": 2, "links": [link], "flows": flows, "groups": []}
+                "snapshot",
+                {"time_s": time_s, "remaining_s": 9, "active": 2, "links": [link], "flows": flows, "groups": []},
             )
         yield page
 

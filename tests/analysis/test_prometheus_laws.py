@@ -77,8 +77,8 @@ def report_frame(report: dict[str, int], ends: dict[str, Any]) -> bytes:
 def ip(src: str, dst: str, protocol: int, length: int) -> bytes:
     """A header of IPv4."""
     ends = ip_address(src).packed + ip_address(dst).packed
-    header = struct.pack(">BBHHHBBH", 0x45, 0, length, 0, 0, 64, protocol, 0) + ends
-    total = sum(struct.unpack(">10H", header))
+    header: bytes = struct.pack(">BBHHHBBH", 0x45, 0, length, 0, 0, 64, protocol, 0) + ends
+    total: int = sum(struct.unpack(">10H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return header[:10] + (total ^ 0xFFFF).to_bytes(2, "big") + header[12:]
@@ -214,8 +214,8 @@ def test_each_sample_is_what_became_of_the_packets(tmp_path: Path, number: int) 
         streams.append(records if index == RECORDED else [])
         right |= expected(experiment, lives, came, index, unit)
         seen += Counter({"lost": came.lost, "late": came.late, "doubled": came.doubled})
-        seen += Counter(life.cause for life in lives if life.cause)
-    assert all(seen[what] for what in ("lost", "doubled", MANAGED, POLICED, LOST)), seen
+        seen += Counter(str(life.cause) for life in lives if life.cause)
+    assert all(seen[str(what)] for what in ("lost", "doubled", MANAGED, POLICED, LOST)), seen
 
     def add(name: str, value: float, **labels: str) -> None:
         right[f"narrows_{name}", frozenset({"bottleneck": str(RESTARTED), **labels}.items())] = value
@@ -226,7 +226,7 @@ def test_each_sample_is_what_became_of_the_packets(tmp_path: Path, number: int) 
         pipe, metrics = tmp_path / "pipe", tmp_path / "metrics"
         os.mkfifo(pipe)
         files = ("--pipe", pipe, "--out", tmp_path / "out", "--metrics", f"unix:{metrics}")
-        command = [binary("narrows-collector"), "collect", *files, "--depth-unit-bytes", str(unit)]
+        command: list[str | Path] = [binary("narrows-collector"), "collect", *files, "--depth-unit-bytes", str(unit)]
         process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
         stack.callback(process.terminate)
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"

@@ -80,7 +80,7 @@ def test_datagrams_are_not_waited_for_where_others_never_end(monkeypatch: pytest
 
 
 def test_what_a_sender_takes_its_time_for_is_waited_for_without_an_rtt() -> None:
-    """A card that is modelled holds a frame for as long as the bottleneck takes for one: 121 ms at 100 kbit/s."""
+    """A NIC that is modelled holds a frame for as long as the bottleneck takes for one: 121 ms at 100 kbit/s."""
     link = {"rate": "100kbit", "rtt": "0", "buffer": "2packets"}
     plan = make_plan(
         validate({"name": "x", "bottleneck": link, "flows": [{"cca": "reno", "duration": "1s"}]}, "x.yaml")
@@ -91,7 +91,7 @@ def test_what_a_sender_takes_its_time_for_is_waited_for_without_an_rtt() -> None
 
 
 def test_what_cards_hold_is_waited_for() -> None:
-    """Both ends' cards deliver packets 60 ms late: the answer to one leaves a queue up to 120 ms after it."""
+    """Both ends' NICs deliver packets 60 ms late: the answer to one leaves a queue up to 120 ms after it."""
     link = {"rate": "10Mbit", "rtt": "10ms", "buffer": "1bdp"}
     flow = {"probe": {"interval": "1s"}, "duration": "1s"}
     plan = make_plan(

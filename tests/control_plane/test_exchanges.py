@@ -17,11 +17,11 @@ from narrows.errors import InputError
 from narrows.experiment.loader import load, validate
 from narrows.experiment.planning import make_plan
 from narrows.onhost import wire
-from narrows.onhost.requests import Exchanges, Requests
+from narrows.onhost.requests import Requests, RequestSockets
 from narrows.onhost.serve import open_here
 from narrows.onhost.sockets import Surroundings
 from narrows.traffic.requests import specify
-from narrows_formats.connection_record import ConnectionRecord
+from narrows_formats.kinds.requests import RequestsRecord
 
 SECOND = 1_000_000_000
 
@@ -172,7 +172,7 @@ def played(requests: dict[str, Any], duration_s: float, **changes: Any) -> list[
     }  # fmt: skip
     spec = replace(specify(flow, None), **here)
     events: queue.Queue[wire.Event] = queue.Queue()
-    exchanges = Exchanges(Surroundings(open_here, events.put, lambda _: False, 0))
+    exchanges = RequestSockets(Surroundings(open_here, events.put, lambda _: False, 0))
     exchanges.listen("server", [spec])
     exchanges.prepare([spec])
     thread = threading.Thread(target=exchanges.run, args=(time.monotonic(),))
@@ -194,7 +194,7 @@ def test_every_response_has_its_times(connections: str) -> None:
         {"size": "3MB", "think": "100ms", "users": 3, "connections": connections}, duration_s=0.35
     )
     assert isinstance(started, wire.Started) and isinstance(ended, wire.Ended) and isinstance(done, wire.Done)
-    record = ConnectionRecord.model_validate(ended.record)
+    record = RequestsRecord.model_validate(ended.record)
     assert (started.number, record.ending) == (0, "delivered")
     asked = record.responses or ()
     # At 0, and after 0.1, 0.2 and 0.3 s and the responses: four at most, as long as loopback takes no 50 ms for each.
@@ -214,7 +214,7 @@ def test_an_open_loop_does_not_wait_for_responses() -> None:
     users = [[[0.1, 50_000_000], [0.1, 1000], [0.1, 1000]]]
     *_, ended, _ = played({"size": "1kB", "gaps": "1s"}, duration_s=1, users=users)
     assert isinstance(ended, wire.Ended)
-    record = ConnectionRecord.model_validate(ended.record)
+    record = RequestsRecord.model_validate(ended.record)
     asked = record.responses or ()
     assert [one.bytes for one in asked] == [50_000_000, 1000, 1000]
     # Nothing more is asked from then on, and the flow has all of its second.

@@ -28,7 +28,7 @@ def snapshot(time_s: float, links: dict[str, Any] | None = None, **changes: Any)
         return {"name": name, "group": group, "cca": group, "rate_bps": rate_bps, "drops": drops, **color}
 
     return {
-        "time_s": time_s, "left_s": 30 - time_s, "active": 2, "links": [link(**links or {})],
+        "time_s": time_s, "remaining_s": 30 - time_s, "active": 2, "links": [link(**links or {})],
         "flows": [flow("bbr-1", "bbr", 72_000_000.0, 60), flow("cubic-1", "cubic", 24_000_000.0, 40)],
         "groups": [flow("bbr", "bbr", 72_000_000.0, 60), flow("cubic", "cubic", 24_000_000.0, 40)],
         **changes,
@@ -126,7 +126,7 @@ def test_the_report_can_be_read_when_the_server_is_gone(browser: Any) -> None:
         opened = Opened(browser, live)
         opened.page.wait_for_selector("#title:has-text('bbr')")
         assert not opened.page.is_visible("#report")
-        live.publish("ended", {"run": 0, "status": "complete", "left_s": None})
+        live.publish("ended", {"run": 0, "status": "complete", "remaining_s": None})
         live.publish("report", {"run": 0, "html": html})
     opened.page.get_by_text("The run is over.").wait_for()
     with opened.page.expect_popup() as popup:
@@ -153,7 +153,7 @@ def test_what_is_not_known_is_a_dash(live: LivePage, opened: Opened) -> None:
     """The first snapshot of a target without a byte counter and without depth, of an experiment without a known end."""
     unknown = {"rate_bps": None, "queue_bytes": None, "drops": None}
     flows = [{**flow, "rate_bps": None, "drops": None} for flow in snapshot(0)["flows"]]
-    live.publish("snapshot", snapshot(0.0, unknown, left_s=None, flows=flows))
+    live.publish("snapshot", snapshot(0.0, unknown, remaining_s=None, flows=flows))
     opened.wait(1)
     assert [opened.text(f"#{name}") for name in ("rate", "queue", "drops", "left")] == [DASH] * 4
     assert opened.text("#flows tbody").splitlines()[0].split("\t") == ["bbr-1", "bbr", *[DASH] * 3]
@@ -175,7 +175,7 @@ def test_runs_at_once_are_all_there(live: LivePage, opened: Opened) -> None:
         live.publish("run", {"run": number, "title": f"run {number}", "setting": f"setting {number}"})
         live.publish("phase", {"run": number, "text": "traffic"})
         live.publish("snapshot", {**snapshot(1.0, {"rate_bps": rate_bps}), "run": number})
-        live.publish("pace", {"run": number, "time_s": 1.0, "total_s": 30.0, "left_s": 70.0 + number})
+        live.publish("pace", {"run": number, "time_s": 1.0, "total_s": 30.0, "remaining_s": 70.0 + number})
     opened.wait(1)
 
     def rows(page: Opened) -> list[list[str]]:
@@ -192,7 +192,7 @@ def test_runs_at_once_are_all_there(live: LivePage, opened: Opened) -> None:
     # What one run does leaves the other's curves alone.
     live.publish("snapshot", {**snapshot(2.0, {"rate_bps": 20e6}), "run": 1})
     opened.wait(2)
-    live.publish("ended", {"run": 0, "status": "complete", "left_s": 140.0})
+    live.publish("ended", {"run": 0, "status": "complete", "remaining_s": 140.0})
     opened.page.get_by_text("1 of 4 ended, 1 under way, about 140 s left").wait_for()
     assert rows(opened)[0][0] == "run 1" and ["run 0", "complete", DASH, DASH] in rows(opened)
     assert opened.text("#title") == "run 1"

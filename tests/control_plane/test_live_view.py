@@ -94,7 +94,7 @@ def test_rates_are_differences_over_the_window(plan: Plan) -> None:
         ("cubic", 40_000, 5),
     ]
     (link,) = third.links
-    assert (third.left_s, third.active, link.link_bps, link.limit_bytes) == (28.5, 2, RATE_BPS, 500_000)
+    assert (third.remaining_s, third.active, link.link_bps, link.limit_bytes) == (28.5, 2, RATE_BPS, 500_000)
 
 
 def test_connections_of_a_flow_add_up_and_new_ones_count_from_zero(plan: Plan) -> None:

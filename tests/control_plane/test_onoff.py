@@ -12,7 +12,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
 from narrows.flows.onoff import UNSENT_BYTES
 from narrows.onhost.onoff import OnOff
-from narrows_formats.kinds import kinds_of_flows
+from narrows_formats.kinds import record_of
 from test_flow_host import flow, of, running, until_done
 
 BURSTS = {"length": "300ms", "pause": "200ms"}
@@ -67,7 +67,11 @@ def test_a_sender_gives_the_socket_data_in_bursts_only() -> None:
 
 
 def test_figures_are_those_of_the_bursts() -> None:
+    common = {"src_port": 1, "dst_port": 2, "started_s": 0.0, "ended_s": 3.0, "ending": "time_over", "bytes_sent": 0}
     bursts = [{"begun_s": 0.0, "ended_s": 1.0, "bytes": 1_000_000}, {"begun_s": 2.0, "ended_s": 3.0, "bytes": 500_000}]
-    found = kinds_of_flows()["onoff"].summary({"bursts": bursts})
-    assert found == {"bursts": 2, "on_s": 2.0, "rate_on_bps": 6e6}
-    assert kinds_of_flows()["onoff"].summary({"bursts": []}) == {"bursts": 0, "on_s": 0, "rate_on_bps": None}
+
+    def figures(bursts: list[dict[str, float]]) -> object:
+        return record_of("onoff").model_validate({**common, "bursts": bursts}).own_summary()["figures"]
+
+    assert figures(bursts) == {"bursts": 2, "on_s": 2.0, "rate_on_bps": 6e6}
+    assert figures([]) == {"bursts": 0, "on_s": 0, "rate_on_bps": None}

@@ -134,7 +134,7 @@ def test_nothing_is_drawn_twice_in_the_repetitions_of_a_run() -> None:
             # Of users their sizes: their times are alike.
             users = getattr(flow.payload, "users", ())
             bursts = getattr(flow.payload, "bursts", ())[:9]
-            drawn_of = [tuple(ask.size for ask in user) for user in users]
+            drawn_of = [tuple(request.size for request in user) for user in users]
             drawn_of += [tuple(end - begin for begin, end in bursts), flow.payload.sizes]
             found += [one for one in drawn_of if one]
         found += [seed, *(one.seed for one in (variation(link, seed) for link in plan.links) if one)]

@@ -11,7 +11,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
 from narrows.onhost.requests import PlayerSpecification, Viewer, choose
 from narrows.traffic.requests import specify
-from narrows_analysis.metrics.video import mean_bitrate, rebuffering_ratio, stalled, switches
+from narrows_formats.kinds.video import mean_bitrate, rebuffering_ratio, stalled, switches
 
 
 def flow_of(video: dict[str, Any], **group: Any) -> Any:

@@ -15,7 +15,7 @@ import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import DATA_PORTS, Flow, Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.port_choice import Cells, keep_apart
+from narrows.experiment.port_choice import FlowTable, avoid_index_collisions
 from narrows.run.sampler import Sampler
 from narrows.traffic import datagrams, requests, tcp
 from narrows.traffic.connection import Connection
@@ -71,7 +71,7 @@ def check(plan: Plan) -> int:
     """
     cells = [index for flow, number in connections(plan) for index in indexes(plan, flow, flow.port_of(number))]
     assert len(set(cells)) == len(cells)
-    ends = [(flow.begins_at, flow.port_of(number)) for flow, number in connections(plan)]
+    ends = [(flow.initiator, flow.port_of(number)) for flow, number in connections(plan)]
     assert len(set(ends)) == len(ends) and all(port in DATA_PORTS for _, port in ends)
     first: set[int] = set()
     moved = 0
@@ -97,7 +97,7 @@ def test_a_flow_that_would_meet_one_of_another_link_has_the_next_free_port() -> 
     assert check(plan) == 1
     # One flow fewer, and all have what counting gives.
     fewer = plan_of({"a": LINK, "b": LINK}, {**groups[0], "count": 6}, groups[1])
-    assert check(fewer) == 0 and not any(flow.moved_ports for flow in fewer.flows)
+    assert check(fewer) == 0 and not any(flow.port_overrides for flow in fewer.flows)
 
 
 def drawn(draw: random.Random) -> dict[str, Any]:
@@ -131,15 +131,15 @@ def test_nothing_meets_and_nothing_moves_that_need_not() -> None:
         experiment = drawn(draw)
         plan = plan_of(experiment.pop("links"), *experiment.pop("groups"), **experiment)
         moved += check(plan)
-        kinds |= sum({1 << flow.payload.begins_at_receiver for flow in plan.flows if flow.moved_ports})
+        kinds |= sum({1 << flow.payload.receiver_initiates for flow in plan.flows if flow.port_overrides})
         assert make_plan_again(plan) == plan
     assert moved > 50 and kinds == 3, "flows of both kinds were to be moved"
 
 
 def make_plan_again(plan: Plan) -> Plan:
     """From a plan whose addresses were others, as from one made afresh."""
-    moved = keep_apart(replace(plan, flows=tuple(replace(flow, src="192.0.2.1") for flow in plan.flows)))
-    return keep_apart(
+    moved = avoid_index_collisions(replace(plan, flows=tuple(replace(flow, src="192.0.2.1") for flow in plan.flows)))
+    return avoid_index_collisions(
         replace(moved, flows=tuple(replace(new, src=old.src) for new, old in zip(moved.flows, plan.flows, strict=True)))
     )
 
@@ -154,12 +154,12 @@ def test_all_that_makes_or_recognises_a_connection_has_its_port() -> None:
     ]  # fmt: skip
     plan = plan_of({"a": LINK}, *groups)
     many, udp, users = plan.flows
-    many, users = replace(many, moved_ports=moved), replace(users, moved_ports=moved)
+    many, users = replace(many, port_overrides=moved), replace(users, port_overrides=moved)
     expected = [10_000, 12_345, 10_007, 10_003]
     assert [one.src_port for one in tcp.specify(many, None).connections] == expected
     assert [Connection(many, number, 0.0).src_port for number in range(4)] == expected
     assert requests.specify(users, None).client_ports == expected
-    assert datagrams.specify(replace(udp, moved_ports={0: 12_345}), one_clock=True).src_port == 12_345
+    assert datagrams.specify(replace(udp, port_overrides={0: 12_345}), one_clock=True).src_port == 12_345
     sampler = Sampler(replace(plan, flows=(many, udp, users)))
     for index, port in enumerate([*expected, 10_001]):
         sampler.learn(
@@ -191,7 +191,7 @@ def test_from_half_of_the_cells_on_flows_stay_as_they_are() -> None:
     cells = [index for flow, number in apart for index in indexes(plan, flow, flow.port_of(number))]
     assert len(set(cells)) == len(cells) == 32_768
     first, *others = plan.flows
-    assert max(first.moved_ports) < 8192 and not any(flow.moved_ports for flow in others)
+    assert max(first.port_overrides) < 8192 and not any(flow.port_overrides for flow in others)
 
 
 def test_a_host_without_free_ports_keeps_those_that_it_has() -> None:
@@ -199,13 +199,13 @@ def test_a_host_without_free_ports_keeps_those_that_it_has() -> None:
     plan = plan_of(links, {**many(9000), "path": ["b"]}, {**many(PORTS_OF_A_HOST), "path": ["a"]})
     assert len(set(of_first_ports(plan))) < len(of_first_ports(plan))
     crowded = next(flow for flow in plan.flows if flow.payload.repeat == PORTS_OF_A_HOST)
-    assert not crowded.moved_ports
+    assert not crowded.port_overrides
 
 
 @pytest.mark.parametrize("bits", [15, 13])
 def test_a_switch_with_fewer_cells_has_other_ports(bits: int) -> None:
-    plan = keep_apart(
-        plan_of({"a": BOTH_WAYS, "b": LINK}, *[{**BULK, "path": ["a", "b"], "count": 60}] * 4), Cells(bits)
+    plan = avoid_index_collisions(
+        plan_of({"a": BOTH_WAYS, "b": LINK}, *[{**BULK, "path": ["a", "b"], "count": 60}] * 4), FlowTable(bits)
     )
     mask = (1 << bits) - 1
     cells = [index for flow in plan.flows for index in indexes(plan, flow, flow.port_of(0), mask)]
@@ -216,14 +216,14 @@ def test_a_switch_with_fewer_cells_has_other_ports(bits: int) -> None:
 def test_what_comes_in_at_ports_of_several_pipes_has_a_quarter_each() -> None:
     """As p4src/common/flow_share.p4 has it: the quarter in the two highest bits, the hash in the others."""
     plan = plan_of({"a": LINK}, *[{**BULK, "path": ["a"], "count": 400}] * 3)
-    quarters = {host.port: number for number, host in enumerate(plan.senders[:2])}
+    partitions = {host.port: number for number, host in enumerate(plan.senders[:2])}
     ports = {host.name: host.port for host in plan.senders}
 
     def cell(flow: Flow, port: int) -> int:
-        quarter = quarters.get(ports[flow.sender])
+        quarter = partitions.get(ports[flow.sender])
         (index,) = indexes(plan, flow, port, 0x7FFF if quarter is None else 0x1FFF)
         return index if quarter is None else quarter * 8192 + index
 
     first = [cell(flow, flow.src_port) for flow in plan.flows]
-    apart = keep_apart(plan, Cells(15, quarters)).flows
+    apart = avoid_index_collisions(plan, FlowTable(15, partitions)).flows
     assert len(set(first)) < 1200 == len({cell(flow, flow.port_of(0)) for flow in apart})

@@ -71,7 +71,7 @@ def planned(queue: Any) -> Plan:
 )
 def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Law | None) -> None:
     (link,) = planned(queue).links
-    assert link.management == expected
+    assert link.aqm == expected
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_other_switches_refuse_a_kind_by_name(
         main()
     assert refused.value.code == EXIT_BAD_INPUT
     # Tofino's other program has some, which the inventory does not name.
-    law = planned(queue).bottleneck.management
+    law = planned(queue).bottleneck.aqm
     lacks = "the program narrows_managed, " if target == "tofino" and kind in KINDS else f"{law and law.needs}, which "
     assert f": bottleneck.queue: {kind} needs {lacks}" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]

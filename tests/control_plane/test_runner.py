@@ -106,7 +106,7 @@ class Measured:
     async def run(self, _progress: Any) -> None:
         (self._results.path / "kept").touch()
 
-    def host_metadata(self) -> dict[str, Any]:
+    def host_metadata(self, _measured: Any) -> dict[str, Any]:
         return {}
 
 
@@ -116,7 +116,7 @@ def measured_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> runner.Chec
     monkeypatch.setattr(RunState, "create", lambda: create(tmp_path / "state"))
     monkeypatch.setattr(environment, "Measurement", Measured)
     monkeypatch.setattr(record, "write", lambda *_: record.Ending("complete", "", ()))
-    monkeypatch.setattr(runner, "_analyse", lambda _path: (None, ""))
+    monkeypatch.setattr(runner, "_analyse", lambda _path: runner._Analysed(None))
     nothing: Any = None
     return checked(nothing)
 
@@ -164,7 +164,7 @@ def test_an_analysis_that_does_not_fit_on_the_disk_is_one_message(
     nothing: Any = None
     monkeypatch.setattr(narrows_analysis, "read_run", lambda _: nothing)
     monkeypatch.setattr(narrows_analysis, "analyze_run", full)
-    assert runner._analyse(tmp_path)[1].startswith("analysis: it cannot be written: No space left on device")
+    assert runner._analyse(tmp_path).problem.startswith("analysis: it cannot be written: No space left on device")
 
 
 @pytest.mark.fault("disk full", "end", "real", "virtual")
@@ -224,7 +224,7 @@ def test_a_run_during_which_something_was_replaced_has_failed(
     monkeypatch.setattr(RunState, "create", lambda: state)
     monkeypatch.setattr(environment, "Measurement", Replacing)
     monkeypatch.setattr(record, "write", write)
-    monkeypatch.setattr(runner, "_analyse", lambda _path: (None, ""))
+    monkeypatch.setattr(runner, "_analyse", lambda _path: runner._Analysed(None))
     programs["narrows-softswitch"] = "a"
     run = replace(checked(None), programs={"narrows-softswitch": "a"})
     outcome = runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")

@@ -10,8 +10,8 @@ from unittest.mock import AsyncMock
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
-from narrows.run.conductor import Conductor
 from narrows.run.observer import Observer
+from narrows.run.stepping import SteppingController
 from narrows.switch.readings import QueueReading, QueueStats
 from narrows.targets.base import Target
 from narrows.targets.soft.target import PROFILE
@@ -47,13 +47,13 @@ def test_a_step_asks_the_switch_twice_and_no_more() -> None:
     link = plan.bottleneck
     numbers = dict.fromkeys(QueueStats.__dataclass_fields__, 0) | {"port": link.port, "queue": link.queue}
     reading = QueueReading([QueueStats(**numbers)], {(link.port, link.queue): []})
-    target = AsyncMock(spec=Target, profile=PROFILE, stands_still=True)
+    target = AsyncMock(spec=Target, profile=PROFILE, pausable=True)
     target.read_queues.return_value, target.departed_bytes.return_value = reading, {}
     target.new_flows.return_value = []
     driver = Driver()
     shown = AsyncMock(return_value=None)
     traffic = AsyncMock(spec=Traffic)
-    asyncio.run(Conductor(plan, target, Observer(plan, target), traffic, shown, driver).run(0.0, 0))
+    asyncio.run(SteppingController(plan, target, Observer(plan, target), traffic, shown, driver).run(0.0, 0))
     assert [answer["state"]["time_ns"] for answer in driver.answers[:-1]] == [0, 1000, 2000]
     asked = [call[0] for call in target.method_calls if call[0] not in HERE]
-    assert asked == ["read_queues", "departed_bytes"] * 3 + ["hold"]
+    assert asked == ["read_queues", "departed_bytes"] * 3 + ["pause"]

@@ -51,7 +51,7 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...
         batch,
         "check",
         lambda experiment, *_: SimpleNamespace(
-            experiment=experiment, plan=make_plan(experiment), environment=THIS_MACHINE, notes=(), made_by={}
+            experiment=experiment, plan=make_plan(experiment), environment=THIS_MACHINE, notes=(), provenance={}
         ),
     )
     monkeypatch.setattr(task, "execute", execute)

@@ -48,8 +48,8 @@ def test_drops_of_many_flows_are_all_there_however_they_are_asked_for() -> None:
 
     async def ask() -> None:
         assert found(await client.flow_drops(1, 0)) == whole
-        for listed in (await client.list(asked), await client.hold_and_list(5, asked)):
+        for listed in (await client.list(asked), await client.pause_and_list(5, asked)):
             assert [found(drops) for drops in listed.flow_drops] == [whole, rest]
-        assert await client.hold(5) == 5
+        assert await client.pause(5) == 5
 
     asyncio.run(ask())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
+from narrows.experiment.plan import COLLECTOR_PORT, InterruptCoalescing, Plan
 from narrows.experiment.planning import make_plan
 from narrows.run.environment import ThisMachine
 from narrows.targets.soft.target import SoftTarget
@@ -168,10 +168,10 @@ def test_modelled_links_are_refused_in_real_time() -> None:
 
 
 def test_cards_are_what_is_written() -> None:
-    assert settings(adapted(plan())).moderation is None and plan().offloads == ()
+    assert settings(adapted(plan())).coalescing is None and plan().offloads == ()
     built = plan(hosts={"rx_usecs": 8, "rx_frames": 128, "offloads": ["gro"]})
-    assert settings(adapted(built)).moderation == Moderation(8, 128) and built.offloads == ("gro",)
-    assert plan(hosts={"rx_usecs": 8}).moderation == Moderation(8, None)
+    assert settings(adapted(built)).coalescing == InterruptCoalescing(8, 128) and built.offloads == ("gro",)
+    assert plan(hosts={"rx_usecs": 8}).coalescing == InterruptCoalescing(8, None)
     words = settings(adapted(built)).arguments([1, COLLECTOR_PORT])
     assert "--lro" not in words
     joining = settings(adapted(plan(hosts={"rx_usecs": 8, "offloads": ["lro"]}))).arguments([1, COLLECTOR_PORT, 3])

@@ -141,7 +141,7 @@ def test_ports_keep_flows_apart_on_the_machines_addresses() -> None:
     assert len({index(flow, flow.port_of(0)) for flow in bound.flows}) == 4000
     assert len({index(flow, flow.src_port) for flow in bound.flows}) < 4000
     # On other addresses other flows would have met.
-    moved, before = ([flow.moved_ports for flow in plan.flows] for plan in (bound, planned))
+    moved, before = ([flow.port_overrides for flow in plan.flows] for plan in (bound, planned))
     assert moved != before and any(before)
 
 
@@ -243,7 +243,7 @@ def test_the_example_is_a_lab_and_a_plan_of_it_says_all() -> None:
     [
         ("tofino", {"events": [{"at": "1s", "link": "bottleneck", "buffer": "500kB"}]}, "events: tofino cannot change"),
         ("tofino", {"hosts": {"sysctls": {"net.ipv4.tcp_sack": 0}}}, "hosts.sysctls: set by Narrows in namespaces"),
-        ("soft", {"hosts": {"jitter": "1ms"}}, "hosts.jitter: hosts' cards are modelled in virtual time only"),
+        ("soft", {"hosts": {"jitter": "1ms"}}, "hosts.jitter: hosts' NICs are modelled in virtual time only"),
         ("soft", {"hosts": {"date": "2026-01-01"}}, "hosts.date: set in virtual time only"),
         ("soft", {"flows": [{**BULK, "tcp": {"initial_window": 20}}]}, "flows.0.tcp.initial_window: set by Narrows in"),
         ("soft", {"bottleneck": {**LINK, "rate": "20Gbit"}}, "bottleneck.rate: is more than port three carries"),

@@ -40,7 +40,7 @@ def quickly(endpoint: Endpoint, prefer: Sequence[str]) -> Client:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narrows_tofino.target.LINK_WAIT_S", 0.3)
+    monkeypatch.setattr("narrows_tofino.phases.configured.LINK_WAIT_S", 0.3)
 
 
 @pytest.fixture

@@ -30,8 +30,7 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError, RunError
-from narrows.experiment.plan import Path as Way
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import ForwardingRule, Plan
 from narrows.experiment.planning import make_plan
 from narrows.queues.pi2 import DualPi2, Pi2
 from narrows.queues.pie import Pie
@@ -206,15 +205,15 @@ def test_two_queues_share_the_shaper_of_a_port_with_nothing_else() -> None:
     (link,) = plan.links
     begins = "bottleneck.queue: dualpi2's two queues share the rate of their port, 1/0, by which "
     allowed = " would leave as well; allowed: a port for this link alone"
-    cable = Way(SENDER_PORT, "02:00:00:00:00:09", link.port, None)
+    cable = ForwardingRule(SENDER_PORT, "02:00:00:00:00:09", link.port, None)
     assert begins + "what is for 02:00:00:00:00:09" + allowed in shared(replace(plan, paths=(*plan.paths, cable)))
     other = replace(link, name="other", index=1)
-    crossing = Way(SENDER_PORT, "02:00:00:00:00:09", link.port, 1)
+    crossing = ForwardingRule(SENDER_PORT, "02:00:00:00:00:09", link.port, 1)
     both = replace(plan, links=(link, other), paths=(*plan.paths, crossing))
     assert begins + "other" + allowed in shared(both)
     collected = replace(plan, collector=replace(plan.collector, port=link.port))
     assert begins + "the reports" + allowed in shared(collected)
-    one_queue = replace(both, links=(replace(link, management=None), replace(other, management=None)))
+    one_queue = replace(both, links=(replace(link, aqm=None), replace(other, aqm=None)))
     refuse_shared_ports(one_queue, lab())
 
 

@@ -282,7 +282,7 @@ async def configured(target: TofinoTarget) -> AsyncIterator[Plan]:
 
 async def learned(target: TofinoTarget, flows: int) -> None:
     async with asyncio.timeout(10):
-        while len(target._take_digests()) < flows:
+        while len(target._ready().digests.take()) < flows:
             await asyncio.sleep(0.01)
 
 

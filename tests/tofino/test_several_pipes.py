@@ -65,7 +65,7 @@ def test_flows_of_a_plan_have_indexes_of_their_own(pipes: int, switch: FakeSwitc
     """1,200 flows, some of which would meet if ports only counted up; none does on its way through the pipes."""
     target = TofinoTarget(inventory_of(switch, kind, pipes), tmp_path / "audit.jsonl")
     plan = target.bind_to_target(make_plan(experiment(pipes, 1200 // pipes)))
-    assert any(flow.moved_ports for flow in plan.flows)
+    assert any(flow.port_overrides for flow in plan.flows)
     (receiver,) = plan.receivers
     dst, mac = int(IPv4Address(receiver.address)), mac_number(receiver.mac)
 
@@ -99,7 +99,7 @@ async def reports_of(switch: FakeSwitch, target: TofinoTarget, groups: int) -> t
         found = [plane.pass_through(packet) for packet in packets]
         owned = len({(report.index, packet.port // 128) for packet, report in zip(packets, found, strict=True)})
         async with asyncio.timeout(10):
-            while len(target._take_digests()) < owned:
+            while len(target._ready().digests.take()) < owned:
                 await asyncio.sleep(0.01)
         totals = await target.flow_totals(range(0))
         assert totals == []

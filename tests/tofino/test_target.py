@@ -90,7 +90,7 @@ def count(switch: FakeSwitch, flow: int, port: int, arrived: int, left: int) -> 
 
 async def learned(target: TofinoTarget, flows: int) -> None:
     """Until the messages of so many new flows have come."""
-    while len(target._take_digests()) < flows:
+    while len(target._ready().digests.take()) < flows:
         await asyncio.sleep(0.01)
 
 
@@ -554,7 +554,7 @@ def test_counters_of_an_earlier_run_are_zeroed(switch: FakeSwitch, target: Tofin
 def test_a_link_that_stays_down_is_named_and_nothing_is_left(
     switch: FakeSwitch, target: TofinoTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("narrows_tofino.target.LINK_WAIT_S", 0.3)
+    monkeypatch.setattr("narrows_tofino.phases.configured.LINK_WAIT_S", 0.3)
 
     async def run() -> None:
         before = switch.state()
@@ -572,7 +572,7 @@ def test_a_link_that_stays_down_is_named_and_nothing_is_left(
 def test_ports_stay_where_the_link_is_late_so_that_it_is_trained_by_the_next_run(
     switch: FakeSwitch, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("narrows_tofino.target.LINK_WAIT_S", 0.3)
+    monkeypatch.setattr("narrows_tofino.phases.configured.LINK_WAIT_S", 0.3)
     keeping = make_inventory(switch.chip, switch.address, client=kind, keep_ports=True)
 
     async def run() -> None:

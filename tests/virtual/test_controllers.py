@@ -18,7 +18,7 @@ pytestmark = pytest.mark.needs("guest-kernel", "external-kernel", "narrows-softs
 FRAME, MSS = 1514, 1448
 
 
-def bed(out: Path, cca: str, rate: str = "20Mbit", buffer: str = "1bdp", rtt: str = "40ms", **flow: Any) -> api.Bed:
+def bed(out: Path, cca: str, rate: str = "20Mbit", buffer: str = "1bdp", rtt: str = "40ms", **flow: Any) -> api.Session:
     experiment = {
         "name": "steered",
         "bottleneck": {"rate": rate, "buffer": buffer, "rtt": rtt},

@@ -42,7 +42,7 @@ LATE_NS = 1_000
 CLOCK_NS = 10
 
 
-def bed(out: Path, experiment: dict[str, Any] = EXPERIMENT, **options: Any) -> api.Bed:
+def bed(out: Path, experiment: dict[str, Any] = EXPERIMENT, **options: Any) -> api.Session:
     return api.testbed(experiment, virtual=True, kernel=kernels.installed()[0].name, out=out, **options)
 
 
@@ -54,7 +54,7 @@ def stored(out: Path) -> pd.DataFrame:
     return found.assign(left=left, came=left - found["queue_delay"].astype("int64")).reset_index(drop=True)
 
 
-def refused(driven: api.Bed) -> None:
+def refused(driven: api.Session) -> None:
     """What cannot be is refused, says why, and changes nothing."""
     for verb, name, at_ns, said in (
         ("start", "none", None, "flow 'none': there is no such flow; allowed: base, guest, late, page, asks, never"),

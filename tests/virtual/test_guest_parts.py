@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from narrows import python
@@ -25,10 +25,10 @@ from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.process import start_time
 from narrows.targets.soft.virtual_time import adapted, settings
-from narrows.virtual import cores, guest, guest_memory, guest_supervisor, init, measurement, memory, watch
+from narrows.virtual import cores, guard, guest, guest_memory, guest_supervisor, init, memory, watch
+from narrows.virtual.ending import how_it_ended
 from narrows.virtual.guest import Guest
 from narrows.virtual.kernels import Kernel
-from narrows.virtual.measurement import how_it_ended
 
 # A child that a grandchild outlives; both say who they are.
 ORPHAN = "(sleep 600 & echo $!); exec sleep {}"
@@ -276,7 +276,8 @@ def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -
     """Whose time goes on all the while, so that nothing else ends it."""
 
     class Moving:
-        now_ns = 0
+        now_ns, cpu_s = 0, 0.0
+        programs_s: ClassVar[dict[str, float]] = {}
 
         def __init__(self, *_: object) -> None:
             pass
@@ -288,17 +289,17 @@ def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -
             pass
 
     for name, value in (("Watch", Moving), ("BOOT_CPU_S", 0.2), ("SOON_S", 0.0), ("PACE_EVERY_S", 0.05)):
-        monkeypatch.setattr(measurement, name, value)
+        monkeypatch.setattr(guard, name, value)
     unused: Any = None
-    made = measurement.VirtualMeasurement(unused, plan("10Mbit", "10ms"), unused, unused, unused, unused, unused)
     spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         guest: Any = SimpleNamespace(pid=spinning.pid, kill=spinning.kill)
-        asyncio.run(made._follow(guest, asyncio.Event(), unused))
+        made = guard.Guard(unused, guest, unused)
+        asyncio.run(made.follow(asyncio.Event()))
         assert spinning.wait(10) == -signal.SIGKILL
     finally:
         spinning.kill()
-    assert made._still == "the guest is not up after 0.2 s of processor time"
+    assert made.guarded.still == "the guest is not up after 0.2 s of processor time"
 
 
 def test_a_guest_begins_at_a_step_of_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-co
 # One datagram a millisecond on a link that is never busy.
 UDP = "flows: [{udp: {rate: 1Mbit, payload: 125B}, duration: %ds}]\n"
 LINK = "name: x\nbottleneck: {rate: 1Gbit, buffer: 100packets, rtt: 20ms, %s}\n"
-# What a sender's card takes for a frame is drawn, up to a full-size frame's time on the link; and it has to send it.
+# What a sender's NIC takes for a frame is drawn, up to a full-size frame's time on the link; and it has to send it.
 CARD_S = 2e-5
 
 

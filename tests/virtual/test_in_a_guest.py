@@ -239,7 +239,7 @@ def test_a_card_that_holds_frames_has_them_acknowledged_in_bursts(tmp_path: Path
     assert start(tmp_path, SHORT + card).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
     reports = pd.read_parquet(tmp_path / "out" / "telemetry" / "reports-00000.parquet")
     times_ns = reports["timestamp"][reports["bottleneck"] == ACKS].astype("int64").sort_values()
-    # Without a model of the card each comes when its packet has, a millisecond and more after the one before.
+    # Without a model of the NIC each comes when its packet has, a millisecond and more after the one before.
     gaps_ns = times_ns.diff().dropna()
     assert (gaps_ns < 100_000).mean() > 0.7
     assert gaps_ns[gaps_ns >= 100_000].quantile(0.1) > 10_000_000
@@ -299,8 +299,9 @@ def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
 AT_ONCE = """
 import os, pickle, signal
 from dataclasses import replace
+from narrows.virtual.conversation import Conversation
 from narrows.virtual.measurement import VirtualMeasurement
-tell, task = VirtualMeasurement._tell, VirtualMeasurement._task
+tell, task = Conversation._tell, VirtualMeasurement._task
 class Late:
     def __init__(self, data):
         self.data = data
@@ -310,11 +311,11 @@ class Late:
 def late(self):
     made = task(self)
     return replace(made, target=pickle.dumps(Late(made.target)))
-def at_once(self, event, progress):
+def at_once(self, event):
     if "up" in event:
         os.kill(os.getpid(), signal.{})
-    return tell(self, event, progress)
-VirtualMeasurement._tell, VirtualMeasurement._task = at_once, late
+    return tell(self, event)
+Conversation._tell, VirtualMeasurement._task = at_once, late
 """
 
 
@@ -394,7 +395,7 @@ def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
 def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
     spin = script(tmp_path / "spin", "while :; do :; done")
     before = (
-        "from narrows.virtual import guest, measurement, watch; measurement.SOON_S = watch.STILL_CPU_S = 6.0; "
+        "from narrows.virtual import guard, guest, watch; guard.SOON_S = watch.STILL_CPU_S = 6.0; "
         f"words = guest.command_line; guest.command_line = lambda kernel, memory, _: words(kernel, memory, ['{spin}'])"
     )
     process = start(tmp_path, SHORT, before)

@@ -35,7 +35,7 @@ EXPERIMENT: dict[str, Any] = {
 }
 
 
-def bed(out: Path, experiment: dict[str, Any] = EXPERIMENT) -> api.Bed:
+def bed(out: Path, experiment: dict[str, Any] = EXPERIMENT) -> api.Session:
     return api.testbed(experiment, virtual=True, kernel=kernels.installed()[0].name, out=out)
 
 

@@ -26,7 +26,6 @@ from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.interval_lengths import queue_interval
 from narrows_analysis.records.drops import LOSS_EMULATION, MANAGEMENT, POLICER, drop_batches
 from narrows_analysis.records.flow_table import FlowTable, Key
-from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.reports import ReportClock, SkippedReports
 from narrows_analysis.records.run_directory import Run
 
@@ -228,10 +227,10 @@ class Aggregation:
         flows, unit_s = [self.run.flows[row] for row in rows], self.clock.unit_s
         timed = [flow for flow in flows if not flow.by_addresses]
         # A sender of datagrams that pauses at its end is not at work any more.
-        last_sent_s = [self.run.host_records[row].last_sent_s for row in rows]
+        records = [self.run.host_records[row].record for row in rows]
         worked_s = [
-            flow.ended_s if sent_s is None else sent_s
-            for flow, sent_s in zip(flows, last_sent_s, strict=True)
+            flow.ended_s if record is None or record.stopped_s is None else record.stopped_s
+            for flow, record in zip(flows, records, strict=True)
             if not flow.by_addresses
         ]
         first_s = float(self.first_arrival[rows].min(initial=_NEVER)) * unit_s
@@ -426,7 +425,8 @@ class Aggregation:
             tcp = all(self.table.protocols.get(key) == IPPROTO_TCP for key in self.table.keys_of[row])
             if tcp or not copying.intersection(flow.links[:at]):
                 continue
-            received = _distinct_datagrams(self.run.host_records[row])
+            record = self.run.host_records[row].record
+            received = None if record is None else record.distinct_datagrams
             if received is None or at + 1 < len(flow.links):
                 self.copies_unknown[row] = True
                 continue
@@ -503,14 +503,6 @@ class Aggregation:
             histogram.add_bins(batch["lower"][mine], batch["count"][mine])
         histogram.set_totals(total, maximum)
         return histogram
-
-
-def _distinct_datagrams(host: HostRecord) -> int | None:
-    """Datagrams that a receiver has got, each counted once; None if it does not say."""
-    found = host.datagrams
-    if found is None or found["received"] is None or found["duplicates"] is None:
-        return None
-    return found["received"] - found["duplicates"]
 
 
 def interval_at(time_s: float, length_s: float) -> int:

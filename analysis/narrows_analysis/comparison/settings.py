@@ -8,7 +8,7 @@ from pathlib import Path
 
 from narrows_formats import beneath, bounded_yaml, files
 from narrows_formats.flat import flat, shown
-from narrows_formats.made_by import CODE, in_short, made_by
+from narrows_formats.provenance import CODE, in_short, provenance
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.run_directory import read_run
@@ -33,7 +33,7 @@ def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
     found = {name: shown(value) for name, value in flat(written).items() if name != "name" and name not in swept}
     guest = run.raw.get("virtual_time") or {}
     # Those below have names of their own.
-    programs = {name: value for name, value in made_by(run.raw).items() if name not in (*CODE, "kernel")}
+    programs = {name: value for name, value in provenance(run.raw).items() if name not in (*CODE, "kernel")}
     ran_on = {
         "target": run.profile.name,
         "time": "virtual" if guest else "real",

@@ -13,13 +13,12 @@ from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
-from narrows_formats.summary import DelayDistribution
+from narrows_formats.distribution import DelayDistribution, distribution
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.interchange.packet_headers import TCP, UDP, Packet, decode
 from narrows_analysis.interchange.pcap_file import NANOSECONDS, read_frames
 from narrows_analysis.metrics.loss import retransmission_ratio
-from narrows_analysis.metrics.responses import distribution
 from narrows_analysis.metrics.rtt import rtt_from_timestamps
 from narrows_analysis.records.five_tuple import FiveTuple
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from narrows_formats.connection_record import Response, VideoSession
-from narrows_formats.summary import DatagramSummary, ResponseSummary, VideoSummary
+from narrows_formats.connection_record import ConnectionRecord
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,6 @@ class HostRecord:
     # Of the data connection.
     local_port: int | None = None
     remote_port: int | None = None
-    datagrams: DatagramSummary | None = None
-    # When the last datagram was sent.
-    last_sent_s: float | None = None
-    responses: ResponseSummary | None = None
-    video: VideoSession | None = None
-    viewed: VideoSummary | None = None
-    figures: dict[str, float | int | None] | None = None
-    response_series: tuple[Response, ...] = ()
+    # What it wrote; of iperf3 nothing.
+    record: ConnectionRecord | None = None
     error: str | None = None

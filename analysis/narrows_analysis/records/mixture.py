@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from narrows_formats import files
-from narrows_formats.made_by import difference, made_by
+from narrows_formats.provenance import difference, provenance
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.json_files import read_json
@@ -21,7 +21,7 @@ def mixture(directories: Iterable[Path]) -> str:
     first: dict[str, str] | None = None
     for directory in directories:
         try:
-            made = made_by(read_json(directory, files.RUN))
+            made = provenance(read_json(directory, files.RUN))
         except AnalysisError:
             continue
         if first is None:

@@ -113,7 +113,7 @@ class Run:
 
     @property
     def modelled_hosts(self) -> dict[str, Any]:
-        """What is modelled of hosts and their network cards; empty where they are real ones."""
+        """What is modelled of hosts and their NICs; empty where they are real ones."""
         guest = self.raw.get("virtual_time")
         hosts = guest.get("hosts") if isinstance(guest, dict) else None
         return hosts if isinstance(hosts, dict) else {}

@@ -30,13 +30,10 @@ from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
 from narrows_analysis.report.applications import connection_table
 from narrows_analysis.report.cells import number, table, text
-from narrows_analysis.report.datagrams import datagram_table
 from narrows_analysis.report.events import event_table
 from narrows_analysis.report.kinds import kind_tables
 from narrows_analysis.report.links import flow_link_table, link_table, queue_table
-from narrows_analysis.report.responses import response_table
 from narrows_analysis.report.shares import MAX_BARS, OTHER_STYLE
-from narrows_analysis.report.video import video_table
 from narrows_analysis.run_data import RunData
 from narrows_analysis.summary.sections import NOT_ASSESSABLE, PROBE_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
 from narrows_analysis.summary.warnings import plural
@@ -354,9 +351,7 @@ def tables(data: RunData) -> list[dict[str, Any]]:
         result = [link_table(summary), *result, flow_link_table(data)]
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
-    result += [queue_table(summary), event_table(run.events)]
-    result += [make(summary) for make in (datagram_table, video_table, response_table, connection_table)]
-    result += kind_tables(summary)
+    result += [queue_table(summary), event_table(run.events), *kind_tables(summary), connection_table(summary)]
     result = [one for one in result if one["rows"]]
     return result if len(run.flows) <= MAX_BARS else result[::-1]
 
@@ -365,9 +360,6 @@ def tables(data: RunData) -> list[dict[str, Any]]:
 EXACT: LinkErrors = {"utilization": None, "queue_bytes_mean": None, "queue_delay_mean_s": None, "ce_marks": None}
 # Headings that are too long for a column of numbers.
 _HEADINGS = {"retransmitted": "Retrans-\nmitted", "lost by emulation": "Lost by\nemulation"}
-_TEXTS: dict[str, Callable[[float | None], str]] = {
-    "rate": units.rate, "ratio": units.percent, "count": units.count, "duration": units.duration, "size": units.size,
-}  # fmt: skip
 ACTIVE = "Active\n(s)"
 
 
@@ -379,7 +371,7 @@ def _flow_table(data: RunData) -> dict[str, Any]:
         life = units.MISSING if start_s is None else f"{start_s:.1f}\u2013{end_s:.1f}"
         error = _goodput_error(row.flow) if row.flow else None
         cells = [
-            number(_with_error(_TEXTS[one.kind], value, error if one.name == "goodput" else None), value)
+            number(_with_error(units.TEXTS[one.kind], value, error if one.name == "goodput" else None), value)
             for one, value in zip(columns, row.values, strict=True)
         ]
         rows.append([text(row.name, style), text(row.cca or None), *cells, number(life, start_s)])

@@ -1,35 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run's page shows of kinds of flows that have figures of their own: a table for each."""
+"""What a run's page shows of kinds of flows that have more to say: a table for each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from narrows_formats.kinds import KindOfFlow, kinds_of_flows
-from narrows_formats.summary import Summary
+from narrows_formats.summary import FlowSummary, Summary
 
 from narrows_analysis.report import units
 from narrows_analysis.report.cells import number, table, text
 
-_SHOWN: dict[str, Callable[[float | int | None], str]] = {
-    "rate": units.rate, "ratio": units.percent, "count": units.count, "duration": units.duration, "size": units.count,
-}  # fmt: skip
-
 
 def kind_tables(summary: Summary) -> list[dict[str, Any]]:
     """A table for each kind, with a row for each of its flows."""
-    return [_table(summary, name, kind) for name, kind in kinds_of_flows().items()]
+    return [_table(summary, kind) for kind in kinds_of_flows()]
 
 
-def _table(summary: Summary, name: str, kind: KindOfFlow) -> dict[str, Any]:
-    wanted = [figure.name for figure in kind.figures]
+def _table(summary: Summary, kind: KindOfFlow) -> dict[str, Any]:
+    columns = kind.columns or tuple(figure.column for figure in kind.figures)
     rows = [
         [
             text(flow["name"]),
-            *(number(_SHOWN[figure.unit](found[figure.name]), found[figure.name]) for figure in kind.figures),
+            *(number(units.TEXTS[column.unit](value := column.of(found)), value) for column in columns),
         ]
         for flow in summary["flows"]
-        if (found := flow.get("figures")) is not None and list(found) == wanted
+        if (found := _of(flow, kind)) is not None
     ]
-    return table(name, kind.title, ("Flow", *(figure.heading for figure in kind.figures)), rows, kind.note)
+    return table(kind.id, kind.title, ("Flow", *(column.heading for column in columns)), rows, kind.note)
+
+
+def _of(flow: FlowSummary, kind: KindOfFlow) -> Mapping[str, object] | None:
+    """The kind's own part of a flow; None of other kinds."""
+    if not kind.figures:
+        part: Mapping[str, object] | None = flow[kind.id]  # type: ignore[literal-required]
+        return part
+    figures = flow.get("figures")
+    return figures if figures is not None and list(figures) == [figure.name for figure in kind.figures] else None

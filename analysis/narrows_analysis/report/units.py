@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 THIN_SPACE = "\u2009"
 # Of a mean: what sums of floating-point numbers leave of an interval without any width.
@@ -102,3 +103,9 @@ def count(value: float | None) -> str:
 def index(value: float | None) -> str:
     """A fairness index."""
     return MISSING if value is None else f"{value:.3f}"
+
+
+# Of each kind of value in tables (`narrows_formats.flow_rows.UNITS`).
+TEXTS: dict[str, Callable[[float | None], str]] = {
+    "rate": rate, "ratio": percent, "count": count, "duration": duration, "size": size,
+}  # fmt: skip

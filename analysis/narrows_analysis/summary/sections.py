@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -455,14 +456,13 @@ def _flow_section(
         "aqm_drops": None, "policer_drops": None, "loss_emulation_drops": None, "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None, "ack_compression": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
-        "links": list(flow.links), "limited_by": {}, "datagrams": host.datagrams, "responses": host.responses,
-        "video": host.viewed,
+        "links": list(flow.links), "limited_by": {}, "datagrams": None, "responses": None, "video": None,
         "connections": None, "standard_errors": None,
     }  # fmt: skip
-    if host.datagrams is not None and (rtts := host.datagrams["rtt_s"]) is not None:
+    if host.record is not None:
+        section.update(cast("FlowSummary", host.record.own_summary()))
+    if (counted := section["datagrams"]) is not None and (rtts := counted["rtt_s"]) is not None:
         section["rtt_s"], section["rtt_source"] = {"min": rtts["min"], "mean": rtts["mean"]}, PROBE_SOURCE
-    if host.figures is not None:
-        section["figures"] = host.figures
     life = None if aggregation is None else aggregation.life_ticks(number)
     if aggregation is None or life is None:
         return section

@@ -281,7 +281,7 @@ def _silent_end(run: Run, aggregation: Aggregation) -> list[WarningSummary]:
     ends = [
         flow.start_s + flow.duration_s
         for flow, said in zip(run.flows[: run.data_flows], run.host_records, strict=False)
-        if flow.duration_s is not None and not flow.by_addresses and said.responses is None and said.viewed is None
+        if flow.duration_s is not None and not flow.by_addresses and not (said.record and said.record.pauses)
     ]
     last = float(aggregation.last_departure[: run.data_flows].max(initial=0)) * aggregation.clock.unit_s
     if run.status != "complete" or not ends or max(ends) - last <= MAX_SILENT_END * max(ends):

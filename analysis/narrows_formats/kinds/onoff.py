@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
 
-from narrows_formats.connection_record import Time, Whole
+from narrows_formats.connection_record import ConnectionRecord, Time, Whole
 from narrows_formats.kinds import Figure, KindOfFlow, Value
 
 
@@ -22,10 +24,15 @@ class Burst(BaseModel):
     """Payload that it gave to the socket."""
 
 
-class OnOffRecord(BaseModel):
+class OnOffRecord(ConnectionRecord):
     """What such a source did."""
 
     bursts: tuple[Burst, ...]
+    """When it sent, and how much."""
+
+    def own_summary(self) -> Mapping[str, object]:
+        """Its figures."""
+        return {"figures": {figure.name: figure.of(self) for figure in _FIGURES}}
 
 
 def _on_s(record: OnOffRecord) -> float:
@@ -37,13 +44,16 @@ def _rate(record: OnOffRecord) -> Value:
     return sum(one.bytes for one in record.bursts) * 8 / on_s if on_s > 0 else None
 
 
+_FIGURES = (
+    Figure("bursts", "Bursts", "count", lambda record: len(record.bursts)),
+    Figure("on_s", "Sending\nin all", "duration", _on_s),
+    Figure("rate_on_bps", "Rate while\nsending", "rate", _rate),
+)
 KIND = KindOfFlow(
+    ("onoff",),
     OnOffRecord,
-    (
-        Figure("bursts", "Bursts", "count", lambda record: len(record.bursts)),
-        Figure("on_s", "Sending\nin all", "duration", _on_s),
-        Figure("rate_on_bps", "Rate while\nsending", "rate", _rate),
-    ),
+    "onoff",
     "On/off sources",
     "As the senders measured it: rate is the payload given to the socket in bursts over their length.",
+    figures=_FIGURES,
 )

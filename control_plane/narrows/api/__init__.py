@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from narrows.api.bed import Bed, testbed
 from narrows.api.interval import Interval
 from narrows.api.runs import experiment, run
 from narrows.api.sender import Sender
+from narrows.api.session import Session, testbed
 from narrows.api.state import FlowState, LinkState, State
 from narrows.api.tcp_info import TcpInfo
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
 
+# Its former name, for one release.
+Bed = Session
+
 __all__ = [
     "Bed", "Experiment", "FlowState", "InputError", "Interval", "LinkState", "NarrowsError", "RunError", "Sender",
-    "State", "TcpInfo", "experiment", "run", "testbed",
+    "Session", "State", "TcpInfo", "experiment", "run", "testbed",
 ]  # fmt: skip

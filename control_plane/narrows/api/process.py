@@ -18,9 +18,9 @@ from narrows.batch.sweep import RunMode, run_series
 from narrows.errors import InputError, NarrowsError
 from narrows.experiment.driving import driven
 from narrows.experiment.sweep import make_series
-from narrows.run.conductor import Driver
 from narrows.run.environment import Environment, ThisMachine
 from narrows.run.runner import check, execute
+from narrows.run.stepping import Driver
 from narrows.targets.registry import target_factory
 from narrows.terminal import Terminal
 
@@ -28,7 +28,7 @@ TARGET = "soft"
 
 
 class Pipes:
-    """The driver of the run: standard input and output. See `narrows.run.conductor.Driver`."""
+    """The driver of the run: standard input and output. See `narrows.run.stepping.Driver`."""
 
     def __init__(self, answers: int) -> None:
         """``answers`` is a file descriptor."""

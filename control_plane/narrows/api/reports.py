@@ -24,7 +24,7 @@ class LiveReports:
         self._schema: pa.Schema | None = None
 
     def take(self, answer: Mapping[str, Any]) -> pa.Table:
-        """The reports that have come since the last call; ``answer`` is one of `narrows.run.conductor.Driver.tell`."""
+        """The reports that have come since the last call; ``answer`` is one of `narrows.run.stepping.Driver.tell`."""
         import pyarrow as pa
 
         self._flows |= {(link, flow): name for link, flow, name in answer["owners"]}

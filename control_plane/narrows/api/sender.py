@@ -19,7 +19,7 @@ LEAST_BPS = 8
 
 
 class Sender:
-    """One flow of a run that is driven; made by `Bed.flows`.
+    """One flow of a run that is driven; made by `Session.flows`.
 
     Attributes:
         name: of the flow.

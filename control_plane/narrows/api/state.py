@@ -69,7 +69,7 @@ class State:
 
 
 def state_of(data: Mapping[str, Any]) -> State:
-    """A state as `narrows.run.conductor` gives it."""
+    """A state as `narrows.run.stepping` gives it."""
     links = {name: LinkState(**link) for name, link in data["links"].items()}
     flows = {name: FlowState(**flow) for name, flow in data["flows"].items()}
     return State(data["time_ns"], links, flows)

@@ -60,7 +60,7 @@ class Ended:
 
     task: Task
     outcome: Outcome | RunError
-    left_s: float
+    remaining_s: float
 
     @property
     def complete(self) -> bool:
@@ -232,7 +232,7 @@ class Batch:
             for number, outcome, took_s in made:
                 left.done(tasks[number].expected_s, took_s)
                 status = outcome.status if isinstance(outcome, Outcome) else "failed"
-                publish("ended", {"run": number, "status": status, "left_s": left.seconds})
+                publish("ended", {"run": number, "status": status, "remaining_s": left.seconds})
                 # Of a series the pages are too many to send.
                 if self._page is not None and len(tasks) == 1 and isinstance(outcome, Outcome):
                     report = outcome.directory / files.REPORT

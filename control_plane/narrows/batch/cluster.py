@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 from narrows_formats import files
-from narrows_formats.made_by import difference, made_by
+from narrows_formats.provenance import difference, provenance
 
 from narrows import __version__, python
 from narrows.batch.task import Made, Task
@@ -170,4 +170,4 @@ def on_cluster(cluster: Cluster, tasks: Sequence[Task]) -> Made:
 
 def _other(archive: bytes, run: CheckedRun) -> str:
     """How a worker differs from this machine; empty if it does not."""
-    return difference(made_by(json.loads(read_file(archive, files.RUN))), run.made_by)
+    return difference(provenance(json.loads(read_file(archive, files.RUN))), run.provenance)

@@ -39,8 +39,8 @@ class _Shown:
         if self.pace:
             parts.append(f"{self.pace['time_s']:.3f} s of {self.pace['total_s']:g} s")
         parts.append(f"{time.monotonic() - self.began:.0f} s so far")
-        if "left_s" in self.pace:
-            parts.append(f"about {self.pace['left_s']:.0f} s left")
+        if "remaining_s" in self.pace:
+            parts.append(f"about {self.pace['remaining_s']:.0f} s left")
         return ", ".join(part for part in parts if part)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from narrows_formats import beneath, bounded_yaml, files
 from narrows_formats.flat import flat, shown
-from narrows_formats.made_by import difference
+from narrows_formats.provenance import difference
 
 from narrows.errors import InputError
 from narrows.experiment.loader import validate

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows_formats import beneath
-from narrows_formats.made_by import difference, made_by
+from narrows_formats.provenance import difference, provenance
 from narrows_formats.sweep_record import SweepRecord, SweepRun
 from narrows_formats.units import duration_in_words
 from rich.console import Console
@@ -26,8 +26,8 @@ from narrows.batch.time_left import TimeLeft
 from narrows.errors import InputError, RunError
 from narrows.experiment.lines import with_line
 from narrows.experiment.model import Experiment
+from narrows.experiment.no_op_settings import no_op_settings
 from narrows.experiment.sweep import Point, Series
-from narrows.experiment.without_effect import without_effect
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
@@ -118,11 +118,11 @@ def run_series(
         }
         merged = {name: run for name, run in _found(added, points, refuse).items() if name not in complete}
         tasks = [batch.task(_wanted(points[name], mode)) for name in points if name not in complete | {*merged}]
-        made = [made_by(read_record(directory / name)) for name in complete]
+        made = [provenance(read_record(directory / name)) for name in complete]
         if not allow_mismatch:
-            runs = [(f"--add {run.parent}: {run.name}", made_by(read_record(run))) for run in merged.values()]
-            refuse_mismatch(runs, [*made, *(task.run.made_by for task in tasks)])
-        if tasks and (other := next(filter(None, (difference(one, tasks[0].run.made_by) for one in made)), "")):
+            runs = [(f"--add {run.parent}: {run.name}", provenance(read_record(run))) for run in merged.values()]
+            refuse_mismatch(runs, [*made, *(task.run.provenance for task in tasks)])
+        if tasks and (other := next(filter(None, (difference(one, tasks[0].run.provenance) for one in made)), "")):
             _say(console, f"note: what is complete already {other}", "yellow")
         _note(series, tasks, console)
         batch.begin([mode.environment.records])
@@ -148,7 +148,7 @@ def run_series(
                     if ended.interrupted or (ended.failed and not goes_on):
                         return
                     if len(statuses) < len(points):
-                        rest = f"about {duration_in_words(ended.left_s)} left"
+                        rest = f"about {duration_in_words(ended.remaining_s)} left"
                         console.print(f"{len(statuses)} of {len(points)} runs done, {rest}", highlight=False)
         finally:
             # What is complete of it can be looked at.
@@ -215,7 +215,7 @@ def _note(series: Series, tasks: Sequence[Task], console: Console) -> None:
 
 def _notes(series: Series, runs: Sequence[CheckedRun]) -> Iterator[str]:
     """What the user should know before runs are made, once each: the points of a sweep have much in common."""
-    found = without_effect([point.experiment for point in series.points])
+    found = no_op_settings([point.experiment for point in series.points])
     fields = [f"{field}: {why}" for field, why in found.items()]
     for note in dict.fromkeys((*fields, *(note for run in runs for note in run.notes))):
         yield with_line(f"{series.origin}: {note}")

@@ -131,7 +131,7 @@ def shell(
             page = PageOfRun(0, live_page.publish)
         outcome = execute(run, directory, console, shells.NAME, page, ShellProgress)
         if page is not None:
-            page.publish("ended", {"status": outcome.status, "left_s": 0.0})
+            page.publish("ended", {"status": outcome.status, "remaining_s": 0.0})
     if virtual:
         _hand_on(outcome)
     show(outcome, console)

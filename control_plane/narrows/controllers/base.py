@@ -9,9 +9,9 @@ from typing import Protocol
 
 from narrows_formats.units import NANOSECONDS
 
-from narrows.api.bed import Bed
 from narrows.api.interval import Interval
 from narrows.api.sender import Sender
+from narrows.api.session import Session
 from narrows.api.tcp_info import TcpInfo
 from narrows.errors import InputError
 
@@ -62,7 +62,7 @@ class _Driven:
         return now.rtt_s
 
 
-def drive(bed: Bed, controllers: Mapping[str, Controller], step: float | None = None) -> None:
+def drive(bed: Session, controllers: Mapping[str, Controller], step: float | None = None) -> None:
     """Let controllers drive their senders until the traffic ends.
 
     Args:

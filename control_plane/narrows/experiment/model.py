@@ -47,7 +47,7 @@ from narrows.queues.registry import LinkQueue
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
 # telemetry.sample: the greatest, and the word for the least that can be had.
 MAX_SAMPLE, AUTO_SAMPLE = 1 << 16, "auto"
-# Beyond what network cards can be set to.
+# Beyond what NICs can be set to.
 MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
 # hosts.syscall in virtual time
 SYSCALL_NS = 200
@@ -222,7 +222,7 @@ _DATE_SCHEMA = WithJsonSchema({"title": "date: a day, or a day and a time"})
 
 
 class Hosts(Model):
-    """Settings of the hosts, most of them of their network cards."""
+    """Settings of the hosts, most of them of their NICs."""
 
     rate: Rate | None = Field(
         default=None,
@@ -239,7 +239,7 @@ class Hosts(Model):
     )
     rx_usecs: Annotated[StrictInt, Field(ge=1, le=MAX_RX_USECS)] | None = Field(
         default=None,
-        description="Interrupt moderation of each host's network card (`ethtool -C rx-usecs`), in microseconds: frames "
+        description="Interrupt moderation of each host's NIC (`ethtool -C rx-usecs`), in microseconds: frames "
         "are delivered together, this long after the first of them arrived. Without it every frame is delivered "
         "when it arrives. Virtual time only.",
     )
@@ -260,7 +260,7 @@ class Hosts(Model):
     offloads: tuple[Literal["gro", "lro"], ...] = Field(
         default=(),
         description="Offloads of the hosts' interfaces. `gro`: the receiver's kernel joins the frames that are "
-        "delivered together, and acknowledges them together; in virtual and in real time. `lro`: the receiver's card "
+        "delivered together, and acknowledges them together; in virtual and in real time. `lro`: the receiver's NIC "
         "joins them, which takes less of a run's time; needs `rx_usecs`, and virtual time. Both in namespaces.",
     )
 
@@ -351,7 +351,7 @@ class Experiment(Model):
         "names none, to a receiver behind the last link of its path. Up to 500 groups, and 500 hosts that send."
     )
     telemetry: Telemetry = Field(default=Telemetry(), description="Reports and socket readings.")
-    hosts: Hosts | None = Field(default=None, description="Settings of the hosts, most of them of their network cards.")
+    hosts: Hosts | None = Field(default=None, description="Settings of the hosts, most of them of their NICs.")
     mtu: Annotated[StrictInt, Field(ge=576, le=9000)] = Field(
         default=1500,
         description="IP MTU of all hosts, in bytes; a full-size frame is 14 bytes longer. IPv6 takes 1280 or more.",

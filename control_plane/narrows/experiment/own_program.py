@@ -54,9 +54,9 @@ def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterato
             yield f"{link.field}.loss: is made by {ours}; allowed: none"
         if link.ecn_threshold is not None:
             yield f"{link.field}.ecn_threshold: packets are marked by {ours}; allowed: none"
-        if link.management is not None and link.management.by_program:
+        if link.aqm is not None and link.aqm.by_program:
             yield (
-                f"{link.field}.queue: {link.management.kind} is decided in {ours}; allowed: what the traffic manager "
+                f"{link.field}.queue: {link.aqm.kind} is decided in {ours}; allowed: what the traffic manager "
                 "does by itself: tail-drop, head-drop"
             )
         if link.jitter is not None and link.lowest_delay_ns < 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Literal
 
 from narrows_formats.flow_names import connection_name
@@ -50,7 +50,7 @@ Direction = Literal["forward", "reverse"]
 Verb = Literal["start", "stop"]
 
 
-def own_seed(seed: int, number: int) -> int:
+def derive_seed(seed: int, number: int) -> int:
     """Seed of one of the random streams of a run: distinct from that of every other stream, also in the repetitions,
     whose run seeds are consecutive."""
     return seed + (number << SEED_BITS)
@@ -92,7 +92,7 @@ class SwitchPort:
 
 
 @dataclass(frozen=True)
-class Path:
+class ForwardingRule:
     """Frames for ``dst_mac`` from ``ingress_port`` leave at ``egress_port``, across a link if its index is given."""
 
     ingress_port: int
@@ -164,7 +164,7 @@ class Link(ReportedLink):
     start on, and ``rate_bps`` what its BDP is of (`narrows_formats.schedules`). ``later_limits`` are what
     `Plan.changes` make of its limit, in bytes and packets as well. ``field`` is where an experiment file has it. With
     ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
-    ``policer`` is in front of its queue. ``management`` is how that is managed, None: it drops what it has no room for.
+    ``policer`` is in front of its queue. ``aqm`` is how that is managed, None: it drops what it has no room for.
     """
 
     port: int
@@ -176,7 +176,7 @@ class Link(ReportedLink):
     sample_auto: bool = False
     schedule: RateSchedule | None = None
     policer: Policer | None = None
-    management: Law | None = None
+    aqm: Law | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()
 
     @property
@@ -187,7 +187,7 @@ class Link(ReportedLink):
     @property
     def marks(self) -> bool:
         """Whether it marks packets."""
-        return self.ecn_threshold is not None or (self.management is not None and self.management.marks)
+        return self.ecn_threshold is not None or (self.aqm is not None and self.aqm.marks)
 
     @property
     def most_limit_bytes(self) -> int:
@@ -262,9 +262,9 @@ class Flow:
     """A flow: who it is, which way it takes, and as its ``payload`` what it sends, which its kind alone knows.
 
     ``links`` are the names of those that its data cross, in order, and ``ack_links`` of those that its acknowledgements
-    cross, if it has any. Connection ``i`` is made from port ``src_port + i``, or from the one that ``moved_ports`` has
-    for it (`narrows.experiment.port_choice`). Times are nanoseconds since the experiment's start. Times of one that is
-    ``held`` count from when its driver starts it. One without a ``cca`` is not TCP.
+    cross, if it has any. Connection ``i`` is made from port ``src_port + i``, or from the one that ``port_overrides``
+    has for it (`narrows.experiment.port_choice`). Times are nanoseconds since the experiment's start. Times of one that
+    is ``held`` count from when its driver starts it. One without a ``cca`` is not TCP.
     """
 
     name: str
@@ -284,7 +284,7 @@ class Flow:
     payload: Payload
     tcp: Tcp = field(default_factory=Tcp)
     held: bool = False
-    moved_ports: Mapping[int, int] = field(default_factory=dict, hash=False)
+    port_overrides: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     @property
     def kind(self) -> str:
@@ -297,25 +297,25 @@ class Flow:
         return None if self.duration_ns is None else self.start_ns + self.duration_ns
 
     @property
-    def begins_at(self) -> str:
+    def initiator(self) -> str:
         """The host that its connections are made from."""
-        return self.receiver if self.payload.begins_at_receiver else self.sender
+        return self.receiver if self.payload.receiver_initiates else self.sender
 
     def port_of(self, number: int) -> int:
         """The port that connection ``number``, from 0, is made from."""
-        return self.moved_ports.get(number, self.src_port + number)
+        return self.port_overrides.get(number, self.src_port + number)
 
     @property
     def client_ports(self) -> Sequence[int]:
         """The ports that its connections are made from, by their numbers."""
         connections = self.payload.connections
         ports = range(self.src_port, self.src_port + connections)
-        return [self.port_of(number) for number in range(connections)] if self.moved_ports else ports
+        return [self.port_of(number) for number in range(connections)] if self.port_overrides else ports
 
     @property
-    def by_addresses(self) -> bool:
+    def match_by_host_pair(self) -> bool:
         """Whether it is all packets between its two addresses."""
-        return self.payload.by_addresses is not None
+        return self.payload.match_by_host_pair is not None
 
     @property
     def protocol(self) -> int | None:
@@ -338,8 +338,8 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Moderation:
-    """Interrupt moderation of a host's network card, as `ethtool -C` calls it; ``frames`` None: time alone decides."""
+class InterruptCoalescing:
+    """Interrupt moderation of a host's NIC, as `ethtool -C` calls it; ``frames`` None: time alone decides."""
 
     usecs: int
     frames: int | None
@@ -353,12 +353,12 @@ class OwnProgram:
     """
 
     field: str
-    json: FilePath
-    p4info: FilePath
-    entries: FilePath | None
+    json: Path
+    p4info: Path
+    entries: Path | None
 
     @property
-    def files(self) -> dict[str, FilePath]:
+    def files(self) -> dict[str, Path]:
         """All of its files, by the fields that name them."""
         found = {"json": self.json, "p4info": self.p4info}
         return found if self.entries is None else found | {"entries": self.entries}
@@ -373,8 +373,8 @@ class Plan:
     that much at a time, out of buffers that are as large as can be from the start; 0: whatever there is, out of buffers
     that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
-    ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
-    those that hosts have on (``gro``, or ``lro``, which is their cards'). ``changes`` are made while traffic flows, in
+    ``coalescing`` is that of every host's NIC, None: a frame is delivered when it arrives. ``offloads`` are
+    those that hosts have on (``gro``, or ``lro``, which is their NICs'). ``changes`` are made while traffic flows, in
     order of time. ``seed`` is that of the run. ``in_guest``: processors take no time there, and processes take long to
     start. ``sysctls`` are kernel settings of all end hosts. ``bpf`` are congestion controls, each with the
     object file that registers it. Its peers reach this machine's network through the host
@@ -385,7 +385,7 @@ class Plan:
     end_hosts: tuple[Host, ...]
     collector_host: Host
     ports: tuple[SwitchPort, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[ForwardingRule, ...]
     links: tuple[Link, ...]
     unlimited: tuple[ReportedLink, ...]
     collector: Collector
@@ -398,7 +398,7 @@ class Plan:
     receive_batch_bytes: int = 0
     access_rate_bps: int | None = None
     jitter_ns: int | None = None
-    moderation: Moderation | None = None
+    coalescing: InterruptCoalescing | None = None
     offloads: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     seed: int = 1
@@ -422,7 +422,7 @@ class Plan:
     @property
     def has_payload(self) -> bool:
         """Whether what packets carry matters to those who receive them, or to the program."""
-        return self.program is not None or any(flow.by_addresses for flow in self.flows)
+        return self.program is not None or any(flow.match_by_host_pair for flow in self.flows)
 
     @property
     def shell(self) -> Flow | None:
@@ -456,7 +456,7 @@ class Plan:
     @property
     def manages_queues(self) -> bool:
         """Whether the P4 program has a part in the management of a queue, so that it is to be the one that can."""
-        return any(link.management is not None and link.management.by_program for link in self.links)
+        return any(link.aqm is not None and link.aqm.by_program for link in self.links)
 
     def uses_ecn(self, flow: Flow) -> bool:
         """Whether the connections of a TCP flow are to use ECN."""

@@ -25,11 +25,11 @@ from narrows.experiment.plan import (
     Change,
     Collector,
     Flow,
-    Moderation,
+    InterruptCoalescing,
     Plan,
-    own_seed,
+    derive_seed,
 )
-from narrows.experiment.port_choice import keep_apart
+from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.experiment.tcp_settings import check as check_tcp
 from narrows.experiment.topology import Topology, mac_address, make_topology
 from narrows.flows.group import Place
@@ -76,14 +76,14 @@ def make_plan(experiment: Experiment) -> Plan:
         tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(network),
         access_rate_bps=hosts.rate,
         jitter_ns=hosts.jitter,
-        moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
+        coalescing=None if hosts.rx_usecs is None else InterruptCoalescing(hosts.rx_usecs, hosts.rx_frames),
         offloads=hosts.offloads,
         changes=_changes(experiment, network),
         seed=experiment.seed,
         sysctls=tuple(hosts.sysctls.items()),
         program=planned_program(experiment, network),
     )
-    return keep_apart(plan)
+    return avoid_index_collisions(plan)
 
 
 def _changes(experiment: Experiment, network: Topology) -> tuple[Change, ...]:
@@ -115,7 +115,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
     # Two sockets of one host cannot both be bound to a port.
     taken: Counter[str] = Counter()
     for position, group in enumerate(experiment.flows):
-        drawn = own_seed(experiment.seed, position)
+        drawn = derive_seed(experiment.seed, position)
         routes = network.of_group(position)
         # Each flow draws numbers of its own.
         seed = drawn * len(DATA_PORTS)
@@ -129,12 +129,12 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
         first_ports = []
         for place, route in enumerate(routes):
             connections = sum(payload.connections for payload in payloads[place :: len(routes)])
-            begins = route.receiver if payloads[place].begins_at_receiver else route.sender
+            begins = route.receiver if payloads[place].receiver_initiates else route.sender
             first_ports.append(DATA_PORTS.start + taken[begins])
             taken[begins] += connections
             if taken[begins] > len(DATA_PORTS):
                 at = "" if taken[begins] == connections else f", {taken[begins]} with all groups from its host"
-                what = "its requests may be" if payloads[place].begins_at_receiver else "count x repeat is"
+                what = "its requests may be" if payloads[place].receiver_initiates else "count x repeat is"
                 raise InputError(
                     f"flows.{position}: {what} {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
                 )
@@ -192,8 +192,8 @@ def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
         InputError: a group shares both hosts of such a flow, or the default.
     """
     for position, group in enumerate(experiment.flows):
-        for flow in (one for one in flows if one.group == group.name and one.by_addresses):
-            what = flow.payload.by_addresses
+        for flow in (one for one in flows if one.group == group.name and one.match_by_host_pair):
+            what = flow.payload.match_by_host_pair
             for other in flows:
                 if other is flow:
                     continue

@@ -22,23 +22,23 @@ TRIES = 200
 
 
 @dataclass(frozen=True)
-class Cells:
+class FlowTable:
     """The cells of a switch: 2^``bits``, of which the low bits of a flow's hash choose one.
 
-    What comes in at a port of ``quarters`` has only that quarter of them (p4src/common/flow_share.p4).
+    What comes in at a port of ``partitions`` has only that quarter of them (p4src/common/flow_share.p4).
     """
 
     bits: int = INDEX_BITS
-    quarters: Mapping[int, int] = field(default_factory=dict)
+    partitions: Mapping[int, int] = field(default_factory=dict)
 
     def part(self, port: int | None) -> tuple[int, int]:
         """What comes in at a port of the switch: the first of its cells, and the mask of its hashes."""
-        if port is None or port not in self.quarters:
+        if port is None or port not in self.partitions:
             return 0, (1 << self.bits) - 1
-        return self.quarters[port] << self.bits - 2, (1 << self.bits - 2) - 1
+        return self.partitions[port] << self.bits - 2, (1 << self.bits - 2) - 1
 
 
-IN_SOFTWARE = Cells()
+IN_SOFTWARE = FlowTable()
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class _Counted:
 class _Network:
     """The links of a plan, and what they are to its flows."""
 
-    def __init__(self, plan: Plan, cells: Cells) -> None:
+    def __init__(self, plan: Plan, cells: FlowTable) -> None:
         self._cells = cells
         self._ports = {host.name: host.port for host in plan.end_hosts}
         self._links = {link.name: link for link in plan.reported}
@@ -86,7 +86,7 @@ class _Network:
     def counted(self, flow: Flow) -> _Counted:
         data = self._crossings(flow.sender, flow.links, flow.src, flow.dst, flow.protocol)
         acks = self._crossings(flow.receiver, flow.ack_links, flow.dst, flow.src, flow.protocol)
-        sent, received = (data, acks) if flow.begins_at == flow.sender else (acks, data)
+        sent, received = (data, acks) if flow.initiator == flow.sender else (acks, data)
         return _Counted(sent, received, flow.dst_port, len(data) + len(acks))
 
     def _crossings(
@@ -106,7 +106,7 @@ class _Network:
         return self._known[key]
 
 
-def keep_apart(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
+def avoid_index_collisions(plan: Plan, cells: FlowTable = IN_SOFTWARE) -> Plan:
     """The plan with other source ports for connections that would count in a cell with one before them.
 
     They get the next ports that their hosts have free, all others keep the first choice. From the connection on with
@@ -126,15 +126,15 @@ def keep_apart(plan: Plan, cells: Cells = IN_SOFTWARE) -> Plan:
         if not counted[number].take(plan.flows[number].src_port + connection, taken):
             colliding.append((number, connection))
     free = _free_ports(plan)
-    moved: dict[int, dict[int, int]] = {number: {} for number, flow in enumerate(plan.flows) if flow.moved_ports}
+    moved: dict[int, dict[int, int]] = {number: {} for number, flow in enumerate(plan.flows) if flow.port_overrides}
     for number, connection in colliding:
-        for port in islice(free[plan.flows[number].begins_at], TRIES):
+        for port in islice(free[plan.flows[number].initiator], TRIES):
             if counted[number].take(port, taken):
                 moved.setdefault(number, {})[connection] = port
                 break
     flows = list(plan.flows)
     for number, ports in moved.items():
-        flows[number] = replace(flows[number], moved_ports=ports)
+        flows[number] = replace(flows[number], port_overrides=ports)
     return replace(plan, flows=tuple(flows)) if moved else plan
 
 
@@ -151,9 +151,9 @@ def _that_fit(plan: Plan, counted: Mapping[int, _Counted], room: int) -> Iterato
 def _free_ports(plan: Plan) -> dict[str, Iterator[int]]:
     """Of each host the ports that no connection has, but for those that users have given to servers of programs."""
     servers = {port for flow in plan.flows for port in flow.payload.server_ports}
-    used = dict.fromkeys((flow.begins_at for flow in plan.flows), DATA_PORTS.start)
+    used = dict.fromkeys((flow.initiator for flow in plan.flows), DATA_PORTS.start)
     for flow in plan.flows:
-        used[flow.begins_at] = max(used[flow.begins_at], flow.src_port + flow.payload.connections)
+        used[flow.initiator] = max(used[flow.initiator], flow.src_port + flow.payload.connections)
     return {
         host: (port for port in range(first, DATA_PORTS.stop) if port not in servers) for host, first in used.items()
     }

@@ -30,9 +30,9 @@ from narrows.experiment.plan import (
     L1_OVERHEAD_BYTES,
     LOSS_BITS,
     MAX_PORT,
+    ForwardingRule,
     Host,
     Link,
-    Path,
     ReportedLink,
     SwitchPort,
     Threshold,
@@ -78,7 +78,7 @@ class Topology:
     ports: tuple[SwitchPort, ...]
     links: tuple[Link, ...]
     unlimited: tuple[ReportedLink, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[ForwardingRule, ...]
     routes: tuple[Route, ...]
 
     def of_group(self, number: int) -> list[Route]:
@@ -208,7 +208,7 @@ def _limited(
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
         policer=_policer(settings, field, frame),
-        management=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
+        aqm=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
 
 
@@ -489,22 +489,24 @@ def _ports(
     return (*at_hosts[:1], SwitchPort(collector.port, COLLECTOR, 0), *at_hosts[1:], *loopbacks)
 
 
-def _paths(routes: tuple[Route, ...], hosts: tuple[Host, ...], links: Mapping[str, ReportedLink]) -> tuple[Path, ...]:
+def _paths(
+    routes: tuple[Route, ...], hosts: tuple[Host, ...], links: Mapping[str, ReportedLink]
+) -> tuple[ForwardingRule, ...]:
     """Forwarding by ingress port and destination.
 
     Raises:
         InputError: packets for one host would have to leave the same port by two ways.
     """
     by_name = {host.name: host for host in hosts}
-    found: dict[tuple[int, str], Path] = {}
+    found: dict[tuple[int, str], ForwardingRule] = {}
     for route in routes:
         for start, crossed, end in route.ways:
             ingress, last = by_name[start].port, by_name[end]
             for hop in [*(links[name] for name in crossed), None]:
                 if hop is None:
-                    path = Path(ingress, last.mac, last.port, None)
+                    path = ForwardingRule(ingress, last.mac, last.port, None)
                 else:
-                    path = Path(ingress, last.mac, last.port if hop.port is None else hop.port, hop.index)
+                    path = ForwardingRule(ingress, last.mac, last.port if hop.port is None else hop.port, hop.index)
                 if found.setdefault((ingress, last.mac), path) != path:
                     raise InputError(
                         f"flows.{route.group}: packets for '{end}' are forwarded by their destination, and those of "

@@ -96,14 +96,18 @@ class Requests(Model):
             users.append(tuple(self._asks(numbers, start_ns, duration_ns, rtt_ns, rate_bps)))
             if sum(map(len, users)) > MAX_REQUESTS:
                 raise ValueError(f"requests: may make more than {MAX_REQUESTS} requests; allowed: fewer")
-        kept = self.connections == "kept"
-        return on_host.Requests(tuple(users), closed=self.think is not None, kept=kept, request_bytes=self.request)
+        keep_alive = self.connections == "kept"
+        return on_host.Requests(
+            tuple(users), closed_loop=self.think is not None, keep_alive=keep_alive, request_bytes=self.request
+        )
 
     def _asks(
         self, numbers: random.Random, start_ns: int, duration_ns: int, rtt_ns: int, rate_bps: int
-    ) -> Iterator[on_host.Ask]:
+    ) -> Iterator[on_host.Request]:
         if self.trace is not None:
-            yield from (on_host.Ask(start_ns + at, size) for at, size in self._recorded(self.trace) if at < duration_ns)
+            yield from (
+                on_host.Request(start_ns + at, size) for at, size in self._recorded(self.trace) if at < duration_ns
+            )
             return
         trips = 1 if self.connections == "kept" else 2  # the handshake takes another one
         passed_ns = 0
@@ -118,7 +122,7 @@ class Requests(Model):
                 passed_ns += wait_ns + trips * rtt_ns + size * 8 * NANOSECONDS // rate_bps
             is_late = passed_ns >= duration_ns
             if not is_late or self.gaps is None:
-                yield on_host.Ask(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
+                yield on_host.Request(start_ns + passed_ns if self.gaps is not None else wait_ns if count else 0, size)
             if is_late:
                 return
 

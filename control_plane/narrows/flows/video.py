@@ -96,7 +96,7 @@ class Video(Model):
             cushion_ns=self._cushion,
             start_ns=self.start or self.segment,
         )
-        return on_host.Video(((),), closed=True, kept=True, request_bytes=self.request, player=player)
+        return on_host.Video(((),), closed_loop=True, keep_alive=True, request_bytes=self.request, player=player)
 
 
 class VideoGroup(FlowGroup):

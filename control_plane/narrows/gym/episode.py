@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.api import Interval, RunError, TcpInfo
-from narrows.api.bed import Bed
+from narrows.api.session import Session
 
 WAIT_RTTS = 100
 
@@ -39,7 +39,7 @@ class Episode:
             scratch = Path(tempfile.mkdtemp(prefix="narrows-gym-"))
             keep = scratch / "run"
         self.directory = keep
-        self._bed = Bed(experiment, True, kernel, self.directory, (), False, scratch)
+        self._bed = Session(experiment, True, kernel, self.directory, (), False, scratch)
         self._is_open = True
         with ExitStack() as stack:
             stack.enter_context(self._bed)

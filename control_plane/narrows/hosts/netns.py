@@ -63,19 +63,19 @@ AS_NOBODY = (
 class NetnsTestbed(SharedFiles):
     """The namespaces of one run. Everything made is on record in the run's state before it is made."""
 
-    def __init__(self, plan: Plan, state: RunState, mtu: int, card: Collection[str] = ()) -> None:
+    def __init__(self, plan: Plan, state: RunState, mtu: int, nic: Collection[str] = ()) -> None:
         """Take the plan; nothing is created before `create`.
 
         Args:
             plan: what hosts there are, and what they are asked for.
             state: where everything that is made is put on record.
             mtu: of all links, in bytes.
-            card: what hosts' cards do without being asked: nothing, `NIC_CHECKSUM_OFFLOADS` or `NIC_SEGMENTATION`.
+            nic: what hosts' NICs do without being asked: nothing, `NIC_CHECKSUM_OFFLOADS` or `NIC_SEGMENTATION`.
         """
         self._plan = plan
         self._state = state
         self._mtu = mtu
-        self._card = tuple(card)
+        self._nic = tuple(nic)
         self._offloads: dict[str, dict[str, str]] = {}
         self._processors: dict[str, int] = {}
         self._sysctls: dict[str, dict[str, str]] = {}
@@ -124,8 +124,8 @@ class NetnsTestbed(SharedFiles):
         for host in hosts:
             self._set_sysctls(host)
             asked = self._plan.offloads if host.address else ()
-            self._set_offloads(host.name, HOST_INTERFACE, (*self._card, "gro") if "gro" in asked else self._card)
-            self._set_offloads(SWITCH, f"port{host.port}", NIC_SEGMENTATION if "lro" in asked else self._card)
+            self._set_offloads(host.name, HOST_INTERFACE, (*self._nic, "gro") if "gro" in asked else self._nic)
+            self._set_offloads(SWITCH, f"port{host.port}", NIC_SEGMENTATION if "lro" in asked else self._nic)
         fast = sum(link.rates_bps.most for link in self._plan.links) >= STEERED_BPS
         if fast and os.cpu_count() != 1 and not self._plan.in_guest and not in_user_namespace():
             self._spread()

@@ -2,7 +2,7 @@
 """Which processor handles what an interface in a namespace receives (receive packet steering).
 
 veth leaves it to the processor that sends. When a sender or a thread of the switch moves to another one, its frames can
-be reordered, and TCP retransmits spuriously. With one processor for an interface, as with a network card that has one
+be reordered, and TCP retransmits spuriously. With one processor for an interface, as with a NIC that has one
 queue, frames stay in order.
 """
 

@@ -53,17 +53,17 @@ class MetricsPage(Served):
         return f"http://{name}:{port}/metrics"
 
     def begin(self, plan: Plan, collector: Path | None) -> None:
-        """See `narrows.run.figures.Figures`."""
+        """See `narrows.run.metrics_sink.MetricsSink`."""
         with self._lock:
             self._plan, self._collector, self._collected, self._queues = plan, collector, "", {}
 
     def queues(self, queues: Mapping[str, QueueStats]) -> None:
-        """See `narrows.run.figures.Figures`."""
+        """See `narrows.run.metrics_sink.MetricsSink`."""
         with self._lock:
             self._queues = queues
 
     def end(self) -> None:
-        """See `narrows.run.figures.Figures`."""
+        """See `narrows.run.metrics_sink.MetricsSink`."""
         with self._lock:
             self._collected, self._collector = self._of_collector(), None
 

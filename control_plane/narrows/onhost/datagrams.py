@@ -291,7 +291,7 @@ class DatagramSockets(Sockets):
         self._closed, self._close = socket.socketpair()
         self._poll.register(self._closed.fileno(), select.EPOLLIN)
         self._receiving: threading.Thread | None = None
-        self._origin_s = 0.0
+        self._t0_s = 0.0
 
     def listen(self, host: str, flows: Sequence[DatagramsSpecification]) -> None:
         """See `Sockets.listen`."""
@@ -310,13 +310,13 @@ class DatagramSockets(Sockets):
         self._receiving = threading.Thread(target=self._take_in)
         self._receiving.start()
 
-    def run(self, origin_s: float) -> None:
+    def run(self, t0_s: float) -> None:
         """See `Sockets.run`: a host that has sent everything waits for what comes back.
 
         Raises:
             OSError: the kernel refuses a datagram, as one that is too long.
         """
-        self._origin_s, due = origin_s, self._due
+        self._t0_s, due = t0_s, self._due
         for place, sender in enumerate(self._senders):
             if not sender.flow.held:
                 self._note(place)
@@ -328,7 +328,7 @@ class DatagramSockets(Sockets):
                 self._woken.wait()
                 continue
             at_s, place = due[0]
-            wait_s = origin_s + at_s - time.monotonic()
+            wait_s = t0_s + at_s - time.monotonic()
             if wait_s > LAST_S:
                 self._woken.wait(wait_s - LAST_S)
                 continue
@@ -344,7 +344,7 @@ class DatagramSockets(Sockets):
                 continue
             began = sender.started_s is None
             if sender.started_s is None:
-                sender.started_s = time.monotonic() - origin_s
+                sender.started_s = time.monotonic() - t0_s
             sender.send()
             if began:
                 # Its receiver may need as long as a datagram takes.
@@ -416,7 +416,7 @@ class DatagramSockets(Sockets):
 
     def _end(self, sender: Sender, ending: str) -> None:
         sender.is_over = True
-        name, ended_s = sender.flow.name, time.monotonic() - self._origin_s
+        name, ended_s = sender.flow.name, time.monotonic() - self._t0_s
         if sender.started_s is not None:
             self._tell(wire.Ended(name, 0, ended_s, sender.record(ended_s, ending)))
         if ending == "time_over":

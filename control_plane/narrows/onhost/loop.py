@@ -53,7 +53,7 @@ class Loop(Sockets):
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._noted = 0
         self._armed_s = -1.0
-        self._origin_s = 0.0
+        self._t0_s = 0.0
         self._stopped = False
         # What other threads have asked for.
         self._calls: deque[Callable[[], None]] = deque()
@@ -97,10 +97,10 @@ class Loop(Sockets):
         while self._calls:
             self._calls.popleft()()
 
-    def run(self, origin_s: float) -> None:
+    def run(self, t0_s: float) -> None:
         """See `Sockets.run`."""
         try:
-            self._serve(origin_s)
+            self._serve(t0_s)
             self._end_all()
         finally:
             self._close_sockets()
@@ -115,8 +115,8 @@ class Loop(Sockets):
     def _close_sockets(self) -> None:
         """Close every socket, without an event."""
 
-    def _serve(self, origin_s: float) -> None:
-        self._origin_s = origin_s
+    def _serve(self, t0_s: float) -> None:
+        self._t0_s = t0_s
         while not self._stopped:
             now_s = self._now_s()
             while self._due and self._due[0][0] <= now_s:
@@ -127,7 +127,7 @@ class Loop(Sockets):
                     handler()
 
     def _now_s(self) -> float:
-        return time.monotonic() - self._origin_s
+        return time.monotonic() - self._t0_s
 
     def _at(self, time_s: float, action: Callable[[], None]) -> None:
         self._noted += 1
@@ -139,7 +139,7 @@ class Loop(Sockets):
         if not self._due or due_s == self._armed_s:
             return
         self._armed_s = due_s
-        at_ns = max(1, round((self._origin_s + due_s) * 1e9))
+        at_ns = max(1, round((self._t0_s + due_s) * 1e9))
         timer = TIMER.pack(0, 0, *divmod(at_ns, 1_000_000_000))
         if LIBRARY.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, timer, None) != 0:
             raise OSError(ctypes.get_errno(), "the timer cannot be set")

@@ -40,22 +40,22 @@ class OnOff(Payload):
         return [[begin / NANOSECONDS, end / NANOSECONDS] for begin, end in self.bursts]
 
 
-class Sender(tcp.Connection):
+class Sender(tcp.TcpConnection):
     """The sending side."""
 
     def __init__(self, flow: tcp.ConnectionsSpecification, part: tcp.Part, payload: int) -> None:
-        """See `narrows.onhost.tcp.Connection`."""
+        """See `narrows.onhost.tcp.TcpConnection`."""
         super().__init__(flow, part, payload)
         self._is_on = False
         self._bursts: list[wire.Record] = []
 
     @property
     def has_more(self) -> bool:
-        """See `narrows.onhost.tcp.Connection.has_more`."""
+        """See `narrows.onhost.tcp.TcpConnection.has_more`."""
         return self._is_on
 
     def schedule(self) -> list[tuple[float, Callable[[float], None]]]:
-        """See `narrows.onhost.tcp.Connection.schedule`."""
+        """See `narrows.onhost.tcp.TcpConnection.schedule`."""
         found: list[tuple[float, Callable[[float], None]]] = []
         for begin_s, end_s in self.flow.own:
             found += [(self.start_s + begin_s, self._resume), (self.start_s + end_s, self._pause)]
@@ -72,6 +72,6 @@ class Sender(tcp.Connection):
             self._bursts[-1]["bytes"] += self.sent
 
     def record(self, now_s: float, ending: str) -> wire.Record:
-        """See `narrows.onhost.tcp.Connection.record`: of each burst as well how much was given to the socket."""
+        """See `narrows.onhost.tcp.TcpConnection.record`: of each burst as well how much was given to the socket."""
         self._pause(now_s)
         return super().record(now_s, ending) | {"kind": "onoff", "bursts": self._bursts}

@@ -64,9 +64,9 @@ class Payload:
     """Whether something comes back."""
     competes: ClassVar[bool] = True
     """Whether it competes with other flows for the links that it crosses; else it measures them."""
-    begins_at_receiver: ClassVar[bool] = False
+    receiver_initiates: ClassVar[bool] = False
     """Whether its connections are made from the host that receives its data."""
-    by_addresses: ClassVar[str | None] = None
+    match_by_host_pair: ClassVar[str | None] = None
     """Whose packets they are, where the flow is all that is sent between its two addresses; None: its ports count."""
     is_program: ClassVar[bool] = False
     """Whether programs of a user make it."""
@@ -81,7 +81,7 @@ class Payload:
     @property
     def sender_opens(self) -> bool:
         """Whether its sender opens its connections."""
-        return not self.begins_at_receiver
+        return not self.receiver_initiates
 
     def ends(self, src: str, dst: str) -> tuple[str, str]:
         """Source and destination as results have them, of a flow between these addresses."""

@@ -58,7 +58,7 @@ class Program(Payload):
     kind = "application"
     made_by = "program"
     protocol = None
-    by_addresses = "a program"
+    match_by_host_pair = "a program"
     is_program = True
     client: tuple[str, ...]
     server: tuple[str, ...] | None
@@ -302,10 +302,10 @@ class Supervisor:
         """Until the experiment's start and the program's own time after it; False if it was stopped before."""
         if self._spec.origin is None:
             return True
-        origin_s = wire.wait_for_origin(Path(self._spec.origin), lambda: self._asked_to_stop_s is not None)
-        if origin_s is None:
+        t0_s = wire.wait_for_origin(Path(self._spec.origin), lambda: self._asked_to_stop_s is not None)
+        if t0_s is None:
             return False
-        self._at_s = origin_s + self._spec.start_s
+        self._at_s = t0_s + self._spec.start_s
         while (left := self._at_s - AHEAD_S - time.monotonic()) > 0:
             time.sleep(min(left, LOOK_S))
             if self._asked_to_stop_s is not None:

@@ -51,7 +51,7 @@ READY = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """A request for ``size`` bytes: when, since the experiment's start, or how long after the response before it."""
 
     time_ns: int
@@ -78,24 +78,24 @@ class Player:
 class Requests(Payload):
     """What each user of a server asks for, in order; the responses are the flow's data, from its sender.
 
-    ``closed``: times of requests count from the responses before. ``kept``: a user has one connection; else each
-    request has its own. Connections are made from the flow's receiver, each from the next of the flow's ports, to its
-    destination port.
+    ``closed_loop``: times of requests count from the responses before. ``keep_alive``: a user has one connection; else
+    each request has its own. Connections are made from the flow's receiver, each from the next of the flow's ports, to
+    its destination port.
     """
 
     kind = "requests"
     made_by = "requests"
-    begins_at_receiver = True
-    by_addresses = "requests"
-    users: tuple[tuple[Ask, ...], ...]
-    closed: bool
-    kept: bool
+    receiver_initiates = True
+    match_by_host_pair = "requests"
+    users: tuple[tuple[Request, ...], ...]
+    closed_loop: bool
+    keep_alive: bool
     request_bytes: int
 
     @property
     def connections(self) -> int:
         """See `Payload.connections`."""
-        return len(self.users) if self.kept else sum(map(len, self.users))
+        return len(self.users) if self.keep_alive else sum(map(len, self.users))
 
     @property
     def watched_by(self) -> Player | None:
@@ -154,8 +154,8 @@ class RequestsSpecification(tcp.TcpSpecification):
     client_ports: list[int]
     start_s: float
     end_s: float
-    closed: bool
-    kept: bool
+    closed_loop: bool
+    keep_alive: bool
     request_bytes: int
     users: list[list[tuple[float, int]]]
     player: PlayerSpecification | None
@@ -264,13 +264,13 @@ class Channel:
 
 
 class User:
-    """A user who sends requests: ``asks`` are times and sizes, in order."""
+    """A user who sends requests: ``schedule`` are times and sizes, in order."""
 
-    def __init__(self, flow: RequestsSpecification, number: int, asks: Sequence[tuple[float, int]]) -> None:
+    def __init__(self, flow: RequestsSpecification, number: int, schedule: Sequence[tuple[float, int]]) -> None:
         """Take a flow, which of its users it is, and what is asked for."""
         self.flow = flow
         self.number = number
-        self.asks = asks
+        self.schedule = schedule
         self.next = 0
         self.done = 0
         self.channel: Channel | None = None
@@ -282,7 +282,7 @@ class User:
     @property
     def is_over(self) -> bool:
         """Whether all responses are there, and nothing more is asked for."""
-        return self.done == self.next == len(self.asks)
+        return self.done == self.next == len(self.schedule)
 
     def following(self, now_s: float) -> tuple[float, int, Row] | None:
         """When the next request is to be made, its response's bytes, and what else is to be noted; None: not known.
@@ -290,16 +290,16 @@ class User:
         Raises:
             tcp.Failed: in a closed loop even the request was made that there could be no time for.
         """
-        if self.flow.closed and self.done < self.next:
+        if self.flow.closed_loop and self.done < self.next:
             return None
-        if self.next == len(self.asks):
-            if self.flow.closed:
+        if self.next == len(self.schedule):
+            if self.flow.closed_loop:
                 raise tcp.Failed("had time for more requests than its links allow as the experiment has them")
             return None
-        after_s, size = self.asks[self.next]
-        at_s = now_s + after_s if self.flow.closed else after_s
-        if self.flow.closed and at_s >= self.flow.end_s:
-            self.asks = self.asks[: self.next]
+        after_s, size = self.schedule[self.next]
+        at_s = now_s + after_s if self.flow.closed_loop else after_s
+        if self.flow.closed_loop and at_s >= self.flow.end_s:
+            self.schedule = self.schedule[: self.next]
             return None
         return at_s, int(size), {}
 
@@ -394,7 +394,7 @@ def choose(bitrates: Sequence[float], before: int | None, level_s: float, settin
     return before
 
 
-class Exchanges(Loop):
+class RequestSockets(Loop):
     """Servers and users of some flows, in one thread."""
 
     def __init__(self, surroundings: Surroundings) -> None:
@@ -425,7 +425,7 @@ class Exchanges(Loop):
     def prepare(self, flows: Sequence[RequestsSpecification]) -> None:
         """Know the flows whose users are served by this process."""
         for flow in flows:
-            self._users[flow.name] = [_user(flow, number, asks) for number, asks in enumerate(flow.users)]
+            self._users[flow.name] = [_user(flow, number, schedule) for number, schedule in enumerate(flow.users)]
             self._rows[flow.name] = []
             self._ports[flow.name] = iter(flow.client_ports)
             if not flow.held:
@@ -437,8 +437,8 @@ class Exchanges(Loop):
         flow.start_s += at_s
         flow.end_s += at_s
         for user in users:
-            if not flow.closed:
-                user.asks = [(ask_s + at_s, size) for ask_s, size in user.asks]
+            if not flow.closed_loop:
+                user.schedule = [(ask_s + at_s, size) for ask_s, size in user.schedule]
         self._at(flow.start_s, partial(self._begin, flow))
 
     def _end_all(self) -> None:
@@ -500,7 +500,7 @@ class Exchanges(Loop):
         self._started_s[name] = self._now_s()
         self._tell(wire.Started(name, 0, self._started_s[name]))
         for user in self._users[name]:
-            if flow.kept:
+            if flow.keep_alive:
                 user.channel = self._connect(user)
             if name not in self._started_s:
                 return  # It has failed.
@@ -546,7 +546,7 @@ class Exchanges(Loop):
         name = user.flow.name
         if name not in self._started_s:
             return
-        channel = user.channel if user.flow.kept else self._connect(user)
+        channel = user.channel if user.flow.keep_alive else self._connect(user)
         if channel is None:
             return
         row = {
@@ -558,7 +558,7 @@ class Exchanges(Loop):
         channel.ask(row)
         if channel.is_established:
             self._advance(user, channel)
-        if not user.flow.closed:
+        if not user.flow.closed_loop:
             self._go_on(user)
 
     def _advance(self, user: User, channel: Channel) -> None:
@@ -572,9 +572,9 @@ class Exchanges(Loop):
             return
         for row in done:
             user.take(row, row["done_s"])
-        if done and not user.flow.kept:
+        if done and not user.flow.keep_alive:
             self._close(channel.socket)
-        if done and user.flow.closed:
+        if done and user.flow.closed_loop:
             self._go_on(user)
         if done:
             self._end_if_over(user.flow)
@@ -620,8 +620,8 @@ class Exchanges(Loop):
         self._tell(wire.Failure(flow.name, why))
 
 
-def _user(flow: RequestsSpecification, number: int, asks: Sequence[tuple[float, int]]) -> User:
-    return User(flow, number, asks) if flow.player is None else Viewer(flow, number, flow.player)
+def _user(flow: RequestsSpecification, number: int, schedule: Sequence[tuple[float, int]]) -> User:
+    return User(flow, number, schedule) if flow.player is None else Viewer(flow, number, flow.player)
 
 
-SOCKETS = Exchanges
+SOCKETS = RequestSockets

@@ -62,11 +62,11 @@ def main(modules: str, file: str) -> None:
         commands = os.open(specification.commands, os.O_RDONLY)
         threading.Thread(target=run_commands, args=(sockets, commands), daemon=True).start()
     print("ready", flush=True)
-    origin_s = None
+    t0_s = None
     # A host that only receives need not know when the experiment begins.
     if specification.send:
-        origin_s = wire.wait_for_origin(directory / specification.origin, ended.is_set)
-    sockets.run(origin_s or 0.0)
+        t0_s = wire.wait_for_origin(directory / specification.origin, ended.is_set)
+    sockets.run(t0_s or 0.0)
     sockets.close()
 
 

@@ -62,7 +62,7 @@ class Sockets(ABC):
         """
 
     @abstractmethod
-    def run(self, origin_s: float) -> None:
+    def run(self, t0_s: float) -> None:
         """Serve all sockets until `stop`, times being counted from this monotonic time.
 
         Raises:

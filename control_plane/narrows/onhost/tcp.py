@@ -271,7 +271,7 @@ def congestion_control(connection: socket.socket) -> str:
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
 
 
-class Connection:
+class TcpConnection:
     """The sending side of one TCP connection."""
 
     def __init__(self, flow: ConnectionsSpecification, part: Part, payload: int) -> None:
@@ -421,12 +421,12 @@ class Connection:
         }
 
 
-def sender_of(module: str) -> type[Connection]:
-    """The sending side of such flows: the class `Sender` of a module here, or `Connection`."""
+def sender_of(module: str) -> type[TcpConnection]:
+    """The sending side of such flows: the class `Sender` of a module here, or `TcpConnection`."""
     if module == __name__.rpartition(".")[2]:
-        return Connection
+        return TcpConnection
     found = importlib.import_module(f"{__package__}.{module}" if __package__ else module)
-    kind: type[Connection] = found.Sender
+    kind: type[TcpConnection] = found.Sender
     return kind
 
 
@@ -441,12 +441,12 @@ class FlowSockets(Loop):
         # What keeps a socket open as long as it is served.
         self._received: dict[int, socket.socket] = {}
         # Of each flow: its connections, and how many of them have not ended.
-        self._connections: dict[str, list[Connection]] = {}
+        self._connections: dict[str, list[TcpConnection]] = {}
         self._left: dict[str, int] = {}
         self._failed: set[str] = set()
-        self._running: dict[Connection, None] = {}
+        self._running: dict[TcpConnection, None] = {}
         # Those whose turn ended before their socket was full.
-        self._next_turns: set[Connection] = set()
+        self._next_turns: set[TcpConnection] = set()
 
     def listen(self, host: str, flows: Sequence[ConnectionsSpecification]) -> None:
         """Open the ports of flows on their receiving host, each with the flow's congestion control.
@@ -538,7 +538,7 @@ class FlowSockets(Loop):
         for received in self._received.values():
             received.close()
 
-    def _opened(self, connection: Connection) -> bool:
+    def _opened(self, connection: TcpConnection) -> bool:
         try:
             connection.open(self._open_socket)
         except OSError as error:
@@ -549,7 +549,7 @@ class FlowSockets(Loop):
             return False
         return True
 
-    def _begin(self, connection: Connection) -> None:
+    def _begin(self, connection: TcpConnection) -> None:
         flow = connection.flow
         if flow.name in self._failed:
             return
@@ -575,24 +575,24 @@ class FlowSockets(Loop):
             self._at(connection.start_s + flow.duration_s, partial(self._finish, connection))
             self._at(connection.start_s + INTERVAL_S, partial(self._read, connection, 1))
 
-    def _do(self, connection: Connection, action: Callable[[float], None]) -> None:
+    def _do(self, connection: TcpConnection, action: Callable[[float], None]) -> None:
         if connection in self._running:
             action(self._now_s())
             self._advance(connection)
 
-    def _read(self, connection: Connection, number: int) -> None:
+    def _read(self, connection: TcpConnection, number: int) -> None:
         if connection in self._running:
             connection.sample(self._now_s())
             self._at(connection.start_s + (number + 1) * INTERVAL_S, partial(self._read, connection, number + 1))
 
-    def _finish(self, connection: Connection) -> None:
+    def _finish(self, connection: TcpConnection) -> None:
         """A bulk flow's time is over."""
         if connection not in self._running:
             return
         self._end(connection, "time_over")
         self._tell(wire.Done(connection.flow.name))
 
-    def _advance(self, connection: Connection) -> None:
+    def _advance(self, connection: TcpConnection) -> None:
         flow = connection.flow
         if connection in self._next_turns:
             return
@@ -620,12 +620,12 @@ class FlowSockets(Loop):
             following = self._connections[flow.name][connection.number + 1]
             self._at(now_s + flow.gap_s, partial(self._begin, following))
 
-    def _take_turn(self, connection: Connection) -> None:
+    def _take_turn(self, connection: TcpConnection) -> None:
         self._next_turns.remove(connection)
         if connection in self._running:
             self._advance(connection)
 
-    def _end(self, connection: Connection, ending: str) -> float:
+    def _end(self, connection: TcpConnection, ending: str) -> float:
         """Close a connection, and tell what there is to tell of it; returns when that was."""
         now_s = self._now_s()
         record = connection.record(now_s, ending)

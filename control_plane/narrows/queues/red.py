@@ -148,8 +148,8 @@ class RedSettings(LawSettings):
             low, high, self.probability, weight, self.avpkt, bandwidth, self.ecn, self.harddrop, self.nodrop, in_packets
         )
 
-    def without_effect(self) -> Iterator[tuple[str, str]]:
-        """See `LawSettings.without_effect`."""
+    def no_op_settings(self) -> Iterator[tuple[str, str]]:
+        """See `LawSettings.no_op_settings`."""
         if self.harddrop and not self.ecn:
             yield "harddrop", "has no effect: without ecn nothing is marked"
 

@@ -43,6 +43,6 @@ class LawSettings(Model, ABC):
             InputError: its parameters do not go together, or not with the link.
         """
 
-    def without_effect(self) -> Iterator[tuple[str, str]]:
+    def no_op_settings(self) -> Iterator[tuple[str, str]]:
         """Settings that change nothing, and why."""
         yield from ()

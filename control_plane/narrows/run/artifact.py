@@ -13,7 +13,7 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.json_files import only_files, read_json
 from narrows_formats import files, storage
 from narrows_formats.file_digest import file_digest
-from narrows_formats.made_by import KERNEL_IMAGE, MADE_BY, made_by
+from narrows_formats.provenance import KERNEL_IMAGE, PROVENANCE_NAMES, provenance
 
 from narrows.errors import InputError
 from narrows.run.results import give_to_user
@@ -91,7 +91,7 @@ def _reproduce(name: str, directory: Path, records: dict[Path, dict[str, object]
         run = members[0]
         record = records[run]
         lines += [f"## {_of(directory, members)}", "", "| made by | |", "|---|---|"]
-        lines += [f"| {MADE_BY.get(key, key)} | `{value}` |" for key, value in made]
+        lines += [f"| {PROVENANCE_NAMES.get(key, key)} | `{value}` |" for key, value in made]
         lines += ["", *_commands(directory, members, record, dict(made)), ""]
     return "\n".join(lines)
 
@@ -100,7 +100,7 @@ def _alike(records: dict[Path, dict[str, object]]) -> dict[tuple[tuple[str, str]
     """Runs by what made them."""
     found: dict[tuple[tuple[str, str], ...], list[Path]] = {}
     for run, record in records.items():
-        found.setdefault(tuple(made_by(record).items()), []).append(run)
+        found.setdefault(tuple(provenance(record).items()), []).append(run)
     return found
 
 

@@ -27,8 +27,8 @@ from narrows.hosts.process import processor_s
 from narrows.paths import binary
 from narrows.run import probes
 from narrows.run.benchmark import Trial
+from narrows.run.bringup import configured
 from narrows.run.collector import TelemetryCollector
-from narrows.run.standing import configured
 from narrows.targets.soft.target import SoftTarget
 
 # Neither a link's rate nor a queue's depth limits it.

@@ -17,9 +17,9 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, FIRST_SERVER_PORT, Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.base import Testbed
+from narrows.run.bringup import configured
 from narrows.run.calibration import Bench, Departures
 from narrows.run.collector import TelemetryCollector
-from narrows.run.standing import configured
 from narrows.switch.calibration import QueueFacts
 from narrows.targets.base import Target
 from narrows.traffic import udp_host

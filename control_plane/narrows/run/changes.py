@@ -56,13 +56,13 @@ class Changes:
         self.made: list[Made] = []
         """Those that have been made."""
 
-    async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
+    async def run(self, t0_s: float, clock_offset_ns: int | None) -> None:
         """Make all of them, then wait to be cancelled.
 
         In virtual time each is made at its exact nanosecond.
 
         Args:
-            origin_s: monotonic time of the experiment's start.
+            t0_s: monotonic time of the experiment's start.
             clock_offset_ns: the switch's clock minus that clock.
 
         Raises:
@@ -70,12 +70,12 @@ class Changes:
         """
         if clock_offset_ns is None:
             raise RunError("events change a link, and the switch's clock cannot be read")
-        origin_ns = round(origin_s * NANOSECONDS)
+        origin_ns = round(t0_s * NANOSECONDS)
         links = {link.name: link for link in self._plan.links}
         try:
             for at_ns, changes in groupby(self._plan.changes, lambda change: change.at_ns):
-                if self._target.stands_still:
-                    await self._target.hold(origin_ns + clock_offset_ns + at_ns)
+                if self._target.pausable:
+                    await self._target.pause(origin_ns + clock_offset_ns + at_ns)
                 else:
                     await sleep_until(origin_ns + at_ns)
                 for change in changes:
@@ -83,12 +83,12 @@ class Changes:
                     made_ns = await self._target.change(before, after)
                     links[change.link] = after
                     self.made.append(Made(change, made_ns - clock_offset_ns - origin_ns))
-            if self._target.stands_still:
-                await self._target.hold(None)
+            if self._target.pausable:
+                await self._target.pause(None)
             await asyncio.Event().wait()
         finally:
-            if self._target.stands_still:
-                await self._target.hold(None)
+            if self._target.pausable:
+                await self._target.pause(None)
 
 
 async def sleep_until(monotonic_ns: int) -> None:

@@ -12,7 +12,7 @@ from narrows.errors import RunError
 from narrows.experiment.plan import Link, Plan
 from narrows.run.measured import Counters, LinkCounters
 from narrows.run.observer import Observer
-from narrows.switch.readings import DIGEST_WAIT_NS, QueueStats, by_place
+from narrows.switch.readings import DIGEST_WAIT_NS, QueueStats, by_queue
 from narrows.targets.base import Target
 
 POLL_S = 0.5
@@ -40,7 +40,7 @@ async def link_queues(target: Target, plan: Plan) -> dict[str, QueueStats]:
     Raises:
         RunError: the target does not list one.
     """
-    found = by_place(await target.queues())
+    found = by_queue(await target.queues())
     try:
         return {link.name: found[link.port, link.queue] for link in plan.links}
     except KeyError as error:

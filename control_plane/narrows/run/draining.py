@@ -60,8 +60,8 @@ async def _is_quiet(read: Read, plan: Plan) -> bool:
     frame_s = max(link.longest_s(plan.frame_bytes) for link in plan.links)
     held_s = max(POLL_S, frame_s, (plan.jitter_ns or 0) / NANOSECONDS)
     longest_ns = max(flow.rtt_ns for flow in plan.flows) + plan.extra_delay_ns
-    # The cards of both ends may hold a packet, and what answers it.
-    moderated_s = 0.0 if plan.moderation is None else 2 * plan.moderation.usecs / 1e6
+    # The NICs of both ends may hold a packet, and what answers it.
+    moderated_s = 0.0 if plan.coalescing is None else 2 * plan.coalescing.usecs / 1e6
     rest_s = longest_ns / NANOSECONDS + held_s + moderated_s
     # What comes meanwhile may fill the queues once more.
     deadline = time.monotonic() + GRACE_S + rest_s + max(map(plan.queueing_s, plan.flows))

@@ -11,13 +11,13 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import bpf, machine
 from narrows.hosts.state import STATE_ROOT, RunState
-from narrows.run.conductor import Driver
 from narrows.run.duration import traffic_time_s
-from narrows.run.figures import Figures
 from narrows.run.measured import Measured
 from narrows.run.measurement import Measurement
+from narrows.run.metrics_sink import MetricsSink
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
+from narrows.run.stepping import Driver
 from narrows.targets.base import Target
 
 OVERHEAD_S = 12.0
@@ -35,8 +35,8 @@ class Measuring(Protocol):
         """
         ...
 
-    def host_metadata(self) -> dict[str, Any]:
-        """What run.json says of where it was measured: ``host``, and what stands beside it."""
+    def host_metadata(self, measured: Measured) -> dict[str, Any]:
+        """What run.json says of where it was measured: ``host``, and of virtual time what the guest was."""
         ...
 
 
@@ -111,9 +111,9 @@ class ThisMachine:
 
     kernel, records = "", STATE_ROOT
 
-    def __init__(self, figures: Figures | None = None, driver: Driver | None = None) -> None:
-        """Show ``figures`` what is measured; ``driver`` drives the run."""
-        self._figures = figures
+    def __init__(self, metrics_sink: MetricsSink | None = None, driver: Driver | None = None) -> None:
+        """Show ``metrics_sink`` what is measured; ``driver`` drives the run."""
+        self._metrics_sink = metrics_sink
         self._driver = driver
 
     @property
@@ -129,10 +129,10 @@ class ThisMachine:
     def unsupported(self, plan: Plan) -> list[str]:
         """Models of hosts, which real hosts do not have."""
         modelled = {
-            "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.moderation
+            "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.coalescing
         }  # fmt: skip
         return [
-            f"{name}: hosts' cards are modelled in virtual time only; fix: --virtual, or leave it out"
+            f"{name}: hosts' NICs are modelled in virtual time only; fix: --virtual, or leave it out"
             for name, value in modelled.items()
             if value is not None
         ]
@@ -173,7 +173,9 @@ class ThisMachine:
     ) -> Measuring:
         """On a testbed of namespaces or machines."""
         interval_ns = experiment.telemetry.sockets
-        return Measurement(plan, target, state, results, interval_ns, self._figures, self._driver, counts_marks=True)
+        return Measurement(
+            plan, target, state, results, interval_ns, self._metrics_sink, self._driver, counts_marks=True
+        )
 
 
 THIS_MACHINE = ThisMachine()

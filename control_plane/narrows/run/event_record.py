@@ -12,8 +12,8 @@ from narrows.experiment.events import Event, flow_words, link_words
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Verb
 from narrows.run.changes import Made
-from narrows.run.conductor import Action, FlowRequest, SenderSetting
 from narrows.run.measured import Measured
+from narrows.run.stepping import Action, FlowRequest, SenderSetting
 from narrows.traffic.connection import Connection
 
 

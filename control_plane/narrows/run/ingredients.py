@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows_formats.file_digest import file_digest
-from narrows_formats.made_by import CODE, difference, made_by
 from narrows_formats.programs import COLLECTOR
+from narrows_formats.provenance import CODE, difference, provenance
 
 from narrows import __version__
 from narrows.errors import InputError, RunError
@@ -94,5 +94,5 @@ def refuse_changed(record: Mapping[str, Any], ours: Mapping[str, str], where: st
     Raises:
         InputError: it was not; ``where`` begins the message.
     """
-    if other := difference(made_by(record), ours, CODE):
+    if other := difference(provenance(record), ours, CODE):
         raise InputError(f"{where} {other}; allowed: runs made as these are to be, or another --out")

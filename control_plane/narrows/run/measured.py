@@ -10,8 +10,8 @@ from typing import Any, Literal
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.run.changes import Made
-from narrows.run.conductor import Action
-from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.run.stepping import Action
+from narrows.switch.readings import FlowDrops, FlowTotals, PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
@@ -38,19 +38,31 @@ class Counters:
     queues: list[QueueStats]
     ports: list[PortStats]
     links: dict[str, LinkCounters]
-    packet_conservation: list[Balance]
+    packet_conservation: list[PacketConservation]
     lost_reports: dict[str, int]
+
+
+@dataclass(frozen=True)
+class GuestUse:
+    """What a run in virtual time took, in seconds: of this machine's time, of processor time in all and by users'
+    programs, as far as looking now and then can tell, and of the guest's time."""
+
+    wall_s: float
+    cpu_s: float
+    programs_cpu_s: dict[str, float]
+    virtual_s: float
 
 
 @dataclass(frozen=True)
 class Measured:
     """What a measurement has found, beside the files in the run's directory: all that run.json is written from.
 
-    ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``origin_s`` is the monotonic time of
+    ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``t0_s`` is the monotonic time of
     the experiment's start, ``origin_unix_ns`` the same by the calendar of where it was measured, and
     ``clock_offset_ns`` the switch's clock minus the monotonic one, where it can be read.
     ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the
-    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then.
+    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then. ``guest`` is
+    None in real time.
     """
 
     status: Status
@@ -63,7 +75,7 @@ class Measured:
     rate_steps: dict[str, dict[str, Any]]
     queue_updates: dict[str, dict[str, Any]]
     testbed: dict[str, Any]
-    origin_s: float
+    t0_s: float
     origin_unix_ns: int
     clock_offset_ns: int | None
     connections: list[Connection]
@@ -73,3 +85,4 @@ class Measured:
     unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()
     by_driver: tuple[Action, ...] = ()
+    guest: GuestUse | None = None

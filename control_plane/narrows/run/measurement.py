@@ -24,18 +24,18 @@ from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import disturbances, draining
+from narrows.run.bringup import set_up
 from narrows.run.changes import Changes
 from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
-from narrows.run.conductor import Conductor, Driver
 from narrows.run.counting import POLL_S, SwitchWatch, clock_offset_ns, link_queues, read_counters, why_lost
 from narrows.run.ending import Ending
-from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.measured import Counters, Measured
+from narrows.run.metrics_sink import SHOWN_AFTER_S, MetricsSink
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
-from narrows.run.standing import set_up
+from narrows.run.stepping import Driver, SteppingController
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import AppliedSettings, Target
 from narrows.traffic.traffic import Traffic
@@ -97,7 +97,7 @@ class Measurement:
         state: RunState,
         results: RunDirectory,
         socket_interval_ns: int,
-        figures: Figures | None = None,
+        metrics_sink: MetricsSink | None = None,
         driver: Driver | None = None,
         counts_marks: bool = False,
     ) -> None:
@@ -116,14 +116,14 @@ class Measurement:
         self._traffic = Traffic(plan, self._testbed, results.hosts, socket_interval_ns)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
-        self._figures = figures
+        self._metrics_sink = metrics_sink
         self._counts_marks = counts_marks and plan.marks_ecn and not any(link.sample_shift for link in plan.links)
         self._changes = Changes(plan, target)
         self._stream = results.reports_stream if plan.shows_reports else None
         self._conductor = (
             None
             if driver is None
-            else Conductor(plan, target, self._observer, self._traffic, self._show_reports, driver)
+            else SteppingController(plan, target, self._observer, self._traffic, self._show_reports, driver)
         )
 
     async def run(self, progress: Progress) -> Measured:
@@ -150,7 +150,7 @@ class Measurement:
             await self._tear_down(ending, progress)
         return self._measured(started, prepared, finished, ending)
 
-    def host_metadata(self) -> dict[str, Any]:
+    def host_metadata(self, _measured: Measured) -> dict[str, Any]:
         """What run.json says of where it was measured."""
         return {"host": machine.describe()}
 
@@ -167,12 +167,12 @@ class Measurement:
     async def _start_collector(self) -> Path | None:
         """Start it; returns the socket at which it gives its figures, if it was asked for them."""
         # Another machine's socket is out of reach.
-        asked = (self._figures is not None or self._counts_marks) and not self._target.hosts_are_machines
+        asked = (self._metrics_sink is not None or self._counts_marks) and not self._target.hosts_are_machines
         metrics = self._testbed.state_dir / "metrics.sock" if asked else None
         figures = None if metrics is None else (metrics, self._target.profile)
         await self._collector.start(self._target.reports_pipe(), figures, self._stream)
-        if self._figures is not None:
-            self._figures.begin(self._plan, metrics)
+        if self._metrics_sink is not None:
+            self._metrics_sink.begin(self._plan, metrics)
         return metrics
 
     async def _flow(self, prepared: Prepared, ending: Ending, progress: Progress) -> None:
@@ -211,14 +211,14 @@ class Measurement:
         """The file with all reports until now, and how many bytes of it are complete; None if none was asked for."""
         return None if self._stream is None else (self._stream, await self._collector.show())
 
-    async def _begin(self, prepared: Prepared, begun: asyncio.Future[float], origin_s: float) -> None:
+    async def _begin(self, prepared: Prepared, begun: asyncio.Future[float], t0_s: float) -> None:
         """Links that vary do so from the experiment's start on."""
-        begun.set_result(origin_s)
+        begun.set_result(t0_s)
         if any(link.schedule is not None or link.delay_steps is not None for link in self._plan.links):
             offset_ns = 0 if self._target.times_schedules_here else prepared.clock_offset_ns
             if offset_ns is None:
                 raise RunError("a link varies, and the switch's clock cannot be read")
-            await self._target.start_schedules(round(origin_s * NANOSECONDS) + offset_ns)
+            await self._target.start_schedules(round(t0_s * NANOSECONDS) + offset_ns)
 
     async def _finish(self, ending: Ending, progress: Progress) -> Finished:
         """Drain the queue, then read every counter while nothing moves any more."""
@@ -237,10 +237,10 @@ class Measurement:
             await draining.wait_for_quiescence(self._link_queues, self._plan)
             await self._traffic.finish()
             finished = replace(finished, tcp_counters=self._testbed.tcp_counters())
-            if self._figures is not None:
+            if self._metrics_sink is not None:
                 await asyncio.sleep(SHOWN_AFTER_S)
-                self._figures.queues(await self._link_queues())
-                self._figures.end()
+                self._metrics_sink.queues(await self._link_queues())
+                self._metrics_sink.end()
         with ending.remembering_failure():
             await self._collector.stop()
         with ending.remembering_failure():
@@ -264,14 +264,14 @@ class Measurement:
         """Show rates and queue, and notice at once when the switch or the collector dies."""
         while True:
             self._collector.check()
-            if self._conductor is not None and self._target.stands_still:
+            if self._conductor is not None and self._target.pausable:
                 # The driver reads the switch: with a second reader, time might pass while the run is halted.
                 await asyncio.sleep(POLL_S)
                 continue
             queues = await self._link_queues()
-            if self._figures is not None:
-                self._figures.queues(queues)
-            elapsed_s = max(0.0, time.monotonic() - self._traffic.origin_s)
+            if self._metrics_sink is not None:
+                self._metrics_sink.queues(queues)
+            elapsed_s = max(0.0, time.monotonic() - self._traffic.t0_s)
             snapshot = await self._observer.sample(queues, elapsed_s, self._traffic.active)
             progress.show(snapshot.with_marks(await self._marks(metrics)))
             await asyncio.sleep(POLL_S)
@@ -303,9 +303,9 @@ class Measurement:
             rate_steps=self._target.rate_steps(),
             queue_updates=self._target.queue_updates(),
             testbed={**self._testbed.describe(), "tcp_counters": tcp_counters},
-            origin_s=self._traffic.origin_s,
+            t0_s=self._traffic.t0_s,
             # Not before traffic has ended: in virtual time a look at a clock takes time.
-            origin_unix_ns=time.time_ns() - time.monotonic_ns() + round(self._traffic.origin_s * NANOSECONDS),
+            origin_unix_ns=time.time_ns() - time.monotonic_ns() + round(self._traffic.t0_s * NANOSECONDS),
             clock_offset_ns=prepared.clock_offset_ns,
             connections=self._traffic.connections,
             sockets=self._traffic.socket_readings,

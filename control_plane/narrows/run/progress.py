@@ -113,12 +113,16 @@ class RunProgress:
                 f"{self._title}: {snapshot_text.line(snapshot)}", highlight=False, markup=False, soft_wrap=True
             )
 
-    def pace(self, time_s: float, total_s: float, left_s: float | None) -> None:
+    def pace(self, time_s: float, total_s: float, remaining_s: float | None) -> None:
         """How far a run in virtual time is: its own time of ``total_s``, and our time until it gets there."""
-        figures = {"time_s": time_s, "total_s": total_s, **({} if left_s is None else {"left_s": left_s})}
+        figures = {
+            "time_s": time_s,
+            "total_s": total_s,
+            **({} if remaining_s is None else {"remaining_s": remaining_s}),
+        }
         if self._page is not None:
             self._page.publish("pace", figures)
-        left = "" if left_s is None else f", about {left_s:.0f} s left"
+        left = "" if remaining_s is None else f", about {remaining_s:.0f} s left"
         if self._task is not None:
             self._progress.update(self._task, completed=time_s, detail=f"{time_s:.3f} s of {total_s:g} s{left}")
         if not self._terminal and time.monotonic() >= self._next_pace:

@@ -61,7 +61,7 @@ def write(
         from narrows.traffic import socket_table  # and with it pandas, once traffic has flowed
 
         with _kept_without(table := results.hosts / files.SOCKETS, reasons):
-            socket_table.store(measured.sockets, measured.connections, measured.origin_s, table)
+            socket_table.store(measured.sockets, measured.connections, measured.t0_s, table)
             for one in measured.sockets:
                 one.path.unlink()
     readings: dict[str, Any] = {}
@@ -255,7 +255,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
             for name in ("loss_model", "policer", "delay_steps", "jitter")
             if (value := getattr(link, name)) is not None
         },
-        **({} if link.management is None else {"queue_management": asdict(link.management)}),
+        **({} if link.aqm is None else {"queue_management": asdict(link.aqm)}),
         "ecn_threshold_bytes": None if marked is None or marked.in_packets else marked.amount,
         "ecn_threshold_packets": marked.amount if marked is not None and marked.in_packets else None,
         **({} if link.schedule is None else {"rate_schedule": as_json(link.schedule)}),
@@ -265,6 +265,6 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
 def _clock_origin(measured: Measured, results: RunDirectory, plan: Plan) -> clock.Origin:
     """The switch's time at the experiment's start."""
     if measured.clock_offset_ns is not None:
-        return clock.Origin(round(measured.origin_s * NANOSECONDS) + measured.clock_offset_ns, "switch clock")
+        return clock.Origin(round(measured.t0_s * NANOSECONDS) + measured.clock_offset_ns, "switch clock")
     indices = {link.name: link.index for link in plan.reported}
     return clock.from_reports(results.telemetry, indices, measured.connections, measured.profile.time_unit_s)

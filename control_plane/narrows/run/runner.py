@@ -26,9 +26,9 @@ from narrows.hosts.state import RunState
 from narrows.run import record
 from narrows.run.buffer_notes import buffer_notes
 from narrows.run.captures import write_captures
-from narrows.run.environment import THIS_MACHINE, Environment
+from narrows.run.environment import THIS_MACHINE, Environment, Measuring
 from narrows.run.ingredients import inputs, made_here, programs
-from narrows.run.measured import Status
+from narrows.run.measured import Measured, Status
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.stop_signals import already_ending, stop_signals_afterwards, stop_signals_wait
@@ -76,7 +76,7 @@ class CheckedRun:
     notes: tuple[str, ...] = ()
 
     @property
-    def made_by(self) -> dict[str, str]:
+    def provenance(self) -> dict[str, str]:
         """What it is made by, by the names that provenance has."""
         return made_here(self.environment, {**self.programs, **inputs(self.plan)})
 
@@ -191,36 +191,47 @@ def execute(
             with stop_signals_afterwards(), _on_full_disk(results):
                 state.add_directory(results.path)
                 results.create(experiment)
-            try:
-                measured = asyncio.run(measurement.run(progress))
-            except asyncio.CancelledError:
-                raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
+            measured = _measure(measurement, progress)
             # What was measured is kept from here on, whatever becomes of the rest, even if a signal comes now.
             try:
                 results.use_reserved()
-                kept = f"; what was written is in {results.final}"
-                with (
-                    stop_signals_wait(lambda number: progress.note(already_ending(number))),
-                    _on_full_disk(results, kept),
-                ):
-                    if other := run.changed():
-                        measured = replace(measured, status="failed", reasons=(*measured.reasons, other))
-                    # What has changed meanwhile its programs have written.
-                    read = dict(before.items() & inputs(plan).items())
-                    metadata = {**measurement.host_metadata(), "programs": {**run.programs, **read}}
-                    ending = record.write(experiment, plan, measured, results, metadata)
+                ending = _write_record(run, before, measurement, measured, results, progress)
                 progress.phase("analysing")
-                analysis_interrupted = False
-                try:
-                    summary, problem = _analyse(results.path)
-                except KeyboardInterrupt:
-                    summary, problem, analysis_interrupted = None, ANALYSIS_INTERRUPTED, True
+                analysed = _analyse(results.path)
                 missing = tuple(write_captures(experiment, results.path))
             finally:
                 final = _publish(results, state)
         moved = [] if final == results.final else [f"{results.final} was taken meanwhile: the results are in {final}"]
-        notes = (*ending.notes, *([problem] if problem else []), *missing, *moved)
-        return Outcome(ending.status, ending.reason, final, summary, notes, analysis_interrupted)
+        notes = (*ending.notes, *([analysed.problem] if analysed.problem else []), *missing, *moved)
+        return Outcome(ending.status, ending.reason, final, analysed.summary, notes, analysed.interrupted)
+
+
+def _measure(measurement: Measuring, progress: RunProgress) -> Measured:
+    try:
+        return asyncio.run(measurement.run(progress))
+    except asyncio.CancelledError:
+        raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
+
+
+def _write_record(
+    run: CheckedRun,
+    before: Mapping[str, str],
+    measurement: Measuring,
+    measured: Measured,
+    results: RunDirectory,
+    progress: RunProgress,
+) -> record.Ending:
+    """Write run.json, whatever signal comes; ``before`` are the digests of the run's inputs when it began."""
+    with (
+        stop_signals_wait(lambda number: progress.note(already_ending(number))),
+        _on_full_disk(results, f"; what was written is in {results.final}"),
+    ):
+        if other := run.changed():
+            measured = replace(measured, status="failed", reasons=(*measured.reasons, other))
+        # What has changed meanwhile its programs have written.
+        read = dict(before.items() & inputs(run.plan).items())
+        metadata = {**measurement.host_metadata(measured), "programs": {**run.programs, **read}}
+        return record.write(run.experiment, run.plan, measured, results, metadata)
 
 
 @contextmanager
@@ -286,14 +297,25 @@ def trace_notes(experiment: Experiment) -> Iterator[str]:
                 yield from (f"{where}.rate.trace: {trace.file} {note}" for note in trace.notes())
 
 
-def _analyse(directory: Path) -> tuple[Summary | None, str]:
-    """Summary of a run, or None and why there is none; the telemetry is kept in either case."""
+@dataclass(frozen=True)
+class _Analysed:
+    """The summary of a run, or None and why there is none; the telemetry is kept in either case."""
+
+    summary: Summary | None
+    problem: str = ""
+    interrupted: bool = False
+
+
+def _analyse(directory: Path) -> _Analysed:
     try:
         run = narrows_analysis.read_run(directory)
         summary = narrows_analysis.analyze_run(run)
         narrows_analysis.write_report(run)
     except narrows_analysis.AnalysisError as error:
-        return None, f"analysis: {error}"
+        return _Analysed(None, f"analysis: {error}")
     except OSError as error:
-        return None, f"analysis: it cannot be written: {error.strerror}; 'narrows analyze' makes it from the telemetry"
-    return summary, ""
+        why = f"analysis: it cannot be written: {error.strerror}; 'narrows analyze' makes it from the telemetry"
+        return _Analysed(None, why)
+    except KeyboardInterrupt:
+        return _Analysed(None, ANALYSIS_INTERRUPTED, interrupted=True)
+    return _Analysed(summary)

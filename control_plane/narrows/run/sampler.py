@@ -89,7 +89,7 @@ class Snapshot:
     """What the live view shows at a moment. None is what is not known (yet)."""
 
     time_s: float
-    left_s: float | None
+    remaining_s: float | None
     active: int
     links: tuple[LinkState, ...]
     flows: tuple[FlowRate, ...]
@@ -120,8 +120,10 @@ class Sampler:
         self._owner: dict[Key, int] = {}
         self._links = {link.name: link for link in plan.reported}
         self._by_server = {(flow.dst, flow.dst_port): number for number, flow in enumerate(plan.flows)}
-        self._ports = [frozenset(flow.client_ports) if flow.moved_ports else flow.client_ports for flow in plan.flows]
-        self._by_addresses = {flow.ends: number for number, flow in enumerate(plan.flows) if flow.by_addresses}
+        self._ports = [
+            frozenset(flow.client_ports) if flow.port_overrides else flow.client_ports for flow in plan.flows
+        ]
+        self._by_host_pair = {flow.ends: number for number, flow in enumerate(plan.flows) if flow.match_by_host_pair}
         self._readings: deque[Reading] = deque()
         # Of the last link of each flow: whose index it is, and what is known of it.
         self._ends: dict[int, int] = {}
@@ -155,7 +157,7 @@ class Sampler:
         """Which flow of the plan a record is of."""
         src, dst = address(record, "src"), address(record, "dst")
         for ends in possible_ends(src, dst):
-            if (number := self._by_addresses.get(ends)) is not None:
+            if (number := self._by_host_pair.get(ends)) is not None:
                 return number
         number = self._by_server.get((dst, record["dst_port"]))
         if number is None:
@@ -215,7 +217,7 @@ class Sampler:
         end = self._plan.end_ns
         return Snapshot(
             time_s=reading.time_s,
-            left_s=None if end is None else max(0.0, end / NANOSECONDS - reading.time_s),
+            remaining_s=None if end is None else max(0.0, end / NANOSECONDS - reading.time_s),
             active=active,
             links=tuple(self._state(link, before, reading, rates) for link in self._plan.links),
             flows=flows,

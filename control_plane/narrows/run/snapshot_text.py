@@ -58,7 +58,7 @@ def running(snapshot: Snapshot) -> str:
 
 def left(snapshot: Snapshot) -> str:
     """Time to the end of the last flow; empty where it is not known."""
-    return "" if snapshot.left_s is None else f"{snapshot.left_s:.0f} s left"
+    return "" if snapshot.remaining_s is None else f"{snapshot.remaining_s:.0f} s left"
 
 
 def _other(snapshot: Snapshot) -> float:

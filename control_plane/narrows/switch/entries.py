@@ -32,7 +32,7 @@ LawsOf = Callable[[Link, int], Iterator[tuple[str, Call]]]
 
 def law_entries(link: Link, frame_bytes: int) -> Iterator[tuple[str, Call]]:
     """The managing program's tables that have an entry for a link, with its action and parameters."""
-    return iter(()) if link.management is None else link.management.entries(link, frame_bytes)
+    return iter(()) if link.aqm is None else link.aqm.entries(link, frame_bytes)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from narrows_formats.schedules import DelaySteps, RateSchedule, RateSteps
 
 from narrows.experiment.impairments import Jitter
-from narrows.experiment.plan import ReportedLink, own_seed
+from narrows.experiment.plan import ReportedLink, derive_seed
 from narrows.switch import traffic_manager_pb2 as pb
 
 
@@ -41,7 +41,7 @@ def variation(link: ReportedLink, seed: int) -> pb.Variation | None:
         return None
     jitter = link.jitter or Jitter()
     # The run's own seed is that of loss emulation, in the P4 program.
-    found = pb.Variation(reorder=jitter.reorder, duplicate=link.duplication, seed=own_seed(seed, 1 + link.index))
+    found = pb.Variation(reorder=jitter.reorder, duplicate=link.duplication, seed=derive_seed(seed, 1 + link.index))
     if jitter.uniform_ns is not None:
         found.uniform_ns = jitter.uniform_ns
     elif jitter.normal_ns is not None:

@@ -51,7 +51,7 @@ class _Placed(Protocol):
 _Queue = TypeVar("_Queue", bound=_Placed)
 
 
-def by_place(queues: Iterable[_Queue]) -> dict[tuple[int, int], _Queue]:
+def by_queue(queues: Iterable[_Queue]) -> dict[tuple[int, int], _Queue]:
     """Queues by port and number: where a link's is found."""
     return {(queue.port, queue.queue): queue for queue in queues}
 
@@ -106,7 +106,7 @@ class PortStats:
 
 
 @dataclass(frozen=True)
-class Balance:
+class PacketConservation:
     """Packets counted on both sides of a place where a target may lose some without counting them."""
 
     place: str

@@ -47,11 +47,11 @@ class TrafficManagerClient:
         request = pb.StartSchedulesRequest(epoch_ns=epoch_ns, election_id=election_id)
         return await self._call("StartSchedules", request, pb.StartSchedulesResponse)
 
-    async def hold(self, at_ns: int | None) -> int:
+    async def pause(self, at_ns: int | None) -> int:
         """Halt the switch at a switch time, and wait until it has; None: it continues. Returns its time."""
         return (await self._hold(pb.HoldRequest(at_ns=at_ns))).timestamp_ns
 
-    async def hold_and_list(self, at_ns: int, flow_drops: Sequence[pb.FlowDropsRequest]) -> pb.ListResponse:
+    async def pause_and_list(self, at_ns: int, flow_drops: Sequence[pb.FlowDropsRequest]) -> pb.ListResponse:
         """Halt the switch at a switch time, and what `list` returns then, by one call."""
         halted = await self._hold(pb.HoldRequest(at_ns=at_ns, list=pb.ListRequest(flow_drops=flow_drops)))
         return await self._whole(flow_drops, halted.list)

@@ -22,7 +22,7 @@ from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.calibration import QueueFacts
-from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats
+from narrows.switch.readings import FlowDrops, FlowTotals, PacketConservation, PortStats, QueueReading, QueueStats
 
 if TYPE_CHECKING:
     # What measures needs only the plan.
@@ -77,13 +77,13 @@ class Target(ABC):
     changes_links: bool = False
     """Whether buffer and loss of links can be changed while traffic flows, and rates otherwise than by schedules."""
 
-    stands_still: bool = False
-    """Whether it can be halted, together with time: see `hold`."""
+    pausable: bool = False
+    """Whether it can be halted, together with time: see `pause`."""
 
     runs_programs: bool = False
     """Whether it runs a P4 program of the user's in place of ours (`Plan.program`)."""
 
-    is_held: bool = False
+    will_pause: bool = False
     """Whether a run will halt it; set before `start`."""
 
     @classmethod
@@ -187,7 +187,7 @@ class Target(ABC):
         """
         raise RunError(f"{self.profile.name} cannot change a link while traffic flows")
 
-    async def hold(self, at_ns: int | None) -> None:
+    async def pause(self, at_ns: int | None) -> None:
         """Halt at a time of the switch's clock, once all that is due until then has been processed, and return then.
 
         What is changed and read until the next call is of that very instant. None: continue.
@@ -222,13 +222,13 @@ class Target(ABC):
 
         Args:
             places: those whose drops are asked for.
-            at_ns: halt there first, as `hold` does.
+            at_ns: halt there first, as `pause` does.
 
         Raises:
-            RunError: see `hold`.
+            RunError: see `pause`.
         """
         if at_ns is not None:
-            await self.hold(at_ns)
+            await self.pause(at_ns)
         return QueueReading(await self.queues(), {place: await self.flow_drops(*place) for place in places})
 
     @abstractmethod
@@ -289,7 +289,7 @@ class Target(ABC):
         """How long a new rate for the bottleneck takes at most; None where rates change by themselves."""
         return None
 
-    async def packet_conservation(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[PacketConservation]:
         """Packets counted on both sides of every place that may lose some without counting them.
 
         Counted since the target was configured; read when nothing moves any more.

@@ -242,7 +242,7 @@ class Applications(Generator):
                 ended = True
                 self._give_up(flow, f"its {role} {event.why}")
             elif isinstance(event, on_host.ProgramStarted) and role == "client":
-                self._began(flow, event.at_s - self._origin_s)
+                self._began(flow, event.at_s - self._t0_s)
             elif isinstance(event, on_host.ProgramSuspended):
                 self._suspended(process)
             elif isinstance(event, ProgramEnded):
@@ -262,7 +262,7 @@ class Applications(Generator):
     def _ended(self, flow: Flow, role: str, event: ProgramEnded) -> None:
         """Note what became of a program; one that failed is a failed flow."""
         words = dict(_words(program_of(flow)))[role]
-        ended_s, outcome = event.at_s - self._origin_s, event.outcome
+        ended_s, outcome = event.at_s - self._t0_s, event.outcome
         self._programs[flow.name][role] = {"command": list(words), **vars(outcome)}
         self._notes[flow.name] += _remarks(role, outcome)
         if role == "client" and 0 in self._found[flow.name]:
@@ -298,10 +298,10 @@ class Applications(Generator):
     async def _start(self) -> None:
         for flow in self.flows:
             if not flow.held:
-                self._origin_file(flow).write_text(f"{self._origin_s!r}\n")
+                self._origin_file(flow).write_text(f"{self._t0_s!r}\n")
 
     async def _release(self, name: str, at_s: float) -> None:
-        self._origin_file(self._flows[name]).write_text(f"{self._origin_s + at_s!r}\n")
+        self._origin_file(self._flows[name]).write_text(f"{self._t0_s + at_s!r}\n")
 
     async def group_ended(self, group: str) -> None:
         """No program lasts until a group ends."""

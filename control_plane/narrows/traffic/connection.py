@@ -43,7 +43,7 @@ class Connection:
         flow = self.flow
         start = self._planned_start_s()
         src, dst = flow.ends
-        by_addresses = {"src_port": None, "dst_port": None, "by_addresses": True} if flow.by_addresses else {}
+        no_ports = {"src_port": None, "dst_port": None, "by_addresses": True} if flow.match_by_host_pair else {}
         return {
             "name": flow.connection_name(self.number),
             "group": flow.group,
@@ -65,7 +65,7 @@ class Connection:
             "ended_s": self.ended_s,
             "bytes_sent": self.bytes_sent,
             "record": None if self.record is None else f"{self.record.parent.name}/{self.record.name}",
-            **by_addresses,
+            **no_ports,
         }
 
     def _planned_start_s(self) -> float:

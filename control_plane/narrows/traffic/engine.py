@@ -46,7 +46,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    async def start(self, origin_s: float) -> None:
+    async def start(self, t0_s: float) -> None:
         """Have the flows' times count from this monotonic time.
 
         Raises:

@@ -47,7 +47,7 @@ class Generator(ABC):
         self._released: dict[str, asyncio.Event] = {flow.name: asyncio.Event() for flow in flows if flow.held}
         self._steered: dict[str, asyncio.Future[wire.Steered]] = {}
         self._records: dict[str, wire.Record] = {}
-        self._origin_s = 0.0
+        self._t0_s = 0.0
 
     @property
     def flows(self) -> tuple[Flow, ...]:
@@ -86,18 +86,18 @@ class Generator(ABC):
     async def _prepare(self) -> None:
         """Do what `prepare` says, the receiving side first."""
 
-    async def start(self, origin_s: float) -> None:
+    async def start(self, t0_s: float) -> None:
         """Let the flows run, counted from this monotonic time.
 
         Raises:
             RunError: a host cannot be reached.
         """
-        self._origin_s = origin_s
+        self._t0_s = t0_s
         await self._start()
 
     @abstractmethod
     async def _start(self) -> None:
-        """Let each flow begin at its own time after ``_origin_s``, on each host's clock."""
+        """Let each flow begin at its own time after ``_t0_s``, on each host's clock."""
 
     async def release(self, name: str, at_ns: int) -> None:
         """Let a flow that was held back begin at a future time since the experiment's start.
@@ -183,7 +183,7 @@ class Generator(ABC):
         limit_s = self._time_limit_s(self._flows[name])
         try:
             # Cancelling this does not cancel the flow: `stop` ends it.
-            async with asyncio.timeout(self._origin_s + limit_s - time.monotonic()):
+            async with asyncio.timeout(self._t0_s + limit_s - time.monotonic()):
                 await asyncio.shield(self._ends[name])
         except TimeoutError:
             raise RunError(f"flow {name}: no end after {limit_s:.0f} s") from None
@@ -204,7 +204,7 @@ class Generator(ABC):
         await self._stop()
         for connection in self.connections:
             if connection.ended_s is None:
-                connection.ended_s = time.monotonic() - self._origin_s
+                connection.ended_s = time.monotonic() - self._t0_s
 
     @abstractmethod
     async def _stop(self) -> None:

@@ -40,7 +40,7 @@ class InProcess(Engine):
         """See `Engine.prepare`."""
         # A receiver that waits for more has the kernel acknowledge each frame or joined frames at once, where one that
         # reads has it answer all that an interrupt has delivered. Then there is nothing to wait for either.
-        batch_bytes = 0 if self._plan.moderation is not None else self._plan.receive_batch_bytes
+        batch_bytes = 0 if self._plan.coalescing is not None else self._plan.receive_batch_bytes
         loop = asyncio.get_running_loop()
 
         def tell(event: wire.Event) -> None:
@@ -60,15 +60,15 @@ class InProcess(Engine):
         except OSError as error:
             raise RunError(f"the sockets of flows are not ready: {error.strerror}") from error
 
-    async def start(self, origin_s: float) -> None:
+    async def start(self, t0_s: float) -> None:
         """See `Engine.start`."""
-        run = partial(self._run, self._running(), asyncio.get_running_loop(), origin_s)
+        run = partial(self._run, self._running(), asyncio.get_running_loop(), t0_s)
         self._thread = threading.Thread(target=run)
         self._thread.start()
 
-    def _run(self, serving: Sockets, loop: asyncio.AbstractEventLoop, origin_s: float) -> None:
+    def _run(self, serving: Sockets, loop: asyncio.AbstractEventLoop, t0_s: float) -> None:
         try:
-            serving.run(origin_s)
+            serving.run(t0_s)
         except OSError as error:
             for name in self._names:
                 loop.call_soon_threadsafe(self._take, wire.Failure(name, str(error.strerror)))

@@ -107,12 +107,12 @@ class Processes(Engine):
             for name in names:
                 self._take(wire.Failure(name, f"{process.name} ended with exit code {code}{process.stderr_tail()}"))
 
-    async def start(self, origin_s: float) -> None:
+    async def start(self, t0_s: float) -> None:
         """See `Engine.start`."""
-        await asyncio.gather(*(self._tell_origin(host, origin_s) for host in self._senders))
+        await asyncio.gather(*(self._tell_origin(host, t0_s) for host in self._senders))
 
-    async def _tell_origin(self, host: str, origin_s: float) -> None:
-        await self._testbed.put(host, _origin_file(host), f"{origin_s + self._offsets_s[host]!r}\n")
+    async def _tell_origin(self, host: str, t0_s: float) -> None:
+        await self._testbed.put(host, _origin_file(host), f"{t0_s + self._offsets_s[host]!r}\n")
 
     def do(self, host: str, command: wire.Command) -> None:
         """See `Engine.do`."""

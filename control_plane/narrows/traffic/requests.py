@@ -17,7 +17,7 @@ from narrows.traffic.tcp import common
 class RequestFlows(SocketFlows):
     """Connections are made from where their data go to."""
 
-    sockets = requests.Exchanges
+    sockets = requests.RequestSockets
 
     async def specify(self, flow: Flow) -> RequestsSpecification:
         """See `SocketFlows.specify`."""
@@ -37,10 +37,10 @@ def specify(flow: Flow, ecn: bool | None) -> RequestsSpecification:
         client_ports=list(flow.client_ports),
         start_s=flow.start_ns / NANOSECONDS,
         end_s=(flow.end_ns or 0) / NANOSECONDS,
-        closed=asked.closed,
-        kept=asked.kept,
+        closed_loop=asked.closed_loop,
+        keep_alive=asked.keep_alive,
         request_bytes=asked.request_bytes,
-        users=[[(ask.time_ns / NANOSECONDS, ask.size) for ask in user] for user in asked.users],
+        users=[[(request.time_ns / NANOSECONDS, request.size) for request in user] for user in asked.users],
         player=None if player is None else _player(player),
     )
 

@@ -53,7 +53,7 @@ class SocketFlows(Generator):
 
     def _host(self, flow: Flow, side: Side) -> str:
         """The host at which a flow begins, or which listens for it."""
-        return flow.receiver if (side == "begins") == flow.payload.begins_at_receiver else flow.sender
+        return flow.receiver if (side == "begins") == flow.payload.receiver_initiates else flow.sender
 
     async def _prepare(self) -> None:
         specifications = {flow.name: await self.specify(flow) for flow in self.flows}
@@ -68,7 +68,7 @@ class SocketFlows(Generator):
         await self._engine.prepare(by_host("listens"), by_host("begins"), modules)
 
     async def _start(self) -> None:
-        await self._engine.start(self._origin_s)
+        await self._engine.start(self._t0_s)
 
     async def _release(self, name: str, at_s: float) -> None:
         await self._do(wire.Release(name, at_s))

@@ -24,10 +24,10 @@ GAIN_UNIT = 256
 PORTS = ["src_port", "dst_port"]
 
 
-def store(readings: Sequence[Readings], connections: Sequence[Connection], origin_s: float, path: Path) -> None:
-    """Make the table from what was read on all hosts; ``origin_s`` is the experiment's start on our clock."""
+def store(readings: Sequence[Readings], connections: Sequence[Connection], t0_s: float, path: Path) -> None:
+    """Make the table from what was read on all hosts; ``t0_s`` is the experiment's start on our clock."""
     frames = pd.concat([_read(one) for one in readings], ignore_index=True)
-    write(tabulate(frames, connections, origin_s), path)
+    write(tabulate(frames, connections, t0_s), path)
 
 
 def write(table: pd.DataFrame, path: Path) -> None:
@@ -44,13 +44,13 @@ def _read(readings: Readings) -> pd.DataFrame:
     return frame.assign(src=readings.address, monotonic_s=frame["monotonic_s"].astype(np.float64) - readings.offset_s)
 
 
-def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s: float) -> pd.DataFrame:
+def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], t0_s: float) -> pd.DataFrame:
     """Readings of the flows' sockets (control connections of ours left out) in SI units, by flow, socket and time.
 
     Args:
         readings: columns of `socket_sampler.FIELDS` as text or numbers, and ``src``.
         connections: in the order of run.json's flows.
-        origin_s: the experiment's start on the clock of the readings.
+        t0_s: the experiment's start on the clock of the readings.
     """
     raw = readings.astype(dict.fromkeys((name for name in socket_sampler.FIELDS if name != "dst"), np.float64))
     raw = raw.astype(dict.fromkeys(PORTS, np.int32))
@@ -63,7 +63,7 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
     acked = np.maximum(raw["acked_bytes"].astype(np.int64) - opened, 0)
     table = pd.DataFrame(
         {
-            "time_s": raw["monotonic_s"] - origin_s,
+            "time_s": raw["monotonic_s"] - t0_s,
             "flow": raw["flow"].astype(np.int32),
             **{name: raw[name] for name in PORTS},
             "cwnd_bytes": raw["cwnd_packets"] * raw["mss"],
@@ -99,8 +99,8 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
 def _owners(raw: pd.DataFrame, connections: Sequence[Connection]) -> list[int]:
     """Which connection each reading is of, -1: none. Connections of programs are known by their two addresses."""
     places = [(at, c, c.flow) for at, c in enumerate(connections)]
-    by_ports = {(flow.src, c.src_port, flow.dst_port): at for at, c, flow in places if not flow.by_addresses}
-    by_ends = {flow.ends: at for at, _, flow in places if flow.by_addresses}
+    by_ports = {(flow.src, c.src_port, flow.dst_port): at for at, c, flow in places if not flow.match_by_host_pair}
+    by_ends = {flow.ends: at for at, _, flow in places if flow.match_by_host_pair}
     found = []
     for src, dst, src_port, dst_port in zip(raw["src"], raw["dst"], *(raw[name] for name in PORTS), strict=True):
         of_programs = (by_ends[ends] for ends in possible_ends(src, dst) if ends in by_ends)

@@ -46,7 +46,7 @@ class SocketSampler(ABC):
         self._interval_ns = interval_ns
         self._offsets_s: dict[str, float] = {}
         # Sockets that are known by their addresses, as those of programs.
-        self._with_programs = {flow.sender for flow in plan.flows if flow.by_addresses}
+        self._with_programs = {flow.sender for flow in plan.flows if flow.match_by_host_pair}
 
     @abstractmethod
     async def start(self) -> None:

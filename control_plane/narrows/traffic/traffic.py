@@ -37,7 +37,7 @@ class Traffic:
         self._origin = 0.0
 
     @property
-    def origin_s(self) -> float:
+    def t0_s(self) -> float:
         """Monotonic time of the experiment's start, 0 before it."""
         return self._origin
 

@@ -8,7 +8,7 @@ import json
 from collections import deque
 from typing import Any, Protocol
 
-from narrows.virtual.standstill import Standstill
+from narrows.virtual.clock_pause import ClockPause
 
 
 class Telling(Protocol):
@@ -19,12 +19,12 @@ class Telling(Protocol):
 
 
 class GuestDriver:
-    """See `narrows.run.conductor.Driver`."""
+    """See `narrows.run.stepping.Driver`."""
 
-    def __init__(self, outside: Telling, standstill: Standstill) -> None:
+    def __init__(self, outside: Telling, pause: ClockPause) -> None:
         """``outside`` takes the answers."""
         self._outside = outside
-        self._standstill = standstill
+        self._pause = pause
         self._commands: deque[dict[str, Any]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._come: asyncio.Event | None = None
@@ -38,14 +38,14 @@ class GuestDriver:
     async def receive(self) -> dict[str, Any] | None:
         """The next command."""
         self._loop, self._come = asyncio.get_running_loop(), asyncio.Event()
-        self._standstill.begin()
+        self._pause.begin()
         try:
             while not self._commands:
                 self._come.clear()
                 await self._come.wait()
             return self._commands.popleft()
         finally:
-            self._standstill.end()
+            self._pause.end()
 
     def tell(self, answer: dict[str, Any]) -> None:
         """An answer."""

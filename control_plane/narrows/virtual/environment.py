@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from narrows_formats.host_jitter import host_jitter
-from narrows_formats.made_by import KERNEL_IMAGE
+from narrows_formats.provenance import KERNEL_IMAGE
 from narrows_formats.suggestion import suggestion
 from narrows_formats.units import NANOSECONDS
 
@@ -16,9 +16,9 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
-from narrows.run.conductor import Driver
 from narrows.run.duration import packets
 from narrows.run.results import RunDirectory
+from narrows.run.stepping import Driver
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
 from narrows.virtual import guest_memory
@@ -73,7 +73,7 @@ class Guests:
 
     def unsupported(self, plan: Plan) -> list[str]:
         """Interrupt moderation on a path too short for it."""
-        if plan.moderation is None or settings(adapted(plan)).window_ns:
+        if plan.coalescing is None or settings(adapted(plan)).window_ns:
             return []
         return [f"hosts.rx_usecs: takes an RTT of {MIN_MODERATED_RTT_NS // 1000} us or more in virtual time"]
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.run.stop_signals import stop_signals_wait
 from narrows.virtual import init
+from narrows.virtual.clock_pause import ClockPause
 from narrows.virtual.driven import GuestDriver
-from narrows.virtual.standstill import Standstill
 from narrows.virtual.task import TASK_FILE, GuestTask
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None, came:
             return []
 
     plan = target.prepare_for_guest(task.plan)
-    target.is_held = task.driven or bool(task.plan.changes)
+    target.will_pause = task.driven or bool(task.plan.changes)
     measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns, driver=driver)
 
     async def run() -> Measured:
@@ -142,7 +142,7 @@ def _live(came: Sequence[signal.Signals]) -> None:
     init.prepare(task.needed, (task.found.parent, task.results.path))
     init.set_date(task.date_s)
     channel = Channel()
-    driver = GuestDriver(channel, Standstill()) if task.driven else None
+    driver = GuestDriver(channel, ClockPause()) if task.driven else None
     channel.listen(driver)
     channel.tell(up=True)
     if task.plan.has_applications and not init.charge_system_calls(task.syscall_ns):

@@ -81,7 +81,7 @@ class Watch:
         self._pid = pid
         self.now_ns = 0
         self.cpu_s = 0.0
-        self.held = False
+        self.paused = False
         """Whether its time stands still on purpose."""
         self.programs_s: dict[str, float] = defaultdict(float)
         """Processor time in seconds of users' programs inside, by name, as far as looking now and then can tell."""
@@ -116,10 +116,10 @@ class Watch:
             last_s = used_s
             # Those that have ended meanwhile are the guest's no more.
             self.cpu_s = max(self.cpu_s, used_s)
-            if (alone_s := alone.look(processes, self.held)) > ALONE_CPU_S:
+            if (alone_s := alone.look(processes, self.paused)) > ALONE_CPU_S:
                 since = f"computed for {alone_s:.0f} s until {self.now_ns / NANOSECONDS:.6f} s of its clock"
                 return Still(f"the guest's kernel loops: it {since} and let no process run, in {_who(seen)}")
-            if self.held or self.now_ns - moved_ns > STILL_NS:
+            if self.paused or self.now_ns - moved_ns > STILL_NS:
                 moved_ns, idle_s, before = self.now_ns, 0.0, processes
                 seen.clear()
                 continue
@@ -143,10 +143,10 @@ class _Alone:
         self._pid = pid
         self._spaces_s, self._from_s = self._used(processes)
 
-    def look(self, processes: dict[int, list[str]], held: bool) -> float:
-        """Seconds of the kernel's processor time, given all processes as they are now; 0 for a guest that is held."""
+    def look(self, processes: dict[int, list[str]], paused: bool) -> float:
+        """Seconds of the kernel's processor time, given all processes as they are now; 0 for a guest that is paused."""
         spaces_s, kernel_s = self._used(processes)
-        if held or spaces_s != self._spaces_s:
+        if paused or spaces_s != self._spaces_s:
             self._spaces_s, self._from_s = spaces_s, kernel_s
         return kernel_s - self._from_s
 

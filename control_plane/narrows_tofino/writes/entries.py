@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from narrows.experiment.plan import Plan, ReportedLink
-from narrows.experiment.port_choice import Cells
+from narrows.experiment.port_choice import FlowTable
 from narrows.switch.entries import ECN_OFF, Observation, Prefix, ProgramEntry, Range, program_entries
 from narrows_formats.units import format_size
 
@@ -87,8 +87,8 @@ def index_shares(plan: Plan) -> dict[int, int]:
     return {pipe: (FIRST_QUARTER + number) << SHARE_SHIFT for number, pipe in enumerate(pipes)}
 
 
-def index_cells(plan: Plan) -> Cells:
+def flow_table(plan: Plan) -> FlowTable:
     """The cells of a bound plan's flows: of several pipes each has a quarter of them."""
-    quarters = {pipe: (share >> SHARE_SHIFT) - FIRST_QUARTER for pipe, share in index_shares(plan).items() if share}
+    partitions = {pipe: (share >> SHARE_SHIFT) - FIRST_QUARTER for pipe, share in index_shares(plan).items() if share}
     ports = {path.ingress_port for path in plan.paths}
-    return Cells(INDEX_BITS, {port: quarters[pipe_of(port)] for port in ports if pipe_of(port) in quarters})
+    return FlowTable(INDEX_BITS, {port: partitions[pipe_of(port)] for port in ports if pipe_of(port) in partitions})

@@ -25,7 +25,7 @@ def laws(link: Link, latency_ns: int) -> Iterator[tuple[str, Call]]:
         link: the link.
         latency_ns: what the program takes for a delay while nothing waits.
     """
-    match link.management:
+    match link.aqm:
         case Step(threshold_ns=threshold, ect1_only=only):
             yield "dequeue_law", ("step", {"threshold": threshold + latency_ns, "low_latency_only": int(only)})
         case Pi2() | Pie() as law:
@@ -42,7 +42,7 @@ def laws(link: Link, latency_ns: int) -> Iterator[tuple[str, Call]]:
 
 def low_latency_queue(link: Link) -> int | None:
     """Number of the queue of a link's port that ECT(1) and CE wait in; None where all packets wait in one."""
-    return link.queue + 1 if isinstance(link.management, DualPi2) else None
+    return link.queue + 1 if isinstance(link.aqm, DualPi2) else None
 
 
 def queue_entries(plan: Plan) -> Iterator[ProgramEntry]:
@@ -57,8 +57,8 @@ def queue_entries(plan: Plan) -> Iterator[ProgramEntry]:
 def meter_writes(plan: Plan, cell_bytes: int) -> Iterator[PlannedWrite]:
     """The averages that RED decides by, one for each link that has it."""
     for link in plan.links:
-        if isinstance(link.management, Red):
-            yield meter_write(link.index, wred(link.management, plan.frame_bytes, cell_bytes))
+        if isinstance(link.aqm, Red):
+            yield meter_write(link.index, wred(link.aqm, plan.frame_bytes, cell_bytes))
 
 
 def meter_write(index: int, settings: Wred) -> PlannedWrite:

@@ -115,9 +115,9 @@ class BottleneckQueue:
     @property
     def weights(self) -> tuple[int, int] | None:
         """By which its two queues take turns, in lowest terms: the smaller, the shorter their turns."""
-        if not isinstance(self.link.management, DualPi2):
+        if not isinstance(self.link.aqm, DualPi2):
             return None
-        classic = self.link.management.classic_percent
+        classic = self.link.aqm.classic_percent
         low = 100 - classic
         return classic // gcd(classic, low), low // gcd(classic, low)
 

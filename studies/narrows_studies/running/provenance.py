@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows_analysis.run_data import RunData
-from narrows_formats.made_by import made_by
+from narrows_formats import provenance as of_run
 
 
 def provenance(run: RunData) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def provenance(run: RunData) -> dict[str, Any]:
     record = run.run.raw
     found = {
         "seed": record.get("seed"),
-        **made_by(record),
+        **of_run.provenance(record),
         "rtt_s": run.run.bottleneck.rtt_s,
         "hosts": record.get("virtual_time", {}).get("hosts"),
     }

@@ -204,7 +204,7 @@ class StudyRun:
             self._skipped[name] = _why(ended)
             result = f"not complete: {self._skipped[name]}"
         self._write()
-        left = f"about {duration_in_words(ended.left_s)} left"
+        left = f"about {duration_in_words(ended.remaining_s)} left"
         self._console.print(f"{count} {name}: {result}; {left}", highlight=False, soft_wrap=True)
         if ended.interrupted:
             raise Interrupted("interrupted; complete runs were kept, the same command continues from here")

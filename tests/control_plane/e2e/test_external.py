@@ -30,7 +30,7 @@ def compiled(place: Path, cca: str) -> Path:
     return made
 
 
-def steered(place: Path, cca: str, buffer: str) -> api.Bed:
+def steered(place: Path, cca: str, buffer: str) -> api.Session:
     flow: dict[str, Any] = {"name": "agent", "cca": cca, "bpf": str(compiled(place, cca)), "duration": "20s"}
     link = {"rate": "20Mbit", "buffer": buffer, "rtt": "40ms"}
     return api.testbed({"name": "steered", "bottleneck": link, "flows": [flow]}, out=place / "out")

@@ -91,12 +91,12 @@ class SteadyDatagrams(Generator):
 
     async def _start(self) -> None:
         for flow in self.flows:
-            await self._testbed.put(flow.sender, "datagrams.origin", f"{self._origin_s + self._offset_s!r}\n")
+            await self._testbed.put(flow.sender, "datagrams.origin", f"{self._t0_s + self._offset_s!r}\n")
 
     async def _follow_sender(self, name: str, process: Any) -> None:
         flow, times = self._flows[name], []
         async for line in process.lines():
-            times.append(float(line) - self._origin_s - self._offset_s)
+            times.append(float(line) - self._t0_s - self._offset_s)
             if len(times) == 1:
                 self._take(wire.Started(name, 0, times[0]))
         if len(times) != 2:

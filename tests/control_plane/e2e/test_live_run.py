@@ -58,7 +58,7 @@ def test_the_page_follows_a_run(tmp_path: Path, version: int) -> None:
     assert len(rates) >= 3 and 0.8 * RATE_BPS < statistics.median(rates) < 1.05 * RATE_BPS, rates
     sums = [sum(flow["rate_bps"] for flow in snapshot["flows"]) for snapshot in steady]
     assert statistics.median(sums) == pytest.approx(statistics.median(rates), rel=0.1)
-    assert all(abs(snapshot["time_s"] + snapshot["left_s"] - 7) < 0.01 for snapshot in steady)
+    assert all(abs(snapshot["time_s"] + snapshot["remaining_s"] - 7) < 0.01 for snapshot in steady)
     assert {flow["name"] for flow in steady[-1]["flows"] if flow["rate_bps"] > 0} == {"cubic-1", "cubic-2", "reno-1"}
     links = [snapshot["links"][0] for snapshot in snapshots]
     assert max(link["queue_bytes"] for link in links) <= links[0]["limit_bytes"]

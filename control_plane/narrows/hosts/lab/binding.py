@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from narrows.errors import InputError
-from narrows.experiment.plan import Host, Path, Plan, SwitchPort
+from narrows.experiment.plan import ForwardingRule, Host, Plan, SwitchPort
 from narrows.hosts.lab.inventory import Lab, Machine
 from narrows.hosts.lab.machines import end_machines
 
@@ -84,7 +84,7 @@ def _refuse_shared_ports(plan: Plan, ports: Ports) -> None:
                 f"{link.field}: is the queue of port {ports.name_of(link.port)}, which {' and '.join(sharing)} "
                 "share; allowed: a port of its own for each host behind a link"
             )
-    ways: dict[tuple[int, str], Path] = {}
+    ways: dict[tuple[int, str], ForwardingRule] = {}
     for path in plan.paths:
         if ways.setdefault((path.ingress_port, path.dst_mac), path) != path:
             raise InputError(

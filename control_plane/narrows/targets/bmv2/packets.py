@@ -40,7 +40,7 @@ def depth(plan: Plan) -> int:
 
 def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     """What of a plan BMv2 cannot do as written, in real time or in virtual time; empty when it can do all of it."""
-    if managed := [(link.field, link.management) for link in plan.links if link.management is not None]:
+    if managed := [(link.field, link.aqm) for link in plan.links if link.aqm is not None]:
         # Egress drops there what has had its time, knows delays in microseconds only, and ingress nothing of queues.
         return [
             f"{field}.queue: {law.kind} needs {law.needs}, which BMv2 does not have; allowed: tail-drop, with or "
@@ -119,7 +119,7 @@ def _unsupported_port(plan: Plan) -> list[str]:
 
 
 def _unsupported_card(plan: Plan, virtual: bool) -> list[str]:
-    # In real time cards are what they are; none is modelled.
-    if plan.moderation is None or not virtual:
+    # In real time NICs are what they are; none is modelled.
+    if plan.coalescing is None or not virtual:
         return []
     return ["hosts.rx_usecs: the receiver's frames come from BMv2 itself; allowed: with --target soft"]

@@ -23,7 +23,7 @@ from narrows.hosts.process import Process
 from narrows.paths import compiled_program
 from narrows.switch.p4runtime import P4RuntimeSession
 from narrows.switch.p4runtime_entries import entities, program_digests, read_packet_sum, register_name
-from narrows.switch.readings import Balance, PortStats, QueueStats
+from narrows.switch.readings import PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.bmv2 import packets, simple_switch
 from narrows.targets.bmv2.delay_line import Bmv2DelayLine
@@ -238,7 +238,7 @@ class Bmv2Target(P4RuntimeTarget):
                     found.append(f"port {port.port}: {count} packets dropped by the interface {what} BMv2")
         return found
 
-    async def packet_conservation(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[PacketConservation]:
         """Interfaces against the program: libpcap loses bursts before the program sees them, and counts nothing."""
         session = self._connected()
         ports = {port.port: port for port in await self.ports()}
@@ -251,16 +251,16 @@ class Bmv2Target(P4RuntimeTarget):
         if plan.unlimited:
             return two_way_conservation(plan, senders, receiver, arrivals + emulated, departures)
         found = [
-            Balance(
+            PacketConservation(
                 "between the senders' interfaces and the program",
                 sum(port.rx_packets for port in senders),
                 arrivals + emulated,
             ),
-            Balance("between the program and the receiver's interface", departures, receiver.tx_packets),
+            PacketConservation("between the program and the receiver's interface", departures, receiver.tx_packets),
         ]
         if plan.ip_version == 4:
             # An IPv6 receiver also says things of its own (multicast listener reports), which go nowhere.
-            found.append(Balance("on the reverse path from the receiver", receiver.rx_packets, back))
+            found.append(PacketConservation("on the reverse path from the receiver", receiver.rx_packets, back))
         return found
 
     async def stop(self) -> None:
@@ -324,10 +324,15 @@ class Bmv2Target(P4RuntimeTarget):
 
 def two_way_conservation(
     plan: Plan, senders: Sequence[PortStats], receiver: PortStats, arrivals: int, departures: int
-) -> list[Balance]:
+) -> list[PacketConservation]:
     """Both directions together, where the program counts both."""
     sent, taken = sum(port.tx_packets for port in senders), sum(port.rx_packets for port in senders)
-    found = [Balance("between the program and the hosts' interfaces", departures, sent + receiver.tx_packets)]
+    found = [
+        PacketConservation("between the program and the hosts' interfaces", departures, sent + receiver.tx_packets)
+    ]
     if plan.ip_version == 4:
-        found.insert(0, Balance("between the hosts' interfaces and the program", taken + receiver.rx_packets, arrivals))
+        found.insert(
+            0,
+            PacketConservation("between the hosts' interfaces and the program", taken + receiver.rx_packets, arrivals),
+        )
     return found

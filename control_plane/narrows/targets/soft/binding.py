@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Plan
-from narrows.experiment.port_choice import keep_apart
+from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.hosts.lab.binding import Ports, place
 from narrows.targets.soft.inventory import Inventory
 
@@ -33,4 +33,4 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
                 f"flows: {' and '.join(hosts.values())} share port {names[number]} of the switch, which holds what "
                 "leaves there for one time; allowed: the same RTT for both, or a port for each"
             )
-    return keep_apart(bound)
+    return avoid_index_collisions(bound)

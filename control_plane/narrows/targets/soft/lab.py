@@ -15,7 +15,7 @@ from narrows.hosts.lab.machines import LOSSES, SshTestbed
 from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
 from narrows.paths import compiled_program, data
-from narrows.switch.readings import Balance
+from narrows.switch.readings import PacketConservation
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
 from narrows.targets.soft import lab_doctor
@@ -128,14 +128,14 @@ class LabSoftTarget(LabTarget, SoftTarget):
                 found.append(f"{counter}: {more} packets not received by the switch's machine")
         return found
 
-    async def packet_conservation(self, plan: Plan) -> list[Balance]:
+    async def packet_conservation(self, plan: Plan) -> list[PacketConservation]:
         """What left each port for end hosts against what their NICs handed on."""
         names = {number: name for name, number in self._inventory.numbers.items()}
         found = []
         for number, (sent, received) in (await self._received(plan)).items():
             sent_before, received_before = self._received_before[number]
             place = f"between the switch's port {names[number]} and the NICs there"
-            found.append(Balance(place, sent - sent_before, received - received_before))
+            found.append(PacketConservation(place, sent - sent_before, received - received_before))
         return found
 
     def _lost(self, plan: Plan) -> dict[str, int]:

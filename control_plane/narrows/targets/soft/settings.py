@@ -39,7 +39,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
 
 def drops_from_head(link: Link) -> bool:
     """Whether a full queue drops its oldest packets."""
-    return link.management is not None and link.management.head_drop
+    return link.aqm is not None and link.aqm.head_drop
 
 
 def policer_message(link: Link) -> pb.Policer:
@@ -65,7 +65,7 @@ def management_message(link: Link, plan: Plan) -> pb.Management:
     """
     if plan.program is not None:
         return pb.Management(enabled=True, index=link.index, strict=pb.Strict())
-    law, frame_bytes = link.management, plan.frame_bytes
+    law, frame_bytes = link.aqm, plan.frame_bytes
     if law is None or not law.by_program:
         return pb.Management(enabled=False)
     message = pb.Management(enabled=True, index=link.index, period_ns=law.period_ns)

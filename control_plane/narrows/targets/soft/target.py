@@ -21,7 +21,7 @@ from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NIC_SEGMENTATION, NetnsTe
 from narrows.hosts.state import RunState
 from narrows.paths import binary, compiled_program
 from narrows.switch.entries import DELAY_BITS
-from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats, by_place
+from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats, by_queue
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
@@ -73,7 +73,7 @@ class SoftTarget(P4RuntimeTarget):
         """Take the seed of the switch's random numbers (loss emulation)."""
         self._seed = seed
         self._switch = Softswitch("softswitch")
-        self._card: tuple[str, ...] = NIC_CHECKSUM_OFFLOADS
+        self._nic: tuple[str, ...] = NIC_CHECKSUM_OFFLOADS
         self._loopbacks: tuple[int, ...] = ()
         self._frame_bytes = 0
         self._program = PROGRAM
@@ -133,10 +133,10 @@ class SoftTarget(P4RuntimeTarget):
             if value > most
         ]
         early = [
-            f"{link.field}.policer: is behind the decision of {link.management.kind}, which is made when a packet "
+            f"{link.field}.policer: is behind the decision of {link.aqm.kind}, which is made when a packet "
             "comes in; allowed: with a law that decides later (codel, fq_codel), or tail-drop or head-drop"
             for link in plan.links
-            if link.policer is not None and link.management is not None and link.management.drops_on_arrival
+            if link.policer is not None and link.aqm is not None and link.aqm.drops_on_arrival
         ]
         found = [*beyond, *early, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
         if plan.program is None or found:
@@ -165,19 +165,19 @@ class SoftTarget(P4RuntimeTarget):
         ]
 
     def prepare_for_guest(self, plan: Plan) -> Plan:
-        """The switch looks ahead for half of the delays, and does the work of the hosts' cards."""
+        """The switch looks ahead for half of the delays, and does the work of the hosts' NICs."""
         plan = adapted(plan)
         virtual = settings(plan)
         self._switch = Softswitch("softswitch", virtual)
         if virtual.tso:
-            self._card = NIC_SEGMENTATION
-        self.stands_still = True
+            self._nic = NIC_SEGMENTATION
+        self.pausable = True
         return plan
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """Namespaces."""
         self._take(plan)
-        return NetnsTestbed(plan, state, mtu, self._card)
+        return NetnsTestbed(plan, state, mtu, self._nic)
 
     def _take(self, plan: Plan) -> None:
         """Keep what the switch of a plan is started with, and where its program drops."""
@@ -189,7 +189,7 @@ class SoftTarget(P4RuntimeTarget):
         self._dropping = {
             link.index: link
             for link in plan.links
-            if plan.program is not None or (link.management is not None and link.management.drops_on_arrival)
+            if plan.program is not None or (link.aqm is not None and link.aqm.drops_on_arrival)
         }
         self._policed = {(link.port, link.queue) for link in plan.links if link.policer is not None}
 
@@ -207,7 +207,7 @@ class SoftTarget(P4RuntimeTarget):
             self._seed,
             self._loopbacks,
             program=compiled_program(self._program) if self._own is None else (self._own.json, self._own.p4info),
-            prompt=self.is_held,
+            prompt=self.will_pause,
             pipes=pipes,
         )
 
@@ -279,15 +279,15 @@ class SoftTarget(P4RuntimeTarget):
         # Asked for nothing it tells the time.
         request = change_request(before, after)
         made_ns = (await self._switch.manager.configure(request)).timestamp_ns
-        queues = by_place((await self._switch.manager.list()).queues)
+        queues = by_queue((await self._switch.manager.list()).queues)
         queue = queues[after.port, after.queue]
         if any(getattr(queue, field.name) != value for field, value in request.ListFields()):
             raise RunError(f"the softswitch's queue for {after.name} reads back as {queue}, not {after}")
         return made_ns
 
-    async def hold(self, at_ns: int | None) -> None:
-        """See `Target.hold`."""
-        await self._switch.manager.hold(at_ns)
+    async def pause(self, at_ns: int | None) -> None:
+        """See `Target.pause`."""
+        await self._switch.manager.pause(at_ns)
 
     async def now_ns(self) -> int:
         """CLOCK_MONOTONIC of this host, as the switch tells it."""
@@ -311,7 +311,7 @@ class SoftTarget(P4RuntimeTarget):
             for port, queue in places
             for cause in self._causes(port, queue)
         ]
-        listed = await (manager.list(asked) if at_ns is None else manager.hold_and_list(at_ns, asked))
+        listed = await (manager.list(asked) if at_ns is None else manager.pause_and_list(at_ns, asked))
         queues = [_queue_stats(queue) for queue in listed.queues]
         drops = {place: list[FlowDrops]() for place in places}
         for request, found in zip(asked, listed.flow_drops, strict=True):
@@ -390,7 +390,7 @@ class SoftTarget(P4RuntimeTarget):
     async def _read_back(self, plan: Plan) -> AppliedSettings:
         from narrows.switch.p4runtime_entries import program_digests
 
-        queues = by_place(await self.queues())
+        queues = by_queue(await self.queues())
         applied = {}
         for link in plan.links:
             queue = queues.get((link.port, link.queue))
@@ -411,7 +411,7 @@ class SoftTarget(P4RuntimeTarget):
         from narrows.switch.link_models import schedule_status, variation
         from narrows.targets.soft.settings import drops_from_head, management_message, policer_message
 
-        queues = by_place((await self._switch.manager.list()).queues)
+        queues = by_queue((await self._switch.manager.list()).queues)
         queue = queues[link.port, link.queue]
         rate = None if link.schedule is None else schedule_status(link.schedule)
         delay = None if link.delay_steps is None else schedule_status(link.delay_steps)

@@ -11,7 +11,7 @@ from narrows_formats.span import Span
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.delays import spread
-from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
+from narrows.experiment.plan import COLLECTOR_PORT, InterruptCoalescing, Plan
 
 # Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
 BATCH_FRAMES = 300
@@ -46,7 +46,7 @@ class VirtualTimeSettings:
     ``window_ns``: how long it sleeps at a time (0: until the next event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
     hosts, ``jitter_ns`` what the sender at a port takes for a frame at most, ``moderation`` the interrupt moderation of
-    their cards, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held. ``tso``: cards cut what
+    their NICs, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held. ``tso``: NICs cut what
     hosts send into segments. ``prioritized``: it runs before programs, whose system calls take time.
     """
 
@@ -55,7 +55,7 @@ class VirtualTimeSettings:
     pool_frames: int
     access_rate_bps: int
     jitter_ns: Mapping[int, int]
-    moderation: Moderation | None = None
+    coalescing: InterruptCoalescing | None = None
     lro: bool = False
     held_bytes: int = HELD_BYTES
     tso: bool = False
@@ -69,12 +69,12 @@ class VirtualTimeSettings:
         words += ["--pool", str(self.pool_frames)]
         words += ["--tso"] if self.tso else []
         for port in sorted(ports):
-            # Acknowledgements leave a receiver when its card and its kernel have taken the data in.
+            # Acknowledgements leave a receiver when its NIC and its kernel have taken the data in.
             jitter = f",{self.jitter_ns[port]}" if self.jitter_ns.get(port) else ""
             words += ["--access-rate", f"{port}@{self.access_rate_bps}{jitter}"]
-            if self.moderation is not None and port != self.collector_port:
-                frames = "" if self.moderation.frames is None else f",{self.moderation.frames}"
-                words += ["--rx-moderation", f"{port}@{self.moderation.usecs}{frames}"]
+            if self.coalescing is not None and port != self.collector_port:
+                frames = "" if self.coalescing.frames is None else f",{self.coalescing.frames}"
+                words += ["--rx-moderation", f"{port}@{self.coalescing.usecs}{frames}"]
                 words += ["--lro", str(port)] if self.lro else []
         return words
 
@@ -141,7 +141,7 @@ def settings(plan: Plan) -> VirtualTimeSettings:
         pool_frames=max(MIN_POOL, 8 * flight // plan.frame_bytes),
         access_rate_bps=access,
         jitter_ns=_jitter_ns(plan, access),
-        moderation=plan.moderation,
+        coalescing=plan.coalescing,
         lro="lro" in plan.offloads,
         held_bytes=plan.frame_bytes if plan.has_payload else HELD_BYTES,
         # A slot would have to hold a whole burst's payload.

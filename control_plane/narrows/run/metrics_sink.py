@@ -14,7 +14,7 @@ from narrows.switch.readings import QueueStats
 SHOWN_AFTER_S = 1.5
 
 
-class Figures(Protocol):
+class MetricsSink(Protocol):
     """A page of numbers that other programs can read at any time."""
 
     def begin(self, plan: Plan, collector: Path | None) -> None:

@@ -21,7 +21,7 @@ from narrows.experiment.plan import Change, Link, Plan, Verb
 from narrows.run.changes import Made, sleep_until
 from narrows.run.observer import Observer
 from narrows.run.sampler import Key
-from narrows.switch.readings import QueueStats, by_place
+from narrows.switch.readings import QueueStats, by_queue
 from narrows.targets.base import Target
 from narrows.traffic.traffic import Traffic
 
@@ -78,7 +78,7 @@ class SenderSetting:
 Action = Made | FlowRequest | SenderSetting
 
 
-class Conductor:
+class SteppingController:
     """Follows the commands of one run's driver."""
 
     def __init__(
@@ -104,11 +104,11 @@ class Conductor:
         self.done: list[Action] = []
         """The driver's changes and requests so far."""
 
-    async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
+    async def run(self, t0_s: float, clock_offset_ns: int | None) -> None:
         """Follow the driver from the experiment's start on, until it ends the run.
 
         Args:
-            origin_s: monotonic time of the experiment's start.
+            t0_s: monotonic time of the experiment's start.
             clock_offset_ns: the switch's clock minus that clock.
 
         Raises:
@@ -116,7 +116,7 @@ class Conductor:
         """
         if clock_offset_ns is None:
             raise RunError("a run that is driven needs a switch whose clock can be read")
-        self._origin_ns, self._offset_ns = round(origin_s * NANOSECONDS), clock_offset_ns
+        self._origin_ns, self._offset_ns = round(t0_s * NANOSECONDS), clock_offset_ns
         try:
             await self._go_on(0)
             while (command := await self._driver.receive()) is not None:
@@ -129,8 +129,8 @@ class Conductor:
                     self._driver.tell({"invalid": str(error)})
             raise RunError(DRIVER_ENDED)
         finally:
-            if self._target.stands_still:
-                await self._target.hold(None)
+            if self._target.pausable:
+                await self._target.pause(None)
             self._driver.tell({"over": True})
 
     async def _follow(self, command: dict[str, Any]) -> None:
@@ -156,14 +156,14 @@ class Conductor:
         How often processes inside read the clock, which takes time, until they are halted and after that, differs from
         run to run by some nanoseconds.
         """
-        if not self._target.stands_still:
+        if not self._target.pausable:
             return None
         self._settings += 1
         return self._held_ns + self._settings * SETTING_NS
 
     def _settle(self) -> None:
         """Let the clock of a halted run come to a time that is as many settings after the halt in each run."""
-        if not self._target.stands_still:
+        if not self._target.pausable:
             return
         until_ns = self._origin_ns + self._held_ns + (self._settings + 1) * SETTING_NS
         while (left_ns := until_ns - time.monotonic_ns()) > 0:
@@ -200,7 +200,7 @@ class Conductor:
 
     async def _go_on(self, until_ns: int) -> None:
         at_ns = self._origin_ns + until_ns
-        if self._target.stands_still:
+        if self._target.pausable:
             reading = await self._target.read_queues(self._observer.places, at_ns + self._offset_ns)
             # Halted at one instant twice, the hosts' clock goes on.
             self._settings = self._settings + 1 if until_ns == self._held_ns else 0
@@ -209,7 +209,7 @@ class Conductor:
             await sleep_until(at_ns)
             time_ns = (await self._target.now_ns() or 0) - self._offset_ns - self._origin_ns
             reading = await self._target.read_queues(self._observer.places)
-        places = by_place(reading.queues)
+        places = by_queue(reading.queues)
         links = {name: _state(link, places[link.port, link.queue]) for name, link in self._links.items()}
         flows = {name: asdict(counts) for name, counts in (await self._observer.counts(reading.drops)).items()}
         self._driver.tell({"state": {"time_ns": time_ns, "links": links, "flows": flows}})
@@ -221,7 +221,7 @@ class Conductor:
             self._settle()
 
     async def _change(self, command: dict[str, Any]) -> None:
-        now_ns = self._held_ns if self._target.stands_still else time.monotonic_ns() - self._origin_ns
+        now_ns = self._held_ns if self._target.pausable else time.monotonic_ns() - self._origin_ns
         change = Change(at_ns=now_ns, **command)
         before = self._links[change.link]
         after = change.of(before)

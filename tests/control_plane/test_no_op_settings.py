@@ -14,10 +14,10 @@ import yaml
 from narrows.batch import batch, sweep, task
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
+from narrows.experiment.no_op_settings import no_op_settings
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
-from narrows.experiment.without_effect import without_effect
 from narrows.run.counting import why_lost
 from narrows.run.environment import THIS_MACHINE
 from narrows.run.runner import CheckedRun, Outcome
@@ -148,16 +148,16 @@ IDLE = [
 
 @pytest.mark.parametrize(("field", "idle", "at_work"), IDLE, ids=[field for field, _, _ in IDLE])
 def test_what_changes_nothing_is_found(field: str, idle: dict[str, Any], at_work: dict[str, Any]) -> None:
-    assert list(without_effect([validate(idle, "x.yaml")])) == [field]
-    assert without_effect([validate(at_work, "x.yaml")]) == {}
+    assert list(no_op_settings([validate(idle, "x.yaml")])) == [field]
+    assert no_op_settings([validate(at_work, "x.yaml")]) == {}
     # It matters in one point of a sweep.
-    assert without_effect([validate(idle, "x.yaml"), validate(at_work, "x.yaml")]) == {}
+    assert no_op_settings([validate(idle, "x.yaml"), validate(at_work, "x.yaml")]) == {}
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "experiments").rglob("*.yaml")), ids=str)
 def test_our_own_experiments_have_none(path: Path) -> None:
     if "\nbottleneck:" in path.read_text():
-        assert without_effect([point.experiment for point in load_series(path).points]) == {}
+        assert no_op_settings([point.experiment for point in load_series(path).points]) == {}
 
 
 def test_a_run_names_them_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

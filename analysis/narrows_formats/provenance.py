@@ -10,7 +10,7 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
 KERNEL_IMAGE = "kernel image"
 # What any two runs have in common or differ in, and what people call it.
-MADE_BY = {
+PROVENANCE_NAMES = {
     "version": "Narrows", "commit": "commit", "kernel": "kernel", "kernel_config_sha256": "kernel configuration",
     KERNEL_IMAGE: KERNEL_IMAGE, SOFTSWITCH: SOFTSWITCH, COLLECTOR: COLLECTOR,
 }  # fmt: skip
@@ -21,7 +21,7 @@ UNKNOWN = "that is not recorded"
 DIGITS = 12
 
 
-def made_by(record: Mapping[str, Any]) -> dict[str, str]:
+def provenance(record: Mapping[str, Any]) -> dict[str, str]:
     """What a run was made by, from its run.json; what is not recorded is left out."""
     guest = record.get("virtual_time") or {}
     found = {
@@ -39,17 +39,17 @@ def difference(theirs: Mapping[str, str], ours: Mapping[str, str], leaving_out: 
 
     Of P4 programs and of users' programs, which differ from one experiment to another, only those that both have.
     """
-    both = [name for name in theirs if name in ours and name not in MADE_BY]
-    for name in [one for one in (*MADE_BY, *both) if one not in leaving_out]:
+    both = [name for name in theirs if name in ours and name not in PROVENANCE_NAMES]
+    for name in [one for one in (*PROVENANCE_NAMES, *both) if one not in leaving_out]:
         if theirs.get(name) != ours.get(name):
             this, that = (_short(one[name]) if one.get(name) else UNKNOWN for one in (theirs, ours))
-            return f"was made by {MADE_BY.get(name, name)} {this}, not {that}"
+            return f"was made by {PROVENANCE_NAMES.get(name, name)} {this}, not {that}"
     return ""
 
 
 def in_short(made: Mapping[str, str]) -> dict[str, str]:
     """What made a run, as people read it."""
-    return {MADE_BY.get(name, name): _short(value) for name, value in made.items()}
+    return {PROVENANCE_NAMES.get(name, name): _short(value) for name, value in made.items()}
 
 
 def _short(value: str) -> str:

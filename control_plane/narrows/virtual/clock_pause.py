@@ -12,7 +12,7 @@ import mmap
 import os
 
 
-class Standstill:
+class ClockPause:
     """That process; made before there are threads, and gone with the guest."""
 
     def __init__(self) -> None:

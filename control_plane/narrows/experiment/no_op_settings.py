@@ -17,7 +17,7 @@ from narrows.experiment.plan import ETHERNET_HEADER_BYTES
 from narrows.flows.tcp import FiniteGroup
 
 
-def without_effect(experiments: Sequence[Experiment]) -> dict[str, str]:
+def no_op_settings(experiments: Sequence[Experiment]) -> dict[str, str]:
     """Dotted fields that change nothing, each with why.
 
     Args:
@@ -93,7 +93,7 @@ def _of_queues(experiment: Experiment) -> Iterator[tuple[str, str]]:
     for field, direction in _directions(experiment):
         if direction.ecn_threshold is not None and not can_be_marked:
             yield f"{field}.ecn_threshold", "marks nothing: no flow has packets that can be marked (ecn)"
-        for setting, why in direction.queue.without_effect():
+        for setting, why in direction.queue.no_op_settings():
             yield f"{field}.queue.{setting}", why
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Duration = float | int | str
 
 
-class Bed:
+class Session:
     """A run under way; made by `testbed`.
 
     Attributes:
@@ -317,7 +317,7 @@ def testbed(
     out: Path | str | None = None,
     held: Collection[str] = (),
     reports: bool = False,
-) -> Bed:
+) -> Session:
     """A run to be driven, on the softswitch: ``with api.testbed(experiment, virtual=True) as bed:``.
 
     Args:
@@ -325,11 +325,11 @@ def testbed(
         virtual: in virtual time, where the run halts between two steps, however long the driver takes.
         kernel: of virtual time: a name of ``narrows kernel list``, or a path.
         out: directory of the results, which must not exist; `results/NAME-TIME` by default.
-        held: groups whose flows do not begin before `Bed.start` is called; the run continues until they have ended,
+        held: groups whose flows do not begin before `Session.start` is called; the run continues until they have ended,
             or until the block is left.
-        reports: whether each packet's report can be read during the run, see `Bed.reports`.
+        reports: whether each packet's report can be read during the run, see `Session.reports`.
 
     Raises:
         InputError: the experiment is not valid, or there is no such group.
     """
-    return Bed(source, virtual, kernel, out, held, reports)
+    return Session(source, virtual, kernel, out, held, reports)
