@@ -22,8 +22,8 @@ from narrows_analysis.report.charts import Chart, ChartSeries, Mark, Reference, 
 from narrows_analysis.report.content import parameters, setting
 from narrows_analysis.report.figures import RunFigures
 
-# What needs hosts/sockets.parquet, a link that varies, or marks.
-ABSENT = {"cwnd", "inflight", "pacing", "link_rate", "link_delay", "marks"}
+# What needs hosts/sockets.parquet, a link that varies, marks, or DualPI2.
+ABSENT = {"cwnd", "inflight", "pacing", "link_rate", "link_delay", "marks", "delay_by_queue", "depth_by_queue"}
 Competition = tuple[Path, synthetic.Truth, Any]
 
 

@@ -86,7 +86,7 @@ def refusal(queue: Any, inventory: Inventory | None = None, **bottleneck: Any) -
 @asynccontextmanager
 async def connected(switch: FakeSwitch, log: Path) -> AsyncIterator[tuple[TofinoTarget, Inventory]]:
     """A target of the switch, which gives it back at the end."""
-    inventory = lab(switch.chip, switch.address)
+    inventory = lab(switch.chip, switch.address, model=not switch.tm.asic)
     target = TofinoTarget(inventory, log)
     await target.start()
     try:
