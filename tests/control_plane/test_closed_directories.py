@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +14,11 @@ pytestmark = pytest.mark.needs("root")
 
 
 @pytest.fixture
-def reachable(tmp_path: Path) -> Path:
-    """A directory that every user can enter."""
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory.is_relative_to("/tmp") and directory != Path("/tmp"):
-            directory.chmod(0o755)
-    return tmp_path
+def reachable() -> Iterator[Path]:
+    """A directory that every user can enter; pytest closes those above its own."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def program(path: Path, mode: int = 0o755) -> Path:
