@@ -106,8 +106,8 @@ class RunData:
 
     Frames: `table` (flows), `flows`, `queue` and `queues` (time series), `flow_intervals()` (`flows` in any interval),
     `distributions` (CDFs), `sockets` (what the senders' sockets say), `hosts` (RTT and window in senders'
-    records), `responses` (each request), `flow_keys` (5-tuples), `reports()` (every report), `dask_reports()` (the
-    same on Dask) and `drops()` (every packet that a link dropped).
+    records), `responses` (each request), `registers` (of a user's P4 program), `flow_keys` (5-tuples), `reports()`
+    (every report), `dask_reports()` (the same on Dask) and `drops()` (every packet that a link dropped).
     """
 
     def __init__(self, run_dir: Run | Path | str, link: str | None = None) -> None:
@@ -264,6 +264,19 @@ class RunData:
             frame = frame.assign(flow=frame["flow"].map(positions))
         frame = frame.assign(name=[self.labels[int(flow)] for flow in frame["flow"]])
         return _with_units(frame, {**units(SOCKETS), "name": ""}, "hosts/sockets.parquet")
+
+    @cached_property
+    def registers(self) -> pd.DataFrame:
+        """Watched cells of registers of a user's P4 program, in order of time: columns ``time_s``, ``register`` (as the
+        experiment names the cell) and ``value``.
+
+        Raises:
+            AnalysisError: none was watched.
+        """
+        path = self.path / files.TELEMETRY / files.REGISTERS
+        if not path.exists():
+            raise AnalysisError(f"{self.path}: no register was watched; allowed: `watch` of a program of your own")
+        return _read_series(path, f"telemetry/{files.REGISTERS}")
 
     @cached_property
     def responses(self) -> pd.DataFrame:

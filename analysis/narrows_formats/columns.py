@@ -159,6 +159,12 @@ REPORTS = (
     Column("queue", "", "which of the bottleneck's queues it left; 0 where there is one"),
     Column("arrival_ecn", "", "ECN field as it came"),
 )
+# Registers of a user's P4 program that were watched.
+REGISTERS = (
+    Column("time_s", "s", "when it was read, from the experiment's start"),
+    Column("register", "", "the cell, as the experiment names it"),
+    Column("value", "", "what it had"),
+)
 # Files by their names, SOCKETS in `files.HOSTS`; the collector's: `telemetry_columns`.
 TABLES = {
     files.FLOWS: FLOWS,
@@ -166,6 +172,7 @@ TABLES = {
     files.QUEUES: QUEUES,
     files.DISTRIBUTIONS: DISTRIBUTIONS,
     f"{files.HOSTS}/{files.SOCKETS}": SOCKETS,
+    f"{files.TELEMETRY}/{files.REGISTERS}": REGISTERS,
 }
 
 

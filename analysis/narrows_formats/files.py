@@ -17,6 +17,7 @@ REPORT_FILES = "reports-*.parquet"
 FLOW_KEYS = "flow_keys.parquet"
 LEARNED_FLOWS = "learned_flows.parquet"
 DROPS = "drops.parquet"
+REGISTERS = "registers.parquet"
 COLLECTOR = "collector.json"
 
 # One file for each captured direction of a link, by its name.

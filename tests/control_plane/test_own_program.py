@@ -15,6 +15,7 @@ import pytest
 from finsy.proto import p4r
 from google.protobuf import text_format
 from narrows.errors import InputError
+from narrows.experiment.driving import driven
 from narrows.experiment.loader import load
 from narrows.experiment.p4_compiler import COMPILER
 from narrows.experiment.plan import Plan
@@ -298,6 +299,68 @@ def test_a_file_that_is_wrong_is_named(example: Path, edit: Edit, says: str) -> 
     edit(example)
     (problem,) = refused(example)
     assert says in problem, problem
+
+
+def watching(directory: Path, cells: str) -> None:
+    change(
+        directory, "cubic-and-bbr.yaml", "    entries: entries.json", f"    watch: {cells}\n    entries: entries.json"
+    )
+
+
+def test_cells_of_registers_are_found_by_either_name(example: Path) -> None:
+    watching(example, '["next_signals[3]", "AqmEgress.next_signals[511]"]')
+    assert refused(example) == []
+    program = plan_of(example).program
+    assert program is not None
+    assert [(cell.register_id, cell.index.index) for cell in own_program.cells(program)] == [
+        # As P4Info has it.
+        (373618291, 3),
+        (373618291, 511),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (
+            '["next_signal[3]"]',
+            "bottleneck.program.watch: next_signal[3]: there is no register 'next_signal'; "
+            "allowed: AqmEgress.next_signals",
+        ),
+        (
+            '["next_signals[512]"]',
+            "bottleneck.program.watch: next_signals[512]: the register has 512 cells; allowed: 0 to 511",
+        ),
+        ("[scalars.userMetadata.x]", "is not a cell of a register; allowed: REGISTER[INDEX], such as my_register[0]"),
+        ('["next_signals"]', "is not a cell of a register; allowed: REGISTER[INDEX], such as my_register[0]"),
+    ],
+)
+def test_what_cannot_be_watched_is_named(example: Path, cells: str, says: str) -> None:
+    watching(example, cells)
+    (problem,) = refused(example)
+    assert problem.endswith(says), problem
+
+
+def test_what_is_watched_needs_an_interval(example: Path) -> None:
+    watching(example, '["next_signals[3]"]')
+    change(example, "cubic-and-bbr.yaml", "flows:\n", "telemetry: {sockets: 0s}\nflows:\n")
+    (problem,) = refused(example)
+    assert "bottleneck.program.watch: nothing is read with telemetry.sockets: 0" in problem
+
+
+def test_only_one_of_two_may_halt_the_switch(example: Path) -> None:
+    watching(example, '["next_signals[3]"]')
+    file = example / "cubic-and-bbr.yaml"
+    file.write_text(file.read_text() + "events:\n  - {link: bottleneck, at: 1s, buffer: 2BDP}\n")
+    (problem,) = refused(example)
+    assert "bottleneck.program.watch: is not read in runs whose events change a buffer" in problem
+
+
+def test_nothing_is_watched_of_a_driven_run(example: Path) -> None:
+    watching(example, '["next_signals[3]"]')
+    experiment = load(example / "cubic-and-bbr.yaml")
+    with pytest.raises(InputError, match=re.escape("bottleneck.program.watch: is of runs that are not driven")):
+        driven(make_plan(experiment), experiment, (), shows_reports=False)
 
 
 def test_text_protobuf_has_the_same_entries(example: Path) -> None:

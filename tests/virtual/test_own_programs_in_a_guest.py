@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import narrows_analysis
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from narrows_formats.file_digest import file_digest
@@ -54,6 +55,40 @@ def test_drops_are_those_that_the_program_decides(tmp_path: Path) -> None:
     assert summary["bottleneck"]["utilization"] > 0.9
     # All hosts' packets are those of TCP, in both directions of the handshake.
     assert all(flow["goodput_bps"] > 0 for flow in summary["flows"])
+
+
+@pytest.mark.long
+def test_a_watched_register_has_what_the_program_writes(tmp_path: Path) -> None:
+    """The program writes down when it may drop next: the time of a drop, in whole us, and the interval."""
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    text = (EXAMPLE / "cubic-and-bbr.yaml").read_text().replace("20s", "2s")
+    text = text.replace("    entries:", '    watch: ["next_signals[3]", "next_signals[2]"]\n    entries:')
+    text = text.replace("flows:", "telemetry: {sockets: 5ms}\nflows:")
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = narrows_analysis.load(tmp_path / "out")
+    found = run.registers
+    # Port 2 is not managed.
+    assert not found[found.register == "next_signals[2]"].value.any()
+    watched = found[found.register == "next_signals[3]"]
+    times, values = watched.time_s.to_numpy(), watched.value.to_numpy()
+    assert times[:400].tolist() == [number * 5 / 1_000 for number in range(400)]
+
+    drops = pq.read_table(tmp_path / "out" / "telemetry" / "drops.parquet").sort_by("timestamp").to_pylist()
+    decided = [drop for drop in drops if drop["cause"] == MANAGEMENT]
+    # Drops are in ns of the switch's clock, the register in us of the same.
+    at_ns = np.array([drop["timestamp"] for drop in decided])
+    origin_ns = at_ns[0] - round(run.drops().query("cause == 'queue management'").time_s.iloc[0] * 1e9)
+    assert len(at_ns) > 10
+    checked = 0
+    for time_s, value in zip(times[:400].tolist(), values[:400].tolist(), strict=True):
+        now_ns = origin_ns + round(time_s * 1e9)
+        last_ns = max(at_ns[at_ns <= now_ns].tolist(), default=0)
+        if value == last_ns // 1_000 + INTERVAL // 1_000:
+            checked += 1
+        else:
+            # Since then the queue was short, and may be longer again: the interval began anew.
+            assert value == 0 or last_ns < value * 1_000 - INTERVAL <= now_ns, (time_s, value)
+    assert checked > 100
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from narrows.errors import InputError
 from narrows.experiment.impairments import LONGEST_DEVIATIONS
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import OwnProgram
+from narrows.experiment.program_settings import read_cell
 from narrows.experiment.topology import Topology
 
 
@@ -30,6 +31,10 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
     field, settings = experiment.program
     _check_names(settings.ports, [host.name for host in network.end_hosts], field)
     problems = list(_only_ours(experiment, network, field)) or list(_shared(network, field))
+    if settings.watch and any(event.buffer is not None for event in experiment.events):
+        problems.append(f"{field}.watch: is not read in runs whose events change a buffer; allowed: one of them")
+    if settings.watch and not experiment.telemetry.sockets:
+        problems.append(f"{field}.watch: nothing is read with telemetry.sockets: 0; allowed: another interval")
     if problems:
         raise InputError("\n".join(problems))
     return OwnProgram(
@@ -37,6 +42,7 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
         json=Path(str(settings.compiled)),
         p4info=Path(str(settings.p4info)),
         entries=None if settings.entries is None else Path(settings.entries),
+        watch=tuple(map(read_cell, settings.watch)),
     )
 
 

@@ -346,16 +346,29 @@ class InterruptCoalescing:
 
 
 @dataclass(frozen=True)
+class WatchedCell:
+    """A cell of a register whose value is read again and again."""
+
+    register: str
+    index: int
+
+    def __str__(self) -> str:
+        """As an experiment file has it."""
+        return f"{self.register}[{self.index}]"
+
+
+@dataclass(frozen=True)
 class OwnProgram:
     """A user's program in place of ours: its compiled form, its P4Info, and its entries, if it has any.
 
-    ``field`` is where an experiment file has it.
+    ``field`` is where an experiment file has it. ``watch`` is read while traffic flows.
     """
 
     field: str
     json: Path
     p4info: Path
     entries: Path | None
+    watch: tuple[WatchedCell, ...] = ()
 
     @property
     def files(self) -> dict[str, Path]:
@@ -418,6 +431,11 @@ class Plan:
     def has_applications(self) -> bool:
         """Whether programs of users run on its hosts."""
         return any(flow.payload.is_program for flow in self.flows)
+
+    @property
+    def watches(self) -> bool:
+        """Whether registers of a user's program are read while traffic flows."""
+        return self.program is not None and bool(self.program.watch)
 
     @property
     def has_payload(self) -> bool:

@@ -11,9 +11,10 @@ from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Field, StrictInt, model_validator
 
 from narrows.experiment.p4_compiler import COMPILER
-from narrows.experiment.plan import MAX_PORT
+from narrows.experiment.plan import MAX_PORT, WatchedCell
 from narrows.quantities import Model
 
+_CELL = re.compile(r"(?P<register>[^\[\]\s]+)\[(?P<index>\d+)\]\Z")
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
 # Of an Ethernet address: one of a group, not of a host.
 _MULTICAST = 1
@@ -47,6 +48,18 @@ class HostPlace(Model):
     )
 
 
+def _read_cell(value: object) -> object:
+    if not isinstance(value, str) or not _CELL.match(value):
+        raise refuse("is not a cell of a register", "REGISTER[INDEX], such as my_register[0]")
+    return value
+
+
+def read_cell(text: str) -> WatchedCell:
+    """A cell as an experiment file names it (`my_register[0]`), which was checked when the file was read."""
+    register, _, index = text.partition("[")
+    return WatchedCell(register, int(index.removesuffix("]")))
+
+
 def _read_place(value: object) -> object:
     return {"port": value} if type(value) is int else value
 
@@ -74,6 +87,11 @@ class ProgramSettings(Model):
         default_factory=dict,
         description="Ports of the switch by the names of the hosts that are at them: a number, or a mapping with "
         "`port`, `ip` and `mac`. Other hosts are at the next free ports.",
+    )
+    watch: tuple[Annotated[str, BeforeValidator(_read_cell)], ...] = Field(
+        default=(),
+        description="Cells of its registers (`my_register[0]`) that are read as often as `telemetry.sockets` says; "
+        "`registers` of a loaded run has them over time.",
     )
 
     @model_validator(mode="after")

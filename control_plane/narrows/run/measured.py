@@ -11,6 +11,7 @@ from narrows_formats.target_profile import TargetProfile
 
 from narrows.run.changes import Made
 from narrows.run.stepping import Action
+from narrows.run.watching import Reading
 from narrows.switch.readings import FlowDrops, FlowTotals, PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings
 from narrows.traffic.connection import Connection
@@ -61,8 +62,8 @@ class Measured:
     the experiment's start, ``origin_unix_ns`` the same by the calendar of where it was measured, and
     ``clock_offset_ns`` the switch's clock minus the monotonic one, where it can be read.
     ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the
-    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then. ``guest`` is
-    None in real time.
+    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then. ``watched`` is what
+    cells of registers had, if a program's are watched. ``guest`` is None in real time.
     """
 
     status: Status
@@ -85,4 +86,5 @@ class Measured:
     unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()
     by_driver: tuple[Action, ...] = ()
+    watched: tuple[Reading, ...] = ()
     guest: GuestUse | None = None

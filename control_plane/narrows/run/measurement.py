@@ -36,6 +36,7 @@ from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
 from narrows.run.stepping import Driver, SteppingController
+from narrows.run.watching import Watch
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import AppliedSettings, Target
 from narrows.traffic.traffic import Traffic
@@ -120,6 +121,7 @@ class Measurement:
         self._counts_marks = counts_marks and plan.marks_ecn and not any(link.sample_shift for link in plan.links)
         self._changes = Changes(plan, target)
         self._stream = results.reports_stream if plan.shows_reports else None
+        self._watch = Watch(target, socket_interval_ns)
         self._conductor = (
             None
             if driver is None
@@ -185,6 +187,7 @@ class Measurement:
             self._traffic.run(partial(self._begin, prepared, begun)),
             self._monitor(prepared.metrics, progress),
             *([self._change(prepared, begun)] if self._plan.changes or self._conductor else []),
+            *([self._read_watched(prepared, begun)] if self._plan.watches else []),
             # In a guest no time passes while something is to be done; a switch elsewhere is reached by a network.
             *([] if self._plan.in_guest or self._target.hosts_are_machines else [watch.run()]),
         ]
@@ -206,6 +209,10 @@ class Measurement:
     async def _change(self, prepared: Prepared, begun: asyncio.Future[float]) -> None:
         """Make the changes of links that no schedule has, counted from the experiment's start, or those of a driver."""
         await (self._conductor or self._changes).run(await begun, prepared.clock_offset_ns)
+
+    async def _read_watched(self, prepared: Prepared, begun: asyncio.Future[float]) -> None:
+        """Read registers of a user's program from the experiment's start on."""
+        await self._watch.run(await begun, prepared.clock_offset_ns)
 
     async def _show_reports(self) -> tuple[Path, int] | None:
         """The file with all reports until now, and how many bytes of it are complete; None if none was asked for."""
@@ -314,4 +321,5 @@ class Measurement:
             unexpected_losses=finished.losses,
             changes=tuple(self._changes.made),
             by_driver=tuple(self._conductor.done) if self._conductor else (),
+            watched=tuple(self._watch.readings),
         )

@@ -64,6 +64,19 @@ def write(
             socket_table.store(measured.sockets, measured.connections, measured.t0_s, table)
             for one in measured.sockets:
                 one.path.unlink()
+    if plan.program is not None and plan.program.watch:
+        from narrows_formats import registers
+
+        names = [str(cell) for cell in plan.program.watch]
+        with _kept_without(table := results.telemetry / files.REGISTERS, reasons):
+            registers.write(
+                [
+                    (reading.time_s, name, value)
+                    for reading in measured.watched
+                    for name, value in zip(names, reading.values, strict=True)
+                ],
+                table,
+            )
     readings: dict[str, Any] = {}
     drops_recorded: set[str] = set()
     if measured.unexpected_losses is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from narrows_formats.file_digest import file_digest
 from narrows_formats.programs import SOFTSWITCH
+from narrows_formats.suggestion import suggestion
 
 from narrows.errors import InputError
 from narrows.experiment.plan import OwnProgram, Plan
@@ -31,6 +32,7 @@ def problems(plan: Plan) -> list[str]:
         return []
     try:
         updates(plan)
+        cells(program)
         _check_json(program)
         notes(program)
     except InputError as error:
@@ -57,6 +59,31 @@ def updates(plan: Plan) -> list[p4r.Update]:
         return read_entries(program.entries, info, at)
     except BadEntries as error:
         raise InputError(f"{program.field}.entries: {error}") from None
+
+
+def cells(program: OwnProgram) -> list[p4r.RegisterEntry]:
+    """The watched cells of a program's registers, as P4Runtime names them, in their order.
+
+    Raises:
+        InputError: P4Info is wrong, or has no such cell.
+    """
+    from finsy.proto import p4r
+
+    if not program.watch:
+        return []
+    registers = _p4info(program).registers
+    known = {name: one for one in registers for name in (one.preamble.alias, one.preamble.name)}
+    found = []
+    for cell in program.watch:
+        where = f"{program.field}.watch: {cell}"
+        if (register := known.get(cell.register)) is None:
+            names = [one.preamble.name for one in registers]
+            near = suggestion(cell.register, names) if names else "; the program has none"
+            raise InputError(f"{where}: there is no register '{cell.register}'{near}")
+        if cell.index >= register.size:
+            raise InputError(f"{where}: the register has {register.size} cells; allowed: 0 to {register.size - 1}")
+        found.append(p4r.RegisterEntry(register_id=register.preamble.id, index=p4r.Index(index=cell.index)))
+    return found
 
 
 def _p4info(program: OwnProgram) -> p4i.P4Info:

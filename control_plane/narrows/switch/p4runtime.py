@@ -177,6 +177,23 @@ class P4RuntimeSession:
         except grpc.aio.AioRpcError as error:
             raise _refused("the switch cannot read", error) from error
 
+    async def read_registers(self, cells: Sequence[p4r.RegisterEntry]) -> list[int]:
+        """The values of cells of registers, in their order, read in one request.
+
+        Raises:
+            RunError: the switch cannot read one of them.
+        """
+        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[p4r.Entity(register_entry=cell) for cell in cells])
+        found: dict[tuple[int, int], int] = {}
+        try:
+            async for answer in self._stub.Read(request, timeout=TIMEOUT_S):
+                for entity in answer.entities:
+                    entry = entity.register_entry
+                    found[entry.register_id, entry.index.index] = int.from_bytes(entry.data.bitstring, "big")
+        except grpc.aio.AioRpcError as error:
+            raise _refused("the switch cannot read a register", error) from error
+        return [found[cell.register_id, cell.index.index] for cell in cells]
+
     async def require(self, entities: Sequence[Writable]) -> None:
         """Read back entries that were inserted: their loss, ECN threshold and ports are what a run rests on.
 

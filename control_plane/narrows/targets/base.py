@@ -254,6 +254,14 @@ class Target(ABC):
             RunError: the switch does not answer.
         """
 
+    async def read_watched(self) -> list[int]:
+        """Values of the cells that a user's program has watched (`OwnProgram.watch`), in their order.
+
+        Raises:
+            RunError: the switch does not answer.
+        """
+        return []
+
     @abstractmethod
     async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
         """L2 bytes of some flow indices that have left the bottleneck's queue.

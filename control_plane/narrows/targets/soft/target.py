@@ -79,6 +79,7 @@ class SoftTarget(P4RuntimeTarget):
         self._program = PROGRAM
         self._own: OwnProgram | None = None
         self._observed: Observed | None = None
+        self._watched: list[p4r.RegisterEntry] = []
         self._collector: Host | None = None
         self._reports: str | None = None
         # Links before whose queues the program drops, and the flow indices that have been seen there.
@@ -251,8 +252,10 @@ class SoftTarget(P4RuntimeTarget):
         Raises:
             RunError: the switch refuses something, or an entry reads back differently.
         """
-        from narrows.switch.own_program import updates
+        from narrows.switch.own_program import cells, updates
 
+        assert plan.program is not None
+        self._watched = cells(plan.program)
         await self._switch.manager.observe(observe_request(plan))
         self._observed = Observed(self._switch.manager)
         made = updates(plan)
@@ -361,6 +364,10 @@ class SoftTarget(P4RuntimeTarget):
         if self._observed is not None:
             return await self._observed.departed_bytes(flows)
         return await super().departed_bytes(flows)
+
+    async def read_watched(self) -> list[int]:
+        """See `Target.read_watched`."""
+        return await self.session.read_registers(self._watched)
 
     async def _early_drops(self, index: int) -> list[FlowDrops]:
         """What the program dropped in front of a link's queue, by flow index."""
