@@ -301,6 +301,24 @@ def test_a_file_that_is_wrong_is_named(example: Path, edit: Edit, says: str) -> 
     assert says in problem, problem
 
 
+def test_the_queues_of_a_port_have_turns(example: Path) -> None:
+    (request,) = queue_requests(plan_of(example), 1)
+    assert request.management.WhichOneof("scheduling") == "strict"
+    change(
+        example,
+        "cubic-and-bbr.yaml",
+        "    entries: entries.json",
+        "    quanta: [1514B, 3kB]\n    entries: entries.json",
+    )
+    assert refused(example) == []
+    (request,) = queue_requests(plan_of(example), 1)
+    assert list(request.management.deficit.quanta) == [1_514, *[3_000] * 7]
+
+    change(example, "cubic-and-bbr.yaml", "1514B", "63B")
+    (problem,) = refused(example)
+    assert problem.endswith("has a quantum that is too small; allowed: 64 bytes or more")
+
+
 def watching(directory: Path, cells: str) -> None:
     change(
         directory, "cubic-and-bbr.yaml", "    entries: entries.json", f"    watch: {cells}\n    entries: entries.json"

@@ -16,7 +16,7 @@ from narrows.errors import InputError
 from narrows.experiment.impairments import LONGEST_DEVIATIONS
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import OwnProgram
-from narrows.experiment.program_settings import read_cell
+from narrows.experiment.program_settings import PRIORITIES, read_cell
 from narrows.experiment.topology import Topology
 
 
@@ -43,6 +43,7 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
         p4info=Path(str(settings.p4info)),
         entries=None if settings.entries is None else Path(settings.entries),
         watch=tuple(map(read_cell, settings.watch)),
+        quanta=(*settings.quanta, *settings.quanta[-1:] * (PRIORITIES - len(settings.quanta))),
     )
 
 

@@ -361,7 +361,8 @@ class WatchedCell:
 class OwnProgram:
     """A user's program in place of ours: its compiled form, its P4Info, and its entries, if it has any.
 
-    ``field`` is where an experiment file has it. ``watch`` is read while traffic flows.
+    ``field`` is where an experiment file has it. ``watch`` is read while traffic flows. ``quanta`` are the bytes that
+    the queue of each priority may send in its turn, from 0 up; none: they are served by strict priority.
     """
 
     field: str
@@ -369,6 +370,7 @@ class OwnProgram:
     p4info: Path
     entries: Path | None
     watch: tuple[WatchedCell, ...] = ()
+    quanta: tuple[int, ...] = ()
 
     @property
     def files(self) -> dict[str, Path]:

@@ -12,8 +12,10 @@ from pydantic import BeforeValidator, Field, StrictInt, model_validator
 
 from narrows.experiment.p4_compiler import COMPILER
 from narrows.experiment.plan import MAX_PORT, WatchedCell
-from narrows.quantities import Model
+from narrows.quantities import Model, Size
 
+# Queues of a port in v1model, and the least that the softswitch's may send in their turns, in bytes.
+PRIORITIES, MIN_QUANTUM = 8, 64
 _CELL = re.compile(r"(?P<register>[^\[\]\s]+)\[(?P<index>\d+)\]\Z")
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
 # Of an Ethernet address: one of a group, not of a host.
@@ -93,6 +95,19 @@ class ProgramSettings(Model):
         description="Cells of its registers (`my_register[0]`) that are read as often as `telemetry.sockets` says; "
         "`registers` of a loaded run has them over time.",
     )
+
+    quanta: tuple[Size, ...] = Field(
+        default=(),
+        max_length=PRIORITIES,
+        description="Deficit round robin between the queues of a port, in place of strict priority: what each may send "
+        "in its turn, from priority 0 up; the last one is also that of the priorities above. 64 bytes or more.",
+    )
+
+    @model_validator(mode="after")
+    def _turns_are_long_enough(self) -> Self:
+        if any(quantum < MIN_QUANTUM for quantum in self.quanta):
+            raise refuse("has a quantum that is too small", f"{MIN_QUANTUM} bytes or more")
+        return self
 
     @model_validator(mode="after")
     def _one_program(self) -> Self:

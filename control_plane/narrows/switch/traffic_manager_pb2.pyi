@@ -71,20 +71,22 @@ class Bucket(_message.Message):
     def __init__(self, rate_bps: _Optional[int] = ..., burst_bytes: _Optional[int] = ...) -> None: ...
 
 class Management(_message.Message):
-    __slots__ = ("enabled", "index", "period_ns", "coupled", "fair", "strict")
+    __slots__ = ("enabled", "index", "period_ns", "coupled", "fair", "strict", "deficit")
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     PERIOD_NS_FIELD_NUMBER: _ClassVar[int]
     COUPLED_FIELD_NUMBER: _ClassVar[int]
     FAIR_FIELD_NUMBER: _ClassVar[int]
     STRICT_FIELD_NUMBER: _ClassVar[int]
+    DEFICIT_FIELD_NUMBER: _ClassVar[int]
     enabled: bool
     index: int
     period_ns: int
     coupled: Coupled
     fair: Fair
     strict: Strict
-    def __init__(self, enabled: _Optional[bool] = ..., index: _Optional[int] = ..., period_ns: _Optional[int] = ..., coupled: _Optional[_Union[Coupled, _Mapping]] = ..., fair: _Optional[_Union[Fair, _Mapping]] = ..., strict: _Optional[_Union[Strict, _Mapping]] = ...) -> None: ...
+    deficit: Deficit
+    def __init__(self, enabled: _Optional[bool] = ..., index: _Optional[int] = ..., period_ns: _Optional[int] = ..., coupled: _Optional[_Union[Coupled, _Mapping]] = ..., fair: _Optional[_Union[Fair, _Mapping]] = ..., strict: _Optional[_Union[Strict, _Mapping]] = ..., deficit: _Optional[_Union[Deficit, _Mapping]] = ...) -> None: ...
 
 class Coupled(_message.Message):
     __slots__ = ("classic_percent", "mtu")
@@ -97,6 +99,12 @@ class Coupled(_message.Message):
 class Strict(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Deficit(_message.Message):
+    __slots__ = ("quanta",)
+    QUANTA_FIELD_NUMBER: _ClassVar[int]
+    quanta: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, quanta: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Fair(_message.Message):
     __slots__ = ("queues", "quantum", "batch")

@@ -6,7 +6,7 @@ use narrows_proto::narrows::v1 as narrows;
 use narrows_switch::line::{DelaySteps, Jitter, Variation};
 use narrows_switch::tm::{
     BucketSettings, Changes, DelayChange, FlowCause, Management, Opportunities, PolicerSettings, QueueStatus, Rate,
-    RateSchedule, Schedule, Scheduling, Steps, NEVER,
+    RateSchedule, Schedule, Scheduling, Steps, NEVER, PRIORITIES,
 };
 
 /// What a request asks for. Errors: name the field, and what is allowed.
@@ -79,6 +79,13 @@ fn management(given: narrows::Management) -> Result<Option<Management>, String> 
         }
         Some(Kind::Fair(narrows::Fair { queues, quantum, batch })) => Scheduling::Fair { queues, quantum, batch },
         Some(Kind::Strict(narrows::Strict {})) => Scheduling::Strict,
+        Some(Kind::Deficit(narrows::Deficit { quanta })) => {
+            let number = quanta.len();
+            let quanta = quanta.try_into().map_err(|_| {
+                format!("management: quanta: there are {number}; allowed is one for each priority, {PRIORITIES}")
+            })?;
+            Scheduling::Deficit { quanta }
+        }
     };
     let made = Management::new(given.index, given.period_ns, scheduling);
     made.map(Some).map_err(|error| format!("management: {error}"))
@@ -110,6 +117,7 @@ fn management_message(management: Management) -> narrows::Management {
         }
         Scheduling::Fair { queues, quantum, batch } => Some(Kind::Fair(narrows::Fair { queues, quantum, batch })),
         Scheduling::Strict => Some(Kind::Strict(narrows::Strict {})),
+        Scheduling::Deficit { quanta } => Some(Kind::Deficit(narrows::Deficit { quanta: quanta.into() })),
     };
     narrows::Management { enabled: true, index: management.index, period_ns: management.period_ns, scheduling }
 }

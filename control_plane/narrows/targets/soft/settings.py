@@ -61,9 +61,11 @@ def management_message(link: Link, plan: Plan) -> pb.Management:
     """How the program manages a link's queue, and how several queues share the link.
 
     What a program of the user's drops at departure costs the link no time, and the priorities that it gives are served
-    strictly.
+    strictly, or in turns.
     """
     if plan.program is not None:
+        if plan.program.quanta:
+            return pb.Management(enabled=True, index=link.index, deficit=pb.Deficit(quanta=plan.program.quanta))
         return pb.Management(enabled=True, index=link.index, strict=pb.Strict())
     law, frame_bytes = link.aqm, plan.frame_bytes
     if law is None or not law.by_program:

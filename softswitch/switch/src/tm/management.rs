@@ -35,6 +35,9 @@ impl Management {
                 Err(format!("queues {queues}: allowed are powers of two up to {MAX_LINK_QUEUES}"))
             }
             Scheduling::Fair { quantum: 0, .. } => Err("quantum 0: allowed are 1 byte and more".to_owned()),
+            Scheduling::Deficit { quanta } if quanta.iter().any(|&quantum| quantum < MIN_QUANTUM) => {
+                Err(format!("quanta {quanta:?}: allowed are {MIN_QUANTUM} bytes and more"))
+            }
             _ => Ok(Management { index, period_ns, scheduling }),
         }
     }
@@ -44,6 +47,9 @@ impl Management {
 pub(super) fn scheduling_of(management: Option<Management>) -> Scheduling {
     management.map_or(Scheduling::Fifo, |management| management.scheduling)
 }
+
+/// With a smaller one a frame takes more turns than there is time for.
+const MIN_QUANTUM: u32 = 64;
 
 /// Shortest period of the timer: it is a run of the program each time, whether packets come or not.
 const MIN_PERIOD_NS: u64 = 1_000;

@@ -600,6 +600,7 @@ impl<P> Queue<P> {
                     let (longest, packets) = scheduler.longest();
                     (longest, (packets / 2).clamp(1, batch.max(1) as usize))
                 }
+                (Some(scheduler), Scheduling::Deficit { .. }) => (scheduler.longest().0, 1),
                 (Some(scheduler), _) => (scheduler.lowest(), 1),
                 (None, _) => (0, 1),
             };

@@ -32,6 +32,11 @@ pub enum Scheduling {
     },
     /// All queues of the port, which is that of priority 0 and those above it: the highest that has packets goes first.
     Strict,
+    /// The same queues by deficit round robin (Shreedhar and Varghese, SIGCOMM 1995).
+    Deficit {
+        /// Bytes that the queue of each priority may send in its turn.
+        quanta: [u32; PRIORITIES],
+    },
 }
 
 impl Scheduling {
@@ -40,7 +45,7 @@ impl Scheduling {
         match self {
             Scheduling::Fifo | Scheduling::Fair { .. } => 1,
             Scheduling::Coupled { .. } => 2,
-            Scheduling::Strict => PRIORITIES as u8,
+            Scheduling::Strict | Scheduling::Deficit { .. } => PRIORITIES as u8,
         }
     }
 }
@@ -57,7 +62,7 @@ struct LinkQueue<P> {
     bytes: u64,
     /// It was to send, and had nothing, since its last packet came.
     asked_in_vain: bool,
-    /// Of fair queues: what it may send in its turn, and whether it is on one of the lists.
+    /// Of queues that have turns: what it may send in this one, and whether it is on one of the lists.
     deficit: i64,
     listed: bool,
 }
@@ -77,6 +82,14 @@ enum Order {
         taken: usize,
     },
     Strict {
+        taken: usize,
+    },
+    Deficit {
+        quanta: [u32; PRIORITIES],
+        /// Those that have packets, the one whose turn it is first.
+        active: VecDeque<usize>,
+        /// It has its quantum for this turn.
+        begun: bool,
         taken: usize,
     },
 }
@@ -103,6 +116,9 @@ impl<P> Scheduler<P> {
                 (queues, Order::Fair { quantum: i64::from(quantum), new, old, taken: 0 })
             }
             Scheduling::Strict => (PRIORITIES as u32, Order::Strict { taken: 0 }),
+            Scheduling::Deficit { quanta } => {
+                (PRIORITIES as u32, Order::Deficit { quanta, active: VecDeque::new(), begun: false, taken: 0 })
+            }
         };
         let empty =
             |_| LinkQueue { packets: VecDeque::new(), bytes: 0, asked_in_vain: true, deficit: 0, listed: false };
@@ -123,7 +139,7 @@ impl<P> Scheduler<P> {
         match &self.order {
             Order::Coupled { .. } => usize::from(above & 1),
             Order::Fair { .. } => flow.unwrap_or(0) as usize & (self.queues.len() - 1),
-            Order::Strict { .. } => usize::from(above) % self.queues.len(),
+            Order::Strict { .. } | Order::Deficit { .. } => usize::from(above) % self.queues.len(),
         }
     }
 
@@ -148,7 +164,7 @@ impl<P> Scheduler<P> {
                 let queue = &mut self.queues[passed];
                 (queue.listed, queue.deficit) = (true, *quantum);
             }
-            Order::Strict { taken } => *taken = passed,
+            Order::Strict { taken } | Order::Deficit { taken, .. } => *taken = passed,
         }
         self.queues[passed].asked_in_vain = false;
     }
@@ -170,11 +186,16 @@ impl<P> Scheduler<P> {
         queue.bytes += u64::from(queued.length);
         queue.packets.push_back(queued);
         self.length += 1;
-        if let Order::Fair { quantum, new, .. } = &mut self.order {
-            if !queue.listed {
+        match &mut self.order {
+            Order::Fair { quantum, new, .. } if !queue.listed => {
                 (queue.listed, queue.deficit) = (true, *quantum);
                 new.push_back(number);
             }
+            Order::Deficit { active, .. } if !queue.listed => {
+                queue.listed = true;
+                active.push_back(number);
+            }
+            _ => {}
         }
     }
 
@@ -220,6 +241,20 @@ impl<P> Scheduler<P> {
                 *taken = self.queues.iter().rposition(|queue| !queue.packets.is_empty())?;
                 Some(*taken)
             }
+            Order::Deficit { quanta, active, begun, taken } => loop {
+                let number = *active.front()?;
+                let queue = &mut self.queues[number];
+                if !*begun {
+                    queue.deficit += i64::from(quanta[number]);
+                    *begun = true;
+                }
+                if queue.packets.front().is_some_and(|head| i64::from(head.length) <= queue.deficit) {
+                    *taken = number;
+                    return Some(number);
+                }
+                active.rotate_left(1);
+                *begun = false;
+            },
         }
     }
 
@@ -227,7 +262,7 @@ impl<P> Scheduler<P> {
     pub fn left_packets(&self) -> usize {
         let queue = match &self.order {
             Order::Coupled { taken, .. } => taken.unwrap_or(0),
-            Order::Fair { taken, .. } | Order::Strict { taken } => *taken,
+            Order::Fair { taken, .. } | Order::Strict { taken } | Order::Deficit { taken, .. } => *taken,
         };
         self.queues[queue].packets.len()
     }
@@ -242,6 +277,11 @@ impl<P> Scheduler<P> {
             }
             Order::Coupled { .. } | Order::Strict { .. } => {}
             Order::Fair { taken, .. } => self.queues[*taken].deficit -= length,
+            Order::Deficit { taken, .. } => {
+                let queue = &mut self.queues[*taken];
+                // One that has sent its last packet keeps nothing.
+                queue.deficit -= if queue.listed { length } else { 0 };
+            }
         }
     }
 
@@ -258,11 +298,16 @@ impl<P> Scheduler<P> {
     }
 
     /// The oldest packet of a queue.
-    pub fn pop_from(&mut self, queue: usize) -> Option<Queued<P>> {
-        let queue = &mut self.queues[queue];
+    pub fn pop_from(&mut self, number: usize) -> Option<Queued<P>> {
+        let queue = &mut self.queues[number];
         let queued = queue.packets.pop_front()?;
         queue.bytes -= u64::from(queued.length);
         self.length -= 1;
+        if let (Order::Deficit { active, begun, .. }, true) = (&mut self.order, queue.packets.is_empty()) {
+            *begun &= active.front() != Some(&number);
+            active.retain(|&listed| listed != number);
+            (queue.listed, queue.deficit) = (false, 0);
+        }
         Some(queued)
     }
 }
@@ -312,6 +357,97 @@ mod tests {
         strict.push(7, None, Queued::of(6, 100));
         assert_eq!(served(&mut strict, 4), [6, 3, 1, 4]);
         assert!(strict.pop().is_none());
+    }
+
+    /// Deficit round robin as the paper has it: what each service serves, in order, of arrivals (queue, length) and services (none).
+    fn as_the_paper_has_it(quanta: [u32; PRIORITIES], happens: &[Option<(u8, u32)>]) -> Vec<(u8, u32)> {
+        let (mut queues, mut counters) = (vec![Vec::new(); PRIORITIES], [0u32; PRIORITIES]);
+        let (mut active, mut visited, mut served) = (Vec::new(), None, Vec::new());
+        for event in happens {
+            if let Some((queue, length)) = *event {
+                queues[usize::from(queue)].push(length);
+                if !active.contains(&queue) {
+                    active.push(queue);
+                }
+                continue;
+            }
+            while let Some(&queue) = active.first() {
+                let place = usize::from(queue);
+                if visited != Some(queue) {
+                    counters[place] += quanta[place];
+                    visited = Some(queue);
+                }
+                if queues[place][0] > counters[place] {
+                    active.remove(0);
+                    active.push(queue);
+                    visited = None;
+                    continue;
+                }
+                let length = queues[place].remove(0);
+                counters[place] -= length;
+                served.push((queue, length));
+                if queues[place].is_empty() {
+                    counters[place] = 0;
+                    active.remove(0);
+                    visited = None;
+                }
+                break;
+            }
+        }
+        served
+    }
+
+    #[test]
+    fn deficit_round_robin_is_that_of_its_paper() {
+        let quanta = [1_500, 3_000, 500, 64, 1_514, 9_000, 100, 700];
+        let mut state = 1u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        // Queues fill, and run empty again and again.
+        let happens: Vec<Option<(u8, u32)>> = (0..40_000)
+            .map(|at| {
+                let is_arrival = draw(100) < if at / 2_000 % 2 == 0 { 60 } else { 35 };
+                is_arrival.then(|| (draw(8) as u8, 64 + draw(1_451) as u32))
+            })
+            .collect();
+        let mut deficit = scheduler(Scheduling::Deficit { quanta });
+        let mut found = Vec::new();
+        for event in &happens {
+            match *event {
+                Some((queue, length)) => deficit.push(queue, None, Queued::of(usize::from(queue), length)),
+                None => {
+                    if let Some(queued) = deficit.pop() {
+                        deficit.charge(queued.length);
+                        found.push((queued.packet as u8, queued.length));
+                    }
+                }
+            }
+        }
+        assert!(found.len() > 15_000);
+        assert_eq!(found, as_the_paper_has_it(quanta, &happens));
+    }
+
+    #[test]
+    fn queues_that_always_have_packets_get_their_quanta_to_a_packet() {
+        let quanta = [500, 1_000, 2_000, 0, 0, 0, 0, 0].map(|quantum: u32| quantum.max(1));
+        let mut deficit = scheduler(Scheduling::Deficit { quanta });
+        for packet in 0..9_000usize {
+            let (queue, length) = (packet % 3, [1_500, 300, 1_100][packet % 3]);
+            deficit.push(queue as u8, None, Queued::of(queue, length));
+        }
+        let mut sent = [0i64; 3];
+        for _ in 0..2_000 {
+            let queued = deficit.pop().expect("all have packets");
+            deficit.charge(queued.length);
+            sent[queued.packet] += i64::from(queued.length);
+        }
+        // Lemma 2 of the paper: in m rounds a queue sends m quanta, but for less than a packet.
+        let rounds = sent[2] / 2_000;
+        for (bytes, quantum) in sent.into_iter().zip([500, 1_000, 2_000]) {
+            assert!((bytes - rounds * quantum).abs() <= 1_500 + 2 * quantum, "{sent:?}");
+        }
     }
 
     #[test]
