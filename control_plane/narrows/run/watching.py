@@ -31,25 +31,25 @@ class Watch:
         self._interval_ns = interval_ns
         self.readings: list[Reading] = []
 
-    async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
+    async def run(self, t0_s: float, clock_offset_ns: int | None) -> None:
         """Read at every multiple of the interval, until it is cancelled.
 
         In virtual time a reading is of its exact nanosecond. In real time it is dated by the middle of its request, and
         what was due while that took long is left out.
 
         Args:
-            origin_s: monotonic time of the experiment's start.
+            t0_s: monotonic time of the experiment's start.
             clock_offset_ns: the switch's clock minus that clock.
 
         Raises:
             RunError: the switch does not answer, or its clock cannot be read.
         """
-        await (self._read_halted if self._target.pausable else self._read)(origin_s, clock_offset_ns)
+        await (self._read_halted if self._target.pausable else self._read)(t0_s, clock_offset_ns)
 
-    async def _read_halted(self, origin_s: float, clock_offset_ns: int | None) -> None:
+    async def _read_halted(self, t0_s: float, clock_offset_ns: int | None) -> None:
         if clock_offset_ns is None:
             raise RunError("registers are watched, and the switch's clock cannot be read")
-        start_ns = round(origin_s * NANOSECONDS) + clock_offset_ns
+        start_ns = round(t0_s * NANOSECONDS) + clock_offset_ns
         try:
             for at_ns in itertools.count(0, self._interval_ns):
                 await self._target.pause(start_ns + at_ns)
@@ -57,12 +57,12 @@ class Watch:
         finally:
             await self._target.pause(None)
 
-    async def _read(self, origin_s: float, _clock_offset_ns: int | None) -> None:
+    async def _read(self, t0_s: float, _clock_offset_ns: int | None) -> None:
         interval_s = self._interval_ns / NANOSECONDS
-        due_s = origin_s
+        due_s = t0_s
         while True:
             await asyncio.sleep(due_s - time.monotonic())
             asked_s = time.monotonic()
             values = tuple(await self._target.read_watched())
-            self.readings.append(Reading((asked_s + time.monotonic()) / 2 - origin_s, values))
+            self.readings.append(Reading((asked_s + time.monotonic()) / 2 - t0_s, values))
             due_s += (max(0, int((time.monotonic() - due_s) / interval_s)) + 1) * interval_s
