@@ -213,7 +213,10 @@ def test_no_flow_starts_before_its_host_reads_sockets(tmp_path: Path) -> None:
         sampler = SamplingProcesses(plan, cast("base.Testbed", SlowHost(tmp_path)), tmp_path, 10**8)
         await sampler.start()
         try:
-            return (tmp_path / "sender0-sockets.txt").read_text().splitlines()[0].split()
+            # It has begun with the first byte of its first line.
+            while "\n" not in (said := (tmp_path / "sender0-sockets.txt").read_text()):
+                await asyncio.sleep(0.01)
+            return said.splitlines()[0].split()
         finally:
             await sampler.stop()
 
