@@ -18,3 +18,8 @@ def plain(text: str) -> str:
 def say(text: object, *, end: str = "\n", error: bool = False) -> None:
     """Print plain text on standard output, or on standard error; `narrows.terminal` prints tables and styles."""
     print(plain(str(text)), end=end, file=sys.stderr if error else sys.stdout)
+
+
+def note_line(note: str) -> str:
+    """The line that shows a note; one that is a warning says so itself (``warning: ...``), and gets no other prefix."""
+    return note if note.startswith("warning: ") else f"note: {note}"

@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from narrows.cli.run import show
 from narrows.plain_text import plain, say
 from narrows.run.progress import RunProgress
+from narrows.run.runner import Outcome
 from narrows.terminal import Terminal
 from rich.color import ColorSystem
 from rich.table import Table
@@ -129,3 +131,9 @@ def test_one_place_prints() -> None:
             ):
                 found[str(path.relative_to(REPOSITORY))] = lines
     assert found.keys() - ALLOWED.keys() == set(), found
+
+
+def test_a_warning_among_the_notes_of_a_run_is_called_nothing_else(tmp_path: Path) -> None:
+    console, given = terminal()
+    show(Outcome("complete", "", tmp_path, None, ("warning: port 1: 2 of 3 packets left late", "one thread")), console)
+    assert given.getvalue().splitlines()[:2] == ["warning: port 1: 2 of 3 packets left late", "note: one thread"]

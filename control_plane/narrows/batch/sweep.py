@@ -28,6 +28,7 @@ from narrows.experiment.lines import with_line
 from narrows.experiment.model import Experiment
 from narrows.experiment.no_op_settings import no_op_settings
 from narrows.experiment.sweep import Point, Series
+from narrows.plain_text import note_line
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.progress import Page
 from narrows.run.results import check_free, replace_directory
@@ -210,7 +211,7 @@ def _say(console: Console, text: str, style: str) -> None:
 
 def _note(series: Series, tasks: Sequence[Task], console: Console) -> None:
     for note in _notes(series, [task.run for task in tasks]):
-        _say(console, f"note: {note}", "yellow")
+        _say(console, note_line(note), "yellow")
 
 
 def _notes(series: Series, runs: Sequence[CheckedRun]) -> Iterator[str]:

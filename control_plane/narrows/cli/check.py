@@ -10,7 +10,7 @@ import typer
 
 from narrows.cli.options import KernelName, LocalTarget, Settings, mode_of
 from narrows.errors import InputError
-from narrows.plain_text import say
+from narrows.plain_text import note_line, say
 from narrows.targets.registry import LOCAL, target_factory
 
 
@@ -38,4 +38,4 @@ def check(
     if as_json:
         print_json({"file": str(file), **found.as_json()})
         return
-    say("\n".join([*(f"note: {note}" for note in found.notes), f"{file}: {found}"]))
+    say("\n".join([*map(note_line, found.notes), f"{file}: {found}"]))

@@ -25,6 +25,7 @@ from narrows.cli.options import (
     mode_of,
 )
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
+from narrows.plain_text import note_line
 from narrows.targets.registry import LOCAL, check_options, target_factory
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def show(outcome: Outcome, console: Console, *, alone: bool = True) -> None:
         for line in warning_lines(outcome.summary, OF_RUNS):
             console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
     for note in outcome.notes:
-        console.print(f"note: {note}", style="yellow", highlight=False, markup=False)
+        console.print(note_line(note), style="yellow", highlight=False, markup=False)
     if outcome.status != "complete":
         console.print(f"{outcome.status} run: {outcome.reason}", style="bold red", highlight=False, markup=False)
     report = outcome.directory / files.REPORT

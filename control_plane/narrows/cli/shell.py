@@ -15,6 +15,7 @@ from narrows_formats import files
 
 from narrows.cli.options import KernelName, LocalTarget, Settings, Virtual, mode_of
 from narrows.errors import InputError
+from narrows.plain_text import note_line
 from narrows.targets.registry import LOCAL, target_factory
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def shell(
     made = target_factory(target, None, None, directory, virtual)(experiment)
     run = check_shell(experiment, made, origin, nat=nat, environment=mode.environment)
     for note in run.notes:
-        console.print(f"note: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+        console.print(note_line(note), style="yellow", highlight=False, markup=False, soft_wrap=True)
     with contextlib.ExitStack() as stack:
         page = None
         if live_page is not None:
