@@ -40,7 +40,7 @@ from narrows_studies.running.catalogue import StudyPoint, study_points
 from narrows_studies.running.ccas import Algorithms
 from narrows_studies.running.external_results import read_external_results
 from narrows_studies.running.run import StudyRun
-from narrows_studies.running.senders import this_machine
+from narrows_studies.running.senders import Senders, this_machine
 from rich.console import Console
 
 STUDY = Study("mine", "citation", "conditions", "differences", (StudyFigure(id="1", experiment="one", title="title"),))
@@ -178,6 +178,42 @@ def test_points_that_another_kernel_or_program_made_are_not_mixed_in(study: _Stu
     # A later version of the code around it goes on.
     run.write_text(json.dumps({**before, "commit": "other", "narrows_version": "0.1.0"}))
     study.go()
+    assert [name[:4] for name in study.ran] == ["0002"]
+
+
+def test_points_of_two_guest_kernels_are_not_mixed(study: _Study) -> None:
+    class Guest(ThisMachine):
+        kernel = "one"
+        config = "1" * 64
+
+        @property
+        def made_with(self) -> dict[str, str]:
+            return {"kernel": "6.12.0", "kernel_config_sha256": self.config}
+
+    class OtherGuest(Guest):
+        kernel = "other"
+        config = "2" * 64
+
+    one, other = (
+        replace(this_machine(), name=guest.kernel, release="6.12.0", environment=guest())
+        for guest in (Guest, OtherGuest)
+    )
+    study.made["virtual_time"] = {"release": "6.12.0", "config_sha256": Guest.config}
+    console = Console(file=io.StringIO(), width=200)
+
+    def go(*senders: Senders) -> Results:
+        return StudyRun(STUDY, "quick", study.out, "soft", lambda _: SoftTarget(), console, senders).run(study.points())
+
+    study.outcome = lambda directory: RunError("why") if directory.startswith("0002") else "complete"
+    assert len(go(one).points) == 2
+    study.ran.clear()
+    study.outcome = lambda _directory: "complete"
+    said = "one/0001-buffer=1bdp was made by kernel configuration 111111111111, not 222222222222; allowed: "
+    for senders in ((other,), (other, one)):
+        with pytest.raises(InputError, match=said):
+            go(*senders)
+    assert study.ran == []
+    assert len(go(one, other).points) == 3
     assert [name[:4] for name in study.ran] == ["0002"]
 
 
