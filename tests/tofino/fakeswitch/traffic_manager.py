@@ -23,6 +23,8 @@ WEIGHTS = 0xFFFF
 # What adding a port sets, apart from its queues.
 OF_ADDED_PORTS = ("port.sched_shaping", "port.sched_cfg", "port.flowcontrol")
 LANES = {"1G": 1, "10G": 1, "25G": 1, "40G": 4, "50G": 2, "100G": 4}
+# Cells of a frame that a port of a speed may send while the rest still comes, in cut-through.
+CUT_THROUGH = {"1G": 4, "10G": 4, "25G": 4, "40G": 8, "50G": 8, "100G": 15, "200G": 127, "400G": 127}
 IN_MEMORY_BYTES = 18
 # Of 32 nodes of a port group each of its 8 ports has every eighth here; the driver gives a port the first of its own.
 L1_NODES_APART = 8
@@ -80,6 +82,8 @@ class TrafficManager:
     ports: dict[int, dict[str, Any]] = field(default_factory=dict)
     settings: dict[tuple[str, tuple[Any, ...], int], dict[str, Any]] = field(default_factory=dict)
     counters: dict[tuple[Any, ...], int] = field(default_factory=lambda: defaultdict(int))
+    # By port, of the speed that it had last: deleting a port leaves it.
+    cut_through: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     unmapped: set[tuple[int, int, int]] = field(default_factory=set)
     profiles: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     waiting: dict[tuple[int, int], deque[tuple[int, tuple[tuple[Any, ...], ...]]]] = field(
@@ -159,6 +163,8 @@ class TrafficManager:
         self._at("port.sched_shaping", (port,)).update({"max_rate": kbps, "max_burst_size": 9216})
         self._at("port.flowcontrol", (port,)).update({"mode_tx": "NONE", "mode_rx": "NONE"})
         self._at("port.sched_cfg", (port,))["scheduling_speed"] = self.ports[port]["$SPEED"]
+        self.cut_through[port] = CUT_THROUGH[self.ports[port]["$SPEED"].removeprefix("BF_SPEED_")]
+        self._at("port.buffer", (port,))["uc_ct_limit_cells"] = self.cut_through[port]
 
     # Settings
 
@@ -229,7 +235,8 @@ class TrafficManager:
             case "port.sched_shaping":
                 return {"unit": "BPS", "provisioning": "UPPER", "max_rate": 0, "max_burst_size": 9216}
             case "port.buffer":
-                return {"ct_enable": False, "uc_ct_limit_cells": 0, "ig_limit_cells": kind.total,
+                return {"ct_enable": False, "uc_ct_limit_cells": self.cut_through[key[0]],
+                        "ig_limit_cells": kind.total,
                         "eg_limit_cells": kind.total, "eg_hysteresis_cells": 32, "skid_limit_cells": 0,
                         **({} if kind.prefix == "tf2" else {"ig_hysteresis_cells": 32})}  # fmt: skip
             case "port.flowcontrol":
