@@ -137,6 +137,11 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "sde": lambda: (
         None if importlib.util.find_spec("bfrt_grpc") else "the SDE's client is not on PYTHONPATH; no package has it"
     ),
+    "tofino-model": lambda: (
+        None
+        if shutil.which("tofino-model") and shutil.which("bf_switchd") and "SDE_INSTALL" in os.environ
+        else "no model and driver of Tofino's SDE on PATH; no package has them (docs/tofino-evidence.md)"
+    ),
     "prometheus": lambda: (
         None
         if shutil.which("prometheus")

@@ -79,9 +79,17 @@ class Model:
     """Model and driver in a network namespace. See `targets.base.Running`."""
 
     def __init__(
-        self, namespace: str, chip: Chip, program: str, interfaces: Mapping[int, str], directory: Path
+        self,
+        namespace: str,
+        chip: Chip,
+        program: str,
+        interfaces: Mapping[int, str],
+        directory: Path,
+        add_ports: bool = True,
     ) -> None:
         """Start both with the committed program for ``chip``; ``interfaces`` by dev_port.
+
+        With ``add_ports`` the driver adds every port, at 10G; else there are none, as on a switch.
 
         Raises:
             RuntimeError: one of the two did not come up.
@@ -100,6 +108,7 @@ class Model:
         model += ["--logs-disable"]
         self._children = [Child(namespace, model, directory / "model.log", {})]
         driver = ["bf_switchd", "--install-dir", install, "--conf-file", conf, "--init-mode=cold", "--background"]
+        driver += [] if add_ports else ["--skip-port-add"]
         try:
             self._children.append(Child(namespace, driver, directory / "switch.log", {}))
             self._children[-1].wait_until(listens, READY_S)

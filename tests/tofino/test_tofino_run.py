@@ -13,10 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import pytest
@@ -49,8 +49,17 @@ FACTS = (
 )
 
 
+class Asked(Protocol):
+    """A switch in a namespace that has BF Runtime on its loopback only, and what is set on it."""
+
+    @property
+    def address(self) -> str: ...
+
+    def ask(self, command: str = "state") -> str: ...
+
+
 class Switch:
-    """The fake switch in a namespace that has BF Runtime on its loopback only."""
+    """The fake one. See `Asked`."""
 
     def __init__(self, machines: Machines, chip: str) -> None:
         command = ["ip", "netns", "exec", machines.namespace(SWITCH), sys.executable, "-m", "fakeswitch.serve", chip]
@@ -76,7 +85,7 @@ class Switch:
 class Lab:
     """One testbed, and how everything on it was before the test."""
 
-    def __init__(self, machines: Machines, switch: Switch, chip: str, directory: Path) -> None:
+    def __init__(self, machines: Machines, switch: Asked, chip: str, directory: Path) -> None:
         self.machines, self.switch, self.directory = machines, switch, directory
         self.out = directory / "results" / "run"
         self.audit = directory / "results" / "run.audit.jsonl"
@@ -126,6 +135,11 @@ class Lab:
         """run.json."""
         record: dict[str, Any] = json.loads((self.out / "run.json").read_text())
         return record
+
+    def summary(self) -> dict[str, Any]:
+        """summary.json."""
+        summary: dict[str, Any] = json.loads((self.out / "summary.json").read_text())
+        return summary
 
     def assert_restored(self) -> None:
         assert self._state() == self._before
@@ -360,8 +374,8 @@ def test_what_does_not_fit_the_testbed_is_refused(lab: Lab, experiment: dict[str
     lab.assert_nothing_was_made()
 
 
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 120
+def wait_until(condition: Callable[[], object], within_s: float = 120) -> None:
+    deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
