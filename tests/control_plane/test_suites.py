@@ -15,7 +15,7 @@ from narrows.cli import app
 from narrows.errors import InputError
 from narrows.run.verdicts import Verdict
 from narrows.suites import suite
-from narrows.suites.running import changes, decided, junit
+from narrows.suites.running import Sender, SuiteRun, changes, decided, junit
 from narrows_analysis import suite_page
 from narrows_formats import suite_matrix
 from narrows_formats.suite_matrix import Cell, Matrix, Outcome
@@ -153,6 +153,21 @@ def test_cases_of_included_suites_come_first_and_keep_their_names(tmp_path: Path
     assert [case.name for case in found.only(["two"]).cases] == ["two"]
     with pytest.raises(InputError, match="suite b: has no case 'tow', did you mean 'two'"):
         found.only(["tow"])
+
+
+def test_what_a_case_is_not_about_and_what_a_kernel_does_not_have(tmp_path: Path) -> None:
+    """Neither is a run to make; a run that is only still to be made is another outcome."""
+    found = suite.load(made(tmp_path / "mine", _changed("cases", "one", "ccas", to=["reno", "vegas"])))
+    senders = [
+        Sender(cca, "k", "6.1", "", present, cast(Any, None))
+        for cca, present in (("reno", True), ("cubic", True), ("vegas", False))
+    ]
+    cells = SuiteRun(found, senders, tmp_path / "out", quick=True).matrix()["cells"]
+    assert [(one["sender"], one["outcome"], one["reason"]) for one in cells] == [
+        ("reno@k", "not run", "1 of 1 runs are missing"),
+        ("cubic@k", "not applicable", "about reno, vegas"),
+        ("vegas@k", "not applicable", "kernel k has no vegas"),
+    ]
 
 
 def verdict(kind: str) -> Verdict:
