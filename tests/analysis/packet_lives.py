@@ -403,7 +403,8 @@ def _run(experiment: Experiment, sample: int) -> dict[str, Any]:
          "mtu_frame_bytes": 1514, "duplication": 0.2 if link.duplicates else 0.0, "drops_recorded": True,
          **({} if len(link.steps) == 1 else {"rate_schedule": {
              "start_ns": [time for time, _ in link.steps], "rate_bps": [rate for _, rate in link.steps],
-             "period_ns": None}})}
+             "period_ns": None}}),
+         **({"policer": {"rate_bps": 1_000_000, "burst_bytes": 3_000}} if experiment.policed_every else {})}
         for index, link in enumerate(experiment.links)
     ]  # fmt: skip
     profile = {

@@ -128,7 +128,7 @@ def test_loss_emulation_is_named_apart(tmp_path: Path) -> None:
     output = _export(tmp_path / "run", "--pcapng", tmp_path / "run.pcapng")
     shown = int(truth.rows["loss_drops"][-1])
     assert shown > 0
-    assert f"and {shown} by loss emulation" in output
+    assert f" {shown} by loss emulation" in output
 
 
 def test_packets_that_overtake_others_are_in_order_of_arrival(tmp_path: Path) -> None:

@@ -4,13 +4,23 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 
 from narrows_analysis.interchange.pcapng import PcapngWriter
-from narrows_analysis.interchange.raw import Key, Report, flow_keys, longest_waits_ns, raw_reports, start_ns
+from narrows_analysis.interchange.policed import Policed
+from narrows_analysis.interchange.raw import (
+    Key,
+    Report,
+    flow_keys,
+    longest_waits_ns,
+    raw_reports,
+    report_clock,
+    start_ns,
+)
 from narrows_analysis.interchange.rebuilt import FlowKey, Tcp, headers
 from narrows_analysis.interchange.whole import whole
 from narrows_analysis.records.reports import ARRIVAL_ECN_SHIFT, FLAG_CE_MARKED, FLAGS_ARRIVAL_ECN
@@ -26,11 +36,11 @@ HOW = (
 
 @dataclass
 class Written:
-    """What the file has: packets that left, and the drops that its comments name; ``unknown``: without a flow key."""
+    """What the file has: packets that left, and the drops that its comments name, by what made them; ``unknown``:
+    packets without a flow key."""
 
     packets: int = 0
-    drops: int = 0
-    loss_drops: int = 0
+    drops: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
 
 
@@ -46,6 +56,8 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
     wanted = [link for link in run.links if names is None or link.name in names]
     links = {link.index: (number, link.name) for number, link in enumerate(wanted)}
     keys, since_ns, waits_ns, written = flow_keys(run), start_ns(run), longest_waits_ns(run), Written()
+    clock = report_clock(run)
+    policed = {link.index: Policed(run.at(link), clock) for link in wanted}
 
     def stream(index: int, behind: bool) -> Iterator[tuple[int, int, Report]]:
         interface = 2 * links[index][0] + behind
@@ -63,7 +75,7 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
             writer.interface(f"{name} in", f"in front of the queue of link {name}")
             writer.interface(f"{name} out", f"behind the queue of link {name}")
         for time_ns, interface, report in heapq.merge(*passes, key=itemgetter(0, 1)):
-            _packet(writer, keys, since_ns + time_ns, interface, report, written)
+            _packet(writer, keys, policed, since_ns + time_ns, interface, report, written)
     return written
 
 
@@ -81,29 +93,41 @@ def _by_arrival(reports: Iterator[Report], longest_ns: int) -> Iterator[Report]:
 
 
 def _packet(
-    writer: PcapngWriter, keys: dict[Key, FlowKey], time_ns: int, interface: int, report: Report, written: Written
+    writer: PcapngWriter,
+    keys: dict[Key, FlowKey],
+    policed: dict[int, Policed],
+    time_ns: int,
+    interface: int,
+    report: Report,
+    written: Written,
 ) -> None:
     fields = report.fields
     key = keys.get((fields["bottleneck"], fields["flow"], fields["signature"]))
     behind = interface % 2 == 1
+    # Also where the packet itself is left out: its drops are not those of the next one.
+    drops = {} if behind else _drops(report, policed[fields["bottleneck"]])
     if key is None:
         written.unknown += behind
         return
     marked = fields["flags"] & FLAG_CE_MARKED
-    comments = []
-    if behind:
-        written.packets += 1
-        comments += ["the queue marked it CE"] if marked else []
-    else:
-        written.drops += report.drops
-        written.loss_drops += report.loss_drops
-        comments += [f"{report.drops} dropped by the queue before it"] if report.drops else []
-        comments += [f"{report.loss_drops} dropped by loss emulation before it"] if report.loss_drops else []
+    written.packets += behind
+    written.drops.update(drops)
+    comments = [f"{drops} dropped by {cause} before it" for cause, drops in drops.items()]
+    comments += ["the queue marked it CE"] if behind and marked else []
     tcp = Tcp(*(fields[f"tcp_{name}"] for name in ("seq", "ack", "flags", "tsval", "tsecr")))
     length = fields["packet_length"]
     ecn = _unmarked(fields) if marked and not behind else fields["ecn"]
     data = headers(key, length, fields["payload_length"], ecn, tcp)
     writer.packet(interface, time_ns, data[:length], length, "; ".join(comments))
+
+
+def _drops(report: Report, policed: Policed) -> dict[str, int]:
+    """The drops that a report shows, by what made them."""
+    by_policer = policed.of(report)
+    causes = {"the policer or the queue": report.drops} if by_policer is None else {
+        "the policer": by_policer, "the queue": report.drops - by_policer,
+    }  # fmt: skip
+    return {cause: drops for cause, drops in {**causes, "loss emulation": report.loss_drops}.items() if drops}
 
 
 def _unmarked(fields: dict[str, int]) -> int:

@@ -49,9 +49,7 @@ def raw_reports(run: Run) -> Iterator[Report]:
     Raises:
         AnalysisError: there is no report file that can be read.
     """
-    files = _files(run)
-    extremes = timestamp_extremes(files)
-    clock = ReportClock(run, int(extremes[0]) if len(extremes) else 0)
+    files, clock = _files(run), report_clock(run)
     unit_ns = clock.unit_s * NANOSECONDS
     before: dict[tuple[int, int], tuple[int, int]] = {}
     for path in files:
@@ -69,6 +67,16 @@ def raw_reports(run: Run) -> Iterator[Report]:
                         fields, round((left - waited) * unit_ns), round(left * unit_ns),
                         counters[0] - dropped & COUNTER, counters[1] - lost & COUNTER,
                     )  # fmt: skip
+
+
+def report_clock(run: Run) -> ReportClock:
+    """The clock of a run's reports.
+
+    Raises:
+        AnalysisError: there is no report file that can be read.
+    """
+    extremes = timestamp_extremes(_files(run))
+    return ReportClock(run, int(extremes[0]) if len(extremes) else 0)
 
 
 def longest_waits_ns(run: Run) -> dict[int, int]:

@@ -58,10 +58,9 @@ def export(
         if pcapng is not None:
             found = write_packets(data.run, pcapng)
             give_to_user(pcapng)
-            say(
-                f"{pcapng}: {found.packets} packets; the comments name {found.drops} drops by queues "
-                f"and {found.loss_drops} by loss emulation"
-            )
+            causes = ", ".join(f"{drops} by {cause}" for cause, drops in found.drops.items())
+            drops = f"{found.drops.total()} drops{causes and ': '}{causes}"
+            say(f"{pcapng}: {found.packets} packets; the comments name {drops}")
             if found.unknown:
                 say(f"{pcapng}: {found.unknown} packets of flows without addresses in flow_keys.parquet are left out")
         if arrow is not None:
