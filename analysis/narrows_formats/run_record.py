@@ -148,6 +148,10 @@ class LinkRecord(_Record):
     """telemetry/drops.parquet has each packet that was dropped here, as many as the switch has counted. Otherwise a
     drop shows in the flow's next report only."""
 
+    scheduling: Literal["strict", "deficit"] | None = None
+    """How the queues of a user's program share the link: by priority, or by deficit round robin; null: the switch ran
+    Narrows' own program."""
+
     @cached_property
     def schedule(self) -> RateSchedule | None:
         """The rate where it varies."""
@@ -187,7 +191,7 @@ class LinkRecord(_Record):
     @property
     def has_several_queues(self) -> bool:
         """Whether packets of one queue may wait while others come later and leave earlier."""
-        return self.queue_kind in ("dualpi2", *FAIR)
+        return self.scheduling is not None or self.queue_kind in ("dualpi2", *FAIR)
 
     @model_validator(mode="before")
     @classmethod

@@ -571,6 +571,8 @@ def test_a_switch_that_does_not_keep_up_is_reported(tmp_path: Path) -> None:
     assert not {"late_service", "queue_above_buffer"} & codes(analyze_run(tmp_path / "run"))
     edit_run_json(tmp_path / "run", bottleneck={**half, "queue_management": {"kind": "dualpi2"}})
     assert "late_service" not in codes(analyze_run(tmp_path / "run"))
+    edit_run_json(tmp_path / "run", bottleneck={**half, "scheduling": "strict"})
+    assert "late_service" not in codes(analyze_run(tmp_path / "run"))
 
 
 def test_drops_after_the_last_report_are_no_disagreement(tmp_path: Path) -> None:

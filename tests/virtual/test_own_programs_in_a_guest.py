@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import narrows_analysis
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from narrows_formats.file_digest import file_digest
@@ -36,7 +38,8 @@ def test_drops_are_those_that_the_program_decides(tmp_path: Path) -> None:
     assert record["losses_elsewhere"] == []
     assert record["links"][0]["drops_recorded"]
     assert record["switch"]["program"] == {
-        path.name: file_digest(path) for path in (*sorted((EXAMPLE / "compiled").iterdir()), EXAMPLE / "entries.json")
+        path.name: file_digest(path)
+        for path in (*sorted((EXAMPLE / "compiled").glob("interval_aqm.*")), EXAMPLE / "entries.json")
     }
 
     drops = pq.read_table(tmp_path / "out" / "telemetry" / "drops.parquet").sort_by("timestamp").to_pylist()
@@ -89,6 +92,55 @@ def test_a_watched_register_has_what_the_program_writes(tmp_path: Path) -> None:
             # Since then the queue was short, and may be longer again: the interval began anew.
             assert value == 0 or last_ns < value * 1_000 - INTERVAL <= now_ns, (time_s, value)
     assert checked > 100
+
+
+def _busy(packets: pd.DataFrame) -> Iterator[tuple[int, int]]:
+    """Times, in ns, from which and to which a queue always has a packet that its link has not started."""
+    at = np.concatenate([packets.timestamp - packets.queue_delay, packets.timestamp]).astype(np.int64)
+    change = np.repeat([1, -1], len(packets))
+    # What comes when the last one leaves finds the queue empty.
+    order = np.lexsort((change, at))
+    waiting = np.cumsum(change[order])
+    ends = np.flatnonzero(waiting == 0)
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    return zip(at[order][begins].tolist(), at[order][ends].tolist(), strict=True)
+
+
+@pytest.mark.long
+def test_queues_of_a_program_have_turns(tmp_path: Path) -> None:
+    """While both have packets, their bytes over their quanta differ by a turn and a largest packet at most.
+
+    Lemma 2 of Shreedhar and Varghese: in m turns a queue sends m quanta, give or take less than its largest packet, and
+    of two queues one has had at most a turn more.
+    """
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    text = (EXAMPLE / "shared-by-turns.yaml").read_text()
+    assert start(tmp_path, text.replace("20s", "5s")).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    # Packets of the first queue rightly wait longer than a full buffer takes.
+    assert "warning" not in (tmp_path / "said").read_text()
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["status"] == "complete", record["reason"]
+    assert record["drop_cross_check"]["bottleneck"]["holds"]
+    assert record["links"][0]["scheduling"] == "deficit"
+    (file,) = (tmp_path / "out" / "telemetry").glob("reports-*.parquet")
+    sent = pq.read_table(file, columns=["timestamp", "queue_delay", "packet_length", "queue"]).to_pandas()
+    sent = sent.astype(np.int64).sort_values("timestamp", kind="stable")
+    assert set(sent.queue) == {0, 1}
+
+    frame, quanta = 1_514, (1_514, 4_542)
+    bound = 1 + sum(frame / quantum for quantum in quanta)
+    parts = np.where(sent.queue == 0, sent.packet_length / quanta[0], -sent.packet_length / quanta[1])
+    times, longest_ns = sent.timestamp.to_numpy(), 0
+    other = list(_busy(sent[sent.queue == 1]))
+    for begin, end in _busy(sent[sent.queue == 0]):
+        for first, last in ((max(begin, one[0]), min(end, one[1])) for one in other):
+            # A packet that starts as the time begins may be of the turn before.
+            ahead = np.cumsum(parts[(times > first) & (times < last)])
+            longest_ns = max(longest_ns, last - first)
+            if len(ahead):
+                assert max(ahead.max(), 0) - min(ahead.min(), 0) <= bound, (first, last)
+    # Most of the run is one such time.
+    assert longest_ns > 2_500_000_000
 
 
 @pytest.mark.long

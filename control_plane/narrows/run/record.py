@@ -272,6 +272,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "ecn_threshold_bytes": None if marked is None or marked.in_packets else marked.amount,
         "ecn_threshold_packets": marked.amount if marked is not None and marked.in_packets else None,
         **({} if link.schedule is None else {"rate_schedule": as_json(link.schedule)}),
+        **({} if plan.program is None else {"scheduling": "deficit" if plan.program.quanta else "strict"}),
     }
 
 
