@@ -29,8 +29,6 @@ KILLS = int(os.environ.get("NARROWS_KILLS", "3"))
 CLEAN = [sys.executable, "-c", "import narrows.cli; narrows.cli.main()", "clean"]
 TEXT = SHORT.replace("1s}", "60s}")
 LATEST_S = 8.0
-# Python itself ends at a signal until Narrows is imported.
-BEGUN_S = 2.0
 
 
 def below(directory: Path) -> set[str]:
@@ -77,7 +75,11 @@ def test_nothing_of_a_killed_run_stays_and_all_of_others(tmp_path: Path, seed: i
 def test_an_interrupted_run_ends_and_nothing_of_it_stays(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     process = start(tmp_path, TEXT)
-    time.sleep(BEGUN_S + chance.uniform(0, LATEST_S))
+    deadline = time.monotonic() + PATIENCE_S
+    # Python itself ends at a signal until Narrows is imported.
+    while not (tmp_path / "said").stat().st_size and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(chance.uniform(0, LATEST_S))
     process.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[seed % 3])
     code = process.wait(PATIENCE_S)
     said = (tmp_path / "said").read_text()
