@@ -50,6 +50,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "virtual-growth": virtual_growth.run,
     "virtual-links": virtual_links.run,
     "virtual-ns3": virtual_ns3.run,
+    "virtual-ns3-10g": virtual_ns3.run_fast,
     "virtual-real": virtual_real.run,
 }
 RUNS = 5

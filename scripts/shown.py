@@ -228,6 +228,21 @@ def times() -> str:
     return table(*rows)
 
 
+def beside_ns3() -> str:
+    """Processor time of whole commands, and how full the link was."""
+    file = newest("virtual-ns3")
+    part = benchmark(file, "virtual-ns3")["spread"]
+
+    def cell(who: str, load: str) -> str:
+        found = part[f"{who}, {load}"]
+        used = 100 * found["utilization"]["median"]
+        return f"{spread(found['processor_s'], partial(digits, number=2))}; {used:.1f} % used"
+
+    loads = [name.removeprefix("ns-3, ") for name in part if name.startswith("ns-3, ")]
+    rows = [(load, cell("Narrows", load), cell("ns-3", load)) for load in loads]
+    return table(("processor seconds of whole commands", "Narrows", "ns-3"), *rows) + f"\n{named(file)}\n"
+
+
 def soak() -> str:
     """The balances of a long run."""
     part = benchmark(SOAK, "soak")
@@ -434,7 +449,7 @@ MADE: dict[str, Callable[[], str]] = {
     TRANSCRIPT: transcript,
     "virtual-costs": virtual_costs, "growth": growth, "virtual-accuracy": virtual_accuracy, "fast-links": fast_links,
     "clocks": partial(recorded, CLOCKS), "virtual-switches": partial(recorded, BMV2), "beside-linux": beside_linux,
-    "l4s": l4s, "managed-cost": managed_cost,
+    "beside-ns3": beside_ns3, "l4s": l4s, "managed-cost": managed_cost,
 }  # fmt: skip
 
 
