@@ -523,7 +523,7 @@ def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: Tof
             observer = Observer(plan, target)
             await observer.start(at_once=False)
             (queue,) = await target.queues()
-            first = await observer.sample({"bottleneck": queue}, 0.0, 2)
+            first = await observer.sample({"bottleneck": queue}, {}, 0.0, 2)
             assert [flow.rate_bps for flow in first.flows] == [None, None]
             for number, flow in enumerate(plan.flows):
                 key = {"src": int(IPv4Address(flow.src)), "dst": int(IPv4Address(flow.dst)), "protocol": 6}
@@ -531,7 +531,7 @@ def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: Tof
                         dst_port=flow.dst_port)  # fmt: skip
             await learned(target, 2)
             (queue,) = await target.queues()
-            second = await observer.sample({"bottleneck": queue}, 0.5, 2)
+            second = await observer.sample({"bottleneck": queue}, {}, 0.5, 2)
             assert [flow.rate_bps for flow in second.flows] == [100 * 1514 * 8 / 0.5, 50 * 1514 * 8 / 0.5]
             assert second.links[0].rate_bps == 150 * 1514 * 8 / 0.5
             assert [record["index"] for record in observer.learned] == [0, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 
 from narrows_formats.units import NANOSECONDS
 
@@ -34,13 +35,13 @@ async def clock_offset_ns(target: Target) -> int | None:
     return min(readings)[1]
 
 
-async def link_queues(target: Target, plan: Plan) -> dict[str, QueueStats]:
-    """The queues of the links, by name.
+def link_queues(queues: Iterable[QueueStats], plan: Plan) -> dict[str, QueueStats]:
+    """The queues of the links, by name, of all that a target lists.
 
     Raises:
-        RunError: the target does not list one.
+        RunError: it does not list one.
     """
-    found = by_queue(await target.queues())
+    found = by_queue(queues)
     try:
         return {link.name: found[link.port, link.queue] for link in plan.links}
     except KeyError as error:
@@ -52,11 +53,12 @@ async def read_counters(target: Target, plan: Plan, observer: Observer) -> Count
     # The switch gathers what it reports of new flows for a moment.
     await asyncio.sleep(DIGEST_WAIT_NS / NANOSECONDS)
     await observer.learn()
-    queues = await link_queues(target, plan)
+    queues = await target.queues()
+    of_links = link_queues(queues, plan)
     return Counters(
-        queues=await target.queues(),
+        queues=queues,
         ports=await target.ports(),
-        links={link.name: await _link_counters(target, observer, link, queues[link.name]) for link in plan.links},
+        links={link.name: await _link_counters(target, observer, link, of_links[link.name]) for link in plan.links},
         packet_conservation=await target.packet_conservation(plan),
         lost_reports=await target.lost_reports(plan),
     )

@@ -56,7 +56,7 @@ class GuestUse:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a measurement has found, beside the files in the run's directory: all that run.json is written from.
+    """What a measurement has found, besides the files in the run's directory: all that run.json is written from.
 
     ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``t0_s`` is the monotonic time of
     the experiment's start, ``origin_unix_ns`` the same by the calendar of where it was measured, and

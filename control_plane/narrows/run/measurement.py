@@ -275,11 +275,12 @@ class Measurement:
                 # The driver reads the switch: with a second reader, time might pass while the run is halted.
                 await asyncio.sleep(POLL_S)
                 continue
-            queues = await self._link_queues()
+            reading = await self._target.read_queues(self._observer.places)
+            queues = link_queues(reading.queues, self._plan)
             if self._metrics_sink is not None:
                 self._metrics_sink.queues(queues)
             elapsed_s = max(0.0, time.monotonic() - self._traffic.t0_s)
-            snapshot = await self._observer.sample(queues, elapsed_s, self._traffic.active)
+            snapshot = await self._observer.sample(queues, reading.drops, elapsed_s, self._traffic.active)
             progress.show(snapshot.with_marks(await self._marks(metrics)))
             await asyncio.sleep(POLL_S)
 
@@ -291,7 +292,7 @@ class Measurement:
         return {} if marks is None else {link.name: marks.get(link.index, 0) for link in self._plan.links}
 
     async def _link_queues(self) -> dict[str, QueueStats]:
-        return await link_queues(self._target, self._plan)
+        return link_queues(await self._target.queues(), self._plan)
 
     def _measured(self, started: datetime, prepared: Prepared, finished: Finished, ending: Ending) -> Measured:
         tcp_counters = finished.tcp_counters or {}

@@ -36,11 +36,18 @@ class Observer:
         """
         await self._target.subscribe_new_flows(at_once)
 
-    async def sample(self, queues: Mapping[str, QueueStats], time_s: float, active: int) -> Snapshot:
+    async def sample(
+        self,
+        queues: Mapping[str, QueueStats],
+        drops: Mapping[tuple[int, int], Sequence[FlowDrops]],
+        time_s: float,
+        active: int,
+    ) -> Snapshot:
         """One poll.
 
         Args:
             queues: the links' queues by name, just read.
+            drops: at those queues, read with them.
             time_s: seconds since the experiment's start.
             active: flows under way.
 
@@ -49,12 +56,9 @@ class Observer:
         """
         await self.learn()
         departed = await self._target.departed_bytes(self._sampler.to_read(time_s))
-        drops = self._by_flow((await self._target.read_queues(self.places)).drops) if self._counts_drops else None
-        return self._sampler.take(Reading(time_s, queues, departed, drops), active)
-
-    @property
-    def _counts_drops(self) -> bool:
-        return bool(self._target.profile.flow_drop_counters)
+        counts_drops = bool(self._target.profile.flow_drop_counters)
+        reading = Reading(time_s, queues, departed, self._by_flow(drops) if counts_drops else None)
+        return self._sampler.take(reading, active)
 
     async def counts(self, drops: Mapping[tuple[int, int], Sequence[FlowDrops]]) -> dict[str, FlowCounts]:
         """What has left each flow's last queue and what queues have dropped of it, by name, of flows that are known.

@@ -7,7 +7,7 @@ use narrows_proto::p4::v1::Uint128;
 use narrows_switch::io::{link_is_up, DataPath, Handle, HoldError};
 use narrows_switch::switch::PortKind;
 use narrows_switch::telemetry::Flow;
-use narrows_switch::tm::{Drops, PRIORITIES};
+use narrows_switch::tm::{Drops, FlowCause, PRIORITIES};
 use tonic::{Request, Response, Status};
 
 use crate::p4runtime::{to_its_end, unavailable, Control};
@@ -71,10 +71,15 @@ impl Reading {
     }
 }
 
+/// Checks that the switch has what is asked for: port, queue and cause.
+fn subject_of(data_path: &DataPath, asked: &narrows::FlowDropsRequest) -> Result<(u16, u8, FlowCause), Status> {
+    let (port, queue) = queue_of(data_path, asked.port, asked.queue)?;
+    Ok((port, queue, flow_cause(asked.cause).map_err(Status::invalid_argument)?))
+}
+
 /// A queue's drops by flow.
 fn drops_of(data_path: &DataPath, asked: &narrows::FlowDropsRequest) -> Result<Vec<(u32, Drops)>, Status> {
-    let (port, queue) = queue_of(data_path, asked.port, asked.queue)?;
-    let cause = flow_cause(asked.cause).map_err(Status::invalid_argument)?;
+    let (port, queue, cause) = subject_of(data_path, asked)?;
     data_path.switch.tm.flows(port, queue, cause).map_err(Status::resource_exhausted)
 }
 
@@ -136,10 +141,10 @@ impl TrafficManager for TrafficManagerService {
         let request = request.into_inner();
         let election_id = request.election_id.map(|id| Uint128 { high: id.high, low: id.low });
         let list = request.list;
-        let asked_for = list.clone();
+        let subjects = list.iter().flat_map(|list| list.flow_drops.clone()).collect::<Vec<_>>();
         let hold = move |data_path: &mut DataPath| {
             // Nothing is held by a request that asks for what there is not.
-            asked_for.map(|list| Reading::of(data_path, &list)).transpose()?;
+            subjects.iter().try_for_each(|asked| subject_of(data_path, asked).map(drop))?;
             data_path.hold(request.at_ns).map_err(|error| match error {
                 HoldError::RealTime => Status::failed_precondition(error.to_string()),
                 HoldError::Past(_) => Status::invalid_argument(error.to_string()),
