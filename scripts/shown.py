@@ -228,7 +228,7 @@ def times() -> str:
     return table(*rows)
 
 
-def beside_ns3() -> str:
+def against_ns3() -> str:
     """Processor time of whole commands, and how full the link was."""
     file = newest("virtual-ns3")
     part = benchmark(file, "virtual-ns3")["spread"]
@@ -374,7 +374,7 @@ def managed_cost() -> str:
     )
 
 
-def beside_linux() -> str:
+def against_linux() -> str:
     """Queue management of Linux and of Narrows; bold where their ranges are apart."""
     files = {name: newest(name) for name in ("aqm-10g", "aqm-1g", "aqm-50", "aqm")}
     spreads = {of: found for name, file in files.items() for of, found in benchmark(file, name)["spread"].items()}
@@ -448,8 +448,8 @@ MADE: dict[str, Callable[[], str]] = {
     "measured": measured, "costs": costs, "pace": pace, "tasks": tasks, "rates": rates, "times": times, "soak": soak,
     TRANSCRIPT: transcript,
     "virtual-costs": virtual_costs, "growth": growth, "virtual-accuracy": virtual_accuracy, "fast-links": fast_links,
-    "clocks": partial(recorded, CLOCKS), "virtual-switches": partial(recorded, BMV2), "beside-linux": beside_linux,
-    "beside-ns3": beside_ns3, "l4s": l4s, "managed-cost": managed_cost,
+    "clocks": partial(recorded, CLOCKS), "virtual-switches": partial(recorded, BMV2), "against-linux": against_linux,
+    "against-ns3": against_ns3, "l4s": l4s, "managed-cost": managed_cost,
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -286,22 +287,24 @@ class RunFigures:
 
     def delay_by_queue(self) -> Chart | None:
         """Delay over time of each queue of DualPI2."""
-        delays = (queue["queue_delay_s"]["max"] or 0.0 for queue in self.summary["bottleneck"]["queues"])
-        scale, unit = _delay_unit(max(delays, default=0.0))
         caption = "Time that packets waited in each of the two queues: mean, shortest and longest."
-        series = self._by_queue("delay_{}_s", scale)
-        return None if series is None else Chart(
-            "delay-by-queue", "Delay of each queue", caption, self.x_range, f"Delay ({unit})", "delay", unit, series,
-        )  # fmt: skip
+        return self._chart_by_queue("delay", caption, "queue_delay_s", "delay_{}_s", _delay_unit)
 
     def depth_by_queue(self) -> Chart | None:
         """Depth over time of each queue of DualPI2, where it is known."""
-        depths = (queue["queue_bytes"]["max"] or 0.0 for queue in self.summary["bottleneck"]["queues"])
-        scale, unit = _size_unit(max(depths, default=0.0))
         caption = "What departures left behind in their own queue: mean, least and most."
-        series = self._by_queue("depth_{}_bytes", scale)
+        return self._chart_by_queue("depth", caption, "queue_bytes", "depth_{}_bytes", _size_unit)
+
+    def _chart_by_queue(
+        self, quantity: str, caption: str, of: Literal["queue_delay_s", "queue_bytes"], column: str, unit_of: UnitOf
+    ) -> Chart | None:
+        """``of`` has the quantity in the summary, ``column`` over time."""
+        greatest = max((queue[of]["max"] or 0.0 for queue in self.summary["bottleneck"]["queues"]), default=0.0)
+        scale, unit = unit_of(greatest)
+        series, title = self._by_queue(column, scale), quantity.capitalize()
         return None if series is None else Chart(
-            "depth-by-queue", "Depth of each queue", caption, self.x_range, f"Depth ({unit})", "depth", unit, series,
+            f"{quantity}-by-queue", f"{title} of each queue", caption,
+            self.x_range, f"{title} ({unit})", quantity, unit, series,
         )  # fmt: skip
 
     def _by_queue(self, column: str, scale: float) -> list[ChartSeries] | None:

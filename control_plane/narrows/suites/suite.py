@@ -140,9 +140,10 @@ def load(name: str) -> Suite:
     return suite
 
 
-def _place(name: str, beside: Path) -> Path:
+def _place(name: str, directory: Path) -> Path:
+    """A suite's directory: a path from ``directory``, or that of one that comes with Narrows."""
     if "/" in name or name == ".":
-        return beside / name
+        return directory / name
     if name not in built_in():
         raise InputError(f"suite {name}: is not known{suggestion(name, built_in())}, or the path of a directory")
     return data("suites") / name
