@@ -22,6 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = (str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "-s", "-rs", "-p", "no:cacheprovider")
 LAWS = tuple(sorted(str(path) for path in (ROOT / "tests/analysis").glob("test_*_laws.py")))
+# Time that a group has to remove namespaces and processes when its time is over.
+REMOVES_S = 60
 CARGO = ("cargo", "test", "--release", "--locked", "--quiet")
 
 
@@ -141,8 +143,7 @@ def run(group: Group) -> Result:
     try:
         output, _ = process.communicate(timeout=group.limit_s)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output = process.communicate()[0] + f"\nstress: not done after {group.limit_s} s"
+        output = f"{_ended(process)}\nstress: not done after {group.limit_s} s"
         process.returncode = 1
     seconds = time.monotonic() - started
     number = {
@@ -153,6 +154,16 @@ def run(group: Group) -> Result:
         failed = max(failed, 1)
     counts = tuple(re.findall(r"cases: (\d+(?: packets)?)", output))
     return Result(group, number["passed"], failed, number["skipped"], seconds, counts, output)
+
+
+def _ended(process: subprocess.Popen[str]) -> str:
+    """What a group had printed; ended as by the interrupt key first, so that fixtures remove what is theirs."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=REMOVES_S)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
 
 
 def table(results: list[Result]) -> str:
