@@ -9,7 +9,7 @@ import sys
 # Third-party packages that the command line itself is made of, with what they import.
 COMMAND_LINE = {"typer", "click", "shellingham", "annotated_doc", "typing_extensions"}
 OURS = {
-    "narrows", "narrows.cli", "narrows.cli.added", "narrows.errors", "narrows.search_path",
+    "narrows", "narrows.cli", "narrows.cli.added", "narrows.entry", "narrows.errors", "narrows.search_path",
     "narrows.targets", "narrows.targets.registry", "narrows_formats", "narrows_formats.files",
     "narrows_formats.plugins", "narrows_formats.beneath", "narrows.plain_text",
     "narrows_formats.units",
@@ -38,7 +38,7 @@ def imported_by(code: str) -> set[str]:
 def test_version_and_help_import_only_what_they_are_made_of() -> None:
     idle = imported_by("pass")
     for option, made_of in (("--version", OURS), ("--help", OURS | ADDED)):
-        found = imported_by(f"import narrows.cli; sys.argv = ['narrows', '{option}']; narrows.cli.main()") - idle
+        found = imported_by(f"import narrows.entry; sys.argv = ['narrows', '{option}']; narrows.entry.main()") - idle
         ours = {name for name in found if name.partition(".")[0].startswith("narrows")}
         assert ours == made_of
         others = {name.partition(".")[0] for name in found - ours}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import narrows_analysis
 import pytest
 import yaml
 from narrows.batch import batch as batch_module
@@ -28,7 +29,8 @@ from narrows.targets.base import Target
 from narrows.targets.bmv2.target import Bmv2Target
 from narrows.targets.soft.target import SoftTarget
 from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Guests
-from narrows_formats.summary import FORMAT
+from narrows_analysis.errors import NoReports
+from narrows_formats.summary import FORMAT, Summary
 from rich.console import Console
 from test_cli import SUMMARY
 
@@ -149,6 +151,27 @@ def test_what_is_complete_is_kept(sweeps: Sweeps, ends: str | Exception) -> None
     assert before == {name: (sweeps.path / "out" / name / "run.json").stat().st_mtime_ns for name in before}
     sweeps.go()
     assert sweeps.ran == [] and "4 complete already" in sweeps.said
+
+
+@pytest.mark.parametrize("telemetry", [True, False])
+def test_a_run_analysed_by_an_older_version_is_analysed_again(
+    sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch, telemetry: bool
+) -> None:
+    sweeps.go()
+    summary = sweeps.path / "out" / SECOND / "summary.json"
+    written = summary.read_text()
+    summary.write_text(json.dumps({**SUMMARY, "format": FORMAT - 1}))
+
+    def analyze(directory: Path) -> Summary:
+        if not telemetry:
+            raise NoReports("no reports")
+        (directory / "summary.json").write_text(written)
+        return SUMMARY
+
+    monkeypatch.setattr(narrows_analysis, "analyze_run", analyze)
+    sweeps.go()
+    assert sweeps.ran == ([] if telemetry else [SECOND])
+    assert sweeps.manifest() == [(name, "complete") for name in (FIRST, SECOND, THIRD, FOURTH)]
 
 
 def test_a_sweep_that_was_killed_before_its_first_run_goes_on(sweeps: Sweeps) -> None:

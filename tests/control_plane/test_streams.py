@@ -72,6 +72,22 @@ sys.late = Late()
     assert subprocess.run(command, stdout=subprocess.DEVNULL, cwd=tmp_path).returncode == 3
 
 
+def test_a_signal_before_the_command_line_is_there_ends_it_without_a_traceback() -> None:
+    # What finds modules interrupts the first import of the command line's.
+    early = """
+import os, signal, sys
+class Early:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Early())
+from narrows.entry import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", early, "--help"], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 def test_a_reader_that_stays_gets_everything_in_order(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, "rounds", "0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

@@ -8,7 +8,7 @@ killed continues when it is started again: a run gets its name only when it is c
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -136,7 +136,7 @@ class Batch:
         self._run_lock.give_back()
 
     def is_complete(self, wanted: Wanted, refuse: Refuse = lambda _record, _where: None) -> bool:
-        """Whether a run is complete and analysed; one that lacks only its analysis is analysed.
+        """Whether a run is complete and analysed; one that lacks only a summary of this version is analysed.
 
         Args:
             wanted: the run.
@@ -152,11 +152,9 @@ class Batch:
         from narrows_analysis import AnalysisError, LoadedRun, analyze_run
 
         try:
-            if LoadedRun(directory).run.status != "complete":
+            run = LoadedRun(directory)
+            if run.run.status != "complete":
                 return False
-            if not (directory / files.SUMMARY).exists():
-                # Interrupted after its traffic.
-                analyze_run(directory)
         except AnalysisError:
             return False
         where = f"--out {self._directory}: {wanted.name}"
@@ -171,7 +169,14 @@ class Batch:
         refuse(record, where)
         experiment, environment = wanted.choices[0]
         refuse_changed(record, made_for(experiment, self._make_target, environment), where)
-        return True
+        with suppress(AnalysisError):
+            _ = run.summary
+            return True
+        # Interrupted after its traffic, or analysed by an older version.
+        with suppress(AnalysisError):
+            analyze_run(directory)
+            return True
+        return False
 
     def task(self, wanted: Wanted) -> Task:
         """What makes a run.
