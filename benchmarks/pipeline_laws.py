@@ -10,7 +10,7 @@ from typing import Any
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.paths import compiled_program
-from narrows.switch.entries import law_entries
+from narrows.switch.entries import aqm_entries
 from narrows.targets.soft.settings import management_message
 
 MANAGED_PROGRAM = "v1model-managed"
@@ -50,7 +50,7 @@ def managed(config: Path, kind: str) -> Path:
             "action": f"{CONTROLS[table]}.{action}",
             "params": dict(parameters),
         }
-        for table, (action, parameters) in law_entries(link, plan.frame_bytes)
+        for table, (action, parameters) in aqm_entries(link, plan.frame_bytes)
     ]
     asked = management_message(link, plan)
     shares = asked.WhichOneof("scheduling")

@@ -26,7 +26,7 @@ class MutationError(Exception):
 
 
 def program_of(mutation: Mutation) -> str:
-    """The program that has a fault: laws of queues are in one alone."""
+    """The program that has a fault: AQMs are in one alone."""
     return MANAGED_PROGRAM if mutation.file.startswith(LAWS) else PROGRAM
 
 

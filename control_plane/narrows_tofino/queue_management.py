@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the queues of links are managed on Tofino: which laws its program has, and what they cannot do."""
+"""How the queues of links are managed on Tofino: which AQMs its program has, and what they cannot do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import isclose
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Link, Plan
-from narrows.queues.law import Law
+from narrows.queues.aqm import Aqm
 from narrows.queues.pi2 import DualPi2
 from narrows.queues.red import Red
 from narrows.queues.step import Step
@@ -32,7 +32,7 @@ def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     managed = [link for link in plan.links if link.aqm is not None]
     for link in managed:
         assert link.aqm is not None
-        _refuse_law(link, link.aqm, inventory)
+        _refuse_aqm(link, link.aqm, inventory)
         if isinstance(link.aqm, Step):
             _refuse_long_threshold(link, "threshold", link.aqm.threshold_ns, inventory)
         elif link.loss:
@@ -45,8 +45,8 @@ def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
             _refuse_no_weight(link, link.aqm)
         if isinstance(link.aqm, Red):
             _refuse_rounding(link, link.aqm, plan.frame_bytes, inventory)
-    for link, law in updated_links(plan):
-        _refuse_fast_updates(link, law, plan, inventory)
+    for link, aqm in updated_links(plan):
+        _refuse_fast_updates(link, aqm, plan, inventory)
 
 
 def refuse_shared_ports(plan: Plan, inventory: Inventory) -> None:
@@ -73,11 +73,11 @@ def refuse_shared_ports(plan: Plan, inventory: Inventory) -> None:
             )
 
 
-def _refuse_law(link: Link, law: Law, inventory: Inventory) -> None:
-    kind = law.kind
+def _refuse_aqm(link: Link, aqm: Aqm, inventory: Inventory) -> None:
+    kind = aqm.kind
     if kind not in KINDS:
         raise InputError(
-            f"{link.field}.queue: {kind} needs {law.needs}, which the program on Tofino does not have; allowed: "
+            f"{link.field}.queue: {kind} needs {aqm.needs}, which the program on Tofino does not have; allowed: "
             f"tail-drop, {', '.join(KINDS)}, with or without ecn_threshold, or --target soft"
         )
     if not inventory.switch.manages_queues:
@@ -112,10 +112,10 @@ def _refuse_long_threshold(link: Link, field: str, threshold_ns: int, inventory:
         )
 
 
-def _refuse_no_weight(link: Link, law: DualPi2) -> None:
-    if not 0 < law.classic_percent < _PERCENT:
+def _refuse_no_weight(link: Link, aqm: DualPi2) -> None:
+    if not 0 < aqm.classic_percent < _PERCENT:
         raise InputError(
-            f"{link.field}.queue.classic_protection: {law.classic_percent}% would give a queue the weight 0, by which "
+            f"{link.field}.queue.classic_protection: {aqm.classic_percent}% would give a queue the weight 0, by which "
             "Tofino's scheduler does not share; allowed: 1% to 99%, or --target soft"
         )
 
@@ -160,24 +160,24 @@ def _refuse_rounding(link: Link, red: Red, frame_bytes: int, inventory: Inventor
             )
 
 
-def _refuse_fast_updates(link: Link, law: Updated, plan: Plan, inventory: Inventory) -> None:
+def _refuse_fast_updates(link: Link, aqm: Updated, plan: Plan, inventory: Inventory) -> None:
     calibration = inventory.calibration
     if calibration is None or calibration.rate_step_ns is None:
         raise InputError(
-            f"{link.field}.queue: {law.kind} has its probability from the control plane, and how fast this switch "
+            f"{link.field}.queue: {aqm.kind} has its probability from the control plane, and how fast this switch "
             "takes one was never measured; fix: narrows calibrate; allowed without: tail-drop, step, or --target soft"
         )
     if not link.rates_bps.least:
         raise InputError(
-            f"{link.field}.rate: is 0 for a time, in which {law.kind} would learn nothing of its queue: delays are "
+            f"{link.field}.rate: is 0 for a time, in which {aqm.kind} would learn nothing of its queue: delays are "
             "read from departures; allowed: rates above 0, tail-drop, step, or --target soft"
         )
     # A queue in which something waits has a departure in each period.
-    percent = law.classic_percent if isinstance(law, DualPi2) else _PERCENT
+    percent = aqm.classic_percent if isinstance(aqm, DualPi2) else _PERCENT
     frame_ns = -(-plan.frame_bytes * 8 * NANOSECONDS * _PERCENT // (link.rates_bps.least * percent))
     part = "" if percent == _PERCENT else f", of which the classic queue has {percent}%"
     finest_ns = max(calibration.rate_step_ns * tasks_of(plan), frame_ns)
-    if law.tupdate_ns < finest_ns:
+    if aqm.tupdate_ns < finest_ns:
         why = (
             f"a frame takes {format_time(frame_ns)} at the least rate{part}"
             if finest_ns == frame_ns
@@ -185,6 +185,6 @@ def _refuse_fast_updates(link: Link, law: Updated, plan: Plan, inventory: Invent
             f"{say_sharing(plan)})"
         )
         raise InputError(
-            f"{link.field}.queue.tupdate: {format_time(law.tupdate_ns)} is too short, {why}; allowed: {finest_ns}ns or "
+            f"{link.field}.queue.tupdate: {format_time(aqm.tupdate_ns)} is too short, {why}; allowed: {finest_ns}ns or "
             "more, or --target soft"
         )

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from narrows.experiment.plan import Link
-from narrows.queues.law import Call
+from narrows.queues.aqm import Call
 from narrows.queues.pi2 import CERTAIN as PI2_CERTAIN
 from narrows.queues.pi2 import DualPi2, Pi2
 from narrows.queues.pie import CERTAIN as PIE_CERTAIN
@@ -22,7 +22,7 @@ from narrows.queues.pie import Pie
 from narrows_formats.units import NANOSECONDS
 
 from narrows_tofino.link_tasks import LinkTasks, Updated
-from narrows_tofino.writes.queue_laws import couples, picks
+from narrows_tofino.writes.queue_aqms import couples, picks
 
 PROBABILITY_BITS = 32
 # Of PI2's gains, and of PIE's probabilities beyond those of a pick.
@@ -35,7 +35,7 @@ MISSED = 0.01
 
 @dataclass(frozen=True)
 class Pick:
-    """What a law does with arriving packets until its next update: probability in units of 2^-32, marks or drops."""
+    """What an AQM does with arriving packets until its next update: probability in units of 2^-32, marks or drops."""
 
     probability: int
     marks: bool
@@ -60,8 +60,8 @@ class CoupledPick:
         return couples(self.probability, self.low, overload=self.overload)
 
 
-class Law(Protocol):
-    """A law with its state."""
+class Aqm(Protocol):
+    """An AQM with its state."""
 
     def update(self, delay_ns: int) -> Pick | CoupledPick:
         """A period is over; the delay is 0 where nothing waits."""
@@ -99,7 +99,7 @@ class Pi2Law:
         self._controller, self._ecn = controller, ecn
 
     def update(self, delay_ns: int) -> Pick:
-        """See `Law.update`."""
+        """See `Aqm.update`."""
         return Pick(_squared(self._controller.update(delay_ns)), self._ecn)
 
 
@@ -111,7 +111,7 @@ class DualPi2Law:
         self._controller, self._coupling = controller, coupling
 
     def update(self, delay_ns: int) -> CoupledPick:
-        """See `Law.update`; the delay is that of the queue that waits longer."""
+        """See `Aqm.update`; the delay is that of the queue that waits longer."""
         probability = self._controller.update(delay_ns)
         coupled, squared = probability * self._coupling, _squared(probability)
         if coupled > PI2_CERTAIN:
@@ -130,7 +130,7 @@ class PieLaw:
         self._burst_ns = 0
 
     def update(self, delay_ns: int) -> Pick:
-        """See `Law.update`; sections 4.1, 4.2 and 5.1 of the RFC."""
+        """See `Aqm.update`; sections 4.1, 4.2 and 5.1 of the RFC."""
         before = self._probability
         shift = 0
         if before < PIE_CERTAIN // 10:
@@ -156,10 +156,10 @@ class PieLaw:
         return Pick(self._probability >> _PIE_SHIFT if picks else 0, marks)
 
 
-def law_of(law: Updated) -> Law:
-    """A law at its beginning, with the parameters that the program on the softswitch has."""
-    _, parameters = law.update
-    match law:
+def aqm_of(aqm: Updated) -> Aqm:
+    """An AQM at its beginning, with the parameters that the program on the softswitch has."""
+    _, parameters = aqm.update
+    match aqm:
         case Pi2(ecn=ecn):
             return Pi2Law(Controller(**parameters), ecn)
         case DualPi2(coupling=coupling):
@@ -168,9 +168,9 @@ def law_of(law: Updated) -> Law:
             return PieLaw(**parameters, ecn=ecn)
 
 
-def unpicked(law: Updated) -> Pick | CoupledPick:
-    """What a law does until its first update."""
-    return CoupledPick(0, 0, overload=False) if isinstance(law, DualPi2) else Pick(0, law.ecn)
+def unpicked(aqm: Updated) -> Pick | CoupledPick:
+    """What an AQM does until its first update."""
+    return CoupledPick(0, 0, overload=False) if isinstance(aqm, DualPi2) else Pick(0, aqm.ecn)
 
 
 @dataclass
@@ -196,17 +196,17 @@ class QueueUpdater(LinkTasks):
     """Keeps the probabilities of a run's links up to date, each link's in a task of its own."""
 
     def __init__(self, read: Read, write: Write) -> None:
-        """``read`` tells a link's delay in ns, 0 where nothing waits; ``write`` sets what its law does on arrival."""
+        """``read`` tells a link's delay in ns, 0 where nothing waits; ``write`` sets what its AQM does on arrival."""
         super().__init__()
         self._read = read
         self._write = write
         self.applied: dict[str, AppliedUpdates] = {}
 
     def start(self, links: Sequence[tuple[Link, Updated]]) -> None:
-        """Begin now: a law's timer runs whether packets come or not."""
-        for link, law in links:
-            self.applied[link.name] = AppliedUpdates(law.tupdate_ns)
-            self.begin(self._follow(link, law))
+        """Begin now: an AQM's timer runs whether packets come or not."""
+        for link, aqm in links:
+            self.applied[link.name] = AppliedUpdates(aqm.tupdate_ns)
+            self.begin(self._follow(link, aqm))
 
     def problems(self) -> list[str]:
         """Links with too many updates left out, in words."""
@@ -218,12 +218,12 @@ class QueueUpdater(LinkTasks):
         ]
 
     async def _follow(self, link: Link, settings: Updated) -> None:
-        law, applied = law_of(settings), self.applied[link.name]
+        aqm, applied = aqm_of(settings), self.applied[link.name]
         due_ns = time.monotonic_ns() + settings.tupdate_ns
         latest = unpicked(settings).call
         while True:
             await asyncio.sleep(max(0, due_ns - time.monotonic_ns()) / NANOSECONDS)
-            pick = law.update(await self._read(link))
+            pick = aqm.update(await self._read(link))
             call = pick.call
             if call != latest:
                 await self._write(link, call)
@@ -232,7 +232,7 @@ class QueueUpdater(LinkTasks):
             applied.made += 1
             applied.largest_error_ns = max(applied.largest_error_ns, late_ns)
             applied.largest_probability = max(applied.largest_probability, pick.probability / (1 << PROBABILITY_BITS))
-            # A law counts periods: those that are over already are not made up for.
+            # An AQM counts periods: those that are over already are not made up for.
             over = late_ns // settings.tupdate_ns
             applied.missed += over
             due_ns += (over + 1) * settings.tupdate_ns

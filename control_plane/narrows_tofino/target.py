@@ -19,7 +19,7 @@ from narrows.hosts.lab.machines import SshTestbed
 from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
 from narrows.paths import data
-from narrows.queues.law import Call
+from narrows.queues.aqm import Call
 from narrows.switch.calibration import Findings, QueueFacts
 from narrows.switch.readings import FlowTotals, PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
@@ -85,7 +85,7 @@ class TofinoTarget(LabTarget):
         self._preflight = preflight or Preflight(inventory)
         self._delay_line = TofinoDelayLine()
         self._stepper = RateStepper(self._step)
-        self._updater = QueueUpdater(self._delay_ns, self._set_law)
+        self._updater = QueueUpdater(self._delay_ns, self._set_aqm)
         self._testbed: Testbed | None = None
         # The phases of the run that have begun.
         self._opened: OpenedSwitch | None = None
@@ -319,8 +319,8 @@ class TofinoTarget(LabTarget):
     async def _delay_ns(self, link: Link) -> int:
         return await self._call(lambda: self._flowing().delay_ns(link))
 
-    async def _set_law(self, link: Link, law: Call) -> None:
-        await self._call(lambda: self._flowing().set_law(link, law))
+    async def _set_aqm(self, link: Link, aqm: Call) -> None:
+        await self._call(lambda: self._flowing().set_aqm(link, aqm))
 
     # In the thread
 

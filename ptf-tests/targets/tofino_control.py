@@ -18,7 +18,7 @@ from narrows_tofino.chip.red import Wred
 from narrows_tofino.writes.entries import LAWS, tables
 from narrows_tofino.writes.mirror import MIRROR_HEADER_BYTES, session_length
 from narrows_tofino.writes.planned import number
-from narrows_tofino.writes.queue_laws import meter_write
+from narrows_tofino.writes.queue_aqms import meter_write
 from p4runtime import Entry
 
 REGISTERS = (

@@ -14,16 +14,16 @@ from narrows.errors import EXIT_BAD_INPUT, InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.queues.aqm import Aqm
 from narrows.queues.blue import Blue
 from narrows.queues.codel import CoDel
 from narrows.queues.fifo import HeadDrop
 from narrows.queues.fq import FairCodel
-from narrows.queues.law import Law
 from narrows.queues.pi2 import DualPi2
 from narrows.queues.pie import Pie
 from narrows.queues.red import Red
 from narrows.queues.registry import SETTINGS
-from narrows.switch.entries import law_entries
+from narrows.switch.entries import aqm_entries
 from narrows_tofino.queue_management import KINDS
 
 MS = 1_000_000
@@ -69,7 +69,7 @@ def planned(queue: Any) -> Plan:
         ("fq_codel", FairCodel(1024, 1514, CoDel(5 * MS, 100 * MS, True))),
     ],
 )
-def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Law | None) -> None:
+def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Aqm | None) -> None:
     (link,) = planned(queue).links
     assert link.aqm == expected
 
@@ -132,7 +132,7 @@ def test_tail_drop_has_the_program_that_it_had() -> None:
     """No entry more, and not the program that manages queues."""
     for queue in ("tail-drop", "head-drop"):
         plan = planned(queue)
-        assert not plan.manages_queues and not list(law_entries(plan.links[0], plan.frame_bytes))
+        assert not plan.manages_queues and not list(aqm_entries(plan.links[0], plan.frame_bytes))
     assert planned("codel").manages_queues
 
 
@@ -154,8 +154,8 @@ def test_other_switches_refuse_a_kind_by_name(
         main()
     assert refused.value.code == EXIT_BAD_INPUT
     # Tofino's other program has some, which the inventory does not name.
-    law = planned(queue).bottleneck.aqm
-    lacks = "the program narrows_managed, " if target == "tofino" and kind in KINDS else f"{law and law.needs}, which "
+    aqm = planned(queue).bottleneck.aqm
+    lacks = "the program narrows_managed, " if target == "tofino" and kind in KINDS else f"{aqm and aqm.needs}, which "
     assert f": bottleneck.queue: {kind} needs {lacks}" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
 
@@ -163,15 +163,15 @@ def test_other_switches_refuse_a_kind_by_name(
 def test_gains_are_as_linux_rounds_them() -> None:
     """PIE: 2/16 of 2^56 / 10^9 s; DualPI2: 41/256 Hz of 2^32 for each 64 ns: sch_pie.c and sch_dualpi2.c."""
     plan = planned("pie")
-    assert dict(law_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 2 * ((2**56 - 1) // 10**9) // 16
+    assert dict(aqm_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 2 * ((2**56 - 1) // 10**9) // 16
     plan = planned("dualpi2")
-    assert dict(law_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 41 * (2**32 - 1) * 64 // (256 * 10**9)
+    assert dict(aqm_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 41 * (2**32 - 1) * 64 // (256 * 10**9)
 
 
 def test_changes_of_blue_are_in_parts_of_its_probability() -> None:
     """Of 2^32, as 0.00025 is; and a certainty, which 32 bits hold less one."""
     plan = planned({"kind": "blue", "increment": "100%"})
-    ((table, (action, data)),) = law_entries(plan.links[0], 1514)
+    ((table, (action, data)),) = aqm_entries(plan.links[0], 1514)
     assert (table, action) == ("enqueue_law", "blue")
     assert data == {
         "limit_bytes": 0,

@@ -12,7 +12,7 @@ import yaml
 from narrows.cli import app
 from narrows.cli.shell import split
 from narrows.errors import InputError, RunError
-from narrows.experiment import shell
+from narrows.experiment import shell_links as shell
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan

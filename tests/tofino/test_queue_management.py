@@ -41,10 +41,10 @@ from narrows_tofino.chip.red import MadeWred, Wred, wred
 from narrows_tofino.planner import plan as plan_writes
 from narrows_tofino.programming.audit import outstanding, read_audit
 from narrows_tofino.queue_management import LEAST_STEPS, ROUNDING, refuse_shared_ports
-from narrows_tofino.queue_updates import Pick, law_of
+from narrows_tofino.queue_updates import Pick, aqm_of
 from narrows_tofino.target import TofinoTarget
 from narrows_tofino.testbed.inventory import MANAGED_PROGRAM, Inventory
-from narrows_tofino.writes.queue_laws import meter_write, picks
+from narrows_tofino.writes.queue_aqms import meter_write, picks
 from test_calibration import measured
 from test_dry_run import arrived, planned
 from test_verdicts import CE, ECT_0, ECT_1, NOT_ECT, arrival_of
@@ -251,8 +251,8 @@ def test_a_meter_worked_by_hand() -> None:
 
 def test_the_average_follows_as_many_packets() -> None:
     """tc's weight of 2^-9, of 1,000 B at 10 Gbit/s: 800 ns / -ln(1 - 1/512) are 409.2 us."""
-    law = Red(100_000, 300_000, 0.02, 9, 1000, 10_000_000_000, False, False, False)
-    assert wred(law, 1514, 80).time_constant_ns == pytest.approx(409_200, rel=1e-4)
+    aqm = Red(100_000, 300_000, 0.02, 9, 1000, 10_000_000_000, False, False, False)
+    assert wred(aqm, 1514, 80).time_constant_ns == pytest.approx(409_200, rel=1e-4)
 
 
 def test_red_is_written_and_stays_where_nothing_refers_to_it(managed_switch: FakeSwitch, tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ DELAYS = [
 @pytest.mark.parametrize("ecn", [False, True])
 def test_pi2_follows_its_model(ecn: bool) -> None:
     """The square of the model's probability, update by update."""
-    law = law_of(Pi2(15 * MS, 16 * MS, 41, 819, ecn))
+    aqm = aqm_of(Pi2(15 * MS, 16 * MS, 41, 819, ecn))
     model = Pi2Model(lambda: 0, low_latency=False)
     seen = set()
     for delay in DELAYS:
@@ -322,7 +322,7 @@ def test_pi2_follows_its_model(ecn: bool) -> None:
         if delay:
             model._classic.push(Waiting(0, Arrival(-delay, 0, 1514)))
         model.update(0)
-        pick = law.update(delay)
+        pick = aqm.update(delay)
         assert pick == Pick(model.probability**2 >> 32, ecn)
         seen.add(pick.probability)
     assert min(seen) == 0 and max(seen) > 0.9 * 2**32 and len(seen) > 40
@@ -331,7 +331,7 @@ def test_pi2_follows_its_model(ecn: bool) -> None:
 def test_pie_follows_its_model() -> None:
     """The model's probability where it may drop at all, update by update; marks up to a tenth of certainty."""
     target = 15 * MS
-    law = law_of(Pie(target, 15 * MS, 2, 20, True))
+    aqm = aqm_of(Pie(target, 15 * MS, 2, 20, True))
     model = PieModel(lambda: 0)
     marks, dropped = set(), 0
     # Above 250 ms the probability grows by 2 % at each update.
@@ -340,7 +340,7 @@ def test_pie_follows_its_model() -> None:
         model.update(0)
         calm = delay < target // 2 and model.probability < ((1 << 56) - 1) // 5
         wanted = 0 if model.burst > 0 or calm else model.probability >> 24
-        pick = law.update(delay)
+        pick = aqm.update(delay)
         assert pick == Pick(wanted, model.probability <= ((1 << 56) - 1) // 10)
         marks.add(pick.marks)
         dropped += wanted > 0
@@ -353,7 +353,7 @@ def test_dualpi2_follows_its_model(coupling: int) -> None:
 
     A pick is of draws below a probability: at the edge of one the draw decides.
     """
-    law = law_of(DualPi2(15 * MS, 16 * MS, 41, 819, MS, coupling, 10))
+    aqm = aqm_of(DualPi2(15 * MS, 16 * MS, 41, 819, MS, coupling, 10))
     model = Pi2Model(lambda: 0, coupling=coupling)
     overloads, seen = set(), set()
     for number, delay in enumerate(DELAYS):
@@ -365,7 +365,7 @@ def test_dualpi2_follows_its_model(coupling: int) -> None:
             longer.push(Waiting(0, Arrival(-delay, 0, 1514)))
             other.push(Waiting(1, Arrival(-delay // 2, 0, 1514)))
         model.update(0)
-        call = law.update(delay).call
+        call = aqm.update(delay).call
         overload = model.probability * coupling > (1 << 32) - 1
         squared = model.probability**2 >> 32
         low = squared if overload else model.probability * coupling
@@ -419,14 +419,14 @@ def test_a_step_is_written_with_the_latency_of_the_chip(managed_switch: FakeSwit
 
 
 def written(switch: FakeSwitch) -> list[dict[str, int]]:
-    """What laws on arrival were written, in their order."""
-    law = switch.schema.table("enqueue_law")
+    """What AQMs on arrival were written, in their order."""
+    aqm = switch.schema.table("enqueue_law")
     writes = [update.entity.table_entry for update, _ in switch.written]
     found = []
     for one in writes:
-        if one.table_id == law.id and one.data.action_id:
-            (action,) = [action for action in law.actions if action.id == one.data.action_id]
-            data = decode_data(action.fields, one.data, law.name)
+        if one.table_id == aqm.id and one.data.action_id:
+            (action,) = [action for action in aqm.actions if action.id == one.data.action_id]
+            data = decode_data(action.fields, one.data, aqm.name)
             found.append({name: int(str(value)) for name, value in data.items()})
     return found
 
@@ -803,7 +803,7 @@ def test_an_update_that_is_due_does_not_wait_for_all_flows_to_be_read(
             await target._delay_ns(plan.links[0])
             assert not reading.done()
             monkeypatch.setattr(os, "fsync", noted)
-            await target._set_law(plan.links[0], picks(1 << 20, marks=True))
+            await target._set_aqm(plan.links[0], picks(1 << 20, marks=True))
             monkeypatch.undo()
             await reading
 

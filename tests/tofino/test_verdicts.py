@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Tofino's queue laws do with a packet, by the entries of their verdict tables, for every kind of packet.
+"""What Tofino's AQMs do with a packet, by the entries of their verdict tables, for every kind of packet.
 
 The entries are those of the source, first match first, as the chip has them; what they must come to is written here
 from RFC 3168, 8311, 9331 and 9332, and from docs/queues.md.

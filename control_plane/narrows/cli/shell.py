@@ -104,11 +104,11 @@ def shell(
     if not virtual:
         _have_networks(nat)
     from narrows.cli.run import show
-    from narrows.experiment import shell as shells
+    from narrows.experiment import shell_links as shells
     from narrows.run.progress import PageOfRun
     from narrows.run.results import check_free, default_directory
     from narrows.run.runner import execute
-    from narrows.run.shell import ShellProgress, check_shell, exit_code
+    from narrows.run.shell_run import ShellProgress, check_shell, exit_code
     from narrows.terminal import Terminal
 
     mode = mode_of(target, virtual, kernel)
@@ -173,7 +173,7 @@ def _experiment(
     server: str | None,
 ) -> tuple[Experiment, str]:  # fmt: skip
     """The experiment of a file or of options, and what error messages about it begin with."""
-    from narrows.experiment import shell as shells
+    from narrows.experiment import shell_links as shells
 
     data: dict[str, Any]
     if file is not None:
@@ -196,7 +196,7 @@ def _experiment(
 
 def _hand_on(outcome: Outcome) -> None:
     """Write what a command in a guest has written."""
-    from narrows.experiment.shell import DOWNLOAD
+    from narrows.experiment.shell_links import DOWNLOAD
 
     for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
         with contextlib.suppress(OSError):

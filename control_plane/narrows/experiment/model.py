@@ -41,7 +41,7 @@ from narrows.flows.kinds import Group
 from narrows.flows.program import hide_env
 from narrows.flows.tcp_settings import Sysctls
 from narrows.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
-from narrows.queues.fifo import Simple
+from narrows.queues.fifo import Fifo
 from narrows.queues.registry import LinkQueue
 
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
@@ -95,7 +95,7 @@ class DirectionSettings(Model):
         "link has several queues. Without it nothing is marked.",
     )
     queue: LinkQueue = Field(
-        default=Simple(kind="tail-drop"),
+        default=Fifo(kind="tail-drop"),
         json_schema_extra={"default": "tail-drop"},
         description="How the queue is managed (RFC 7567): a kind (`codel`), or a mapping with `kind` and its "
         "parameters, named as in `tc`. Kinds beside `tail-drop` are the softswitch's; Tofino has some of them.",

@@ -22,7 +22,7 @@ from narrows_formats.units import NANOSECONDS, bdp_bytes
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern, Policer
 from narrows.onhost.payload import DATA_PORTS as DATA_PORTS
 from narrows.onhost.payload import Payload, Tcp
-from narrows.queues.law import Law
+from narrows.queues.aqm import Aqm
 
 # Preamble 8, frame check sequence 4 and inter-frame gap 12: what an L1 rate counts beside the L2 frame.
 L1_OVERHEAD_BYTES = 24
@@ -176,7 +176,7 @@ class Link(ReportedLink):
     sample_auto: bool = False
     schedule: RateSchedule | None = None
     policer: Policer | None = None
-    aqm: Law | None = None
+    aqm: Aqm | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()
 
     @property

@@ -37,7 +37,7 @@ from narrows.experiment.plan import (
     SwitchPort,
     Threshold,
 )
-from narrows.queues.law import LinkBasis
+from narrows.queues.aqm import LinkBasis
 
 if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment

@@ -24,7 +24,7 @@ class Links:
         buffer_bdp: of that rate and RTT; log-uniform.
         loss: ratio of packets lost at random; uniform.
         traces: files with varying rates, one of which replaces the rate; none: the rate is constant.
-        queues: queue laws as an experiment's ``queue`` has them (``{"kind": "codel", ...}``), one of which is drawn;
+        queues: AQMs as an experiment's ``queue`` has them (``{"kind": "codel", ...}``), one of which is drawn;
             none: tail drop.
     """
 

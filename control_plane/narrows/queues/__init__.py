@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws of queue management (RFC 7567), a module for each: as users write it, and what it needs of a switch."""
+"""The AQMs (RFC 7567), a module for each: as users write it, and what it needs of a switch."""

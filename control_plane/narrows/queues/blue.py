@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from narrows.quantities import Probability
-from narrows.queues.law import DEPTH_AT_INGRESS, Buffer, Call, Law, LinkBasis
-from narrows.queues.settings import MS, LawSettings, Short, time_field
+from narrows.queues.aqm import DEPTH_AT_INGRESS, Aqm, Buffer, Call, LinkBasis
+from narrows.queues.settings import MS, AqmSettings, Short, time_field
 
 # The program's probabilities have 32 bits (p4src/v1model/queue_management/blue.p4).
 UNIT, CERTAIN = 1 << 32, (1 << 32) - 1
@@ -19,7 +19,7 @@ Step = Annotated[Probability, Field(ge=1 / UNIT)]
 
 
 @dataclass(frozen=True)
-class Blue(Law):
+class Blue(Aqm):
     """BLUE; two changes of its probability are more than ``freeze_ns`` apart."""
 
     freeze_ns: int
@@ -32,11 +32,11 @@ class Blue(Law):
 
     @property
     def marks(self) -> bool:
-        """See `Law.marks`."""
+        """See `Aqm.marks`."""
         return self.ecn
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`."""
+        """See `Aqm.entries`."""
         settings = {
             "limit_bytes": buffer.byte_limit,
             "limit_packets": buffer.limit_packets or 0,
@@ -48,7 +48,7 @@ class Blue(Law):
         yield "enqueue_law", ("blue", settings)
 
 
-class BlueSettings(LawSettings):
+class BlueSettings(AqmSettings):
     """BLUE (Feng et al. 2002)."""
 
     position: ClassVar[int] = 45
@@ -62,5 +62,5 @@ class BlueSettings(LawSettings):
     ecn: bool = Field(default=False, description="Marks instead of drops.")
 
     def on(self, link: LinkBasis) -> Blue:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         return Blue(self.freeze_time, self.increment, self.decrement, self.ecn)

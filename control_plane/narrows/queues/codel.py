@@ -11,12 +11,12 @@ from narrows_formats.validation import refuse
 from pydantic import Field, field_validator
 
 from narrows.quantities import Model
-from narrows.queues.law import DROPS_FOR_FREE, NO_THRESHOLD, Buffer, Call, Law, LinkBasis
-from narrows.queues.settings import MS, LawSettings, Short, time_field
+from narrows.queues.aqm import DROPS_FOR_FREE, NO_THRESHOLD, Aqm, Buffer, Call, LinkBasis
+from narrows.queues.settings import MS, AqmSettings, Short, time_field
 
 
 @dataclass(frozen=True)
-class CoDel(Law):
+class CoDel(Aqm):
     """RFC 8289; with a threshold, what waited longer is marked besides, as by Linux's ``ce_threshold``."""
 
     target_ns: int
@@ -28,11 +28,11 @@ class CoDel(Law):
 
     @property
     def marks(self) -> bool:
-        """See `Law.marks`."""
+        """See `Aqm.marks`."""
         return self.ecn or self.ce_threshold_ns is not None
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`."""
+        """See `Aqm.entries`."""
         yield "dequeue_law", self.at_dequeue(frame_bytes, shares_link=False)
 
     def at_dequeue(self, frame_bytes: int, *, shares_link: bool) -> Call:
@@ -71,7 +71,7 @@ class CodelFields(Model):
         return CoDel(self.target, self.interval, self.ecn, self.ce_threshold)
 
 
-class CodelSettings(CodelFields, LawSettings):
+class CodelSettings(CodelFields, AqmSettings):
     """CoDel (RFC 8289)."""
 
     position: ClassVar[int] = 20
@@ -79,5 +79,5 @@ class CodelSettings(CodelFields, LawSettings):
     kind: Literal["codel"] = Field(description="CoDel: drops at departure while the least delay is above a target.")
 
     def on(self, link: LinkBasis) -> CoDel:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         return self.codel

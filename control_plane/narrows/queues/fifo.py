@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.queues.law import Law, LinkBasis
-from narrows.queues.settings import LawSettings
+from narrows.queues.aqm import Aqm, LinkBasis
+from narrows.queues.settings import AqmSettings
 
 
 @dataclass(frozen=True)
-class HeadDrop(Law):
+class HeadDrop(Aqm):
     """A full queue drops its oldest packets."""
 
     kind: str = "head-drop"
@@ -22,7 +22,7 @@ class HeadDrop(Law):
     head_drop: ClassVar[bool] = True
 
 
-class Simple(LawSettings):
+class Fifo(AqmSettings):
     """A queue without parameters."""
 
     position: ClassVar[int] = 0
@@ -30,5 +30,5 @@ class Simple(LawSettings):
     kind: Literal["tail-drop", "head-drop"] = Field(description="What a full queue drops: the newest or the oldest.")
 
     def on(self, link: LinkBasis) -> HeadDrop | None:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         return HeadDrop() if self.kind == "head-drop" else None

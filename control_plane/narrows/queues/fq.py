@@ -11,16 +11,16 @@ from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator
 
 from narrows.quantities import Size
+from narrows.queues.aqm import DROPS_FOR_FREE, Aqm, Buffer, Call, LinkBasis
 from narrows.queues.codel import CoDel, CodelFields
-from narrows.queues.law import DROPS_FOR_FREE, Buffer, Call, Law, LinkBasis
-from narrows.queues.settings import LawSettings
+from narrows.queues.settings import AqmSettings
 
 MAX_FLOWS = 1024
 _QUEUES = "a queue of a link for each of its flows"
 
 
 @dataclass(frozen=True)
-class Fair(Law):
+class Fair(Aqm):
     """A queue for each set of flows (RFC 8290), of ``quantum`` bytes a turn."""
 
     flows: int
@@ -32,11 +32,11 @@ class Fair(Law):
     batch: ClassVar[int] = 1
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`."""
+        """See `Aqm.entries`."""
         yield "enqueue_law", ("fair_queues", {"mask": self.flows - 1})
 
     def scheduling(self, frame_bytes: int) -> Mapping[str, Mapping[str, int]]:
-        """See `Law.scheduling`."""
+        """See `Aqm.scheduling`."""
         return {"fair": {"queues": self.flows, "quantum": self.quantum, "batch": self.batch}}
 
 
@@ -52,16 +52,16 @@ class FairCodel(Fair):
 
     @property
     def marks(self) -> bool:
-        """See `Law.marks`."""
+        """See `Aqm.marks`."""
         return self.codel.marks
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`."""
+        """See `Aqm.entries`."""
         yield from super().entries(buffer, frame_bytes)
         yield "dequeue_law", self.codel.at_dequeue(frame_bytes, shares_link=True)
 
 
-class FairSettings(LawSettings):
+class FairSettings(AqmSettings):
     """Fair queues (RFC 8290): flows are distinguished by a hash, and each set of them has a queue and its turn."""
 
     position: ClassVar[int] = 70
@@ -83,7 +83,7 @@ class FairSettings(LawSettings):
         return flows
 
     def on(self, link: LinkBasis) -> Fair:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         return Fair(self.flows, self.quantum, None)
 
 
@@ -96,5 +96,5 @@ class FairCodelSettings(CodelFields, FairSettings):
     ecn: bool = Field(default=True, description="Marks instead of drops.")
 
     def on(self, link: LinkBasis) -> FairCodel:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         return FairCodel(self.flows, self.quantum, self.codel)

@@ -13,8 +13,8 @@ from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator
 
 from narrows.quantities import Probability
-from narrows.queues.law import DROPS_FOR_FREE, NO_THRESHOLD, Buffer, Call, LinkBasis, UpdatedLaw
-from narrows.queues.settings import MS, LawSettings, Period, Short, time_field
+from narrows.queues.aqm import DROPS_FOR_FREE, NO_THRESHOLD, Buffer, Call, LinkBasis, UpdatedAqm
+from narrows.queues.settings import MS, AqmSettings, Period, Short, time_field
 
 # Linux's unit of gains: 1/256 Hz.
 GAINS = 256
@@ -24,7 +24,7 @@ UNIT_NS = 64
 Hertz = Annotated[float, Field(ge=0, le=128)]
 
 
-class _Controlled(UpdatedLaw, ABC):
+class _Controlled(UpdatedAqm, ABC):
     """The proportional integral controller of both."""
 
     target_ns: int
@@ -33,7 +33,7 @@ class _Controlled(UpdatedLaw, ABC):
 
     @property
     def update(self) -> Call:
-        """See `UpdatedLaw.update`."""
+        """See `UpdatedAqm.update`."""
         gains = {"alpha": _gain(self.alpha), "beta": _gain(self.beta)}
         return "pi2_at_update", {"target": self.target_ns, **gains}
 
@@ -57,11 +57,11 @@ class Pi2(_Controlled):
 
     @property
     def marks(self) -> bool:
-        """See `Law.marks`."""
+        """See `Aqm.marks`."""
         return self.ecn
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`."""
+        """See `Aqm.entries`."""
         settings = {"step": NO_THRESHOLD, "coupling": 1, "mtu": frame_bytes, "ecn_marks": int(self.ecn)}
         yield "dequeue_law", ("pi2_at_dequeue", settings)
         yield "update_law", self.update
@@ -86,22 +86,22 @@ class DualPi2(_Controlled):
 
     @property
     def marks(self) -> bool:
-        """See `Law.marks`."""
+        """See `Aqm.marks`."""
         return True
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`."""
+        """See `Aqm.entries`."""
         settings = {"step": self.step_ns, "coupling": self.coupling, "mtu": frame_bytes, "ecn_marks": 1}
         yield "enqueue_law", ("two_queues", {})
         yield "dequeue_law", ("pi2_at_dequeue", settings)
         yield "update_law", self.update
 
     def scheduling(self, frame_bytes: int) -> Mapping[str, Mapping[str, int]]:
-        """See `Law.scheduling`."""
+        """See `Aqm.scheduling`."""
         return {"coupled": {"classic_percent": self.classic_percent, "mtu": frame_bytes}}
 
 
-class Pi2Fields(LawSettings):
+class Pi2Fields(AqmSettings):
     """What PI2 and DualPI2 take."""
 
     target: Short = time_field(15 * MS, "Target delay; with two queues, that of the classic one.")
@@ -124,7 +124,7 @@ class Pi2Settings(Pi2Fields):
     ecn: bool = Field(default=True, description="Marks instead of drops.")
 
     def on(self, link: LinkBasis) -> Pi2:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         return Pi2(self.target, self.tupdate, *self.gains, self.ecn)
 
 
@@ -154,6 +154,6 @@ class DualPi2Settings(Pi2Fields):
         return share
 
     def on(self, link: LinkBasis) -> DualPi2:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         share = round(self.classic_protection * 100)
         return DualPi2(self.target, self.tupdate, *self.gains, self.step_thresh, self.coupling_factor, share)

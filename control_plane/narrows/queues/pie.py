@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Literal
 from narrows_formats.units import NANOSECONDS
 from pydantic import Field, StrictInt
 
-from narrows.queues.law import DEPTH_AT_INGRESS, Buffer, Call, LinkBasis, UpdatedLaw
-from narrows.queues.settings import MS, LawSettings, Period, Short, time_field
+from narrows.queues.aqm import DEPTH_AT_INGRESS, Buffer, Call, LinkBasis, UpdatedAqm
+from narrows.queues.settings import MS, AqmSettings, Period, Short, time_field
 
 # Linux's unit of gains: sixteenths of 1/s.
 GAINS = 16
@@ -21,7 +21,7 @@ Gain = Annotated[StrictInt, Field(ge=0, le=32)]
 
 
 @dataclass(frozen=True)
-class Pie(UpdatedLaw):
+class Pie(UpdatedAqm):
     """RFC 8033; gains in sixteenths of 1/s, as Linux has them."""
 
     target_ns: int
@@ -35,11 +35,11 @@ class Pie(UpdatedLaw):
 
     @property
     def marks(self) -> bool:
-        """See `Law.marks`."""
+        """See `Aqm.marks`."""
         return self.ecn
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`."""
+        """See `Aqm.entries`."""
         limits = {"limit_bytes": buffer.byte_limit, "limit_packets": buffer.limit_packets or 0}
         settings = {"target": self.target_ns, "mtu": frame_bytes, **limits, "ecn_marks": int(self.ecn)}
         yield "enqueue_law", ("pie_at_enqueue", settings)
@@ -48,7 +48,7 @@ class Pie(UpdatedLaw):
 
     @property
     def update(self) -> Call:
-        """See `UpdatedLaw.update`."""
+        """See `UpdatedAqm.update`."""
         gains = {"alpha": _gain(self.alpha), "beta": _gain(self.beta)}
         return "pie_at_update", {"target": self.target_ns, "tupdate": self.tupdate_ns, **gains}
 
@@ -58,7 +58,7 @@ def _gain(sixteenths: int) -> int:
     return sixteenths * (CERTAIN // NANOSECONDS) // GAINS
 
 
-class PieSettings(LawSettings):
+class PieSettings(AqmSettings):
     """PIE (RFC 8033)."""
 
     position: ClassVar[int] = 30
@@ -71,5 +71,5 @@ class PieSettings(LawSettings):
     ecn: bool = Field(default=False, description="Marks instead of drops, up to a probability of 10 %.")
 
     def on(self, link: LinkBasis) -> Pie:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         return Pie(self.target, self.tupdate, self.alpha, self.beta, self.ecn)

@@ -14,8 +14,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from narrows.errors import InputError
 from narrows.quantities import Count, Depth, Probability, Rate, Size
-from narrows.queues.law import DEPTH_AT_INGRESS, Buffer, Call, Law, LinkBasis
-from narrows.queues.settings import LawSettings
+from narrows.queues.aqm import DEPTH_AT_INGRESS, Aqm, Buffer, Call, LinkBasis
+from narrows.queues.settings import AqmSettings
 
 # Weights of the newest arrival, 2^-1 to 2^-20: what the program's whole numbers hold.
 MOST_WEIGHT = 20
@@ -31,7 +31,7 @@ MOST_IDLE_NS = (1 << 47) - 1
 
 
 @dataclass(frozen=True)
-class Red(Law):
+class Red(Aqm):
     """RED (RFC 7567) by an average depth in bytes or packets, in which the newest arrival has the weight 2^-``weight``.
 
     An idle time counts as the packets of ``avpkt_bytes`` that a link of ``bandwidth_bps`` would have sent in it.
@@ -53,11 +53,11 @@ class Red(Law):
 
     @property
     def marks(self) -> bool:
-        """See `Law.marks`."""
+        """See `Aqm.marks`."""
         return self.ecn
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`; the average is in units of 2^-weight of a byte, or of 2^-10 packets."""
+        """See `Aqm.entries`; the average is in units of 2^-weight of a byte, or of 2^-10 packets."""
         scale = self.weight + (PACKET_BITS if self.in_packets else 0)
         low, high = self.min_depth << scale, self.max_depth << scale
         packet_ns = self.avpkt_bytes * 8 * NANOSECONDS / self.bandwidth_bps
@@ -77,7 +77,7 @@ class Red(Law):
         yield "enqueue_law", ("red", settings)
 
 
-class RedSettings(LawSettings):
+class RedSettings(AqmSettings):
     """RED (Floyd and Jacobson 1993, RFC 7567)."""
 
     position: ClassVar[int] = 40
@@ -120,7 +120,7 @@ class RedSettings(LawSettings):
         return nodrop
 
     def on(self, link: LinkBasis) -> Red:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         field = f"{link.field}.queue"
         in_packets = (self.max or self.min or link.buffer).unit == "packets"
         if self.max is not None and self.min is not None and (self.min.unit == "packets") != in_packets:
@@ -149,7 +149,7 @@ class RedSettings(LawSettings):
         )
 
     def no_op_settings(self) -> Iterator[tuple[str, str]]:
-        """See `LawSettings.no_op_settings`."""
+        """See `AqmSettings.no_op_settings`."""
         if self.harddrop and not self.ecn:
             yield "harddrop", "has no effect: without ecn nothing is marked"
 

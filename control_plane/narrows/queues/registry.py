@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All laws: each module of this package that has settings is one, and no other place lists them."""
+"""All AQMs: each module of this package that has settings is one, and no other place lists them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Discriminator, Tag
 
 import narrows.queues
-from narrows.queues.settings import LawSettings
+from narrows.queues.settings import AqmSettings
 
 
 def _modules() -> Iterator[ModuleType]:
@@ -26,14 +26,14 @@ def _modules() -> Iterator[ModuleType]:
             yield import_module(module.name)
 
 
-def _settings() -> list[type[LawSettings]]:
-    """Settings of all laws in the order of lists."""
+def _settings() -> list[type[AqmSettings]]:
+    """Settings of all AQMs in the order of lists."""
     classes = {found for module in _modules() for _, found in getmembers(module, isclass)}
-    laws = [found for found in classes if issubclass(found, LawSettings) and not isabstract(found)]
-    return sorted(laws, key=lambda law: law.position)
+    aqms = [found for found in classes if issubclass(found, AqmSettings) and not isabstract(found)]
+    return sorted(aqms, key=lambda aqm: aqm.position)
 
 
-def _kinds(settings: type[LawSettings]) -> tuple[str, ...]:
+def _kinds(settings: type[AqmSettings]) -> tuple[str, ...]:
     return get_args(settings.model_fields["kind"].annotation)
 
 
@@ -57,7 +57,7 @@ def _tag(value: Any) -> str:
 
 # A kind alone becomes a mapping before it is looked at. The tags are in no message: see `narrows_formats.validation`.
 if TYPE_CHECKING:
-    LinkQueue = LawSettings
+    LinkQueue = AqmSettings
 else:
     _TAGGED = [Annotated[settings, Tag(f"({settings.__name__})")] for settings in dict.fromkeys(SETTINGS.values())]
     LinkQueue = Annotated[

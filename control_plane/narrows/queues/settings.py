@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A law of queue management as users write it."""
+"""An AQM as users write it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narrows_formats.units import TIME_UNITS, format_time
 from pydantic import Field
 
 from narrows.quantities import Model, Time
-from narrows.queues.law import NO_THRESHOLD, Law, LinkBasis
+from narrows.queues.aqm import NO_THRESHOLD, Aqm, LinkBasis
 
 MS = TIME_UNITS["ms"]
 # Nanoseconds that the program holds in 32 bits.
@@ -24,8 +24,8 @@ def time_field(default: int, description: str) -> Any:
     return Field(default=default, json_schema_extra={"default": format_time(default)}, description=description)
 
 
-class LawSettings(Model, ABC):
-    """A law as users write it, by the names that tc has; a subclass with a ``kind`` is a law that can be chosen."""
+class AqmSettings(Model, ABC):
+    """An AQM as users write it, by the names that tc has; a subclass with a ``kind`` is an AQM that can be chosen."""
 
     if TYPE_CHECKING:
         kind: str
@@ -36,8 +36,8 @@ class LawSettings(Model, ABC):
     several_queues: ClassVar[bool] = False
 
     @abstractmethod
-    def on(self, link: LinkBasis) -> Law | None:
-        """The law as a plan has it; None: the queue drops what it has no room for.
+    def on(self, link: LinkBasis) -> Aqm | None:
+        """The AQM as a plan has it; None: the queue drops what it has no room for.
 
         Raises:
             InputError: its parameters do not go together, or not with the link.

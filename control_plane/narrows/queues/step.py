@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.queues.law import Buffer, Call, Law, LinkBasis
-from narrows.queues.settings import LawSettings, Short
+from narrows.queues.aqm import Aqm, Buffer, Call, LinkBasis
+from narrows.queues.settings import AqmSettings, Short
 
 
 @dataclass(frozen=True)
-class Step(Law):
+class Step(Aqm):
     """Whatever waited longer than the threshold is marked; with ``ect1_only``, of L4S packets alone (RFC 9331)."""
 
     threshold_ns: int
@@ -24,15 +24,15 @@ class Step(Law):
 
     @property
     def marks(self) -> bool:
-        """See `Law.marks`."""
+        """See `Aqm.marks`."""
         return True
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
-        """See `Law.entries`."""
+        """See `Aqm.entries`."""
         yield "dequeue_law", ("step", {"threshold": self.threshold_ns, "low_latency_only": int(self.ect1_only)})
 
 
-class StepSettings(LawSettings):
+class StepSettings(AqmSettings):
     """A threshold of delay above which packets are marked; `ecn_threshold` is one of depth."""
 
     position: ClassVar[int] = 10
@@ -42,5 +42,5 @@ class StepSettings(LawSettings):
     ect1_only: bool = Field(default=False, description="Only packets with ECT(1), those of L4S.")
 
     def on(self, link: LinkBasis) -> Step:
-        """See `LawSettings.on`."""
+        """See `AqmSettings.on`."""
         return Step(self.threshold, self.ect1_only)

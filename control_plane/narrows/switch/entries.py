@@ -15,7 +15,7 @@ from narrows_formats.link_names import ONLY_LINK
 
 from narrows.experiment.impairments import GilbertElliott, LossPattern
 from narrows.experiment.plan import LOSS_BITS, Link, Plan, ReportedLink
-from narrows.queues.law import Call
+from narrows.queues.aqm import Call
 
 COLLECTOR_SESSION = 1
 ECN_OFF = 0xFFFFFFFF
@@ -27,10 +27,10 @@ LOSS_BY_STATE, LOSS_BY_PATTERN = 1, 2
 # Of a queue delay: those of a report. A program that has room for fewer has fewer bins.
 DELAY_BITS = 48
 BINS_AN_OCTAVE = 4
-LawsOf = Callable[[Link, int], Iterator[tuple[str, Call]]]
+AqmsOf = Callable[[Link, int], Iterator[tuple[str, Call]]]
 
 
-def law_entries(link: Link, frame_bytes: int) -> Iterator[tuple[str, Call]]:
+def aqm_entries(link: Link, frame_bytes: int) -> Iterator[tuple[str, Call]]:
     """The managing program's tables that have an entry for a link, with its action and parameters."""
     return iter(()) if link.aqm is None else link.aqm.entries(link, frame_bytes)
 
@@ -113,7 +113,7 @@ def program_entries(
     observation: Callable[[ReportedLink], Observation],
     share_of: Callable[[int], int] = lambda _: 0,
     delay_bits: int = DELAY_BITS,
-    laws_of: LawsOf = law_entries,
+    aqms_of: AqmsOf = aqm_entries,
 ) -> Iterator[ProgramEntry]:
     """All entries of a plan, in the order in which they are to be installed.
 
@@ -122,7 +122,7 @@ def program_entries(
         observation: of a link, as the program can have it.
         share_of: share of the flow indices of the pipe of an ingress port; 0 is all of them.
         delay_bits: width of a queue delay in the program.
-        laws_of: the program's entries that manage the queue of a link with frames of so many bytes.
+        aqms_of: the program's entries that manage the queue of a link with frames of so many bytes.
     """
     for bin_ in delay_bins(delay_bits):
         yield ProgramEntry(
@@ -134,7 +134,7 @@ def program_entries(
         )
     for link in plan.reported:
         yield _collector(plan, link.index)
-        yield from link_entries(link, plan.frame_bytes, laws_of)
+        yield from link_entries(link, plan.frame_bytes, aqms_of)
         whose = "" if link.name == ONLY_LINK else f"{link.name}: "
         why = f"{whose}mark CE from a depth on, report one departure in {1 << link.sample_shift}"
         yield _observe(link.index, observation(link), link.sample_shift, why)
@@ -142,18 +142,18 @@ def program_entries(
     yield from _paths(plan, share_of)
 
 
-def link_entries(link: ReportedLink, frame_bytes: int, laws_of: LawsOf = law_entries) -> Iterator[ProgramEntry]:
+def link_entries(link: ReportedLink, frame_bytes: int, aqms_of: AqmsOf = aqm_entries) -> Iterator[ProgramEntry]:
     """What the program has of a link's own settings: its loss, and how its queue is managed."""
     if link.loss_model is not None:
         yield from _loss_model(link.index, link.loss_model)
     elif link.loss:
         yield _loss(link)
     if isinstance(link, Link):
-        for table, (action, data) in laws_of(link, frame_bytes):
-            yield law_entry(link, table, action, data)
+        for table, (action, data) in aqms_of(link, frame_bytes):
+            yield aqm_entry(link, table, action, data)
 
 
-def law_entry(link: Link, table: str, action: str, data: Mapping[str, int]) -> ProgramEntry:
+def aqm_entry(link: Link, table: str, action: str, data: Mapping[str, int]) -> ProgramEntry:
     """An entry that manages the queue of a link."""
     return ProgramEntry(table, {"bottleneck": link.index}, action, data, "how the queue is managed")
 

@@ -36,7 +36,7 @@ KINDS = {
     "datagrams": Kind("narrows.traffic.datagrams:DatagramFlows"),
     "requests": Kind("narrows.traffic.requests:RequestFlows"),
     "program": Kind("narrows.traffic.applications:Applications"),
-    "shell": Kind("narrows.traffic.shell:Shell"),
+    "shell": Kind("narrows.traffic.terminal_command:Shell"),
 }
 
 

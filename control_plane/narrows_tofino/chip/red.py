@@ -62,7 +62,7 @@ class MadeWred:
 
 
 def wred(red: Red, frame_bytes: int, cell_bytes: int) -> Wred:
-    """The settings that come closest to a law of bytes and packets, for full-size frames.
+    """The settings that come closest to an AQM of bytes and packets, for full-size frames.
 
     The meter's average goes by time, RED's by packets: at the link's rate, packet by packet, they are one.
     """

@@ -76,9 +76,9 @@ def _of_links(plan: Plan) -> Iterator[str]:
                 f"{link.field}.rate: its steps are timed by software; run.json has when each was made "
                 "(rate_steps_applied)"
             )
-    for link, law in updated_links(plan):
+    for link, aqm in updated_links(plan):
         yield (
-            f"{link.field}.queue: {law.kind}'s probability is updated by software; run.json has how late "
+            f"{link.field}.queue: {aqm.kind}'s probability is updated by software; run.json has how late "
             "(queue_updates_applied)"
         )
     for link in plan.links:

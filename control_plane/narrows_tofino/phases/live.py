@@ -8,9 +8,9 @@ from collections import defaultdict
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Link, Plan
-from narrows.queues.law import Call
+from narrows.queues.aqm import Call
 from narrows.switch.calibration import QueueFacts
-from narrows.switch.entries import law_entry
+from narrows.switch.entries import aqm_entry
 from narrows.switch.readings import PortStats, QueueStats
 
 from narrows_tofino.phases.configured import ConfiguredSwitch
@@ -21,7 +21,7 @@ from narrows_tofino.readings.statistics import port_stats, queue_stats
 from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.writes.entries import entry_write
 from narrows_tofino.writes.planned import number, text
-from narrows_tofino.writes.queue_laws import low_latency_queue
+from narrows_tofino.writes.queue_aqms import low_latency_queue
 
 # A port that is reset again and again is given up.
 MAX_MENDED = 100
@@ -98,9 +98,9 @@ class LiveSwitch:
         self._manager.stepped(queue)
         return begun_ns, achieved_ns, queue.rate_bps
 
-    def set_law(self, link: Link, law: Call) -> None:
+    def set_aqm(self, link: Link, aqm: Call) -> None:
         """Give a link's queue management other parameters."""
-        self._opened.programmer.rewrite(entry_write(law_entry(link, "enqueue_law", *law)))
+        self._opened.programmer.rewrite(entry_write(aqm_entry(link, "enqueue_law", *aqm)))
 
     def losses(self) -> list[str]:
         """Drops that are not the links', and settings that were changed meanwhile, in words."""

@@ -95,7 +95,7 @@ class Counters:
         for name in _counted(managed):
             counting_table(schema, name)
         self._latest_delays = counting_table(schema, "latest_delay") if managed else None
-        self._law_drops = [counting_table(schema, name) for name in ("enqueue_drops", "dequeue_drops") if managed]
+        self._aqm_drops = [counting_table(schema, name) for name in ("enqueue_drops", "dequeue_drops") if managed]
         self._bottlenecks = schema.part("bottleneck_departures", REGISTER)
         self._arrived = schema.part("arrival_counter", COUNTER)
         self._departed = schema.part("departure_counter", COUNTER)
@@ -134,10 +134,10 @@ class Counters:
         return cell["delay"], cell["packets"]
 
     def aqm_drops(self, bottleneck: int) -> int | None:
-        """Packets that a bottleneck's law has dropped, before its queue and behind it; None where there are no laws."""
-        if not self._law_drops:
+        """Packets that a bottleneck's AQM has dropped, before its queue and behind it; None where there are no AQMs."""
+        if not self._aqm_drops:
             return None
-        return sum(self._read(table, PACKETS, [bottleneck])[bottleneck] for table in self._law_drops)
+        return sum(self._read(table, PACKETS, [bottleneck])[bottleneck] for table in self._aqm_drops)
 
     def _register(self, table: Table, index: int) -> int:
         """A cell, added over pipes: a bottleneck's queue is in one of them."""

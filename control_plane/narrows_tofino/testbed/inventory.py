@@ -77,7 +77,7 @@ class Switch(Model):
 
     @property
     def manages_queues(self) -> bool:
-        """Whether its program has laws of queues."""
+        """Whether its program has AQMs."""
         return self.program == MANAGED_PROGRAM
 
     @property

@@ -14,7 +14,7 @@ from narrows_tofino.chip.depth import depth_units
 from narrows_tofino.chip.model import pipe_of
 from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.writes.planned import PlannedWrite, Reader
-from narrows_tofino.writes.queue_laws import laws, meter_writes, queue_entries
+from narrows_tofino.writes.queue_aqms import aqms, meter_writes, queue_entries
 
 # Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: quarters from 4.
 SHARE_SHIFT = 5
@@ -56,7 +56,7 @@ def program_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Pla
         observation,
         lambda port: shares[pipe_of(port)],
         DELAY_BITS,
-        lambda link, _: laws(link, inventory.latency_ns),
+        lambda link, _: aqms(link, inventory.latency_ns),
     )
     meters = meter_writes(plan, inventory.switch.generation.cell_bytes)
     return [*left, *meters, *(entry_write(entry) for entry in (*queue_entries(plan), *entries))]

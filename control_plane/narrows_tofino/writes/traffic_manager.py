@@ -32,7 +32,7 @@ from narrows_tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, qu
 from narrows_tofino.testbed.inventory import SPEED_BPS, Inventory
 from narrows_tofino.writes.entries import DELAY_BITS
 from narrows_tofino.writes.planned import PlannedWrite, Reader, number, numbers, text
-from narrows_tofino.writes.queue_laws import low_latency_queue
+from narrows_tofino.writes.queue_aqms import low_latency_queue
 
 STATIC = "DISABLE"
 SHAPING_UNIT = "BPS"

@@ -43,9 +43,9 @@ def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     if managed := [(link.field, link.aqm) for link in plan.links if link.aqm is not None]:
         # Egress drops there what has had its time, knows delays in microseconds only, and ingress nothing of queues.
         return [
-            f"{field}.queue: {law.kind} needs {law.needs}, which BMv2 does not have; allowed: tail-drop, with or "
+            f"{field}.queue: {aqm.kind} needs {aqm.needs}, which BMv2 does not have; allowed: tail-drop, with or "
             "without ecn_threshold, or --target soft"
-            for field, law in managed
+            for field, aqm in managed
         ]
     if policed := [link.field for link in plan.links if link.policer is not None]:
         # Its drops by cause and by flow would have to be told by the program, whose reports have no room for them.

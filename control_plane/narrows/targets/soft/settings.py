@@ -67,11 +67,11 @@ def management_message(link: Link, plan: Plan) -> pb.Management:
         if plan.program.quanta:
             return pb.Management(enabled=True, index=link.index, deficit=pb.Deficit(quanta=plan.program.quanta))
         return pb.Management(enabled=True, index=link.index, strict=pb.Strict())
-    law, frame_bytes = link.aqm, plan.frame_bytes
-    if law is None or not law.by_program:
+    aqm, frame_bytes = link.aqm, plan.frame_bytes
+    if aqm is None or not aqm.by_program:
         return pb.Management(enabled=False)
-    message = pb.Management(enabled=True, index=link.index, period_ns=law.period_ns)
-    return ParseDict(dict(law.scheduling(frame_bytes)), message)
+    message = pb.Management(enabled=True, index=link.index, period_ns=aqm.period_ns)
+    return ParseDict(dict(aqm.scheduling(frame_bytes)), message)
 
 
 def change_request(before: Link, after: Link) -> pb.ConfigureRequest:

@@ -115,7 +115,7 @@ class Softswitch:
             seed: of its random numbers.
             loopbacks: ports whose output comes in again.
             cores: processors that it is to run on, as the kernel writes a list of them; any if None.
-            program: what it is to run, as BMv2 JSON, and the P4Info of it; None: our program without laws.
+            program: what it is to run, as BMv2 JSON, and the P4Info of it; None: our program without AQMs.
             prompt: no call to it is to wait for the clock.
             pipes: named pipes that it writes what leaves by some ports into, and does not send it.
 

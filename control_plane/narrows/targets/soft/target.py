@@ -135,7 +135,7 @@ class SoftTarget(P4RuntimeTarget):
         ]
         early = [
             f"{link.field}.policer: is behind the decision of {link.aqm.kind}, which is made when a packet "
-            "comes in; allowed: with a law that decides later (codel, fq_codel), or tail-drop or head-drop"
+            "comes in; allowed: with an AQM that decides later (codel, fq_codel), or tail-drop or head-drop"
             for link in plan.links
             if link.policer is not None and link.aqm is not None and link.aqm.drops_on_arrival
         ]
@@ -334,7 +334,7 @@ class SoftTarget(P4RuntimeTarget):
         """Why the traffic manager may drop a packet at a queue."""
         from narrows.switch import traffic_manager_pb2 as pb
 
-        # Only a program with laws drops at departure.
+        # Only a program with AQMs drops at departure.
         managed = [] if self._program == PROGRAM and self._own is None else [pb.MANAGED]
         return [pb.TAIL, *([pb.POLICED] if (port, queue) in self._policed else []), *managed]
 

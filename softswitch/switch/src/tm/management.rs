@@ -1,6 +1,6 @@
 //! Queues that the program manages: what it sees of them, and when.
 //!
-//! Three things make a law of queue management possible that decides as its RFC says. Egress runs before the link's time is spent:
+//! Three things make an AQM possible that decides as its RFC says. Egress runs before the link's time is spent:
 //! a packet that it drops costs none, and the next one comes at the same instant. The program's registers of the names in
 //! [`QueueState`] hold what a queue is like at each instant, for ingress to read, as Tofino 2's ghost thread keeps them. And a timer
 //! sends the program a frame at an interval, as Tofino's packet generator does; at one instant departures come first, then the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a law of queue management is in a plan, in base units. Guests import it: nothing here knows of files."""
+"""What an AQM is in a plan, in base units. Guests import it: nothing here knows of files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narrows_formats.units import QueueDepth
 # Of no packet: 32 bits.
 NO_THRESHOLD = (1 << 32) - 1
 
-# What several laws need of a switch.
+# What several AQMs need of a switch.
 DEPTH_AT_INGRESS = "the depth of the queue before a packet is queued"
 DROPS_FOR_FREE = "drops behind the queue that cost the link no time"
 
@@ -35,7 +35,7 @@ class Buffer(Protocol):
 
 @dataclass(frozen=True)
 class LinkBasis:
-    """What of a link a law may refer to: ``field`` is where it is written, its ``buffer`` as written."""
+    """What of a link an AQM may refer to: ``field`` is where it is written, its ``buffer`` as written."""
 
     field: str
     buffer: QueueDepth
@@ -49,8 +49,8 @@ class LinkBasis:
 
 
 @dataclass(frozen=True)
-class Law(ABC):
-    """A law as a plan has it. Its fields are what run.json has as ``queue_management``."""
+class Aqm(ABC):
+    """An AQM as a plan has it. Its fields are what run.json has as ``queue_management``."""
 
     # What it needs of a switch and of Narrows' program on it, beyond dropping what there is no room for.
     needs: ClassVar[str]
@@ -90,14 +90,14 @@ class Law(ABC):
         return {}
 
 
-class UpdatedLaw(Law, ABC):
-    """A law whose probability changes each ``tupdate``, whether packets come or not."""
+class UpdatedAqm(Aqm, ABC):
+    """An AQM whose probability changes each ``tupdate``, whether packets come or not."""
 
     tupdate_ns: int
 
     @property
     def period_ns(self) -> int:
-        """See `Law.period_ns`."""
+        """See `Aqm.period_ns`."""
         return self.tupdate_ns
 
     @property

@@ -21,7 +21,7 @@ from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.process import Process
 from narrows.hosts.uplink import RESOLVER_FILE
-from narrows.onhost import shell as on_host
+from narrows.onhost import foreground as on_host
 from narrows.onhost.program import Outcome, ProgramEnded, ProgramSpecification
 from narrows.traffic.applications import Applications, program_of
 

@@ -14,7 +14,7 @@ from narrows_formats import files, storage
 
 from narrows.errors import EXIT_FAILED, InputError
 from narrows.experiment.model import Experiment
-from narrows.experiment.shell import with_shell
+from narrows.experiment.shell_links import with_shell
 from narrows.hosts import uplink
 from narrows.run import snapshot_text
 from narrows.run.environment import THIS_MACHINE, Environment
@@ -22,7 +22,7 @@ from narrows.run.progress import RunProgress
 from narrows.run.runner import CheckedRun, Outcome, check
 from narrows.run.sampler import Snapshot
 from narrows.targets.base import Target
-from narrows.traffic.shell import FIGURES
+from narrows.traffic.terminal_command import FIGURES
 
 # Of a shell whose command was ended by a signal, as in sh.
 SIGNALLED = 128
@@ -80,7 +80,7 @@ def check_shell(
     """Everything that can be known to go wrong before anything is created; see `narrows.run.runner.check`.
 
     Args:
-        experiment: of `narrows.experiment.shell.experiment_of`.
+        experiment: of `narrows.experiment.shell_links.experiment_of`.
         target: the switch.
         origin: what error messages begin with.
         nat: whether the command reaches this machine's network.

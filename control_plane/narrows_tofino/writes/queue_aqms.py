@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narrows.experiment.plan import Link, Plan
-from narrows.queues.law import Call
+from narrows.queues.aqm import Call
 from narrows.queues.pi2 import DualPi2, Pi2
 from narrows.queues.pie import Pie
 from narrows.queues.red import Red
@@ -18,7 +18,7 @@ from narrows_tofino.chip.red import TIME_PRECISION, Wred, wred
 from narrows_tofino.writes.planned import PlannedWrite
 
 
-def laws(link: Link, latency_ns: int) -> Iterator[tuple[str, Call]]:
+def aqms(link: Link, latency_ns: int) -> Iterator[tuple[str, Call]]:
     """The program's tables that have an entry for a managed link, with its action and parameters.
 
     Args:
@@ -28,9 +28,9 @@ def laws(link: Link, latency_ns: int) -> Iterator[tuple[str, Call]]:
     match link.aqm:
         case Step(threshold_ns=threshold, ect1_only=only):
             yield "dequeue_law", ("step", {"threshold": threshold + latency_ns, "low_latency_only": int(only)})
-        case Pi2() | Pie() as law:
+        case Pi2() | Pie() as aqm:
             # Until the first update nothing is picked.
-            yield "enqueue_law", picks(0, marks=law.ecn)
+            yield "enqueue_law", picks(0, marks=aqm.ecn)
             yield "dequeue_law", ("decided_on_arrival", {})
         case DualPi2(step_ns=step):
             yield "enqueue_law", couples(0, 0, overload=False)

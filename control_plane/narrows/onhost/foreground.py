@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs the command of a shell on its host: as the invoking user, with our standard files and terminal.
 
-Used as ``shell.py SPECIFICATION``, like `narrows.onhost.program`, whose events it sends, and `ProgramSuspended`, after
-which SIGUSR1 lets the command go on. It is in our session, since that is what a terminal belongs to, and in a process
-group of its own. Only the standard library is used.
+Used as ``foreground.py SPECIFICATION``, like `narrows.onhost.program`, whose events it sends, and `ProgramSuspended`,
+after which SIGUSR1 lets the command go on. It is in our session, since that is what a terminal belongs to, and in a
+process group of its own. Only the standard library is used.
 """
 
 from __future__ import annotations

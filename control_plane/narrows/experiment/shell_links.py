@@ -19,8 +19,8 @@ from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Flow, Plan
 from narrows.experiment.trace_files import inline_traces
+from narrows.onhost.foreground import Shell
 from narrows.onhost.program import Program
-from narrows.onhost.shell import Shell
 
 NAME = "shell"
 DOWNLOAD, UPLOAD = "download", "upload"
