@@ -38,7 +38,7 @@ def signalled(host: str, number: signal.Signals) -> Callable[[Running], None]:
         return {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
 
     def act(running: Running) -> None:
-        wait_for(lambda: any(b"/tcp.py" in line or b"collector" in line for line in found(running).values()), 20)
+        wait_for(lambda: any(b"/serve.py" in line or b"collector" in line for line in found(running).values()), 20)
         for pid in found(running):
             os.kill(pid, number)
 
@@ -183,7 +183,7 @@ def test_a_part_that_gets_no_more_memory_ends_the_run(tmp_path: Path, part: str)
     out = tmp_path / "result"
     running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "12s"}]), out)
     sender = running.state.namespace("sender0")
-    wait_for(lambda: any("/tcp.py" in Path(f"/proc/{pid}/cmdline").read_text() for pid in namespace_pids(sender)), 60)
+    wait_for(lambda: any("/serve.py" in Path(f"/proc/{pid}/cmdline").read_text() for pid in namespace_pids(sender)), 60)
     (pid,) = namespace_pids(running.state.namespace("switch" if part == SOFTSWITCH else "collector"))
     resource.prlimit(pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
     printed = running.finish(120)
