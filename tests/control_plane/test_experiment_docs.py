@@ -15,7 +15,7 @@ import yaml
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
-from narrows.quantities import Model
+from narrows.field_types import Model
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 

@@ -18,9 +18,10 @@ from narrows.errors import RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
 from narrows.hosts import state as state_module
+from narrows.hosts.clean import clean_dead_runs
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.process import start_time
-from narrows.hosts.state import RunState, all_runs, clean_dead_runs, dead_runs, kill
+from narrows.hosts.state import RunState, all_runs, dead_runs, kill
 
 
 @pytest.fixture(autouse=True)

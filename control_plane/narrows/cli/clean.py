@@ -14,7 +14,8 @@ def clean() -> None:
 
     Processes, namespaces, links, unfinished results. What cannot be removed keeps nothing else from being removed.
     """
-    from narrows.hosts.state import STATE_ROOT, all_runs, clean_dead_runs, dead_runs
+    from narrows.hosts.clean import clean_dead_runs
+    from narrows.hosts.state import STATE_ROOT, all_runs, dead_runs
     from narrows.virtual.kernels import runs
 
     # What virtual time leaves is the user's own; namespaces are root's.

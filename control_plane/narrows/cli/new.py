@@ -25,7 +25,7 @@ def new(
     from narrows_formats import storage
 
     from narrows.cli.schema import schema_text
-    from narrows.quantities import ALLOWED_NAME, NAME
+    from narrows.field_types import ALLOWED_NAME, NAME
     from narrows.run.results import give_to_user
 
     if file.exists():

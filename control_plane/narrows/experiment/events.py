@@ -15,7 +15,7 @@ from narrows_formats.validation import refuse
 from pydantic import Field, model_validator
 
 from narrows.experiment.plan import Verb
-from narrows.quantities import Depth, Model, Name, RateOrNone, Ratio, Time
+from narrows.field_types import Depth, Model, Name, RateOrNone, Ratio, Time
 
 SETTINGS = ("rate", "buffer", "delay", "loss")
 

@@ -15,7 +15,7 @@ from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern, Policer
-from narrows.quantities import Model, Probability, Rate, Ratio, Size, TextFile, Time
+from narrows.field_types import Model, Probability, Rate, Ratio, Size, TextFile, Time
 
 # Runs of lost packets and samples that a switch takes.
 MAX_RUNS, MAX_SAMPLES = 65_536, 4_000_000

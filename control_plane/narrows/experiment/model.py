@@ -35,12 +35,12 @@ from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss, PolicerSettings
 from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import LinkRate
+from narrows.field_types import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.flows.datagrams import largest_payload
 from narrows.flows.group import FlowGroup
 from narrows.flows.kinds import Group
 from narrows.flows.program import hide_env
 from narrows.flows.tcp_settings import Sysctls
-from narrows.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.queues.fifo import Fifo
 from narrows.queues.registry import LinkQueue
 

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, StrictInt, model_validator
 
 from narrows.experiment.p4_compiler import COMPILER
 from narrows.experiment.plan import MAX_PORT, WatchedCell
-from narrows.quantities import Model, Size
+from narrows.field_types import Model, Size
 
 # Queues of a port in v1model, and the least that the softswitch's may send in their turns, in bytes.
 PRIORITIES, MIN_QUANTUM = 8, 64

@@ -17,7 +17,7 @@ from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
 from narrows.experiment.traces import holding, mahimahi, pensieve, periods, table
 from narrows.experiment.traces.base import RatePoint, TraceError
 from narrows.experiment.waves import STEPS, Kind, wave_steps
-from narrows.quantities import Model, Rate, RateOrNone, Time
+from narrows.field_types import Model, Rate, RateOrNone, Time
 
 # What the switch takes of steps or opportunities.
 MAX_ENTRIES = 4_000_000

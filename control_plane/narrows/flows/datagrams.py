@@ -13,9 +13,9 @@ from narrows_formats.units import ETHERNET_HEADER_BYTES, NANOSECONDS, format_siz
 from narrows_formats.validation import refuse
 from pydantic import Field
 
+from narrows.field_types import Model, Rate, Size, Time
 from narrows.flows.group import FlowGroup, Place, alone
 from narrows.onhost import datagrams
-from narrows.quantities import Model, Rate, Size, Time
 
 # Number and time of sending, which each datagram carries.
 MIN_PAYLOAD = 16

@@ -18,9 +18,9 @@ from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
 from pydantic import AfterValidator, BaseModel, Field, SerializationInfo
 
+from narrows.field_types import Count, Name, Time
 from narrows.flows.tcp_settings import TcpFields, TcpSettings
 from narrows.onhost.payload import DATA_PORTS, Payload, Tcp
-from narrows.quantities import Count, Name, Time
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
+from narrows.field_types import Model
 from narrows.flows.datagrams import ProbeGroup, UdpGroup
 from narrows.flows.group import FlowGroup
 from narrows.flows.onoff import OnOffGroup
@@ -19,7 +20,6 @@ from narrows.flows.requests import RequestsGroup
 from narrows.flows.tcp import BulkGroup, FiniteGroup
 from narrows.flows.video import VideoGroup
 from narrows.flows.workload import WorkloadGroup
-from narrows.quantities import Model
 
 # What has the first one's key is of that kind; what has none is bulk.
 GROUPS: tuple[type[FlowGroup], ...] = (

@@ -12,9 +12,9 @@ from narrows_formats.units import format_time
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
+from narrows.field_types import Model, Name, Time
 from narrows.flows.group import FlowGroup, Place
 from narrows.onhost import program as on_host
-from narrows.quantities import Model, Name, Time
 
 EXIT = "exit"  # `until` of a group: its client ends by itself
 DEFAULT_TIMEOUT = 600_000_000_000  # ns

@@ -11,10 +11,10 @@ from narrows_formats.units import NANOSECONDS, UnitError, format_size, parse_siz
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from narrows.field_types import Count, Model, Size, TextFile, Time
 from narrows.flows.group import FlowGroup, Place, alone
 from narrows.flows.workload import Gaps, Sizes, inside
 from narrows.onhost import requests as on_host
-from narrows.quantities import Count, Model, Size, TextFile, Time
 
 # What a request carries: how many bytes it asks for.
 MIN_REQUEST = 16

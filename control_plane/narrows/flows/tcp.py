@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from narrows_formats.validation import refuse
 from pydantic import Field
 
+from narrows.field_types import Count, Name, Size, Time
 from narrows.flows.group import FlowGroup, Place, alone
 from narrows.onhost import tcp
-from narrows.quantities import Count, Name, Size, Time
 
 
 class BulkGroup(FlowGroup):

@@ -10,8 +10,8 @@ from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, WithJsonSchema
 
+from narrows.field_types import Count, Model, Rate, Size, Time
 from narrows.onhost.payload import Tcp
-from narrows.quantities import Count, Model, Rate, Size, Time
 
 MILLISECOND = NANOSECONDS // 1000
 # linux/tcp.h: those that take a number and read back as it. A listener hands them on to what it accepts.

@@ -10,10 +10,10 @@ from narrows_formats.units import NANOSECONDS, format_size, format_time
 from narrows_formats.validation import refuse
 from pydantic import Field, model_validator
 
+from narrows.field_types import Model, Rate, Size, Time
 from narrows.flows.group import FlowGroup, Place
 from narrows.flows.requests import MIN_REQUEST, one_flow
 from narrows.onhost import requests as on_host
-from narrows.quantities import Model, Rate, Size, Time
 
 _SEGMENT, _BUFFER = 4 * NANOSECONDS, 30 * NANOSECONDS
 # Huang et al. 2014: a reservoir of 90 s and a cushion of 126 s, of 240 s.

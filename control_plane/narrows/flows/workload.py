@@ -18,10 +18,10 @@ from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, WithJsonSchema, field_validator, model_validator
 
+from narrows.field_types import Count, Model, Size, Time
 from narrows.flows.cdf import ALLOWED_CDF, as_fractions, fault, interpolate
 from narrows.flows.group import FlowGroup, Place
 from narrows.onhost import tcp
-from narrows.quantities import Count, Model, Size, Time
 
 _PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 # Where a file is named, the loader puts in what the file has.

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.quantities import Probability
+from narrows.field_types import Probability
 from narrows.queues.aqm import DEPTH_AT_INGRESS, Aqm, Buffer, Call, LinkBasis
 from narrows.queues.settings import MS, AqmSettings, Short, time_field
 

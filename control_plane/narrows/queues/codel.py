@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from narrows_formats.validation import refuse
 from pydantic import Field, field_validator
 
-from narrows.quantities import Model
+from narrows.field_types import Model
 from narrows.queues.aqm import DROPS_FOR_FREE, NO_THRESHOLD, Aqm, Buffer, Call, LinkBasis
 from narrows.queues.settings import MS, AqmSettings, Short, time_field
 

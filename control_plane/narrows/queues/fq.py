@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator
 
-from narrows.quantities import Size
+from narrows.field_types import Size
 from narrows.queues.aqm import DROPS_FOR_FREE, Aqm, Buffer, Call, LinkBasis
 from narrows.queues.codel import CoDel, CodelFields
 from narrows.queues.settings import AqmSettings

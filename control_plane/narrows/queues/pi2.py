@@ -12,7 +12,7 @@ from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator
 
-from narrows.quantities import Probability
+from narrows.field_types import Probability
 from narrows.queues.aqm import DROPS_FOR_FREE, NO_THRESHOLD, Buffer, Call, LinkBasis, UpdatedAqm
 from narrows.queues.settings import MS, AqmSettings, Period, Short, time_field
 

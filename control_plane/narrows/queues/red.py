@@ -13,7 +13,7 @@ from narrows_formats.validation import refuse
 from pydantic import Field, ValidationInfo, field_validator
 
 from narrows.errors import InputError
-from narrows.quantities import Count, Depth, Probability, Rate, Size
+from narrows.field_types import Count, Depth, Probability, Rate, Size
 from narrows.queues.aqm import DEPTH_AT_INGRESS, Aqm, Buffer, Call, LinkBasis
 from narrows.queues.settings import AqmSettings
 

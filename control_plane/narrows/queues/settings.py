@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from narrows_formats.units import TIME_UNITS, format_time
 from pydantic import Field
 
-from narrows.quantities import Model, Time
+from narrows.field_types import Model, Time
 from narrows.queues.aqm import NO_THRESHOLD, Aqm, LinkBasis
 
 MS = TIME_UNITS["ms"]

@@ -19,8 +19,8 @@ from narrows.errors import InputError
 from narrows.experiment.expectations import BadExpectation
 from narrows.experiment.loader import check, read_experiment, read_mapping
 from narrows.experiment.sweep import Series, make_series
+from narrows.field_types import Model, Name
 from narrows.paths import data
-from narrows.quantities import Model, Name
 
 SUITE = "suite.yaml"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
-from narrows.quantities import Model
+from narrows.field_types import Model
 from narrows_formats.validation import refuse
 from pydantic import model_validator
 

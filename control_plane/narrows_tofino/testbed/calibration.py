@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import check, read_mapping
-from narrows.quantities import Model
+from narrows.field_types import Model
 from narrows.switch.calibration import Findings
 from narrows_formats.storage import write_text
 from narrows_formats.validation import fields_at

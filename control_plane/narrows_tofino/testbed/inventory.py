@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from narrows.errors import InputError
+from narrows.field_types import Model
 from narrows.hosts.lab.inventory import CollectorMachine, Lab, Machine, Nic, Ssh
-from narrows.quantities import Model
 from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt, field_validator, model_validator
 

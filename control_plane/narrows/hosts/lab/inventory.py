@@ -15,8 +15,8 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_valida
 
 from narrows.experiment.loader import check, read_mapping
 from narrows.experiment.plan import Plan
+from narrows.field_types import Model, Name
 from narrows.hosts.base import SWITCH
-from narrows.quantities import Model, Name
 
 DELAY_LINE = "delay-line"
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from narrows import python
 from narrows.experiment.plan import Plan
+from narrows.field_types import Model, Name
 from narrows.hosts.base import SWITCH
 from narrows.hosts.lab.inventory import CollectorMachine, Delay, Lab, Machine, Nic, Ssh
-from narrows.quantities import Model, Name
 
 # The cable within the switch's machine by which reports reach a collector there: the switch's end, the collector's.
 REPORTS_OUT, REPORTS_IN = "narrows-tx", "narrows-rx"
