@@ -9,7 +9,7 @@ import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.onhost.requests import PlayerSpecification, Viewer, choose
+from narrows.onhost.video import PlayerSpecification, Viewer, choose
 from narrows.traffic.requests import specify
 from narrows_formats.kinds.video import mean_bitrate, rebuffering_ratio, stalled, switches
 
@@ -25,9 +25,7 @@ PLAYER = PlayerSpecification([], segment_s=4.0, buffer_s=34.0, reservoir_s=10.0,
 
 
 def viewer(video: dict[str, Any]) -> Viewer:
-    spec = specify(flow_of(video), None)
-    assert spec.player is not None
-    return Viewer(spec, 0, spec.player)
+    return Viewer(specify(flow_of(video), None), 0, [])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from narrows.field_types import Model, Rate, Size, Time
 from narrows.flows.group import FlowGroup, Place
 from narrows.flows.requests import MIN_REQUEST, one_flow
-from narrows.onhost import requests as on_host
+from narrows.onhost import video as on_host
 
 _SEGMENT, _BUFFER = 4 * NANOSECONDS, 30 * NANOSECONDS
 # Huang et al. 2014: a reservoir of 90 s and a cushion of 126 s, of 240 s.

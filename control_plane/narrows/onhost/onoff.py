@@ -75,3 +75,6 @@ class Sender(tcp.TcpConnection):
         """See `narrows.onhost.tcp.TcpConnection.record`: of each burst as well how much was given to the socket."""
         self._pause(now_s)
         return super().record(now_s, ending) | {"kind": "onoff", "bursts": self._bursts}
+
+
+SENDER = Sender

@@ -36,6 +36,7 @@ else:
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from narrows.onhost.sockets import Surroundings
 
@@ -56,22 +57,6 @@ class Request:
 
     time_ns: int
     size: int
-
-
-@dataclass(frozen=True)
-class Player:
-    """A video player whose buffer decides at which of ascending bitrates it fetches each segment.
-
-    Of ``buffer_ns``, up to the reservoir the lowest, above reservoir and cushion the highest. Playback begins, and goes
-    on after a stall, with ``start_ns``.
-    """
-
-    bitrates_bps: tuple[int, ...]
-    segment_ns: int
-    buffer_ns: int
-    reservoir_ns: int
-    cushion_ns: int
-    start_ns: int
 
 
 @dataclass(frozen=True)
@@ -98,11 +83,6 @@ class Requests(Payload):
         return len(self.users) if self.keep_alive else sum(map(len, self.users))
 
     @property
-    def watched_by(self) -> Player | None:
-        """The player that decides what is asked for; None: ``users`` says it."""
-        return None
-
-    @property
     def at_once(self) -> int:
         """See `Payload.at_once`."""
         return len(self.users)
@@ -113,40 +93,17 @@ class Requests(Payload):
         return sum(one.size for user in self.users for one in user)
 
 
-@dataclass(frozen=True)
-class Video(Requests):
-    """What a video player asks for over one connection, segment after segment: that is up to it."""
-
-    kind = "video"
-    player: Player
-
-    @property
-    def watched_by(self) -> Player:
-        """See `Requests.watched_by`."""
-        return self.player
-
-
-@wire.message
-@dataclass
-class PlayerSpecification:
-    """A `Player`, in seconds."""
-
-    bitrates_bps: list[int]
-    segment_s: float
-    buffer_s: float
-    reservoir_s: float
-    cushion_s: float
-    start_s: float
-
-
 @wire.message
 @dataclass
 class RequestsSpecification(tcp.TcpSpecification):
     """A flow of requests: what each of its users asks for, pairs of seconds and bytes (see `Requests`).
 
-    No request of a closed loop is made at ``end_s`` or later.
+    Users are those of a ``module`` here, with what is its kind's ``own``. No request of a closed loop is made at
+    ``end_s`` or later.
     """
 
+    module: str
+    own: Any
     server: str
     server_port: int
     client: str
@@ -158,7 +115,6 @@ class RequestsSpecification(tcp.TcpSpecification):
     keep_alive: bool
     request_bytes: int
     users: list[list[tuple[float, int]]]
-    player: PlayerSpecification | None
 
 
 class Served:
@@ -266,6 +222,9 @@ class Channel:
 class User:
     """A user who sends requests: ``schedule`` are times and sizes, in order."""
 
+    wants_all_time = False
+    """Whether what is asked for ends with the flow's time only."""
+
     def __init__(self, flow: RequestsSpecification, number: int, schedule: Sequence[tuple[float, int]]) -> None:
         """Take a flow, which of its users it is, and what is asked for."""
         self.flow = flow
@@ -283,6 +242,10 @@ class User:
     def is_over(self) -> bool:
         """Whether all responses are there, and nothing more is asked for."""
         return self.done == self.next == len(self.schedule)
+
+    def close(self, now_s: float) -> wire.Record:
+        """The flow ends; returns what its record has of this kind of user alone."""
+        return {}
 
     def following(self, now_s: float) -> tuple[float, int, Row] | None:
         """When the next request is to be made, its response's bytes, and what else is to be noted; None: not known.
@@ -302,96 +265,6 @@ class User:
             self.schedule = self.schedule[: self.next]
             return None
         return at_s, int(size), {}
-
-
-class Viewer(User):
-    """A user who watches a video, segment by segment, at the bitrate that the buffer decides.
-
-    Source: T.-Y. Huang, R. Johari, N. McKeown, M. Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation",
-    SIGCOMM 2014, algorithm 1 (BBA-0): the bitrate stays until the rate that the buffer maps to passes the next one.
-    """
-
-    def __init__(self, flow: RequestsSpecification, number: int, player: PlayerSpecification) -> None:
-        """Take a flow, which of its users it is, and the player that it watches with."""
-        super().__init__(flow, number, [])
-        self._settings = player
-        self._bitrate: int | None = None
-        self._is_playing = False
-        # What is held, and when that was.
-        self._level_s, self._at_s = 0.0, 0.0
-        self.playing_s: float | None = None
-        self.stalls: list[list[float]] = []
-
-    @property
-    def is_over(self) -> bool:
-        """Never by itself."""
-        return False
-
-    def following(self, now_s: float) -> tuple[float, int, Row] | None:
-        """See `User.following`; it waits until there is room for a segment."""
-        if self.done < self.next:
-            return None
-        settings = self._settings
-        self._play(now_s)
-        wait_s = max(0.0, self._level_s + settings.segment_s - settings.buffer_s) if self._is_playing else 0.0
-        bitrates = settings.bitrates_bps
-        self._bitrate = choose(bitrates, self._bitrate, self._level_s - wait_s, settings)
-        size = int(bitrates[self._bitrate] * settings.segment_s / 8)
-        return now_s + wait_s, size, {"bitrate_bps": float(bitrates[self._bitrate])}
-
-    def take(self, row: Row, now_s: float) -> None:
-        """See `User.take`."""
-        super().take(row, now_s)
-        self._play(now_s)
-        self._level_s += self._settings.segment_s
-        row["buffer_s"] = self._level_s
-        if not self._is_playing and self._level_s >= self._settings.start_s - 1e-9:
-            self._is_playing = True
-            if self.playing_s is None:
-                self.playing_s = now_s
-            else:
-                self.stalls[-1][1] = now_s
-
-    def close(self, now_s: float) -> wire.Record:
-        """The session ends, and a stall that lasts with it; returns what there is to say of it."""
-        self._play(now_s)
-        if self.stalls and not self._is_playing:
-            self.stalls[-1][1] = now_s
-        return {"segment_s": self._settings.segment_s, "playing_s": self.playing_s, "stalls": self.stalls}
-
-    def _play(self, now_s: float) -> None:
-        """Play up to a time, or until nothing is held any more."""
-        if self._is_playing:
-            passed_s = now_s - self._at_s
-            if passed_s > self._level_s:
-                self._is_playing = False
-                stalled_s = self._at_s + self._level_s
-                self.stalls.append([stalled_s, stalled_s])
-            self._level_s = max(0.0, self._level_s - passed_s)
-        self._at_s = now_s
-
-
-def choose(bitrates: Sequence[float], before: int | None, level_s: float, settings: PlayerSpecification) -> int:
-    """Position of the bitrate of the next segment, ``level_s`` being held when it is asked for.
-
-    Args:
-        bitrates: ascending.
-        before: position of the one before; None of the first segment.
-        level_s: seconds of video.
-        settings: of the player.
-    """
-    reservoir_s, cushion_s = settings.reservoir_s, settings.cushion_s
-    highest = len(bitrates) - 1
-    if before is None or not highest or level_s <= reservoir_s:
-        return 0
-    if level_s >= reservoir_s + cushion_s:
-        return highest
-    mapped = bitrates[0] + (bitrates[-1] - bitrates[0]) * (level_s - reservoir_s) / cushion_s
-    if mapped >= bitrates[min(before + 1, highest)]:
-        return max(number for number, rate in enumerate(bitrates) if rate < mapped)
-    if mapped <= bitrates[max(before - 1, 0)]:
-        return min(number for number, rate in enumerate(bitrates) if rate > mapped)
-    return before
 
 
 class RequestSockets(Loop):
@@ -425,7 +298,8 @@ class RequestSockets(Loop):
     def prepare(self, flows: Sequence[RequestsSpecification]) -> None:
         """Know the flows whose users are served by this process."""
         for flow in flows:
-            self._users[flow.name] = [_user(flow, number, schedule) for number, schedule in enumerate(flow.users)]
+            kind: type[User] = wire.sibling(flow.module).USER
+            self._users[flow.name] = [kind(flow, number, schedule) for number, schedule in enumerate(flow.users)]
             self._rows[flow.name] = []
             self._ports[flow.name] = iter(flow.client_ports)
             if not flow.held:
@@ -505,7 +379,7 @@ class RequestSockets(Loop):
             if name not in self._started_s:
                 return  # It has failed.
             self._go_on(user)
-        if flow.player is not None:
+        if self._users[name][0].wants_all_time:
             self._at(flow.end_s, partial(self._finish, flow))
         self._end_if_over(flow)
 
@@ -583,7 +457,7 @@ class RequestSockets(Loop):
         name = flow.name
         if name not in self._started_s or not all(user.is_over for user in self._users[name]):
             return
-        if flow.player is None and self._now_s() < flow.end_s:
+        if self._now_s() < flow.end_s:
             # A flow whose users want nothing more is running until its time is over, like any other that pauses.
             self._at(flow.end_s, partial(self._end_if_over, flow))
             return
@@ -609,8 +483,7 @@ class RequestSockets(Loop):
             "responses": rows,
         }
         for user in self._users[name]:
-            if isinstance(user, Viewer):
-                record.update(kind="video", video=user.close(now_s))
+            record.update(user.close(now_s))
         self._tell(wire.Ended(name, 0, now_s, record))
 
     def _fail(self, flow: RequestsSpecification, why: str) -> None:
@@ -620,8 +493,4 @@ class RequestSockets(Loop):
         self._tell(wire.Failure(flow.name, why))
 
 
-def _user(flow: RequestsSpecification, number: int, schedule: Sequence[tuple[float, int]]) -> User:
-    return User(flow, number, schedule) if flow.player is None else Viewer(flow, number, flow.player)
-
-
-SOCKETS = RequestSockets
+SOCKETS, USER = RequestSockets, User

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import importlib
 import os
 import select
 import socket
@@ -421,15 +420,6 @@ class TcpConnection:
         }
 
 
-def sender_of(module: str) -> type[TcpConnection]:
-    """The sending side of such flows: the class `Sender` of a module here, or `TcpConnection`."""
-    if module == __name__.rpartition(".")[2]:
-        return TcpConnection
-    found = importlib.import_module(f"{__package__}.{module}" if __package__ else module)
-    kind: type[TcpConnection] = found.Sender
-    return kind
-
-
 class FlowSockets(Loop):
     """The sockets of some flows, served by one thread."""
 
@@ -474,7 +464,7 @@ class FlowSockets(Loop):
     def prepare(self, flows: Sequence[ConnectionsSpecification]) -> None:
         """Make the first connections ready, of flows that start by this process."""
         for flow in flows:
-            kind = sender_of(flow.module)
+            kind: type[TcpConnection] = wire.sibling(flow.module).SENDER
             connections = [kind(flow, part, self._payload) for part in flow.connections]
             self._connections[flow.name] = connections
             self._left[flow.name] = len(connections)
@@ -680,4 +670,4 @@ def family(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-SOCKETS = FlowSockets
+SOCKETS, SENDER = FlowSockets, TcpConnection

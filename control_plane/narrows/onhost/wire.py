@@ -8,6 +8,7 @@ standard library of Python 3.8 is used, so that it runs on any host.
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 from dataclasses import dataclass
@@ -56,6 +57,11 @@ def _fields(own: object) -> Mapping[str, object]:
 def _made(fields: dict[str, Any]) -> object:
     name = fields.pop(CLASS, None)
     return fields if name is None else _classes[name](**fields)
+
+
+def sibling(name: str) -> Any:
+    """A module of this directory, which is in no package on hosts."""
+    return importlib.import_module(f"{__package__}.{name}" if __package__ else name)
 
 
 def wait_for_origin(file: Path, is_stopped: Callable[[], bool]) -> float | None:

@@ -9,7 +9,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Flow
 from narrows.onhost import requests
-from narrows.onhost.requests import Player, PlayerSpecification, Requests, RequestsSpecification
+from narrows.onhost.requests import Requests, RequestsSpecification
 from narrows.traffic.socket_flows import SocketFlows
 from narrows.traffic.tcp import common
 
@@ -27,9 +27,10 @@ class RequestFlows(SocketFlows):
 def specify(flow: Flow, ecn: bool | None) -> RequestsSpecification:
     """A flow for its hosts; ``ecn`` is whether its connections are to use it, None: as the kernel does."""
     asked = cast("Requests", flow.payload)
-    player = asked.watched_by
     return RequestsSpecification(
         **common(flow, ecn),
+        module=type(asked).__module__.rpartition(".")[2],
+        own=asked.own,
         server=flow.src,
         server_port=flow.dst_port,
         client=flow.dst,
@@ -41,16 +42,4 @@ def specify(flow: Flow, ecn: bool | None) -> RequestsSpecification:
         keep_alive=asked.keep_alive,
         request_bytes=asked.request_bytes,
         users=[[(request.time_ns / NANOSECONDS, request.size) for request in user] for user in asked.users],
-        player=None if player is None else _player(player),
-    )
-
-
-def _player(player: Player) -> PlayerSpecification:
-    return PlayerSpecification(
-        bitrates_bps=list(player.bitrates_bps),
-        segment_s=player.segment_ns / NANOSECONDS,
-        buffer_s=player.buffer_ns / NANOSECONDS,
-        reservoir_s=player.reservoir_ns / NANOSECONDS,
-        cushion_s=player.cushion_ns / NANOSECONDS,
-        start_s=player.start_ns / NANOSECONDS,
     )

@@ -16,7 +16,7 @@ TCP_NOTSENT_LOWAT = 25  # linux/tcp.h
 
 
 class TcpFlows(SocketFlows):
-    """Bulk flows, finite ones, workloads, and those whose module on hosts has a `Sender`."""
+    """Bulk flows, finite ones, workloads, and those whose module on hosts has a ``SENDER``."""
 
     sockets = tcp.FlowSockets
     has_window = True
