@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from narrows import python
 from narrows.errors import Interrupted
+from narrows.hosts.process import end_with
 from narrows.run.stop_signals import stop_signals_wait
 
 if TYPE_CHECKING:
@@ -21,22 +22,11 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-PR_SET_PDEATHSIG = 1
-
-
-def _end_with(parent: int) -> None:
-    """This process is killed when its parent is gone, however it ended: its results would have no reader.
-
-    A guest of its ends with it (see `narrows.virtual.guest_supervisor`); what a run in namespaces leaves, the next one
-    removes.
-    """
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
-
 
 def _begin(parent: int, ending: Any, prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-    _end_with(parent)
+    # Its results would have no reader. A guest of its ends with it (see `narrows.virtual.guest_supervisor`); what a run
+    # in namespaces leaves, the next one removes.
+    end_with(parent)
     # Nothing that it starts is ours to isolate.
     os.environ.pop(python.SAFE_PATH, None)
     # A signal of the terminal goes to the parent only, which tells us: two of them would end a run without results.

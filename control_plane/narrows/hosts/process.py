@@ -67,6 +67,13 @@ def waits_for_disk(pid: int) -> bool:
     return False
 
 
+def end_with(parent: int) -> None:
+    """This process is killed when ``parent``, which started it, ends, and at once if it has ended already."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 class ProcessNamespace:
     """A PID namespace: when its first process ends, the kernel kills everything that was ever started in it.
 

@@ -78,9 +78,12 @@ def make_large_pages(size: int) -> Path | None:
 def start(cpu: int, control: tuple[int, int], large: int, command: list[str]) -> int:
     """Start a command on one processor, with these as its `CONTROL`; it ends when this process does."""
     os.sched_setaffinity(0, {cpu})
+    ours = os.getpid()
     pid = os.fork()
     if pid == 0:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != ours:
+            os._exit(NOT_STARTED)
         for number in IGNORED:
             signal.signal(number, signal.SIG_DFL)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
@@ -43,8 +44,8 @@ SET_UP_S = 120.0
 
 
 def relayed(command: Sequence[str]) -> list[str]:
-    """What to start so that signals go to a program that ``command`` starts elsewhere."""
-    return python.module(relay.__name__, *command)
+    """What to start from this process so that signals go to a program that ``command`` starts elsewhere."""
+    return python.module(relay.__name__, str(os.getpid()), *command)
 
 
 class SshTestbed:
