@@ -23,7 +23,7 @@ from narrows.errors import InputError
 from narrows_analysis import AnalysisError, analyze_captures
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1Q, Ether
 from scapy.packet import Raw
 from scapy.utils import PcapNgWriter, PcapWriter
 from typer.testing import CliRunner
@@ -129,6 +129,13 @@ def test_one_capture_shows_no_loss_and_no_delay(tmp_path: Path) -> None:
     assert [data[name] for name in unknown] == [None] * 6 and found["reason"]
     assert data["retransmit_ratio"] == pytest.approx(1 / 11)
     assert data["rtt_s"] is not None and data["rtt_s"]["min"] == pytest.approx(27 * MS, abs=2e-6)
+
+
+def test_round_trips_are_whole_nanoseconds(tmp_path: Path) -> None:
+    """Also a thousand seconds after the first packet, where doubles of seconds have no more than 0.1 ps."""
+    front = [(at + (1000 if at else 0), packet) for at, packet in conversation()[0]]
+    found: Any = analyze_captures(write(tmp_path / "a", front))["flows"][0]["rtt_s"]
+    assert [found[name] for name in ("min", "p50", "max")] == [round(found[name], 9) for name in ("min", "p50", "max")]
 
 
 def test_duplicates_and_packets_that_look_alike(tmp_path: Path) -> None:
@@ -278,6 +285,22 @@ def test_the_command_analyses_captures_of_any_packets(tmp_path: Path) -> None:
                 command = [*source, "--out", str(tmp_path / "no"), *more]
                 CliRunner().invoke(app, command, catch_exceptions=False)
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.needs("narrows-collector")
+@pytest.mark.parametrize("head", [None, CookedLinux(), CookedLinuxV2()])
+@pytest.mark.parametrize("kind", [PcapWriter, PcapNgWriter])
+def test_the_command_reads_captures_without_ethernet(tmp_path: Path, head: Any, kind: Any) -> None:
+    """As tcpdump writes them of a tunnel, and of all interfaces (``-i any``)."""
+    packets = [datagram(number)[IP] for number in range(10)]
+    capture = write(
+        tmp_path / "one", [(n * MS, head / packet if head else packet) for n, packet in enumerate(packets)], kind=kind
+    )
+    options = ["analyze", str(capture), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, options, catch_exceptions=False)
+    assert result.exit_code == 0
+    (flow,) = json.loads((tmp_path / "out" / "capture.json").read_text())["flows"]
+    assert flow["packets"] == 10 and flow["ip_bytes"] == 10 * 128
 
 
 def run(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:

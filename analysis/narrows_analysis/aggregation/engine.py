@@ -18,8 +18,10 @@ from narrows_formats.units import NANOSECONDS
 from narrows_analysis.errors import AnalysisError, NoReports
 
 ACCOUNT = "aggregate.json"
-# What the collector says of a capture of other packets.
-NO_REPORTS = re.compile(r"no reports to UDP port \d+ \(\d+ frames, 0 of them bad reports")
+# What the collector says of a capture of other packets. Reports are in Ethernet frames.
+NO_REPORTS = re.compile(
+    r"no reports to UDP port \d+ \(\d+ frames, 0 of them bad reports|link type \d+, only 1 \(Ethernet\) is known"
+)
 PREFIX = "error: "
 # Shows the depth that packets found: for targets that do not report what they leave behind.
 DEPTH_FOUND = "--depth-found"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
-import numpy.typing as npt
 from narrows_formats.distribution import DelayDistribution, distribution
 
 from narrows_analysis.errors import AnalysisError
@@ -188,14 +187,11 @@ def _rtt(flow: FiveTuple, side: _Side) -> DelayDistribution | None:
     echoed = [(time_ns, one.tsecr) for time_ns, one in back if one.tsecr]
     if not sent or not echoed:
         return None
-    base_ns = sent[0][0]
-    halves = [(_seconds([time for time, _ in half], base_ns), [value for _, value in half]) for half in (sent, echoed)]
-    _, rtts = rtt_from_timestamps(*halves[0], *halves[1])
-    return distribution(list(rtts))
-
-
-def _seconds(times_ns: Iterable[int], base_ns: int) -> npt.NDArray[np.float64]:
-    return np.array([time_ns - base_ns for time_ns in times_ns], dtype=np.float64) / NANOSECONDS
+    begun_ns = sent[0][0]
+    # In nanoseconds, of which doubles hold every difference exactly.
+    halves = [([time_ns - begun_ns for time_ns, _ in half], [value for _, value in half]) for half in (sent, echoed)]
+    _, rtts_ns = rtt_from_timestamps(*halves[0], *halves[1])
+    return distribution(list(rtts_ns / NANOSECONDS))
 
 
 def _identities(seen: Sequence[Seen], stored: int) -> dict[tuple[bytes, bytes], list[int]]:

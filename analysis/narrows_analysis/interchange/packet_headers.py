@@ -11,7 +11,9 @@ from narrows_analysis.records.five_tuple import FiveTuple
 
 TCP, UDP = 6, 17
 # Link types (tcpdump.org/linktypes.html), and how long each one's header is before its EtherType ends.
-ETHERNET, RAW_IP, RAW_IP_BSD, SLL, SLL2 = 1, 101, 12, 113, 276
+ETHERNET, SLL, SLL2 = 1, 113, 276
+# Without one: LINKTYPE_RAW, DLT_RAW, which some write in its place, LINKTYPE_IPV4 and LINKTYPE_IPV6.
+RAW_IP = {101, 12, 228, 229}
 IPV4, IPV6, VLAN, SERVICE_VLAN = 0x0800, 0x86DD, 0x8100, 0x88A8
 # IPv6 headers that may be in front of the transport's (RFC 8200).
 EXTENSIONS = {0, 43, 60}
@@ -54,7 +56,7 @@ def decode(link_type: int, data: bytes) -> Packet | None:
 
 def _network(link_type: int, data: bytes) -> tuple[int, bytes]:
     """EtherType, and the bytes from the IP header on."""
-    if link_type in (RAW_IP, RAW_IP_BSD):
+    if link_type in RAW_IP:
         return (IPV6 if data[0] >> 4 == 6 else IPV4), data
     if link_type == SLL2:
         return struct.unpack_from(">H", data)[0], data[20:]
