@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from narrows.virtual import kernels
 from narrows.virtual.variants import constants, variants
 from test_own_cca import MSS, NARROWS, RATE_BPS, RTT_S, TEXT
 
+distributed: Any = importlib.import_module("distributed")
 GOLDEN = Path(__file__).parent / "golden" / "tune.txt"
 NAME = "test-tune"
 CONSTANT = "#define WINDOW 10 /* segments */\n" + TEXT % {"name": "fixed", "body": "tcp_sk(sk)->snd_cwnd = WINDOW;"}
@@ -83,6 +86,16 @@ def test_errors_name_the_option_and_what_is_allowed(place: Path, tmp_path_factor
     assert said == GOLDEN.read_text()
 
 
+@pytest.mark.needs("guest-kernel")
+def test_a_cluster_that_does_not_answer_is_refused_before_a_kernel_is_built(place: Path) -> None:
+    before = sorted(place.iterdir())
+    words = "tune x.yaml --cca constant.c --vary WINDOW=1,2 --cluster 127.0.0.1:1 --out out --name"
+    ended = run(place, *words.split(), NAME)
+    assert ended.returncode == 2 and "allowed: HOST:PORT of a Dask scheduler" in ended.stderr
+    assert sorted(place.iterdir()) == before
+    assert NAME not in {kernel.name for kernel in kernels.installed()}
+
+
 def test_each_combination_is_a_file_and_a_name_of_its_own(place: Path) -> None:
     found = variants([place / "parameter.c"], constants(["window=5,6"]))
     # A name has 15 characters in the kernel.
@@ -116,6 +129,14 @@ def test_the_larger_window_is_best_and_one_that_fails_is_last(place: Path) -> No
         again = run(place, *words)
         assert again.returncode == 0 and json.loads(again.stdout) == [first, second]
         assert kernels.find(NAME).path.stat().st_mtime_ns == image, "what is there is not built again"
+        # The workers have this machine's kernels; in virtual time they measure the same.
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+        ) as cluster:
+            shutil.rmtree(place / "out")
+            elsewhere = run(place, *words[: words.index("--jobs")], "--cluster", cluster.scheduler_address)
+        assert elsewhere.returncode == 0 and json.loads(elsewhere.stdout) == [first, second], elsewhere.stderr
+        assert kernels.find(NAME).path.stat().st_mtime_ns == image
         failed = run(
             place, "tune", "x.yaml", "--cca", "oopses.c", "--cca", "constant.c", "--repeat", "1", "--name", NAME,
             "--json", "--out", "failed",

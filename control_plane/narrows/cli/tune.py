@@ -103,11 +103,11 @@ def tune(
     directory = out or default_directory(series.experiment.name)
     refuse_others(series, directory)
     called = name or f"tune-{cca[0].stem}"
-    _build(found, directory, base or kernels.DEFAULT, called, console)
     code, workers = EXIT_OK, None
     with contextlib.ExitStack() as stack:
         if cluster is not None:
             workers = stack.enter_context(contextlib.closing(Cluster(cluster)))
+        _build(found, directory, base or kernels.DEFAULT, called, console)
         mode = mode_of("soft", True, called, jobs)
         make_target = target_factory("soft", results=directory, virtual=True)
         for outcome in run_series(
