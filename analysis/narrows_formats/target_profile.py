@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, MinLen
 
-# Tofino's mirror header has no room for the depth that a packet leaves behind (docs/limitations.md).
-DEPTH_LEFT_UNREPORTED = ("tofino", "tofino2")
+# Tofino's mirror header has no room for the depth that a packet leaves behind (docs/limitations.md), and of a time only
+# for the lower bits: the copy completes it as it leaves.
+MIRRORING = ("tofino", "tofino2")
+MIRRORED_TIME_BITS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,12 @@ class TargetProfile:
     @property
     def depth_left_reported(self) -> bool:
         """Whether reports say what a packet leaves behind in the queue."""
-        return self.name not in DEPTH_LEFT_UNREPORTED
+        return self.name not in MIRRORING
+
+    @property
+    def latest_report_s(self) -> float | None:
+        """How long after its packet a report may leave; a later one is dated multiples of it too late. None: any."""
+        return (1 << MIRRORED_TIME_BITS) * self.time_unit_s if self.name in MIRRORING else None
 
     def as_json(self) -> dict[str, Any]:
         """The profile as run.json has it."""

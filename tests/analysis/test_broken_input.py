@@ -94,6 +94,20 @@ def test_a_clock_that_steps_back(pristine: tuple[Path, synthetic.Truth]) -> None
     assert "clock" in {warning["code"] for warning in summary["warnings"] if warning["severity"] == "error"}
 
 
+@pytest.mark.parametrize(("target", "cause"), [("tofino", True), ("soft", False)])
+def test_reports_that_left_too_late_are_named_as_a_cause(tmp_path: Path, target: str, cause: bool) -> None:
+    """Tofino's reports carry 32 bits of their packets' times in ns: one that leaves 2^32 ns later is dated so."""
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0), files=1)
+    columns = {name: values.copy() for name, values in truth.rows.items()}
+    columns["timestamp"][1000:1050] += 1 << 32
+    described = tmp_path / "run" / "run.json"
+    document: dict[str, Any] = json.loads(described.read_text())
+    document["target_profile"]["name"] = target
+    described.write_text(json.dumps(document))
+    (said,) = [one["message"] for one in analysed(tmp_path / "run", columns)["warnings"] if one["code"] == "clock"]
+    assert ("A report that leaves the switch more than 4.3 s after its packet" in said) == cause
+
+
 def test_a_file_of_another_kind(pristine: tuple[Path, synthetic.Truth], tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5), files=1)
     path = tmp_path / "run" / "telemetry" / "reports-00000.parquet"

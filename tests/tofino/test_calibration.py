@@ -27,7 +27,7 @@ from fakeswitch.server import FakeSwitch
 from narrows.errors import InputError, RunError
 from narrows.experiment.planning import make_plan
 from narrows.run import calibration
-from narrows.run.calibration import Bench, Departures, departure_rate, measure, shaper_bytes
+from narrows.run.calibration import Bench, Departures, departure_rate, measure, refuse_another_clock, shaper_bytes
 from narrows.run.calibration_bench import experiment_of, unwrap
 from narrows.switch.calibration import Findings, MeasuredRate, QueueFacts
 from narrows_tofino.target import TofinoTarget
@@ -130,6 +130,27 @@ def test_a_shaper_with_another_clock_is_reported(
     monkeypatch.setattr(switch.tm, "packet_ns", lambda *queue: 1.02 * honest(*queue))
     with pytest.raises(RunError, match=r"does not keep its rate: .* \(0.98\d\d of it\); fix: switch.shaper_clock_hz"):
         found_on(switch, inventory, tmp_path / "audit.jsonl")
+
+
+def paced(clock: float, late_ns: int = 0) -> Departures:
+    """330 packets, 12 ms apart by the sender's clock, ``clock`` times that by the switch's; it is held up once."""
+    steps = np.arange(330, dtype=np.int64)
+    sent_ns = steps * 12_000_000 + np.where(steps > 200, late_ns, 0)
+    return Departures(steps, (sent_ns * clock).astype(np.int64), steps, steps * 0)
+
+
+def test_the_switchs_clock_is_compared_with_the_senders() -> None:
+    """Rates are timed by the switch: with 1.1 GHz taken for 1.22 GHz, all of them would look right."""
+    packets_per_s = 1e9 / 12e6
+    refuse_another_clock(paced(1.0), packets_per_s)
+    refuse_another_clock(paced(1.004, late_ns=300_000_000), packets_per_s)
+    with pytest.raises(RunError, match=r"makes 0.9016 s of a second of the sender's: .* allowed: up to 0.5%"):
+        refuse_another_clock(paced(1.1 / 1.22), packets_per_s)
+    with pytest.raises(RunError, match=r"makes 1.0060 s"):
+        refuse_another_clock(paced(1.006), packets_per_s)
+    nothing = np.arange(0, dtype=np.int64)
+    with pytest.raises(RunError, match="0 packets sent at a steady pace were reported; allowed: 100 or more"):
+        refuse_another_clock(Departures(nothing, nothing, nothing, nothing), packets_per_s)
 
 
 def test_what_no_shaper_can_do_is_refused() -> None:

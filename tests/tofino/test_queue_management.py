@@ -511,7 +511,8 @@ CELLS = {"tofino": 20, "tofino2": 9}
 # Two frames with their gap in a mantissa of 4 bits; of 8 bits, and no less than a mantissa of the rate, which has 12.
 BURSTS = {"tofino": 3328, "tofino2": 4096}
 # 10 Gbit/s of frames of 1514 B, of which the shaper counts 18 B more.
-RATE_KBPS = round(10**7 * (1514 + 18) / 1514)
+# As it is asked for: what a port's shaper counts beside frames is not what was measured of a queue's.
+RATE_KBPS = 10**7
 TURNS = {"min_rate_enable": False, "min_priority": "LOW", "max_rate_enable": False, "max_priority": "LOW"}
 TOFINO2_TURNS = {"advanced_flow_control": "CREDIT", "scheduling_speed": "BF_SPEED_100G", "pg_l1_node": 0}
 
@@ -561,6 +562,9 @@ def test_dualpi2_is_two_queues_under_the_shaper_and_the_limit_of_a_port(
             assert (said["queue"]["pg_queue"], said["low_latency_queue"]["pg_queue"]) == (0, 1)
             assert said["rate"]["made_bps"] == pytest.approx(10**10, rel=1e-3)
             assert any("dualpi2's two queues take turns by weights" in note for note in made.notes)
+            # What a queue's shaper counts was measured, and is not what a port's does.
+            assert said["rate"]["uncertainty"] == pytest.approx(18 / 1532)
+            assert any("the shaper of a port" in note and "up to 1.17% less" in note for note in made.notes)
 
             assert entries(managed_switch, "enqueue_law") == [
                 ("couple", {"classic_probability": 0, "low_probability": 0})

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from narrows_formats import files
 from narrows_formats.host_jitter import host_jitter
 from narrows_formats.summary import BottleneckSummary, LinkSummary, WarningSummary
+from narrows_formats.target_profile import TargetProfile
 
 from narrows_analysis.aggregation.tables import MAX_ERROR, MIN_REPORTS, Aggregation
 from narrows_analysis.errors import AnalysisError
@@ -129,6 +130,16 @@ def _status_warnings(run: Run) -> list[WarningSummary]:
     return [_caution(f"run_{run.status}", "error", f"The run {word}{reason}. Results cover what was recorded.")]
 
 
+def _late_reports(profile: TargetProfile) -> str:
+    """The likeliest cause of times that go backwards, where a target's reports complete them when they leave."""
+    if (latest_s := profile.latest_report_s) is None:
+        return ""
+    return (
+        f" A report that leaves the switch more than {latest_s:.1f} s after its packet, as some of the SDE's model "
+        "do, is dated multiples of that too late."
+    )
+
+
 def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports) -> list[WarningSummary]:
     order, ratio = aggregation.order, missing_ratio(aggregation)
     duplicates, late = plural(order.skipped.duplicates, "duplicate"), plural(order.skipped.late, "late report")
@@ -171,7 +182,8 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
         ),
         (
             aggregation.clock_steps, "clock", "error",
-            f"The switch's clock went backwards {plural(aggregation.clock_steps, 'time')}: time series are unreliable.",
+            f"The switch's clock went backwards {plural(aggregation.clock_steps, 'time')}: time series are unreliable."
+            + _late_reports(run.profile),
         ),
         (
             run.profile.depth_unit_bytes is None, "depth_estimated", "warning",

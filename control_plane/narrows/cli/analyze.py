@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from narrows_formats import files
@@ -14,6 +14,7 @@ from narrows_formats.units import FULL_FRAME_BYTES, NANOSECONDS, QueueDepth, Uni
 
 from narrows.cli import completion
 from narrows.cli.collector_command import options
+from narrows.cli.options import quantity
 from narrows.errors import InputError
 from narrows.plain_text import say
 
@@ -135,23 +136,14 @@ def analyze(
 
 def _link(rate: str | None, rtt: str | None, buffer: str | None) -> tuple[int | None, float | None, int | None]:
     """Rate (bit/s), RTT (s) and buffer (bytes) of the link, written as in an experiment."""
-    rate_bps = _parsed("--rate", rate, parse_rate)
-    rtt_ns = _parsed("--rtt", rtt, parse_time)
-    depth = _parsed("--buffer", buffer, QueueDepth.parse)
+    rate_bps = None if rate is None else quantity("--rate", rate, parse_rate)
+    rtt_ns = None if rtt is None else quantity("--rtt", rtt, parse_time)
+    depth = None if buffer is None else quantity("--buffer", buffer, QueueDepth.parse)
     if depth is not None and depth.unit in ("bdp", "time") and (not rate_bps or (depth.unit == "bdp" and not rtt_ns)):
         raise InputError(f"--buffer: '{buffer}' needs --rate, and a depth in BDP --rtt as well")
     # Depths in packets count full-size frames.
     buffer_bytes = None if depth is None else depth.in_bytes(rate_bps or 0, rtt_ns or 0, FULL_FRAME_BYTES)
     return rate_bps, None if rtt_ns is None else rtt_ns / NANOSECONDS, buffer_bytes
-
-
-def _parsed(option: str, text: str | None, parse: Callable[[str], Any]) -> Any:
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except UnitError as error:
-        raise InputError(f"{option}: '{text}' {error}; allowed: {error.allowed}") from None
 
 
 def _is_telemetry(source: Path) -> bool:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from narrows_formats.units import parse_rate
 
+from narrows.cli.options import quantity
 from narrows.errors import InputError
 from narrows.targets.registry import DEFAULT_IN_A_LAB, IN_A_LAB, check_options, lab_target
 
@@ -28,6 +31,14 @@ def calibrate(
             help=f"Switch to measure: {', '.join(IN_A_LAB)}; the software switch, in a lab or here, for information."
         ),
     ] = DEFAULT_IN_A_LAB,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Another rate to measure at, near the port's, as a queue exceeds its limit by more the faster it is. "
+            "The first sender must send half as much again.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Measure a testbed's switch once: rate, depth, latency.
 
@@ -39,18 +50,19 @@ def calibrate(
     if target not in IN_A_LAB:
         raise InputError(f"--target {target}: cannot be calibrated; allowed: {', '.join(IN_A_LAB)}")
     check_options(target, None, inventory)
+    rates = (*RATES_BPS, *(quantity("--rate", one, parse_rate) for one in rate or ()))
 
     from narrows.terminal import Terminal
 
     console = Terminal()
-    found = asyncio.run(_measure(target, inventory, console))
+    found = asyncio.run(_measure(target, inventory, rates, console))
     _show(found, console)
     path = None if inventory is None else lab_target(target).keep_calibration(inventory, found)
     if path is not None:
         console.print(f"written: {path}", highlight=False, markup=False, soft_wrap=True)
 
 
-async def _measure(target: str, inventory: Path | None, console: Console) -> Findings:
+async def _measure(target: str, inventory: Path | None, rates: Sequence[int], console: Console) -> Findings:
     import tempfile
 
     from narrows.run.calibration import measure
@@ -61,7 +73,7 @@ async def _measure(target: str, inventory: Path | None, console: Console) -> Fin
         make = target_factory(target, inventory=inventory, results=Path("calibration"))
         return await measure(
             lambda rate_bps: host_bench(make, rate_bps, Path(directory)),
-            RATES_BPS,
+            rates,
             lambda words: console.print(f"calibrate: {words}", highlight=False),
         )
 

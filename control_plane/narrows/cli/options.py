@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from narrows_formats.units import UnitError
 
 from narrows.cli import completion
 from narrows.errors import InputError
@@ -15,6 +17,7 @@ from narrows.targets.registry import IN_A_LAB, LOCAL, NAMES
 if TYPE_CHECKING:
     from narrows.batch.sweep import RunMode
 
+_Parsed = TypeVar("_Parsed")
 AnyTarget = Annotated[
     str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.", autocompletion=completion.of(NAMES))
 ]
@@ -79,3 +82,15 @@ def mode_of(target: str, virtual: bool, kernel: str | None, jobs: int | None = N
     from narrows.virtual.environment import Guests
 
     return RunMode(target, Guests(kernels.find(kernel or kernels.DEFAULT)))
+
+
+def quantity(option: str, text: str, parse: Callable[[str], _Parsed]) -> _Parsed:
+    """The quantity that an option has.
+
+    Raises:
+        InputError: it is none; the message names the option and what is allowed.
+    """
+    try:
+        return parse(text)
+    except UnitError as error:
+        raise InputError(f"{option}: '{text}' {error}; allowed: {error.allowed}") from None

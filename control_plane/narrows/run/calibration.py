@@ -3,7 +3,8 @@
 
 UDP of two sizes of frames keeps the queue full, one after the other. The shaper gives out the same bytes a second for
 both, so that ``packets_per_second * (frame + unknown)`` is the same: two equations for the unknown and the true rate.
-Departures are counted and timed by the reports, in the switch's own clock.
+Departures are counted and timed by the reports, in the switch's own clock, which the sender's is compared with first: a
+rate that is off as much as the clock that it is measured by looks right.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ MIN_REPORTS = 2000
 BYTE_TOLERANCE = 0.3
 RATE_TOLERANCE = 0.005
 MAX_BYTES = 24
+# The clocks of switch and sender are compared over so many parts of a load: a sender may be held up in one of them.
+CLOCK_PARTS = 5
+MIN_PACED = 100
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ async def measure(open_bench: OpenBench, rates_bps: Sequence[int], tell: Callabl
     async with open_bench(first) as bench:
         tell("an empty queue")
         idle = await bench.load(FRAMES[-1], IDLE * first, LOAD_S)
+        refuse_another_clock(idle, IDLE * first / 8 / FRAMES[-1])
         for frame in FRAMES:
             tell(f"a full queue of {frame} B frames at {first / 1e6:g} Mbit/s")
             points.append((frame, departure_rate(await bench.load(frame, OVERLOAD * first, LOAD_S))))
@@ -131,6 +136,28 @@ async def measure(open_bench: OpenBench, rates_bps: Sequence[int], tell: Callabl
         rate_step_ns=rate_step_ns,
         device=facts.device,
     )
+
+
+def refuse_another_clock(load: Departures, packets_per_s: float) -> None:
+    """Compares the switch's clock with the sender's, which has sent so many packets a second into an empty queue.
+
+    Raises:
+        RunError: by the switch's clock they came faster or more slowly than `RATE_TOLERANCE` allows, or too few came.
+    """
+    count = len(load.time_ns)
+    if count < MIN_PACED:
+        raise RunError(
+            f"{count} packets sent at a steady pace were reported; allowed: {MIN_PACED} or more; fix: doctor"
+        )
+    parts = np.array_split(np.arange(count), CLOCK_PARTS)
+    spacing_ns = [np.polyfit(load.sequence[part], load.time_ns[part], 1)[0] for part in parts]
+    clock = float(np.median(spacing_ns)) * packets_per_s / 1e9
+    if abs(clock - 1) > RATE_TOLERANCE:
+        raise RunError(
+            f"the switch's clock makes {clock:.4f} s of a second of the sender's: times in reports, and rates measured "
+            f"by them, are off by as much; allowed: up to {RATE_TOLERANCE:.1%}; fix: the chip's clock (its board's, or "
+            "the SDE's setting of it), or a sender that has its processor to itself"
+        )
 
 
 def departure_rate(load: Departures) -> float:

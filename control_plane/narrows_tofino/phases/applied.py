@@ -54,6 +54,11 @@ def _of_switch(inventory: Inventory, plan: Plan, queues: Sequence[BottleneckQueu
     for one in queues:
         whose = "" if len(queues) == 1 else f"{one.link.name}: "
         yield from (f"{whose}{words}" for words in (*one.depth.warnings, f"rate: {one.shaping.overhead.note}"))
+        if inventory.calibration is not None and one.shaping.overhead.uncertainty:
+            yield (
+                f"warning: {whose}rate: made by the shaper of a port, and a calibration does not measure what that "
+                f"counts beside frames: it may be up to {one.shaping.overhead.uncertainty:.2%} less than stated"
+            )
     if inventory.calibration is None:
         uncertainty = max(one.shaping.overhead.uncertainty for one in queues)
         yield (

@@ -198,7 +198,9 @@ class TrafficManager:
         """
         switch, plan = self._inventory.switch, self.plan
         calibration = self._inventory.calibration
-        shaper_bytes = None if calibration is None else calibration.shaper_bytes
+        # A calibration measures the shaper of a queue: what that of a port counts is not known from it.
+        of_port = isinstance(settings.aqm, DualPi2)
+        shaper_bytes = None if calibration is None or of_port else calibration.shaper_bytes
         overhead = overhead_for("l2" if settings.l1_rate_bps is None else "l1", plan.frame_bytes, shaper_bytes)
         speed_bps = self._inventory.port(settings.port).speed_bps
         return shape(self._chip, rate_bps, plan.frame_bytes, overhead, speed_bps, switch.clock_hz, settings.field)
