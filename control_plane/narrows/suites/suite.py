@@ -2,7 +2,7 @@
 """A suite: a directory with ``suite.yaml`` and an experiment file for each of its cases.
 
 The experiment is an ordinary one, with `expect`; suite.yaml says what it tests. The group of flows that the suite's
-``tested`` names gets the congestion control that is asked for, and so do those whose names begin with that and a hyphen.
+``tested`` names gets the congestion control that is asked for; with ``tested-a`` and ``tested-b``, each of these does.
 """
 
 from __future__ import annotations
