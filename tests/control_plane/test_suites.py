@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, cast
@@ -13,9 +16,11 @@ import pytest
 import yaml
 from narrows.cli import app
 from narrows.errors import InputError
+from narrows.experiment.planning import make_plan
 from narrows.run.verdicts import Verdict
 from narrows.suites import suite
 from narrows.suites.running import Sender, SuiteRun, changes, decided, junit
+from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import suite_page
 from narrows_formats import suite_matrix
 from narrows_formats.suite_matrix import Cell, Matrix, Outcome
@@ -46,13 +51,15 @@ def made(place: Path, text: dict[str, Any], experiment: dict[str, Any] = EXPERIM
 
 @pytest.mark.parametrize("name", suite.built_in())
 def test_a_suite_that_comes_with_the_package(name: str) -> None:
-    """Every case can be read with every congestion control, and tests sections that the suite's documents have."""
+    """Every case is right with every congestion control, and on the softswitch, and tests sections that there are."""
     found = suite.load(name)
     for case in found.cases:
         for cca in case.text.ccas or found.text.ccas:
             series = case.series(cca)
             assert series.experiment.expect
-            assert {group.cca for group in series.experiment.flows if group.name == "tested"} == {cca}
+            groups = [group for group in series.experiment.flows if (group.name or "").partition("-")[0] == "tested"]
+            assert {group.cca for group in groups} == {cca}
+            assert SoftTarget().unsupported(make_plan(series.points[0].experiment)) == []
         assert case.urls
         assert not any("{" in url for url in case.urls)
 
@@ -70,6 +77,15 @@ def test_the_group_under_test_gets_the_congestion_control(tmp_path: Path) -> Non
     (case,) = suite.load(made(tmp_path / "mine", text)).cases
     assert [point.experiment.flows[0].cca for point in case.series("bbr", repeat=3).points] == ["bbr"] * 3
     assert len(case.series("bbr", quick=False, repeat=3).points) == 6
+
+
+def test_each_group_under_test_gets_the_congestion_control(tmp_path: Path) -> None:
+    """A group whose name only begins with the same letters is none."""
+    names = ("tested", "tested-b", "testedly", "b-tested")
+    flows = [{"name": name, "cca": "cubic", "duration": "1s"} for name in names]
+    (case,) = suite.load(made(tmp_path / "mine", TEXT, {**EXPERIMENT, "flows": flows})).cases
+    flows_run = case.series("bbr").points[0].experiment.flows
+    assert [group.cca for group in flows_run] == ["bbr", "bbr", "cubic", "cubic"]
 
 
 def _changed(*path: str, to: Any) -> dict[str, Any]:
@@ -259,6 +275,46 @@ def test_which_cells_changed(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, ["suite", "compare", str(tmp_path / "a"), str(tmp_path / "b")]).output
     assert said.splitlines()[1] == "one, cubic@k: not there -> fail (it is <2>)"
     assert said.splitlines()[-1] == "6 cells changed"
+
+
+def test_the_action_comments_what_changed_and_fails_where_a_cell_got_worse(tmp_path: Path) -> None:
+    """The step with a run that is made up: one case fails, and `suite compare` says what is new."""
+    narrows = tmp_path / "narrows"
+    narrows.write_text(
+        '#!/bin/sh\necho "$*" >> words\n'
+        f'[ "$2" = run ] || exec {sys.executable} -c "import narrows.cli; narrows.cli.main()" "$@"\n'
+        'mkdir -p results; cp ran.json results/matrix.json; printf "mine: 1 pass, 1 fail\\npage: x\\n"; exit "$CODE"\n'
+    )
+    narrows.chmod(0o755)
+    suite_matrix.write(tmp_path, matrix({"reno@k": ["pass", "fail"]}))
+    (tmp_path / "matrix.json").rename(tmp_path / "ran.json")
+    for name, outcomes in (("worse", ("pass", "pass")), ("better", ("undecided", "fail")), ("same", ("pass", "fail"))):
+        (tmp_path / name).mkdir()
+        suite_matrix.write(tmp_path / name, matrix({"reno@k": list(outcomes)}))
+
+    def step(baseline: str, code: int = 1) -> tuple[int, str]:
+        settings = {"NARROWS": str(narrows), "SUITE": "mine", "CCAS": "reno cubic", "KERNELS": "a", "CODE": str(code)}
+        step = Path(__file__).parents[2] / ".github" / "actions" / "suite" / "run.sh"
+        ended = subprocess.run(
+            [step],
+            cwd=tmp_path,
+            env={**os.environ, **settings, "BASELINE": baseline, "RESULTS": "results"},
+            check=False,
+        )
+        comment = tmp_path / "results" / "comment.md"
+        return ended.returncode, comment.read_text() if comment.exists() else ""
+
+    assert step("", code=2) == (2, "")
+    code, comment = step("")
+    assert code == 1 and comment.startswith("### mine: 1 pass, 1 fail\n\n<details>") and " -> " not in comment
+    asked = "suite run mine --quick --quiet --out results --junit results-junit.xml --cca reno --cca cubic --kernel a"
+    assert (tmp_path / "words").read_text().splitlines() == [asked] * 2
+    code, comment = step("worse")
+    assert code == 1 and "two, reno@k: pass -> fail (it is <2>)\n1 cells changed\n~~~" in comment
+    code, comment = step("better")
+    assert code == 0 and "one, reno@k: undecided -> pass\n" in comment
+    code, comment = step("same")
+    assert code == 0 and "~~~text\n0 cells changed\n~~~" in comment
 
 
 def test_junit_has_a_suite_a_cell() -> None:

@@ -2,7 +2,7 @@
 """A suite: a directory with ``suite.yaml`` and an experiment file for each of its cases.
 
 The experiment is an ordinary one, with `expect`; suite.yaml says what it tests. The group of flows that the suite's
-``tested`` names gets the congestion control that is asked for.
+``tested`` names gets the congestion control that is asked for; with ``tested-a`` and ``tested-b``, each of these does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from narrows_formats.suggestion import suggestion
 from pydantic import Field
 
 from narrows.errors import InputError
+from narrows.experiment.assignment import override
 from narrows.experiment.expectations import BadExpectation
 from narrows.experiment.loader import check, read_experiment, read_mapping
 from narrows.experiment.sweep import Series, make_series
@@ -56,7 +57,9 @@ class SuiteText(Model):
     about: str = ""
     documents: dict[str, Document] = Field(default_factory=dict)
     include: tuple[str, ...] = Field(default=(), description="Suites whose cases are cases of this one, too.")
-    tested: Name = Field(default="tested", description="The group of flows whose `cca` is tested.")
+    tested: Name = Field(
+        default="tested", description="The group of flows whose `cca` is tested; with `tested-a`, `tested-b`, each."
+    )
     ccas: tuple[Name, ...] = Field(
         min_length=1, description="Congestion controls that are tested if none is asked for."
     )
@@ -78,14 +81,22 @@ class Case:
         """Whether the case is about such a congestion control."""
         return not self.text.ccas or cca in self.text.ccas
 
+    def _tested_groups(self, content: dict[str, Any]) -> list[str]:
+        """Groups of flows of the file that are tested; the name itself where there is none, so that it is refused."""
+        flows = content.get("flows")
+        names = [group.get("name") for group in flows if isinstance(group, dict)] if isinstance(flows, list) else []
+        ours = [str(name) for name in names if name == self.tested or str(name).startswith(f"{self.tested}-")]
+        return ours or [self.tested]
+
     def series(self, cca: str, quick: bool = True, repeat: int | None = None) -> Series:
         """The case's runs with a congestion control.
 
         Raises:
             InputError: the file cannot be read, or is no case of a suite.
         """
-        settings = [f"flows.{self.tested}.cca={cca}", *([f"repeat={repeat}"] if repeat else [])]
-        content = read_experiment(self.file, settings)
+        content = read_experiment(self.file)
+        settings = [f"flows.{group}.cca={cca}" for group in self._tested_groups(content)]
+        override(content, [*settings, *([f"repeat={repeat}"] if repeat else [])], str(self.file))
         if self.text.sweep and not quick:
             content["sweep"] = self.text.sweep
         found = make_series(content, str(self.file))
