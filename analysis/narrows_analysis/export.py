@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from narrows_formats.decimals import DECIMAL
+
 from narrows_analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def save_table(frame: pd.DataFrame, path: Path, kind: str) -> Path:
     """Write a table in a format; ``path`` is without the suffix, which is the format's name. LaTeX needs booktabs."""
     target = path.with_name(f"{path.name}.{kind}")
     if kind == "csv":
-        frame.to_csv(target, index=False)
+        frame.to_csv(target, index=False, float_format=DECIMAL)
     else:
         import pandas as pd  # Slow to import, and figures need it not.
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 from narrows_formats import beneath, files, storage
+from narrows_formats.decimals import DECIMAL
 from narrows_formats.sweep_record import SweepRecord, check
 from narrows_formats.swept_values import labels
 from narrows_formats.validation import dotted
@@ -472,7 +473,7 @@ def write_sweep_report(directory: Path | str) -> Path:
         charts=inline_json(as_dicts([chart for row in lines for chart in row])),
         js=scripts(),
     )
-    intervals(sweep).to_csv(sweep.path / INTERVALS, index=False)
+    intervals(sweep).to_csv(sweep.path / INTERVALS, index=False, float_format=DECIMAL)
     path = sweep.path / files.REPORT
     storage.write_text(path, page)
     return path

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from narrows_formats.decimals import as_decimals
+
 PRIVATE = 0o600
 """Mode of files that only their owner may read."""
 
@@ -56,9 +58,9 @@ def write_text(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def write_json(path: Path, data: Any, indent: int | None = 2, mode: int = 0o666) -> None:
-    """Write a JSON file in one step; see `replacing`.
+    """Write a JSON file in one step, numbers with 15 significant digits; see `replacing` and `decimals`.
 
     Raises:
         ValueError: the data has a number that JSON does not have (NaN, infinity).
     """
-    write_text(path, json.dumps(data, indent=indent, allow_nan=False) + "\n", mode)
+    write_text(path, json.dumps(as_decimals(data), indent=indent, allow_nan=False) + "\n", mode)

@@ -56,9 +56,9 @@ def test_counts_equal_the_truth(competition: Competition) -> None:
         assert flow["departures"] == truth.departures[number]
         assert flow["drops"] == truth.drops[number] > 0
         assert flow["bytes"] == truth.unique_bytes[number]
-        assert flow["retransmit_ratio"] == truth.retransmitted[number] / truth.data_packets[number]
-        assert flow["loss_ratio"] == truth.drops[number] / truth.arrivals[number]
-    assert summary["bottleneck"]["loss_ratio"] == sum(truth.drops) / sum(truth.arrivals)
+        assert flow["retransmit_ratio"] == pytest.approx(truth.retransmitted[number] / truth.data_packets[number])
+        assert flow["loss_ratio"] == pytest.approx(truth.drops[number] / truth.arrivals[number])
+    assert summary["bottleneck"]["loss_ratio"] == pytest.approx(sum(truth.drops) / sum(truth.arrivals))
     assert summary["warnings"] == []
 
 

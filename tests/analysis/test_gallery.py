@@ -178,8 +178,22 @@ def test_lines_of_a_link_that_changes_are_of_what_it_was(of_link: Callable[..., 
 
 
 def test_drops_of_a_managed_queue_did_not_find_it_full(of_link: Callable[..., RunFigures]) -> None:
-    assert "found the queue full" in of_link().drops().caption
-    assert "the queue (codel) dropped" in of_link(queue_management={"kind": "codel"}).drops().caption
+    assert "that the full queue dropped" in of_link().drops().caption
+    assert "that the queue (codel) dropped" in of_link(queue_management={"kind": "codel"}).drops().caption
+
+
+def test_drops_of_a_policer_did_not_find_the_queue_full(of_link: Callable[..., RunFigures]) -> None:
+    policer = {"rate_bps": 1_000_000, "burst_bytes": 3_000, "peak_rate_bps": None, "peak_burst_bytes": None}
+    assert "that the policer or the full queue dropped" in of_link(policer=policer).drops().caption
+
+
+@pytest.mark.parametrize(("loop", "words"), [(True, "by a"), (False, "of the first 20 packets by a")])
+def test_a_pattern_that_ends_is_no_loss_of_the_whole_run(
+    of_link: Callable[..., RunFigures], loop: bool, words: str
+) -> None:
+    build = of_link(loss=0.05, loss_model={"runs": [[3, 3]], "packets": 20, "loop": loop})
+    assert dict(parameters(build.run, build.summary))["Random loss set"] == f"5 % {words} recorded pattern"
+    assert f"5 % random loss {words} recorded pattern" in setting(build.run)
 
 
 def test_figures_without_data_are_left_out(tmp_path: Path) -> None:

@@ -77,14 +77,14 @@ def test_every_flow_equals_the_truth(trace: Trace) -> None:
         drops = sum(packet.flow == number for packet in trace.dropped)
         assert (section["departures"], section["drops"]) == (len(mine), drops)
         assert section["arrivals"] == len(mine) + drops
-        assert section["loss_ratio"] == drops / (len(mine) + drops)
+        assert section["loss_ratio"] == pytest.approx(drops / (len(mine) + drops))
         top, repeated, fresh = 0, 0, set()
         for departure in mine:
             repeated += departure.packet.offset < top
             top = max(top, departure.packet.offset + departure.packet.payload)
             fresh.add((departure.packet.offset, departure.packet.payload))
         assert section["bytes"] == sum(payload for _, payload in fresh)
-        assert section["retransmit_ratio"] == repeated / len(mine)
+        assert section["retransmit_ratio"] == pytest.approx(repeated / len(mine))
         start_s, end_s = mine[0].packet.time_ns - trace.origin_ns, mine[-1].time_ns - trace.origin_ns
         assert (section["start_s"], section["end_s"]) == pytest.approx((start_s / 1e9, end_s / 1e9), abs=1e-15)
         l2_bits = 8 * sum(departure.packet.length for departure in mine)
@@ -97,7 +97,7 @@ def test_the_queue_equals_the_truth(trace: Trace) -> None:
     left = np.array([departure.left_bytes for departure in trace.departures])
     peak = max(d.found_bytes + (d.time_ns > d.packet.time_ns) * d.packet.length for d in trace.departures)
     assert link["drops"] == len(trace.dropped)
-    assert link["loss_ratio"] == len(trace.dropped) / (len(trace.dropped) + len(trace.departures))
+    assert link["loss_ratio"] == pytest.approx(len(trace.dropped) / (len(trace.dropped) + len(trace.departures)))
     for section, values, unit, maximum in (
         (link["queue_delay_s"], delays, 1e-9, delays.max()),
         (link["queue_bytes"], left, 1, peak),

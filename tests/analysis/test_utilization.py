@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,14 +16,18 @@ RATE_BPS, FRAME_BYTES, FRAME_S = 8_000, 1_514, 1.514
 
 
 def aggregation(
-    mine_s: tuple[float, float], other_s: tuple[float, float] | None, frames: int, frame_bytes: int = FRAME_BYTES
+    mine_s: tuple[float, float],
+    other_s: tuple[float, float] | None,
+    frames: int,
+    frame_bytes: int = FRAME_BYTES,
+    rate_bps: int = RATE_BPS,
 ) -> Any:
     """One flow and other traffic: when the first frame arrives and when the last starts; `frames` in one interval."""
     seen = [mine_s, other_s or (np.inf, -np.inf)]
     never = np.iinfo(np.int64).max
     ticks = [[round(time * 1e9) if np.isfinite(time) else int(np.sign(time)) * never for time in pair] for pair in seen]
     return SimpleNamespace(
-        run=SimpleNamespace(bottleneck=SimpleNamespace(mtu_frame_bytes=FRAME_BYTES, rate_bps=RATE_BPS, schedule=None)),
+        run=SimpleNamespace(bottleneck=SimpleNamespace(mtu_frame_bytes=FRAME_BYTES, rate_bps=rate_bps, schedule=None)),
         clock=SimpleNamespace(unit_s=1e-9),
         intervals=SimpleNamespace(queue_s=20.0),
         first_arrival=np.array([first for first, _ in ticks]),
@@ -61,3 +66,15 @@ def test_short_frames_use_a_link_to_the_full() -> None:
     assert window is not None and window[1] == pytest.approx(4 * frame_s)
     carried, time_s = _carried(found, window)
     assert utilization(carried, RATE_BPS, time_s) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("rate_bps", [300_000, 700_001, 9_999_999_999])
+def test_no_link_carries_more_than_it_can(rate_bps: int) -> None:
+    """Times are whole nanoseconds, and a frame takes 6,453,333 and a third at 300 kbit/s."""
+    frames, frame_ns = 474, Fraction(242 * 8 * 10**9, rate_bps)
+    last_s = float((2_003 + 473 * frame_ns) // 1 / Fraction(10**9))
+    found = cast(Any, aggregation((2_003e-9, last_s), None, frames, 242, rate_bps))
+    window = measured_window(found)
+    assert window is not None
+    carried, time_s = _carried(found, window)
+    assert carried * 8 / (time_s * rate_bps) == pytest.approx(1.0, rel=1e-15)

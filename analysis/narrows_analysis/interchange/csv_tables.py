@@ -17,6 +17,7 @@ from narrows_formats.columns import (
     Column,
     telemetry_columns,
 )
+from narrows_formats.decimals import DECIMAL
 from narrows_formats.flow_rows import BRIEF, flow_rows
 
 from narrows_analysis.interchange.whole import whole
@@ -47,7 +48,7 @@ DESCRIBED = {
 def write_csv(run: RunData, out: Path) -> list[str]:
     """Write the run's table of flows, its time series, its flow keys and every report; give the files' names.
 
-    Numbers have all their digits; what is null is empty.
+    Numbers have 15 significant digits, as `decimals` says; what is null is empty.
 
     Raises:
         AnalysisError: ``out`` exists, or the run is not analysed or damaged.
@@ -69,9 +70,9 @@ def write_csv(run: RunData, out: Path) -> list[str]:
     with whole(out) as making:
         making.mkdir()
         for name, frame in frames.items():
-            frame.to_csv(making / f"{name}.csv", index=False)
+            frame.to_csv(making / f"{name}.csv", index=False, float_format=DECIMAL)
         for number, batch in enumerate(run.report_batches()):
-            batch.to_csv(making / "reports.csv", index=False, mode="a", header=number == 0)
+            batch.to_csv(making / "reports.csv", index=False, mode="a", header=number == 0, float_format=DECIMAL)
         columns = pd.DataFrame(described, columns=["table", "column", "unit", "meaning"])
         columns.to_csv(making / COLUMNS, index=False)
     return [*(f"{name}.csv" for name in frames), "reports.csv", COLUMNS]

@@ -320,10 +320,11 @@ class RunFigures:
     def drops(self) -> Chart:
         """Drops of each flow over time."""
         emulated = int(self.summary["bottleneck"]["loss_emulation_drops"] or 0)
-        dropped = "Packets that found the queue full"
-        if (managed := self.run.bottleneck.queue_kind) is not None:
-            dropped = f"Packets that the queue ({managed}) dropped"
-        caption = f"{dropped}, per {self.interval_s:g} s, by the time they arrived."
+        managed = self.run.bottleneck.queue_kind
+        by = "the full queue" if managed is None else f"the queue ({managed})"
+        if self.run.bottleneck.policer is not None:
+            by = f"the policer or {by}"
+        caption = f"Packets that {by} dropped, per {self.interval_s:g} s, by the time they arrived."
         if emulated:
             caption += f" The {emulated:,} packets that loss emulation discarded are not among them."
         return Chart(
@@ -357,7 +358,7 @@ class RunFigures:
             ratio = sliding_loss_ratio(ends, offered, lost, ends + self.interval_s * 1e-6, window)
             ratios[row, active] = ratio[active]
         return Chart(
-            "loss", "Loss ratio per flow", f"Drops of the queue over packets offered to it, in the past {window:g} s.",
+            "loss", "Loss ratio per flow", f"Those drops over packets offered, in the past {window:g} s.",
             self.x_range, "Loss (%)", "loss", "%", self._lines(ratios, 0.01, x0=self.interval_s),
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 from narrows_formats import files, storage
+from narrows_formats.decimals import as_decimals
 
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
@@ -37,7 +38,7 @@ def _text(folder: str, name: str) -> str:
 
 def inline_json(value: object) -> Markup:
     """JSON that cannot end the script element it is in."""
-    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
+    return Markup(json.dumps(as_decimals(value), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def render(template: str, **values: object) -> str:
@@ -47,6 +48,7 @@ def render(template: str, **values: object) -> str:
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
+        finalize=as_decimals,
     )
     css = Markup(_text("static", "report.css"))
     return environment.get_template(template).render(css=css, version=package_version(), **values)

@@ -151,5 +151,4 @@ def finish(
     series = {name: both for name, both in dual_queues.items() if not both.sampled}
     if series:
         write_queues(run.path / files.QUEUES, series)
-    write_summary(run.path, summary)
-    return summary
+    return write_summary(run.path, summary)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from narrows_formats import storage
+from narrows_formats.decimals import as_decimals
 from narrows_formats.files import SUMMARY
 from narrows_formats.summary import FORMAT, Summary, check
 from narrows_formats.validation import dotted
@@ -15,9 +16,11 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.json_files import read_json
 
 
-def write_summary(run_dir: Path, summary: Summary) -> None:
-    """Write summary.json so that a reader sees the old file or the new one, never half of it."""
-    storage.write_json(run_dir / SUMMARY, check(summary))
+def write_summary(run_dir: Path, summary: Summary) -> Summary:
+    """Write summary.json so that a reader sees the old file or the new one, never half of it; give what it has."""
+    written = check(as_decimals(summary))
+    storage.write_json(run_dir / SUMMARY, written)
+    return written
 
 
 def read_summary(run_dir: Path) -> Summary:

@@ -47,6 +47,8 @@ ICMP = {socket.IPPROTO_ICMP, socket.IPPROTO_ICMPV6}
 # Every pair of flows is correlated.
 MAX_PAIRED_FLOWS = 2000
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
+# How much later than whole ticks say the last frame's end may be: its begin and its end are each in the midst of one.
+END_TICKS = 2
 FEW_REPORTS = f"fewer than {MIN_REPORTS} of the sampled reports are of one of the flows"
 FEW_REPORTS_OF_LINK = f"fewer than {MIN_REPORTS} sampled reports"
 NEVER_TOGETHER = "the flows were never all running for a whole interval of {:g} s"
@@ -268,7 +270,9 @@ def _of_schedule(
     offered, extremes, down = schedule.bits(begin, end), schedule.extremes_bps(begin, end), schedule.down_ns(begin, end)
     cells, bins = aggregation.queue.cells, _queue_bins(aggregation, window)
     counted = schedule.frame_bytes(float(cells["bytes"][0, bins].sum()), float(cells["departures"][0, bins].sum()))
-    section["utilization"] = quotient(counted * 8, float(offered))
+    later = end + round(END_TICKS * aggregation.clock.unit_s * NANOSECONDS)
+    could = max(float(offered), min(counted * 8, float(schedule.bits(begin, later))))
+    section["utilization"] = quotient(counted * 8, could)
     section["rate_mean_bps"] = float(offered) * NANOSECONDS / (end - begin)
     section["rate_least_bps"], section["rate_most_bps"] = float(extremes.least), float(extremes.most)
     section["down_s"] = None if down is None else down / NANOSECONDS
@@ -279,6 +283,7 @@ def _carried(aggregation: Aggregation, window: tuple[float, float]) -> tuple[flo
     them. More than the window holds is other traffic in its first and its last interval, which on a slow link a single
     frame may fill: the link had as much of those intervals as that traffic needs and was there for."""
     begin, end = _reach(aggregation, window)
+    end += END_TICKS * aggregation.clock.unit_s
     carried = float(aggregation.queue.cells["bytes"][0, _queue_bins(aggregation, window)].sum())
     rate_bps = aggregation.run.bottleneck.rate_bps
     needed = carried * 8 / rate_bps if rate_bps else 0.0

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from narrows_formats.decimals import as_decimals
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -16,7 +18,7 @@ UNLIMITED = 10_000
 
 def print_json(found: Any) -> None:
     """One JSON document; a number that is not known is null."""
-    print(json.dumps(found, indent=1, allow_nan=False))
+    print(json.dumps(as_decimals(found), indent=1, allow_nan=False))
 
 
 def results_console() -> Console:

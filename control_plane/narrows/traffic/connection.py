@@ -61,8 +61,8 @@ class Connection:
             "duration_s": None if flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
             "size_bytes": self.size_bytes,
             "rtt_s": flow.rtt_ns / NANOSECONDS,
-            "started_s": self.started_s,
-            "ended_s": self.ended_s,
+            "started_s": _whole_ns(self.started_s),
+            "ended_s": None if self.ended_s is None else _whole_ns(self.ended_s),
             "bytes_sent": self.bytes_sent,
             "record": None if self.record is None else f"{self.record.parent.name}/{self.record.name}",
             **no_ports,
@@ -72,4 +72,9 @@ class Connection:
         """When it was to start; connections of a finite flow after the first start when the one before has ended."""
         if arrivals_ns := self.flow.payload.arrivals_ns:
             return (self.flow.start_ns + arrivals_ns[self.number]) / NANOSECONDS
-        return self.flow.start_ns / NANOSECONDS if self.number == 0 else self.started_s
+        return self.flow.start_ns / NANOSECONDS if self.number == 0 else _whole_ns(self.started_s)
+
+
+def _whole_ns(time_s: float) -> float:
+    """Differences of a clock's readings, which counts nanoseconds, without what subtraction adds."""
+    return round(time_s * NANOSECONDS) / NANOSECONDS
