@@ -8,6 +8,7 @@ expect.
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -18,23 +19,42 @@ from narrows import api
 from narrows.controllers import Aimd, drive
 
 MSS, FRAME = 1448, 1514
+# A burst of Linux: 64 KiB of payload at most, how long it waits at most (tcp_tso_should_defer), and how many segments
+# one acknowledgement is for.
+MOST_BURST, WAITS_S, ACKNOWLEDGED = 45, 0.001, 2
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link: its rate, its RTT without queue, which the queue holds as well, and for how long it is measured."""
+    """A link: its rate, the sender's, its RTT without queue, which the queue holds too, and how long a run lasts."""
 
     rate_bps: int
+    sender_bps: int
     rtt_ms: int
     duration_s: int
 
     @property
+    def burst(self) -> int:
+        """How many segments the kernel sends at once."""
+        acknowledgements = math.ceil(self.rate_bps * WAITS_S / 8 / FRAME / ACKNOWLEDGED)
+        return min(acknowledgements * ACKNOWLEDGED, MOST_BURST)
+
+    @property
     def segments(self) -> float:
-        """What path and queue hold."""
-        return 2 * self.rate_bps * self.rtt_ms / 1000 / 8 / FRAME
+        """What path and queue hold, and what the link serves while a burst arrives."""
+        return 2 * self.rate_bps * self.rtt_ms / 1000 / 8 / FRAME + self.served
+
+    @property
+    def served(self) -> float:
+        """What the link serves while a burst arrives, in segments."""
+        return self.burst * self.rate_bps / self.sender_bps
 
 
-LINKS = (Link(10_000_000, 40, 60), Link(100_000_000, 20, 40), Link(1_000_000_000, 5, 25))
+LINKS = (
+    Link(10_000_000, 1_000_000_000, 40, 60),
+    Link(100_000_000, 1_000_000_000, 20, 40),
+    Link(1_000_000_000, 10_000_000_000, 5, 25),
+)
 
 
 @dataclass(frozen=True)
@@ -46,15 +66,22 @@ class Values:
     used: float
 
 
-def predicted(path: Link, step: float | None) -> Values:
-    """What theory says, of the kernel's Reno or of a step of so many round trips (docs/controllers.md)."""
+def predicted(path: Link, step: float | None) -> tuple[Values, Values]:
+    """What theory says, from the least to the most, of the kernel's Reno or of a step of so many round trips.
+
+    docs/controllers.md derives it.
+    """
     if step is None or step <= 1:
-        most, rise, drops = path.segments + 2, 1.0, 2.0 if step is None else 3.0
+        most, rise, drops = path.segments + 2, 1.0, (1.0, 2.0) if step is None else (2.0, 3 + path.served)
     else:
         # The step in which the window exceeds what fits by 1 to `step`: so many are dropped in each of its round trips.
-        most, rise, drops = path.segments + (step + 1) / 2, step, step * (step + 1) / 2
+        most, rise, drops = path.segments + (step + 1) / 2, step, (step * (step + 1) / 2,) * 2
     windows = np.arange(most, most / 2, -rise)
-    return Values(float((windows**2).sum() / windows.sum()), drops / float(rise * windows.sum()), 1.0)
+    packets = float(rise * windows.sum())
+    idle = path.burst**2 / 2 / packets
+    window = float((windows**2).sum() / windows.sum())
+    least, largest = (Values(window, dropped / packets, 1 - idle) for dropped in drops)
+    return least, largest
 
 
 def measured(path: Link, step: float | None, place: Path) -> Values:
@@ -82,17 +109,19 @@ def measured(path: Link, step: float | None, place: Path) -> Values:
 def main() -> None:
     """Print a table: the paths with a step of one round trip, and the first one with each of the steps."""
     steps = [float(word) for word in sys.argv[1:]] or [0.5, 2.0, 4.0]
-    print("| path | step, RTTs | mean window: theory, measured | dropped, 1e-6: theory, measured | link used, % |")
+    print("Each value: theory, measured.\n")
+    print("| path | step, RTTs | mean window | dropped, 1e-6 | link used, % |")
     print("|---|---|---|---|---|")
     cases = [(LINKS[0], step) for step in (None, *sorted([*steps, 1.0]))]
     cases += [(path, step) for path in LINKS[1:] for step in (None, 1.0)]
     for path, step in cases:
         with tempfile.TemporaryDirectory(prefix="narrows-stepped-") as place:
-            found, theory = measured(path, step, Path(place) / "run"), predicted(path, step)
+            found, (least, most) = measured(path, step, Path(place) / "run"), predicted(path, step)
+        losses = " to ".join(dict.fromkeys(f"{theory.loss * 1e6:.1f}" for theory in (least, most)))
         print(
             f"| {path.rate_bps // 10**6} Mbit/s, {path.rtt_ms} ms | {'kernel' if step is None else f'{step:g}'} "
-            f"| {theory.window:.1f}, {found.window:.1f} | {theory.loss * 1e6:.1f}, {found.loss * 1e6:.1f} "
-            f"| {100 * found.used:.2f} |",
+            f"| {most.window:.1f}, {found.window:.1f} | {losses}, {found.loss * 1e6:.1f} "
+            f"| {100 * most.used:.2f}, {100 * found.used:.2f} |",
             flush=True,
         )
 
