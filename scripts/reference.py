@@ -8,12 +8,13 @@ a page is not what it would be.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from dissector import dissector
@@ -31,7 +32,7 @@ from narrows.experiment.impairment_settings import (
     TextFile,
     VaryingDelay,
 )
-from narrows.experiment.model import DirectionSettings, Experiment, Hosts, LinkSettings, Telemetry
+from narrows.experiment.model import Experiment, Hosts, LinkSettings, Telemetry
 from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.flows.datagrams import Bursts, Probe, Udp
@@ -50,6 +51,8 @@ from narrows_formats.target_profile import TargetProfile
 from pydantic import BaseModel
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+FAULTS = DOCS.parent / "tests" / "faults.md"
+T = TypeVar("T")
 MADE = "<!-- Made by scripts/reference.py from the program itself; do not edit. -->\n"
 
 
@@ -65,7 +68,14 @@ def commands() -> str:
     text = f"# Commands\n\n{MADE}\n`narrows COMMAND --help` says the same. Exit codes: 0 done, 1 a run failed, 2 bad "
     text += "input or usage, 130 interrupted.\n\n`narrows --install-completion` makes the shell complete commands, "
     text += "options and files.\n"
-    return text + "".join(_command(name, command) for name, command in _all(typer.main.get_command(app)))
+    shown: dict[tuple[str, str, str], str] = {}
+    return text + "".join(_command(name, command, shown) for name, command in _all(typer.main.get_command(app)))
+
+
+def _as_before(again: list[T], shown: dict[T, str], name: Callable[[T], str]) -> str:
+    """A sentence for each place that has the meaning of some of them already."""
+    places = itertools.groupby(sorted(again, key=shown.__getitem__), shown.__getitem__)
+    return "".join(f"\nAs in {place}: {', '.join(map(name, same))}.\n" for place, same in places)
 
 
 def _all(group: Any, prefix: str = "narrows") -> Iterator[tuple[str, Any]]:
@@ -77,7 +87,8 @@ def _all(group: Any, prefix: str = "narrows") -> Iterator[tuple[str, Any]]:
             yield f"{prefix} {name}", command
 
 
-def _command(name: str, command: Any) -> str:
+def _command(name: str, command: Any, shown: dict[tuple[str, str, str], str]) -> str:
+    """A command's section; options that an earlier one has, by ``shown``, are only named."""
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
     usage = [one.metavar or (one.name.upper() if one.required else f"[{one.name.upper()}]") for one in arguments]
@@ -87,7 +98,10 @@ def _command(name: str, command: Any) -> str:
     text = f"\n## {name}\n\n    {' '.join([name, *usage])}\n\n{command.help}\n"
     rows = [(f"`{one.metavar or one.name.upper()}`", one.help or "", _default(one)) for one in arguments]
     rows += [(f"`{', '.join(one.opts)}`", one.help or "", _default(one)) for one in options]
-    text += f"\n{table(('', 'Meaning', 'Default'), rows)}" if rows else ""
+    new = [row for row in rows if row not in shown]
+    text += f"\n{table(('', 'Meaning', 'Default'), new)}" if new else ""
+    text += _as_before([row for row in rows if row in shown], shown, lambda row: row[0])
+    shown |= dict.fromkeys(new, f"`{name}`")
     return text + f"\n```sh\n{textwrap.dedent(command.epilog.partition('Examples:')[2]).strip()}\n```\n"
 
 
@@ -115,9 +129,18 @@ def reference() -> str:
         "telemetry/flow_keys.parquet": telemetry_columns("flow_keys"),
         "telemetry/drops.parquet": telemetry_columns("drops"),
     }
+    layout = (DOCS / "report-format.md").read_text()
+    shown = {
+        column: "[the report](report-format.md)"
+        for column in tables["telemetry/reports-NNNNN.parquet"]
+        if f"| `{column.name}` |" in layout
+    }
     for name, columns in tables.items():
-        rows = ((f"`{column.name}`", column.unit, column.meaning) for column in columns)
+        new = [column for column in columns if column not in shown]
+        rows = ((f"`{one.name}`", one.unit, one.meaning) for one in new)
         text += f"\n## {name}\n\n{table(('Column', 'Unit', 'Meaning'), rows)}"
+        text += _as_before([one for one in columns if one in shown], shown, lambda one: f"`{one.name}`")
+        shown |= dict.fromkeys(new, f"`{name}`")
     text += (
         "\nTime and depth units are the switch's: seconds = value x `time_unit_s` of run.json's `target_profile`, "
         "bytes = value x `depth_unit_bytes`. `telemetry/learned_flows.parquet` has the columns of the flow keys but "
@@ -145,13 +168,16 @@ def reference() -> str:
 def _fields(model: type[BaseModel], but: type[BaseModel] = BaseModel) -> str:
     """A row for each field of a model that another, which it extends, does not have."""
     fields = ((name, one) for name, one in model.model_fields.items() if name not in but.model_fields)
-    return table(("Field", "Meaning"), ((f"`{name}`", one.description or "") for name, one in fields))
+    # A description may have several lines, which a row of a table has not.
+    return table(
+        ("Field", "Meaning"), ((f"`{name}`", " ".join((one.description or "").split())) for name, one in fields)
+    )
 
 
 # The tables of experiments.md by the marks that enclose them: models, and how their fields are written there.
 EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "top level": [(Experiment, "{}")],
-    "bottleneck": [(LinkSettings, "{}"), (DirectionSettings, "reverse.{}")],
+    "bottleneck": [(LinkSettings, "{}")],
     "program": [(ProgramSettings, "program.{}")],
     "rates": [
         (VaryingRate, "rate.{}"),
@@ -211,11 +237,9 @@ def with_tables(page: str, tables: dict[str, list[tuple[type[BaseModel], str]]])
 
 
 def faults() -> str:
-    """docs/reliability.md with its matrix made again."""
+    """tests/faults.md with its matrix made again."""
     made = table(("fault", "stage", *CLOCKS.values()), matrix())
-    return _with(
-        (DOCS / "reliability.md").read_text(), "<!-- faults: made by scripts/reference.py from the tests -->\n", made
-    )
+    return _with(FAULTS.read_text(), "<!-- faults: made by scripts/reference.py from the tests -->\n", made)
 
 
 def _with(text: str, begin: str, made: str) -> str:
@@ -228,8 +252,8 @@ def _settings(model: type[BaseModel], form: str) -> Iterator[tuple[str, str, str
     """A row for each field that users write."""
     schema = model.model_json_schema()
     for name, field in schema["properties"].items():
-        if (model, name) == (Sizes, "pareto"):
-            continue  # Its own fields have rows.
+        if (model, name) == (Sizes, "pareto") or name == "text":
+            continue  # Its own fields have rows; the contents of files are put in by the program.
         required = name in schema.get("required", ())
         default = "required" if required else _written_default(field.get("default"))
         yield f"`{form.format(name)}`", _kind(field), default, field["description"]
@@ -273,7 +297,7 @@ PAGES = {
     "reference.md": reference,
     "experiments.md": lambda: with_tables("experiments.md", EXPERIMENT),
     "queues.md": lambda: with_tables("queues.md", QUEUES),
-    "reliability.md": faults,
+    "../tests/faults.md": faults,
     "../deploy/narrows.lua": dissector,
 }
 

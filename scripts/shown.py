@@ -69,9 +69,8 @@ def median(part: Any, who: str, figure: str) -> float:
 
 
 def measured() -> str:
-    """What Narrows reaches, and tbf where it was measured side by side: medians."""
+    """What Narrows reaches, and tbf, measured side by side: medians, with the command and versions of each row."""
     real, exact = benchmark(TIMING, "accuracy"), benchmark(ACCURACY, "virtual-accuracy")
-    pace = benchmark(VIRTUAL, "virtual")
 
     def within(part: Any, who: str) -> str:
         return f"{median(part, who, 'error_p99_us'):.2g} µs"
@@ -79,24 +78,26 @@ def measured() -> str:
     def off(part: Any, who: str) -> str:
         return f"{median(part, who, 'rate_error_percent'):+.2g} %"
 
-    def wall(load: str) -> str:
-        return f"{median(pace, load, 'wall_ratio'):.2f} s"
+    def by(file: str, name: str) -> str:
+        host = json.loads((RESULTS / file).read_text())["host"]
+        tools = host["iproute2"].split(",")[1].strip().replace("-", " ")
+        kernel = "Linux in the guest" if name.startswith("virtual") else f"Linux {host['kernel'].partition('-')[0]}"
+        return f"`benchmarks/run.py {name}`; {kernel}, {tools}, {host['revision']}"
 
+    in_real_time, virtually = by(TIMING, "accuracy"), by(ACCURACY, "virtual-accuracy")
     rows = [
-        ("", "Narrows", "`tc tbf`"),
+        ("", "Narrows", "`tc tbf`", "measured by"),
         ("99 % of departures within, at 100 Mbit/s in real time",
-         within(real["100000000"], "Narrows"), f"{within(real['100000000'], TBF_4_MS)} (burst of 4 ms)"),
+         within(real["100000000"], "Narrows"), f"{within(real['100000000'], TBF_4_MS)} (burst of 4 ms)", in_real_time),
         ("99 % of departures within, at 10 Gbit/s in virtual time",
-         within(exact["10000000000"], "Narrows"), f"{within(exact['10000000000'], TBF)} (1 frame)"),
+         within(exact["10000000000"], "Narrows"), f"{within(exact['10000000000'], TBF)} (1 frame)", virtually),
         ("rate, at 100 Gbit/s in virtual time",
-         off(exact["100000000000"], "Narrows"), f"{off(exact['100000000000'], TBF)} (1 frame)"),
-        ("a second of BBR and CUBIC at 100 Mbit/s in virtual time takes",
-         wall("100 Mbit/s, 2 flows (the demo)"), "not measured"),
-        ("a second of BBR and CUBIC at 1 Gbit/s in virtual time takes", wall("1 Gbit/s, 2 flows"), "not measured"),
+         off(exact["100000000000"], "Narrows"), f"{off(exact['100000000000'], TBF)} (1 frame)", virtually),
     ]  # fmt: skip
     # A number and its unit stay on one line.
+    nowrap = str.maketrans(" ", "\N{NO-BREAK SPACE}")
     return table(
-        rows[0], *((what, *(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells)) for what, *cells in rows[1:])
+        rows[0], *((what, ours.translate(nowrap), tbfs.translate(nowrap), how) for what, ours, tbfs, how in rows[1:])
     )
 
 
@@ -115,9 +116,17 @@ def costs() -> str:
 def pace() -> str:
     """What virtual time takes."""
     part = benchmark(VIRTUAL, "virtual")
-    fast, fastest = (median(part, load, "wall_ratio") for load in ("10 Gbit/s, 2 flows", "100 Gbit/s, 4 flows"))
-    times = f"a second at 10 Gbit/s takes {fast:.0f} s, one at 100 Gbit/s {fastest:.0f} s"
-    return f"How long a run takes depends on the number of packets: {times}.\n"
+    loads = {
+        "100 Mbit/s": "100 Mbit/s, 2 flows (the demo)", "1 Gbit/s": "1 Gbit/s, 2 flows",
+        "10 Gbit/s": "10 Gbit/s, 2 flows", "100 Gbit/s": "100 Gbit/s, 4 flows",
+    }  # fmt: skip
+    slow, faster, fast, fastest = (
+        f"{digits(median(part, load, 'wall_ratio'), 2)} s at {rate}" for rate, load in loads.items()
+    )
+    return (
+        f"A second of traffic takes {slow}, {faster}, {fast} and {fastest} (one processor, BBR and CUBIC, a report on "
+        "every packet).\n"
+    )
 
 
 def tasks() -> str:

@@ -2,7 +2,7 @@
 """Faults, load and hostile input in one go: ``make stress``. Prints one table; ``--write FILE`` puts it into a file.
 
 Every row is a group of the project's own tests, with more cases than `make test` gives them, within a time limit. Exit
-code 1 if one fails. docs/reliability.md says what each test shows.
+code 1 if one fails. tests/faults.md says what each test shows.
 """
 
 from __future__ import annotations

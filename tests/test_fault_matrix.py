@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reliability.md: every row names tests that are there, and `make stress` runs them."""
+"""tests/faults.md: every row names tests that are there, and `make stress` runs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MATRIX = ROOT / "docs" / "reliability.md"
+MATRIX = ROOT / "tests" / "faults.md"
 # `test_serve.py::test_a_fault`, `robustness.rs`, `pipeline/tests/{fuzz,robustness}.rs`, `serve.rs: a_test`
 TEST = re.compile(r"`([\w./{},-]+\.(?:py|rs))(?:(?:::|: )(\w+))?`(?: \(([^)]*)\))?")
 

@@ -261,7 +261,7 @@ class FlowRecord(_Record):
     bytes_sent: Whole | None = None
     """Payload that the sender handed to its socket."""
     record: Text | None = None
-    """What its sender says of it, a path in the run's directory; null: nothing beside what is here."""
+    """What its sender says of it, a path in the run's directory; null: nothing more than this."""
     flow: Whole | None = None
     """Flow index in reports, of captures."""
     signature: Whole | None = None

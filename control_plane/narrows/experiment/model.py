@@ -98,7 +98,7 @@ class DirectionSettings(Model):
         default=Fifo(kind="tail-drop"),
         json_schema_extra={"default": "tail-drop"},
         description="How the queue is managed (RFC 7567): a kind (`codel`), or a mapping with `kind` and its "
-        "parameters, named as in `tc`. Kinds beside `tail-drop` are the softswitch's; Tofino has some of them.",
+        "parameters, named as in `tc`. Kinds other than `tail-drop` are the softswitch's; Tofino has some of them.",
     )
     loss: LinkLoss = Field(
         default=0.0,

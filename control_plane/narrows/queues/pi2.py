@@ -135,7 +135,7 @@ class DualPi2Settings(Pi2Fields):
     several_queues: ClassVar[bool] = True
 
     kind: Literal["dualpi2"] = Field(
-        description="DualPI2: a queue of little delay for L4S beside a classic one, coupled by their probabilities."
+        description="DualPI2: a queue of little delay for L4S next to a classic one, coupled by their probabilities."
     )
     step_thresh: Short = time_field(MS, "L4S packets that waited longer are marked.")
     coupling_factor: Annotated[StrictInt, Field(ge=1, le=255)] = Field(
