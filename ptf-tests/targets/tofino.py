@@ -183,5 +183,6 @@ class TofinoModelTarget:
         return model
 
     def connect(self, parameters: Parameters, compiled: Path) -> TofinoSwitch:
-        """Connect to the running driver."""
-        return connect_switch(connect(Endpoint(parameters["address"], parameters["program"])), parameters)
+        """Connect to the running driver, which waits for its model."""
+        endpoint = Endpoint(parameters["address"], parameters["program"], timeout_s=self.profile.patience_s)
+        return connect_switch(connect(endpoint), parameters)

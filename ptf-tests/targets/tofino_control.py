@@ -72,8 +72,9 @@ class TofinoControl:
         self._model = model
         self._sessions: dict[int, int] = {}
         self._report_lengths: dict[int, int] = {}
-        # Flow indices that have counts: digests or reports told of them, or they were written. None: any may have.
-        self._touched: set[int] | None = None
+        # Flow indices that may have counts: a case, a digest or a report named them. None: any, as on a switch that was
+        # in use before, where a model was started for this suite.
+        self._touched: set[int] | None = set() if model else None
         schema = client.schema
         self.manages = any(name.endswith(f".{LAWS[0]}") for name in schema.tables)
         self._tables = tables(self.manages)

@@ -18,8 +18,8 @@ from processes import Child
 COMPILED = Path(__file__).resolve().parents[2] / "p4src" / "compiled"
 CHIP_TYPES = {"tofino": 2, "tofino2": 5}
 PIPES = [0, 1, 2, 3]
-# Loading a program takes the driver tens of seconds, on a busy machine minutes.
-READY_S = 600.0
+# Loading a program takes the driver 60 s of a processor, of which a busy machine may give it a twentieth.
+READY_S = 2400.0
 ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
 # In the kernel's list of sockets.
 _LISTENING = "0A"

@@ -25,6 +25,7 @@ for folder in (SUITE, REPOSITORY / "tests" / "tofino"):
 
 import expected  # noqa: E402
 import frames  # noqa: E402
+from bench import BottleneckTest  # noqa: E402
 from fakeswitch.server import FakeSwitch  # noqa: E402
 from narrows_tofino.bfrt.client import Endpoint  # noqa: E402
 from narrows_tofino.bfrt.connect import connect  # noqa: E402
@@ -53,10 +54,10 @@ def fake(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
     one.stop()
 
 
-def adapter(fake: FakeSwitch, ports: dict[int, int] | None = None) -> TofinoSwitch:
+def adapter(fake: FakeSwitch, ports: dict[int, int] | None = None, model: str = "no") -> TofinoSwitch:
     """The adapter, connected by our own client."""
     client = connect(Endpoint(fake.address, PROGRAM), prefer=("own",))
-    described = {"chip": fake.chip, "ports": port_parameter(ports or MODEL_PORTS), "model": "no"}
+    described = {"chip": fake.chip, "ports": port_parameter(ports or MODEL_PORTS), "model": model}
     return connect_switch(client, described)
 
 
@@ -293,6 +294,27 @@ def test_cells_are_cleared_of_flows_that_a_case_had(fake: FakeSwitch, switch: To
     cleared = {name for operation, name in fake.requests[before:] if operation == "delete"}
     assert table not in cleared and register.name not in cleared
     assert fake.schema.part("delay_histogram", "Counter").name in cleared
+
+
+def test_a_model_that_was_started_for_the_suite_has_counted_nothing(fake: FakeSwitch) -> None:
+    """To clear its tables of flows as a whole takes it minutes; of any other switch it is not known what is in them."""
+    flows = fake.schema.part("arrival_counter", "Counter").name
+    for model in ("yes", "no"):
+        one = adapter(fake, model=model)
+        before = len(fake.requests)
+        one.reset()
+        one.close()
+        assert (("delete", flows) in fake.requests[before:]) == (model == "no")
+
+
+def test_what_a_case_asks_the_flow_of_is_set_back(fake: FakeSwitch, switch: TofinoSwitch) -> None:
+    """Also where no digest and no report of it came: the next case would count on from there."""
+    case = BottleneckTest()
+    case.switch, case.profile = switch, switch.profile
+    index = case.flow_of(frames.ipv4())
+    fake.programs.add(fake.schema.part("arrival_counter", "Counter").name, index, 0, "$COUNTER_SPEC_PKTS", 3, 64)
+    switch.reset()
+    assert switch.control.read_counters("arrival_counter", [index]) == [(0, 0)]
 
 
 def test_registers_counters_and_digests_are_read(fake: FakeSwitch, switch: TofinoSwitch) -> None:
