@@ -74,7 +74,7 @@ def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterato
                 f"{format_time(-link.jitter.lowest_ns)}"
             )
     if experiment.telemetry.acks:
-        yield f"telemetry.acks: the reverse direction is not reported with {field}; allowed: a `reverse`"
+        yield f"telemetry.acks: the reverse direction is not reported with {field}; allowed: false"
     for number, event in enumerate(experiment.events):
         if event.loss is not None:
             yield f"events.{number}.loss: is made by {ours}; allowed: none"
@@ -83,7 +83,12 @@ def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterato
 def _shared(network: Topology, field: str) -> Iterator[str]:
     """Links that are no host's port: the program would have to know of ports that no host is at."""
     for link in network.links:
-        if link.loopback:
+        if link.direction == "reverse":
+            yield (
+                f"{link.field}: Narrows' own program sends packets on their way back through it, and {field} sends "
+                "them to the ports of their hosts; allowed: no reverse"
+            )
+        elif link.loopback:
             yield (
                 f"{link.field}: several hosts are behind it, or packets reach its host by other ways as well; allowed "
                 f"with {field}: one host behind the link, all of whose packets cross it"
