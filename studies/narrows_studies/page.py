@@ -265,7 +265,7 @@ def _first_page(study: Study, place: Path, results: Sequence[Results], judged: J
         "",
         *_summary(study, judged),
         *_machines(results),
-        *_jitter(former := _former(study, place)),
+        *_jitter(study, judged, former := _former(study, place)),
         *_rules(study, judged, former),
         *_differences(study, judged, former, place),
         *_claims(study, judged),
@@ -376,8 +376,8 @@ def _summary(study: Study, judged: Judged) -> list[str]:
     return ["## Summary", "", f"> {claim_counts(study)}. {' '.join(verdicts)}".rstrip(), ""]
 
 
-def _jitter(former: Former) -> list[str]:
-    """Which experiments have points of both defaults of the senders' jitter."""
+def _jitter(study: Study, judged: Judged, former: Former) -> list[str]:
+    """Which experiments have points of both defaults of the senders' jitter, and what adds those that are missing."""
     lines = []
     for variant, (results, found) in former.items():
         names = ", ".join(dict.fromkeys(point.experiment for point in results.points))
@@ -390,6 +390,17 @@ def _jitter(former: Former) -> list[str]:
             f"judged together ({verdicts})."
             + (f" {plain} of them have none of the other [variations](README.md#verdicts) either." if plain else "")
         )
+    for results, _ in judged:
+        both = {point.experiment for point in former[results.variant][0].points} if results.variant in former else ()
+        names = [name for name in dict.fromkeys(point.experiment for point in results.points) if name not in both]
+        if names:
+            quick = " --quick" if results.variant == "quick" else ""
+            lines.append(
+                f"**One jitter only.** Of the {results.variant} variant all points of {', '.join(names)} are of one "
+                f"default of the senders' jitter. `narrows study {study.name}{quick} --out DIR`, then "
+                f"`scripts/study_renew.py {study.name} --variant {results.variant} DIR/results.parquet`, put those of "
+                "the present one in their place, and keep these as a control."
+            )
     return [line for text in lines for line in (text, "")]
 
 

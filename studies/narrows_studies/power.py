@@ -14,18 +14,19 @@ from statistics import fmean
 
 from narrows_analysis.study_results import MeasuredPoint
 
-from narrows_studies.checks import Sometimes, meets, picks
+from narrows_studies.checks import MORE, AtOneOf, Check, Compare, Every, Readings, Sometimes, Within, meets, picks
 from narrows_studies.evaluate import ENOUGH, NEAR, Finding
 from narrows_studies.judge import judge
 from narrows_studies.linear import Projection
 from narrows_studies.showing import show
-from narrows_studies.units import unit_of
+from narrows_studies.units import is_ratio, unit_of
 
 POWER = 0.8
 # Numbers of repetitions that are tried; more than the last one are not proposed.
 SIZES = (3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 70, 100)
 # Of an excluded effect, of which three digits are shown; and the powers of ten between which it is looked for.
 PRECISION, POWERS = 1e-4, range(-6, 7)
+NOTHING = "excluded: nothing, so few runs that vary so much allow any value"
 Setting = tuple[object, ...]
 
 
@@ -67,8 +68,24 @@ def excluded(found: Finding, points: Sequence[MeasuredPoint]) -> str:
         return ""
     if isinstance(check, Sometimes):
         return f"excluded: that more than {100 * (check.part + most):.3g} % of all runs have it"
+    if is_ratio(measure) and most >= _farthest(check, found.leaning):
+        return NOTHING
     verb = "misses" if found.leaning else "meets"
     return f"excluded: that it {verb} its limit by more than {show(most, measure)}"
+
+
+def _farthest(check: Check, misses: bool) -> float:
+    """How far a part of a whole, which is between 0 and 1, can miss the limits of a check, or meet them, at most."""
+    if isinstance(check, Every | Readings):
+        return max(_farthest(one, misses) for one in check.checks)
+    if isinstance(check, AtOneOf):
+        return _farthest(check.check, misses)
+    if isinstance(check, Within):
+        below, above = (check.low, 1 - check.high) if misses else (1 - check.low, check.high)
+        return max(side for side in (below, above) if abs(side) < MORE)
+    if isinstance(check, Compare):
+        return max(1.0, check.low, *([check.high] if check.high < MORE else []))
+    return 1.0
 
 
 def _least(decides: Callable[[float], bool]) -> float | None:

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from narrows_analysis.metrics.confidence import estimate
 from narrows_analysis.study_results import MeasuredPoint
-from narrows_studies.checks import Check, Compare, Every, MedianError, Pick, Sometimes, within
+from narrows_studies.checks import MORE, Check, Compare, Every, MedianError, Pick, Sometimes, within
 from narrows_studies.evaluate import Finding, evaluate, evaluate_all
 from narrows_studies.model import says
-from narrows_studies.power import POWER, SIZES, costs, excluded, queue, repetitions_needed
+from narrows_studies.power import NOTHING, POWER, SIZES, costs, excluded, queue, repetitions_needed
 from scipy import stats
 
 BUFFER = "bottleneck.buffer"
@@ -80,9 +80,9 @@ def judged_by(rule: Check, measured: Sequence[MeasuredPoint]) -> str:
     return excluded(evaluate(says("here", "rule", "some rule").agrees_if("it holds", rule), measured), measured)
 
 
-@pytest.mark.parametrize(("values", "verb"), [((0.03, 0.06, 0.09), "misses"), ((0.01, 0.04, 0.07), "meets")])
+@pytest.mark.parametrize(("values", "verb"), [((0.43, 0.46, 0.49), "misses"), ((0.41, 0.44, 0.47), "meets")])
 def test_the_effect_that_is_excluded(values: tuple[float, ...], verb: str) -> None:
-    found = above(values, low=0.05)
+    found = above(values, low=0.45)
     # The mean is a point from the limit. Of fewer than ten repetitions a verdict asks for 99 %.
     most = 100 * (half_width(values, 0.01) - 0.01)
     assert excluded(found, points(values)) == f"excluded: that it {verb} its limit by more than {most:.3g} %"
@@ -90,8 +90,22 @@ def test_the_effect_that_is_excluded(values: tuple[float, ...], verb: str) -> No
     ten = 100 * (half_width(values, 0.005) - 0.01)
     assert excluded(replace(found, level=0.005), points(values)).endswith(f"more than {ten:.3g} %")
     many = (*values, *values, *values, *values)
-    assert excluded(above(many, low=0.05), points(many)).endswith(f"{100 * (half_width(many, 0.05) - 0.01):.3g} %")
+    assert excluded(above(many, low=0.45), points(many)).endswith(f"{100 * (half_width(many, 0.05) - 0.01):.3g} %")
     assert excluded(above((0.2, 0.2, 0.2), low=0.05), points((0.2, 0.2, 0.2))) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"),
+    # A loss of 0 % misses 50 % by 50 points and one of 100 % meets it by 50; what is more than that is not an effect.
+    [((0.2, 0.9, 1.0), 0.5, MORE), ((0.8, 0.1, 0.0), 0.5, MORE), ((0.2, 0.9, 0.1), -MORE, 0.5)],
+)
+def test_an_effect_that_no_value_has_is_not_excluded(values: tuple[float, ...], low: float, high: float) -> None:
+    part = within("loss_ratio", low=low, high=high)
+    for rule in (part, Every((part,))):
+        assert judged_by(rule, points(values)) == NOTHING
+    # A time has no such end.
+    timed = [replace(one, measures={"fct_s.train": one.measures["loss_ratio"]}) for one in points(values)]
+    assert judged_by(within("fct_s.train", low=low, high=high), timed).endswith(" s")
 
 
 def test_what_is_excluded_where_several_sums_decide() -> None:

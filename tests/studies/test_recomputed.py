@@ -146,7 +146,7 @@ HURTIG = (
 )
 V1, V2 = (dict(zip(PAIR, (version, "cubic"), strict=True)) for version in ("bbr", "bbr2"))
 ZEYNALI = (
-    Rule("full", "16-18/v1-starves-cubic", "pairs", "share.first", {**V1, BUFFER: (0.0, 0.75)}, 0.8, each="*"),
+    Rule("full", "16-18/v1-starves-cubic", "pairs", "share.first", {**V1, BUFFER: (0.0, 1.0)}, 0.8, each="*"),
     Rule("full", "16-18/v2-better", "pairs", "jain", {**V1, BUFFER: "1bdp"}, high=1.0, right={**V2, BUFFER: "1bdp"}),
     Rule("full", "16-18/v2-cubic-more", "pairs", "share.first", {**V2, BUFFER: "1bdp"}, high=0.5),
 )

@@ -203,8 +203,10 @@ STUDY = Study(
             .with_evidence("turn_correlation", "share.bbr", "probe_gap_s"),
             says("figure 9", "not-drained", "not every RTT probe drains the queue")
             .agrees_if(
-                "more than 10 % of the probes leave 0.1 BDP or more",
-                within("probes_not_draining", two("1.75bdp"), low=0.1),
+                "10 to 90 % of the probes leave 0.1 BDP or more",
+                within("probes_not_draining", two("1.75bdp"), low=0.1, high=0.9),
+                changed="It had no upper limit: probes of which none drains the queue agreed, while the text has the "
+                "next one find it empty.",
             )
             .with_evidence("probe_synchrony"),
             says("figure 9", "loss-after-wrong-probes", "much is lost just after BBR's wrong RTT probes")
@@ -297,6 +299,7 @@ STUDY = Study(
         through("tbf", "loss", "average", "half-bdp", "one-bdp", "none"),
         through("tbf", "deep-buffer", "bbr-queue", "rtt-quarter"),
         through("tbf", "coexistence", "cycle", "not-drained", "equal", "loss"),
+        through("tbf", "loss", "queue-everywhere", of="full"),
         before_5_1("loss", "half-bdp", "one-bdp", "none"),
         through("mahimahi", "loss", "half-bdp", "one-bdp", "none"),
     ),

@@ -34,7 +34,8 @@ STUDY = Study(
     conditions="Linux 4.9; 1 and 10 Gbit/s; RTT 20 ms; buffers of 16 ms (0.8 BDP) and 160 ms (8 BDP); iperf3; "
     "5 repeats.",
     differences="The quick variant keeps RTTs and buffers (in BDP) and lowers the rate. Statements are to hold at each "
-    "rate; until the first run at 10 Gbit/s rules looked at the mean over rates.",
+    "rate, although the slides show both rates for RTT fairness only, and 1 Gbit/s, or none, for the rest; until the "
+    "first run at 10 Gbit/s rules looked at the mean over rates.",
     figures=(
         figure("single", "alone", "1 BBR flow")
         .states(

@@ -67,7 +67,7 @@ CLAIMS = (
         "IV-D1",
         "which is similar at 40 and 120 Mbit/s, and with 2 and 8 flows",
         "the experiment has one rate, and the rule four flows, as in the figure",
-        "`coexistence` with `bottleneck.rate` swept",
+        "`coexistence` with `bottleneck.rate` swept, and the rule with each `flows.*.count`",
     ),
     judged("IV-D2, paragraph 1; figure 9", "at 1.75 BDP BBR and CUBIC take turns, regularly, in 20 s", "9/cycle"),
     untestable(

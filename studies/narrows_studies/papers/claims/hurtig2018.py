@@ -74,9 +74,7 @@ CLAIMS = (
     judged(
         "V-B, paragraph 3; figure 7",
         "at low rates utilization is high",
-        "6-7/dip-500KB",
-        "6-7/dip-1MB",
-        "6-7/dip-2MB",
+        "6-7/high-at-low-rates",
     ),
     untestable(
         "V-B, paragraph 4",
@@ -140,12 +138,14 @@ CLAIMS = (
     ),
     judged(
         "VI-B, paragraph 1; figures 13 and 14",
-        "flows of 100 KB take longer beside BBR even at 2 BDP, about as long as BBR remembers its maximum",
+        "flows of 100 KB take longer beside BBR even at 2 BDP; that it is about as long as BBR remembers its maximum "
+        "has no rule, as that is counted in round trips, which vary with the queue",
         "13-15/suffers",
     ),
     judged(
         "VI-B, paragraph 1",
-        "most of them retransmit 11 to 15 packets; beside CUBIC, at 2 BDP, only a train's first two retransmit any",
+        "most of them retransmit 11 to 15 packets; beside CUBIC, at 2 BDP, only a train's first two retransmit any, of "
+        "which there is no rule: a train's flows are not told apart by their place in it",
         "13-15/retransmissions",
     ),
     judged("VI-B, paragraph 1; figure 15", "BBR's rate stays high beside them", "13-15/pacing-high"),

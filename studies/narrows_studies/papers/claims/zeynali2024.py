@@ -137,7 +137,6 @@ CLAIMS = (
         "4.4, paragraph 3; figures 10 and 12",
         "CUBIC favours the flow with the short RTT, though it starts second, in almost every buffer",
         "10-12/cubic-short",
-        "13-15/cubic-short",
     ),
     judged(
         "4.4, paragraph 4; figures 11 and 14",
