@@ -349,6 +349,23 @@ def _link(sweep: Sweep, point: dict[str, str]) -> str:
     return f"./{quote(directory)}/{files.REPORT}" if inside and (sweep.path / directory / files.REPORT).exists() else ""
 
 
+def mixed_windows(sweep: Sweep) -> str:
+    """Which runs have shares and goodputs of the whole run, where others have those of the time in which all flows were
+    running; empty where all have the same."""
+    if not {"share", "share_of_run", "jain_index"} <= set(sweep.frame.columns):
+        return ""
+    complete = sweep.frame[sweep.frame["status"] == COMPLETE]
+    same = (complete["share"] == complete["share_of_run"]) & complete["jain_index"].isna()
+    of_run = same.groupby(complete["directory"]).all()
+    if of_run.all() or not of_run.any():
+        return ""
+    more = f" and {units.count(int(of_run.sum()) - 1)} more" if of_run.sum() > 1 else ""
+    return (
+        f"{of_run.idxmax()}{more}: the flows were never all running, so that shares and goodputs are of the whole run; "
+        "those of other runs are not, and means may be of both"
+    )
+
+
 def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:
     runs = sweep.frame.drop_duplicates("directory")
     found = []
@@ -362,6 +379,8 @@ def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:
         found.append({"severity": "error", "message": message})
     if sweep.mixture:
         found.append({"severity": "warning", "message": f"{sweep.mixture}."})
+    if windows := mixed_windows(sweep):
+        found.append({"severity": "warning", "message": f"{windows}."})
     if "reports_lost" in runs.columns and (runs["reports_lost"] > 0).any():
         count = int((runs["reports_lost"] > 0).sum())
         found.append(

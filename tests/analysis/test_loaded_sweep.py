@@ -127,7 +127,7 @@ def test_repetitions_have_a_page_of_their_means(tmp_path: Path) -> None:
     page = write_sweep_report(sweep.path).read_text()
     means = pd.read_csv(sweep.path / "intervals.csv").set_index("quantity")
     assert means.loc["utilization", "mean"] == pytest.approx(sweep.frame["utilization"].mean())
-    assert f'data-value="{sweep.frame["utilization"][::2].mean()}"' in page
+    assert f'data-value="{sweep.frame["utilization"][::2].mean():.15g}"' in page
     assert 'id="part-maps"' not in page and repr(sweep) == "Sweep buffers: 3 of 3 runs; repetitions"
     with pytest.raises(AnalysisError, match="figure: nothing was swept"):
         sweep.figure("utilization")

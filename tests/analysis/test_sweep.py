@@ -15,8 +15,18 @@ import pandas as pd
 import pytest
 import synthetic
 from narrows.batch import sweep_table
+from narrows.cli.sweep_table import closing_table
 from narrows_analysis import AnalysisError, analyze_run, write_report
-from narrows_analysis.sweep import heat_map, intervals, load_sweep, pivot, quantities, write_sweep_report
+from narrows_analysis.sweep import (
+    Sweep,
+    heat_map,
+    intervals,
+    load_sweep,
+    mixed_windows,
+    pivot,
+    quantities,
+    write_sweep_report,
+)
 from test_report import Opened, needs_browser
 
 BUFFERS = {"0.5bdp": 25_000, "1bdp": 50_000, "2bdp": 100_000}
@@ -188,3 +198,27 @@ def test_a_value_named_twice_and_a_row_without_one_are_named(swept: Swept, tmp_p
     table.to_parquet(tmp_path / "sweep.parquet")
     with pytest.raises(AnalysisError, match=r"sweep\.parquet: bottleneck\.rtt: a row has no value"):
         load_sweep(tmp_path)
+
+
+def _two_runs(directory: Path, alone: bool) -> Sweep:
+    """Two groups in two repetitions, of whose flows those of the first run were never all running, or of both."""
+    rows = [
+        {"directory": run, "status": "complete", "repetition": number, "group": group, "share": share,
+         **({"share_of_run": share, "jain_index": None} if alone or number == 1 else
+            {"share_of_run": 0.5, "jain_index": 1.0})}
+        for number, run in enumerate(("0001-r1", "0002-r2"), 1)
+        for group, share in (("short", 0.2), ("long", 0.8))
+    ]  # fmt: skip
+    directory.mkdir()
+    pd.DataFrame(rows).to_parquet(directory / "sweep.parquet", index=False)
+    record = {"name": "short", "sweep": {}, "repeat": 2, "points": 2, "runs": []}
+    (directory / "sweep.json").write_text(json.dumps(record))
+    return load_sweep(directory)
+
+
+def test_shares_of_different_times_are_not_mixed_without_a_word(tmp_path: Path) -> None:
+    mixed, same = _two_runs(tmp_path / "mixed", alone=False), _two_runs(tmp_path / "same", alone=True)
+    assert mixed_windows(mixed).startswith("0001-r1: the flows were never all running") and not mixed_windows(same)
+    said = ["never all running, so" in write_sweep_report(one.path).read_text() for one in (mixed, same)]
+    table = closing_table(mixed.path)
+    assert said == [True, False] and table is not None and table.caption == mixed_windows(mixed)

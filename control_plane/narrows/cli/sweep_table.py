@@ -41,7 +41,7 @@ def run_line(summary: Summary) -> str:
 
 def closing_table(directory: Path) -> Table | None:
     """Means over repetitions with their 95 % intervals, a row for each setting; None where no run has a figure."""
-    from narrows_analysis.sweep import intervals, load_sweep, quantities
+    from narrows_analysis.sweep import intervals, load_sweep, mixed_windows, quantities
 
     if not (directory / SWEEP_TABLE).exists():
         return None
@@ -71,7 +71,7 @@ def closing_table(directory: Path) -> Table | None:
         cells = [_cell(mine[(mine["quantity"] == q.column) & (mine["group"] == group)], q.scale) for q, group in shown]
         table.add_row(*map(str, setting), *cells)
     more = f"{len(settings) - MAX_ROWS} more settings in intervals.csv" if len(settings) > MAX_ROWS else ""
-    table.caption = "\n".join(filter(None, (more, sweep.mixture))) or None
+    table.caption = "\n".join(filter(None, (more, sweep.mixture, mixed_windows(sweep)))) or None
     return table
 
 
