@@ -136,8 +136,7 @@ def tasks() -> str:
     rows += [(row["task"], row["page"], row["seconds"]) for row in benchmark(TASKS, "ten-tasks")["figures"]]
     lines = ["| task | page | seconds |", "| --- | --- | ---: |"]
     for name, page, seconds in rows:
-        path = page.removeprefix("docs/") if page.startswith("docs/") else f"../{page}"
-        lines.append(f"| {name} | [{Path(page).name}]({path}) | {seconds:.0f} |")
+        lines.append(f"| {name} | [{Path(page).name}](../{page}) | {seconds:.0f} |")
     load = json.loads((RESULTS / TASKS).read_text())["host"]["load average at start"].partition(",")[0]
     conditions = (
         f"Two cores, for which {float(load):.0f} programs were waiting when it began (load average); the first row is "

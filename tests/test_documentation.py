@@ -233,7 +233,7 @@ def test_python_in_the_documentation_is_python() -> None:
             compile(block, str(page), "exec")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/notebook.md", "docs/cookbook.md", "docs/metrics.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/notebook.md", "docs/cookbook.md"])
 def test_python_in_the_documentation_runs(page: str, project: Path) -> None:
     names: dict[str, Any] = {}
     for block in blocks_of_python(page):

@@ -72,8 +72,8 @@ class DirectionSettings(Model):
     )
     buffer: Depth = Field(
         description="How much may wait in the queue, the packet in service not counted; at least a full-size frame. "
-        "A BDP is the link's rate times the link's `rtt`. If the rate varies, a BDP or a depth in time refers to the "
-        "mean over a period, or to the first rate above 0 if nothing repeats: as many bytes at any rate."
+        "If the rate varies, a BDP or a depth in time refers to the mean over a period, or to the first rate above 0 "
+        "if nothing repeats."
     )
     delay: LinkDelay = Field(
         default=0,
@@ -91,8 +91,7 @@ class DirectionSettings(Model):
     ecn_threshold: Depth | None = Field(
         default=None,
         description="A packet that can be marked gets CE when the queue it finds has this depth or more; at most the "
-        "buffer less a full-size frame, since no packet finds more. In packets of any size: not on Tofino, nor where a "
-        "link has several queues. Without it nothing is marked.",
+        "buffer less a full-size frame. In packets: not on Tofino, nor where a link has several queues.",
     )
     queue: LinkQueue = Field(
         default=Simple(kind="tail-drop"),
@@ -173,8 +172,7 @@ class Telemetry(Model):
     sample: Annotated[int | str, BeforeValidator(_read_sample), _SAMPLE_SCHEMA] = Field(
         default=1,
         description="One report of each N packets in a row that leave the bottleneck, drawn at random; a power of two, "
-        "up to 65536. Drops stay exact per flow up to its last report. `auto`: the least that a testbed's collector "
-        "and its port hold of the packets/s that the flows make; 1 on switches in software.",
+        "up to 65536. `auto`: the least that a testbed's collector and its port can take; 1 on switches in software.",
     )
     sockets: Time = Field(
         default=_SOCKETS_EVERY,
@@ -226,22 +224,19 @@ class Hosts(Model):
 
     rate: Rate | None = Field(
         default=None,
-        description="Rate of the link from each host to the switch: frames that a host sends in one instant arrive "
-        "spaced accordingly. Virtual time only, where its default is the smallest of 1, 10, 25, 40, 100, 200, 400 and "
-        "800 Gbit/s that is four times the bottleneck's rate or more; refused elsewhere, where hosts have real links.",
+        description="Rate of the link from each host to the switch. Virtual time only; by default the smallest of 1, "
+        "10, 25, 40, 100, 200, 400 and 800 Gbit/s that is four times the bottleneck's rate or more.",
     )
     jitter: Time | None = Field(
         default=None,
         description="Time that a sender takes before it sends a frame: drawn for each frame, between 0 and this. "
-        "Virtual time only, where its default is the time of one full-size frame on the host's link (`rate`), at most "
-        "30 us, as real hosts have it. `0s`: none. With the time of a frame at a slow bottleneck packets do not arrive "
-        "in step with departures (phase effects), and RTTs are half of that longer.",
+        "Virtual time only; by default the time of one full-size frame on the host's link (`rate`), at most 30 us. "
+        "`0s`: none. See docs/virtual-time.md for phase effects.",
     )
     rx_usecs: Annotated[StrictInt, Field(ge=1, le=MAX_RX_USECS)] | None = Field(
         default=None,
         description="Interrupt moderation of each host's NIC (`ethtool -C rx-usecs`), in microseconds: frames "
-        "are delivered together, this long after the first of them arrived. Without it every frame is delivered "
-        "when it arrives. Virtual time only.",
+        "are delivered together, this long after the first of them arrived. Virtual time only.",
     )
     rx_frames: Annotated[StrictInt, Field(ge=1, le=MAX_RX_FRAMES)] | None = Field(
         default=None,
@@ -259,9 +254,9 @@ class Hosts(Model):
     )
     offloads: tuple[Literal["gro", "lro"], ...] = Field(
         default=(),
-        description="Offloads of the hosts' interfaces. `gro`: the receiver's kernel joins the frames that are "
-        "delivered together, and acknowledges them together; in virtual and in real time. `lro`: the receiver's NIC "
-        "joins them, which takes less of a run's time; needs `rx_usecs`, and virtual time. Both in namespaces.",
+        description="`gro`: the receiver's kernel joins the frames that are delivered together, and acknowledges them "
+        "together. `lro`: the receiver's NIC joins them, which takes less of a run's time; needs `rx_usecs`, and "
+        "virtual time. In namespaces.",
     )
 
     sysctls: Sysctls = Field(

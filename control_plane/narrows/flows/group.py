@@ -68,17 +68,14 @@ class FlowGroup(TcpFields):
     )
     cca: Name | None = Field(
         default=None,
-        description="Congestion control, as the senders' kernel calls it (`sysctl "
-        "net.ipv4.tcp_available_congestion_control`, `narrows doctor`). One that is missing fails the run; none is put "
-        "in its place. Of TCP flows, which need one; with `client`, what TCP sockets on the sending host have by "
-        "default (without it, cubic).",
+        description="Congestion control, as the senders' kernel calls it (`narrows doctor` lists them). One that is "
+        "missing fails the run. With `client`, what TCP sockets on the sending host have by default (else cubic).",
     )
     count: Count = Field(default=1, description="Flows in the group.")
     senders: Count = Field(
         default=1,
         description="Hosts that send the group's flows, which take turns on them: each has a link of its own to the "
-        "switch, so that what they send in one instant comes in at the same time (incast). With 1, what the group "
-        "sends passes one link (`hosts.rate`). At most `count`, and 1 with `from`.",
+        "switch (incast). At most `count`, and 1 with `from`.",
     )
     start: Time = Field(default=0, description="When the group's first flow starts, from the start of the experiment.")
     stagger: Time = Field(default=0, description="Time between the starts of two flows of the group.")
