@@ -21,6 +21,7 @@ from narrows_analysis.report.content import parameters, setting, tables, tiles, 
 from narrows_analysis.report.figures import RunFigures
 from narrows_analysis.report.shares import shares
 from narrows_formats.flow_rows import decimals
+from narrows_formats.kinds.video import VideoSummary
 from rich.console import Console
 
 # As long as it takes that all three flows run together for a short part.
@@ -86,6 +87,7 @@ def test_shares_of_the_run_and_of_the_time_together_are_named(tmp_path: Path) ->
     assert "share of run" in captured.get()
     lines = bottleneck_lines(summary)
     assert "shares: over the time in which all flows were running (3 to 3.7 s)" in lines
+    assert "goodput: of each flow over its own life" in lines
     assert any(line.startswith("Jain's") and line.endswith("all flows running (3 to 3.7 s)") for line in lines)
     assert "of the goodput, over the time in which all flows were running (3 to 3.7 s); " in run_line(summary)
     page = write_report(tmp_path / "run").read_text()
@@ -98,6 +100,19 @@ def test_flows_that_run_all_the_time_have_one_share(tmp_path: Path) -> None:
     words = verdict(load(tmp_path).run, summary)
     assert words.startswith("While all flows were running (") and "Over the whole run (" not in words
     assert "share of run" not in load(tmp_path).table
+    assert not any(line.startswith("goodput: ") for line in bottleneck_lines(summary))
+
+
+def test_the_terminal_has_what_a_viewer_noticed(tmp_path: Path) -> None:
+    """The figures of summary.json, in the terminal's units."""
+    write(tmp_path, MEASURED[:2])
+    summary = analyze_run(tmp_path)
+    summary["flows"][0]["video"] = VideoSummary(
+        segments=20, bitrate_bps=2_250_000.0, switches=3, startup_s=0.5, stalls=2, stall_s=1.25, stall_ratio=0.05
+    )
+    name = summary["flows"][0]["name"]
+    (line,) = (line for line in bottleneck_lines(summary) if line.startswith(f"{name}: "))
+    assert line == f"{name}: 2.25 Mbit/s of video on average, 3 switches, 2 stalls (1.25 s, 5.00 %)"
 
 
 def test_a_flow_alone_has_one_goodput_on_its_page(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def _figures(data: RunData) -> list[tuple[str, ROWS]]:
     build, alone = RunFigures(data), len(data.summary["links"]) == 1
     delay = build.delay() if alone else None
     users: list[tuple[str, ROWS]] = [
-        ("Video", [[chart] for chart in video_charts(data.run, data.labels, build.x_range, delay)]),
-        ("Responses", [[response_chart(data.run, data.labels, data.colors)]]),
+        ("Video over time", [[chart] for chart in video_charts(data.run, data.labels, build.x_range, delay)]),
+        ("Responses over time", [[response_chart(data.run, data.labels, data.colors)]]),
     ]
     senders = ("Senders", rows_of(build, SENDERS))
     if not alone:

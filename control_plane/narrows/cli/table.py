@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from narrows_formats.flow_rows import brief_columns, decimals, flow_rows, plain_values
-from narrows_formats.summary import share_seconds, share_time
+from narrows_formats.summary import is_nearly_the_run, share_seconds, share_time
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from narrows_formats.kinds.video import VideoSummary
     from narrows_formats.summary import BottleneckSummary, LinkSummary, QueueSummary, Summary
 
 NOT_KNOWN = "-"
@@ -36,13 +37,16 @@ def summary_table(summary: Summary, title: str) -> Table:
 
 
 def bottleneck_lines(summary: Summary) -> list[str]:
-    """Utilization, loss, queue and fairness of each link, and the telemetry."""
+    """Utilization, loss, queue and fairness of each link, what players showed, and the telemetry."""
     if len(summary["links"]) == 1:
         lines = _of_link(summary["links"][0], "bottleneck")
     else:
         lines = [", ".join(_of_link(link, link["name"])) for link in summary["links"]]
     if when := share_time(summary) if len(flow_rows(summary, ())) > 1 else "":
         lines.append(f"shares: over {when}")
+        if not is_nearly_the_run(summary):
+            lines.append("goodput: of each flow over its own life")
+    lines += [_of_video(flow["name"], shown) for flow in summary["flows"] if (shown := flow["video"]) is not None]
     telemetry = summary["telemetry"]
     lines.append(f"telemetry: {telemetry['reports']} reports, {telemetry['lost']} lost")
     return lines
@@ -72,6 +76,12 @@ def _of_link(link: LinkSummary, name: str) -> list[str]:
     if jain is None or (window := link["fairness"]["window_s"]) is None:
         return found
     return [*found, f"Jain's fairness index: {jain:.3f}, all flows running ({share_seconds(window)})"]
+
+
+def _of_video(name: str, shown: VideoSummary) -> str:
+    bitrate = scaled(shown["bitrate_bps"], 1e-6, "Mbit/s")
+    stalled = f"{scaled(shown['stall_s'], 1, 's')}, {scaled(shown['stall_ratio'], 100, '%')}"
+    return f"{name}: {bitrate} of video on average, {shown['switches']} switches, {shown['stalls']} stalls ({stalled})"
 
 
 def _of_queue(queue: QueueSummary) -> str:
