@@ -24,7 +24,11 @@ def link(place: Place) -> AbstractAsyncContextManager[Callable[[], pd.DataFrame]
     Raises:
         RunError: it cannot be made.
     """
+    return bridged(place, [f"qdisc add DEV root {words(place)}"], ROOT, READING_S)
+
+
+def words(place: Place) -> str:
+    """What tc calls a tbf of the bottleneck's rate and buffer."""
     bottleneck = place.plan.bottleneck
     burst = BURST_FRAMES * place.plan.frame_bytes
-    words = f"tbf rate {bottleneck.rate_bps}bit burst {burst} limit {bottleneck.limit_bytes}"
-    return bridged(place, [f"qdisc add DEV root {words}"], ROOT, READING_S)
+    return f"tbf rate {bottleneck.rate_bps}bit burst {burst} limit {bottleneck.limit_bytes}"

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narrows.errors import EXIT_OK
-from narrows_analysis.study_results import read_results
+from narrows_analysis.study_results import Results, read_results
 from narrows_studies.names import OFFERS
 from narrows_studies.page import findings, results_path
 from narrows_studies.power import costs, queue
@@ -39,9 +39,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     for name in options.study:
         study = find_study(name)
-        results = read_results(results_path(study, options.results), options.variant)
-        if results is None:
-            continue
+        nothing = Results(name, options.variant, (), machine={}, experiments={})
+        results = read_results(results_path(study, options.results), options.variant) or nothing
         judged = findings(study, results)
         undecided = {
             f"{figure.id}/{found.statement.id}": (found, figure_points(results, figure))
@@ -66,7 +65,7 @@ def main(arguments: list[str]) -> int:
         for lack in lacking:
             cost = "" if lack.cost_s is None else f", {lack.cost_s / HOUR_S:.3g} h"
             what = f"{lack.runs} runs{cost}: {command}{_options(lack.figure, lack.only)}"
-            print(f"  {lack.rule}: {what if lack.has_settings else 'this variant has none of its settings'}")
+            print(f"  {lack.rule}: {what if lack.has_settings else 'this variant does not have its settings'}")
     return EXIT_OK
 
 

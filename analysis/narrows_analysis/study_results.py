@@ -25,7 +25,9 @@ from narrows_formats.storage import replacing
 
 from narrows_analysis.errors import AnalysisError
 
-Variant = Literal["quick", "full", "controls", "tbf", "mahimahi", "quick-former-jitter", "full-former-jitter"]
+Variant = Literal[
+    "quick", "full", "controls", "tbf", "tbf_chain", "mahimahi", "quick-former-jitter", "full-former-jitter"
+]
 # Points of a variant that had the former default of the senders' jitter, and have been run again since.
 FORMER_JITTER: dict[Variant, Variant] = {"quick": "quick-former-jitter", "full": "full-former-jitter"}
 DIGITS = 6

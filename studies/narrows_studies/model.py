@@ -13,8 +13,12 @@ from typing import Literal
 from narrows_studies.checks import Check, Where
 
 # Links that take the place of the switch: see benchmarks/cross_validation.py.
-Link = Literal["tbf", "mahimahi"]
-LINKS: dict[Link, str] = {"tbf": "the kernel's tc tbf", "mahimahi": "Mahimahi's mm-link"}
+Link = Literal["tbf", "tbf_chain", "mahimahi"]
+LINKS: dict[Link, str] = {
+    "tbf": "the kernel's tc tbf",
+    "tbf_chain": "two of the kernel's tc tbf in a chain",
+    "mahimahi": "Mahimahi's mm-link",
+}
 Explanation = Literal["", "window", "loss", "model"]
 
 

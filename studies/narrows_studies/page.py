@@ -392,11 +392,10 @@ def _jitter(study: Study, judged: Judged, former: Former) -> list[str]:
         )
     for results, _ in judged:
         both = {point.experiment for point in former[results.variant][0].points} if results.variant in former else ()
-        names = [name for name in dict.fromkeys(point.experiment for point in results.points) if name not in both]
-        if names:
+        if once := [name for name in dict.fromkeys(point.experiment for point in results.points) if name not in both]:
             quick = " --quick" if results.variant == "quick" else ""
             lines.append(
-                f"**One jitter only.** Of the {results.variant} variant all points of {', '.join(names)} are of one "
+                f"**One jitter only.** Of the {results.variant} variant all points of {', '.join(once)} are of one "
                 f"default of the senders' jitter. `narrows study {study.name}{quick} --out DIR`, then "
                 f"`scripts/study_renew.py {study.name} --variant {results.variant} DIR/results.parquet`, put those of "
                 "the present one in their place, and keep these as a control."

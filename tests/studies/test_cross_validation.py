@@ -214,7 +214,7 @@ def test_a_run_that_is_ended_early_loses_nothing(script: Any, tmp_path: Path) ->
 def test_a_control_of_the_full_variant_has_its_points(script: Any) -> None:
     study = script.find_study("zeynali2024")
     (full,) = script._controls(study, "tbf", "staggered", "full")
-    assert not [control for control in script._controls(study, "tbf", "together", None) if control.of == "full"]
+    assert not [control for control in script._controls(study, "tbf", "five-flows", None) if control.of == "full"]
     points = script._wanted(study, full, None)
     assert {point.point.experiment.flows[0].duration for point in points} == {300 * 10**9}
     assert {point.parameters["bottleneck.buffer"] for point in points} == {"16bdp"}
@@ -264,8 +264,9 @@ def test_a_trace_has_the_rate(script: Any) -> None:
 
 @pytest.mark.long
 @pytest.mark.needs("bridge-kernel")
-def test_real_flows_through_tbf(script: Any) -> None:
-    check_real_flows(script, "tbf")
+@pytest.mark.parametrize("link", ["tbf", "tbf_chain"])
+def test_real_flows_through_tbf(script: Any, link: str) -> None:
+    check_real_flows(script, link)
 
 
 @pytest.mark.needs("mahimahi")

@@ -83,12 +83,17 @@ def test_a_page_has_the_verdicts_of_both(script: Any, tmp_path: Path, capsys: py
     path, new = results_path(CLAYPOOL, tmp_path), tmp_path / "new.parquet"
     put_results(path, KEPT)
     put_results(new, NEW)
-    assert "former jitter" not in kept_page(CLAYPOOL, tmp_path)
+    before = kept_page(CLAYPOOL, tmp_path)
+    assert "former jitter" not in before
+    assert "Of the quick variant all points of loss, staggered are of one default of the senders' jitter." in before
     command = ["claypool2019", str(new), "--kept", str(tmp_path)]
     assert script.main(command) == 0
     text = (tmp_path / "claypool2019.md").read_text(encoding="utf-8")
     assert capsys.readouterr().out == f"{tmp_path / 'claypool2019.md'}\n" and text == kept_page(CLAYPOOL, tmp_path)
     assert "Of the quick variant loss were run again with its present default. The 3 points that were there" in text
+    # What has points of one only is named, with what adds the others.
+    assert "Of the quick variant all points of staggered are of one default of the senders' jitter." in text
+    assert "`narrows study claypool2019 --quick --out DIR`, then `scripts/study_renew.py claypool2019 " in text
     assert "3 of them have none of the other [variations](README.md#verdicts) either." in text
     # A loss of 11 %, within two points, is published: that of the new points, and not that of the former ones.
     (row,) = [line for line in text.splitlines() if line.startswith("| 7/half-bdp |")]

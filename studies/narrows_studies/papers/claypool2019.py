@@ -300,6 +300,8 @@ STUDY = Study(
         through("tbf", "deep-buffer", "bbr-queue", "rtt-quarter"),
         through("tbf", "coexistence", "cycle", "not-drained", "equal", "loss"),
         through("tbf", "loss", "queue-everywhere", of="full"),
+        through("tbf_chain", "loss", "average", "half-bdp", "one-bdp", "none"),
+        through("tbf_chain", "coexistence", "cycle", "not-drained", "loss"),
         before_5_1("loss", "half-bdp", "one-bdp", "none"),
         through("mahimahi", "loss", "half-bdp", "one-bdp", "none"),
     ),

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from narrows_studies.checks import MORE, Compare, Every, Pick, Readings, Trend, Where, Within, compare, within
 from narrows_studies.model import (
-    LINKS,
+    Link,
     Plot,
     Statement,
     Study,
@@ -24,6 +24,8 @@ from narrows_studies.model import (
 from narrows_studies.papers.claims.zeynali2024 import CLAIMS
 
 BUFFER, ALL, EVERY = "bottleneck.buffer", "flows.all.cca", "flows.*.cca"
+# Through which differences are judged again.
+ELSEWHERE: tuple[Link, ...] = ("tbf", "mahimahi")
 FIRST, SECOND, SHORT = "flows.first.cca", "flows.second.cca", "flows.short.rtt"
 VERSION, BBRS, CUBICS = "flows.bbr.cca", "flows.bbr.count", "flows.cubic.count"
 NAMES = {"bbr": "BBRv1", "bbr2": "BBRv2", "bbr3": "BBRv3", "cubic": "CUBIC"}
@@ -748,11 +750,11 @@ STUDY = Study(
         through("tbf", "pairs", *(statement.id for statement in PAIRS.statements if statement.id != "v1-starves-bbr2")),
         through("mahimahi", "five-flows", "cubic-many", "v3-worst"),
         through("mahimahi", "pairs", "v2-shares", "retransmits-bbr3"),
-        *(through(link, "staggered", "v3-slow", of="full") for link in LINKS),
+        *(through(link, "staggered", "v3-slow", of="full") for link in ELSEWHERE),
         through("tbf", "together", "none-deep", of="full"),
         *(
             through(link, experiment, *statements)
-            for link in LINKS
+            for link in ELSEWHERE
             for experiment, statements in (
                 ("together", ("fair-cubic", "v3-quickest", "least-oscillation")),
                 ("rtt-long-first", ("cubic-short", "cubic-fair")),

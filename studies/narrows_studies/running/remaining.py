@@ -23,10 +23,10 @@ class Lack:
     Attributes:
         rule: as ``FIGURE/STATEMENT``.
         figure: of the command that runs it.
-        runs: those that are neither here nor asked for by a rule before.
+        runs: those that are not here with the rule's measures, nor asked for by a rule before.
         cost_s: processor seconds of these; None if nothing is here that says what a run takes.
         only: conditions that `narrows study --only` takes, which leave the rule's settings.
-        has_settings: whether the variant has any setting of the rule.
+        has_settings: whether the variant has settings of all that the rule looks at.
     """
 
     rule: str
@@ -50,30 +50,38 @@ def conditions(wanted: Iterable[Mapping[str, str]], among: Sequence[Mapping[str,
 def lacks(judged: Sequence[tuple[StudyFigure, Finding]], points: Sequence[StudyPoint], results: Results) -> list[Lack]:
     """What every rule that was not run lacks, the cheapest first; what one of them runs is free for those after it.
 
-    A rule of whose settings the variant has none lacks no run of it, and is last.
+    A rule that looks at settings which the variant does not have lacks no run of it, and is last.
 
     Args:
         judged: all rules of a variant.
         points: every run of that variant.
         results: those that are here, of which each gives its processor time and what it carried.
     """
-    here = {_key(one) for one in results.points}
+    measured = {_key(one): one.measures for one in results.points}
     pace = _pace(points, results.points)
-    left: dict[str, tuple[str, tuple[str, ...], dict[tuple[object, ...], float]]] = {}
+    left: dict[str, tuple[str, tuple[str, ...], dict[tuple[object, ...], float], bool]] = {}
     for shown, found in judged:
         if found.verdict == "not run here":
             among = [one for one in points if one.experiment in shown.experiments]
-            mine = [one for one in among if any(meets(_as_point(one), of.where) for of in picks(found.statement.check))]
-            only = conditions([one.parameters for one in mine], [one.parameters for one in among])
-            left[f"{shown.id}/{found.statement.id}"] = (shown.id, only, {_key(one): _work(one) for one in mine})
+            sides = [
+                (of.measure, [one for one in among if meets(_as_point(one), of.where)])
+                for of in picks(found.statement.check)
+            ]
+            # Without one of the sides that are compared no run says anything.
+            whole = all(side for _, side in sides)
+            mine = [(measure, one) for measure, side in sides for one in side if whole]
+            only = conditions([one.parameters for _, one in mine], [one.parameters for one in among])
+            runs = {_key(one): _work(one) for measure, one in mine if measure not in measured.get(_key(one), {})}
+            left[f"{shown.id}/{found.statement.id}"] = (shown.id, only, runs, whole)
     steps: list[Lack] = []
+    asked_for: set[tuple[object, ...]] = set()
     while left:
-        new = {rule: {key: bits for key, bits in of.items() if key not in here} for rule, (*_, of) in left.items()}
-        rule = min(left, key=lambda name: (not left[name][2], sum(new[name].values())))
-        figure, only, of = left.pop(rule)
+        new = {rule: {key: bits for key, bits in of[2].items() if key not in asked_for} for rule, of in left.items()}
+        rule = min(left, key=lambda name: (not left[name][3], sum(new[name].values())))
+        figure, only, _, whole = left.pop(rule)
         cost = None if pace is None else pace * sum(new[rule].values())
-        steps.append(Lack(rule, figure, len(new[rule]), cost, only, bool(of)))
-        here |= new[rule].keys()
+        steps.append(Lack(rule, figure, len(new[rule]), cost, only, whole))
+        asked_for |= new[rule].keys()
     return steps
 
 
