@@ -24,7 +24,7 @@ echo "lint: prose"
     {softswitch,benchmarks,ptf-tests,deploy,bmv2}/README.md
 
 echo "lint: shellcheck"
-shellcheck scripts/*.sh .ci/run
+shellcheck scripts/*.sh .ci/run .github/actions/*/*.sh
 
 echo "lint: rustfmt"
 cargo fmt --all --check
