@@ -130,6 +130,8 @@ class LinkRecord(_Record):
     loss_model: dict[str, Any] | None = None
     """How they depend on each other: `p`, `r`, `loss_in_good` and `loss_in_bad`, or `runs` of lost positions among so
     many `packets`; null: not at all."""
+    burst_bytes: Whole = 0
+    """What the link's token bucket holds; 0: it has none."""
     policer: PolicerRecord | None = None
     """Token buckets in front of the queue: `rate_bps` (L2) and `burst_bytes`, and `peak_rate_bps` and
     `peak_burst_bytes` of a second one, or null; null: there is none."""

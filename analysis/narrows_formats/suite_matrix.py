@@ -97,10 +97,19 @@ def read(directory: Path) -> Matrix:
     return TypeAdapter(Matrix).validate_json((directory / files.MATRIX).read_bytes(), strict=True)
 
 
+def check(data: Any) -> Matrix:
+    """The data as they are, if they are a matrix.
+
+    Raises:
+        pydantic.ValidationError: they are not.
+    """
+    return TypeAdapter(Matrix).validate_python(data)
+
+
 def write(directory: Path, matrix: Matrix) -> Path:
     """Write the matrix of a suite's directory, in one step."""
     path = directory / files.MATRIX
-    storage.write_json(path, TypeAdapter(Matrix).validate_python(matrix))
+    storage.write_json(path, check(matrix))
     return path
 
 

@@ -61,6 +61,11 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
                 f"{link.field}.loss: Tofino's program loses packets independently of each other only; allowed: a "
                 "ratio, or --target soft"
             )
+        if link.burst_bytes:
+            raise InputError(
+                f"{link.field}.burst: a Tofino's shapers have bursts of their own, which are no setting here; allowed: "
+                "none, or --target soft"
+            )
         if link.policer is not None:
             raise InputError(
                 f"{link.field}.policer: Tofino's program has none (a meter whose drops its reports would have to count "

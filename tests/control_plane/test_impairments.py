@@ -75,6 +75,37 @@ def test_a_policer_that_cannot_be_is_refused(policer: dict[str, str], words: str
         plan_of(policer=policer)
 
 
+def test_a_burst_is_asked_of_the_traffic_manager() -> None:
+    (request,) = queue_requests(plan_of(burst="15kB"), 1)
+    assert request.burst_bytes == 15_000
+    # A link without one is set to have none.
+    (request,) = queue_requests(plan_of(), 1)
+    assert request.HasField("burst_bytes") and request.burst_bytes == 0
+
+
+OUTAGE = {"steps": [{"at": "0s", "rate": "10Mbit"}, {"at": "1s", "rate": "0bit"}, {"at": "2s", "rate": "10Mbit"}]}
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ({"burst": "1513B"}, "bottleneck.burst: 1.513kB holds no full-size frame of 1514 B; allowed: 1514 B or more"),
+        ({"burst": "15kB", "rate": OUTAGE}, "bottleneck.burst: the link's rate is 0 at times"),
+        ({"burst": "2packets"}, "bottleneck.burst"),
+    ],
+)
+def test_a_burst_that_cannot_be_is_refused(link: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plan_of(**link)
+
+
+def test_targets_without_a_token_bucket_name_it() -> None:
+    plan = plan_of(burst="15kB")
+    assert SoftTarget().unsupported(plan) == []
+    (problem,) = packets.unsupported(plan)
+    assert problem == "bottleneck.burst: BMv2's queues keep no tokens; allowed: none, or --target soft"
+
+
 def test_targets_without_a_policer_name_it() -> None:
     plan = plan_of(policer={"rate": "5Mbit", "burst": "15kB"})
     assert SoftTarget().unsupported(plan) == []

@@ -288,8 +288,8 @@ def test_the_action_comments_what_changed_and_fails_where_a_cell_got_worse(tmp_p
     narrows.chmod(0o755)
     suite_matrix.write(tmp_path, matrix({"reno@k": ["pass", "fail"]}))
     (tmp_path / "matrix.json").rename(tmp_path / "ran.json")
-    baselines: dict[str, list[suite_matrix.Outcome]] = {
-        "worse": ["pass", "pass"], "better": ["undecided", "fail"], "same": ["pass", "fail"]
+    baselines: dict[str, list[Outcome]] = {
+        "worse": ["pass", "pass"], "better": ["undecided", "fail"], "same": ["pass", "fail"],
     }  # fmt: skip
     for name, outcomes in baselines.items():
         (tmp_path / name).mkdir()

@@ -210,6 +210,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (delay_line, {}, "links: the testbed's delay line (delay.at: line) holds what comes back from one link"),
     (senders_at_one_port, {}, "would take two routes from port p136, which hosts share; allowed: hosts with ports of"),
     (None, {"mid": {"delay": "1ms"}}, "links.mid.delay: Tofino's program sends no packets around again"),
+    (None, {"mid": {"burst": "15kB"}}, "links.mid.burst: a Tofino's shapers have bursts of their own"),
     (None, {"mid": {"policer": {"rate": "5Mbit", "burst": "15kB"}}}, "links.mid.policer: Tofino's program has none"),
     (None, {"mid": {"rate_layer": "l1"}}, "links.right.rate_layer: is l2, and mid with l1 is in the same pipe (1)"),
     (None, {"mid": {"rate": "200Gbit"}}, "links.mid.rate: 200Gbit is too much: "),

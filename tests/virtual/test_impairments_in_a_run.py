@@ -56,6 +56,19 @@ def test_a_policer_drops_what_exceeds_its_rate_and_burst(tmp_path: Path) -> None
     assert (flow["arrivals"], flow["departures"]) == (5000, 5000 - flow["drops"])
 
 
+def test_a_token_bucket_lets_a_burst_pass_and_then_the_rate(tmp_path: Path) -> None:
+    """200 frames of 125 + 42 bytes come in 1.99 ms: 16,700 bytes pass at once, 83.5 of the others a millisecond."""
+    sent = "flows: [{udp: {rate: 100Mbit, payload: 125B, bursts: {length: 2ms, pause: 1s}}, duration: 5s}]\n"
+    link = LINK.replace("1Gbit", "668kbit").replace("100packets", "1000packets") % "burst: 16.7kB"
+    assert start(tmp_path, link + sent).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    (flow,) = json.loads((tmp_path / "out" / "summary.json").read_text())["flows"]
+    assert flow["drops"] == 0
+    delays = flow["datagrams"]["delay_s"]
+    assert delays["max"] - delays["min"] == pytest.approx(0.2 - 0.00199, abs=0.0025)
+    # Half of each burst waits for no token.
+    assert delays["p50"] - delays["min"] == pytest.approx(0, abs=0.0025)
+
+
 def test_in_order_nothing_overtakes(tmp_path: Path) -> None:
     (tmp_path / "times").write_text("0s\n1.5ms\n")
     counted = flow_of(tmp_path, "jitter: {samples: {file: times}}", 1)["datagrams"]

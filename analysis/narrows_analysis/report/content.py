@@ -105,6 +105,8 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         parts.append(f"{link.queue_management['kind']} queue")
     if link.loss:
         parts.append(f"{units.percent(link.loss)} random loss{_loss_model(link)}")
+    if link.burst_bytes:
+        parts.append(f"token bucket of {units.size(link.burst_bytes)}")
     if link.policer is not None:
         parts.append(f"policer of {_policer(link)}")
     if link.jitter or link.delay_steps or link.duplication:
@@ -506,6 +508,7 @@ def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple
         ("Buffer", _buffer(link) + _at_one_rate(link) + _later_buffer(link)),
         ("Bandwidth-delay product", units.size(link.bdp_bytes)),
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
+        *([("Token bucket of the link", units.size(link.burst_bytes))] if link.burst_bytes else []),
         ("Policer in front of the queue", _policer(link)),
         ("Behind the queue", _behind_queue(link)),
         ("ECN threshold", _ecn_threshold(link)),

@@ -75,6 +75,11 @@ class DirectionSettings(Model):
         "If the rate varies, a BDP or a depth in time refers to the mean over a period, or to the first rate above 0 "
         "if nothing repeats."
     )
+    burst: Size | None = Field(
+        default=None,
+        description="The link is a token bucket of this many bytes, as `tbf`: what it covers passes at once after a "
+        "time in which less came than the rate. At least a full-size frame; full at the start. On the softswitch.",
+    )
     delay: LinkDelay = Field(
         default=0,
         description="One-way delay of this direction, behind the queue: constant, in `steps` or by a `trace`. The "

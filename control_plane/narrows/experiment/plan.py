@@ -164,6 +164,7 @@ class Link(ReportedLink):
     start on, and ``rate_bps`` what its BDP is of (`narrows_formats.schedules`). ``later_limits`` are what
     `Plan.changes` make of its limit, in bytes and packets as well. ``field`` is where an experiment file has it. With
     ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
+    ``burst_bytes`` are what its token bucket holds, 0: it has none.
     ``policer`` is in front of its queue. ``aqm`` is how that is managed, None: it drops what it has no room for.
     """
 
@@ -175,6 +176,7 @@ class Link(ReportedLink):
     l1_rate_bps: int | None = None
     sample_auto: bool = False
     schedule: RateSchedule | None = None
+    burst_bytes: int = 0
     policer: Policer | None = None
     aqm: Aqm | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()

@@ -16,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
+from narrows_formats.schedules import RateSchedule
 from narrows_formats.suggestion import suggestion
 from narrows_formats.units import QueueDepth, format_size, format_time
 
@@ -207,6 +208,7 @@ def _limited(
         sample_auto=isinstance(sample, str),
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
+        burst_bytes=_burst(settings, schedule, field, frame),
         policer=_policer(settings, field, frame),
         aqm=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
@@ -262,6 +264,28 @@ def _limit(buffer: QueueDepth, field: str, at: tuple[int, int, int]) -> int:
             f"allowed: {frame} B or more"
         )
     return limit
+
+
+def _burst(settings: DirectionSettings, schedule: RateSchedule | None, field: str, frame: int) -> int:
+    """Bytes that a link's token bucket holds, 0 where it has none; ``frame`` is a full-size one, in bytes.
+
+    Raises:
+        InputError: no full-size frame fits into it, or nothing fills it at times.
+    """
+    if settings.burst is None:
+        return 0
+    if settings.burst < frame:
+        raise InputError(
+            f"{field}.burst: {format_size(settings.burst)} holds no full-size frame of {frame} B; "
+            f"allowed: {frame} B or more"
+        )
+    # What a full bucket lets pass in an outage, and what an opportunity that is not used leaves in it, no link says.
+    if schedule is not None and schedule.span_bps.least == 0:
+        raise InputError(
+            f"{field}.burst: the link's rate is 0 at times, when nothing fills a bucket; allowed: a rate above 0, "
+            "constant or in steps"
+        )
+    return settings.burst
 
 
 def _policer(settings: DirectionSettings, field: str, frame: int) -> Policer | None:

@@ -263,6 +263,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "bdp_bytes": float(link.bdp_bytes),
         "loss": link.loss,
         "duplication": link.duplication,
+        "burst_bytes": link.burst_bytes,
         **{
             name: asdict(value)
             for name in ("loss_model", "policer", "delay_steps", "jitter")

@@ -133,6 +133,8 @@ pub struct QueueConfig {
     pub rate_steps: Option<StepsConfig>,
     /// Or delivery opportunities.
     pub mahimahi: Option<MahimahiConfig>,
+    /// Bytes that pass at once after silence; 0 = none.
+    pub burst_bytes: Option<u64>,
     /// 0 = no limit.
     pub limit_bytes: Option<u64>,
     /// 0 = no limit.

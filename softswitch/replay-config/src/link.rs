@@ -66,6 +66,7 @@ pub fn changes(given: &QueueConfig) -> Result<Changes, String> {
             RateConfig::Word(Word::Unlimited) => Rate::Unlimited,
         }),
         schedule: rate_schedule(given)?,
+        burst_bytes: given.burst_bytes,
         limit_bytes: given.limit_bytes,
         limit_packets: given.limit_packets,
         delay_ns: given.delay_ns,

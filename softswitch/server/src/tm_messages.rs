@@ -19,6 +19,7 @@ pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
     Ok(Changes {
         rate,
         schedule: request.rate_schedule.map(rate_schedule).transpose()?,
+        burst_bytes: request.burst_bytes,
         limit_bytes: request.limit_bytes,
         limit_packets: request.limit_packets,
         delay_ns: request.delay_ns,
@@ -149,6 +150,7 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
         queue: status.priority.into(),
         rate_bps: curve.rate.bps().unwrap_or(0),
         unlimited: curve.rate == Rate::Unlimited,
+        burst_bytes: status.burst_bytes,
         limit_bytes: status.limit_bytes,
         limit_packets: status.limit_packets,
         delay_ns: status.delay_ns,

@@ -23,6 +23,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             port=link.port,
             queue=link.queue,
             rate_bps=link.rate_bps,
+            burst_bytes=link.burst_bytes,
             limit_bytes=link.byte_limit,
             limit_packets=link.limit_packets or 0,
             # Until the experiment starts, its nominal rate holds.

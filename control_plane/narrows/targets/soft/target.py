@@ -426,6 +426,7 @@ class SoftTarget(P4RuntimeTarget):
             ("schedule of the rate", rate, _status(queue.rate_schedule)),
             ("schedule of the delay", delay, _status(queue.delay_schedule)),
             ("variation", variation(link, self._seed) if link.varies_behind else None, queue.variation),
+            ("burst", link.burst_bytes, queue.burst_bytes),
             ("drop from the head", drops_from_head(link), queue.head_drop),
             ("policer", None if link.policer is None else policer_message(link), queue.policer),
             ("queue management", management_message(link, plan), queue.management),

@@ -14,6 +14,8 @@ pub struct Changes {
     pub rate: Option<Rate>,
     /// What the link offers from an epoch on.
     pub schedule: Option<RateSchedule>,
+    /// Bytes that pass at once after silence, with a full bucket then; 0 = none.
+    pub burst_bytes: Option<u64>,
     /// Bytes that may wait; 0 = no limit.
     pub limit_bytes: Option<u64>,
     /// Packets that may wait; 0 = no limit.
@@ -57,6 +59,8 @@ pub struct QueueStatus {
     pub priority: u8,
     /// What the link offers.
     pub curve: Curve,
+    /// Bytes that pass at once after silence; 0 = none.
+    pub burst_bytes: u64,
     /// Bytes that may wait; 0 = no limit.
     pub limit_bytes: u64,
     /// Packets that may wait; 0 = no limit.
@@ -100,16 +104,22 @@ impl<P> TrafficManager<P> {
         let of_delay = changes.delay.steps.as_ref().and_then(|(_, epoch_ns)| *epoch_ns);
         of_rate.into_iter().chain(of_delay).try_for_each(|epoch_ns| not_past(epoch_ns, now_ns))?;
         let number = self.queue_number(port, priority).ok_or_else(|| no_such_queue(port, priority))?;
+        let shaper = &self.queues[number].shaper;
+        let burst_bytes = changes.burst_bytes.unwrap_or(shaper.burst_bytes());
+        let mut curve = shaper.curve().clone();
+        if changes.rate.is_some() || changes.schedule.is_some() {
+            curve = Curve::constant(changes.rate.unwrap_or(curve.rate));
+        }
+        if let Some(RateSchedule { schedule, epoch_ns }) = changes.schedule {
+            curve = Curve { schedule: Some(schedule), epoch_ns: epoch_ns.unwrap_or(NEVER), ..curve };
+        }
+        check_burst(burst_bytes, &curve)?;
         if let Some(management) = changes.management {
             self.manage(number, now_ns, management)?;
         }
-        if changes.rate.is_some() || changes.schedule.is_some() {
-            let rate = changes.rate.unwrap_or(self.queues[number].shaper.curve().rate);
-            let mut curve = Curve::constant(rate);
-            if let Some(RateSchedule { schedule, epoch_ns }) = changes.schedule {
-                curve = Curve { rate, schedule: Some(schedule), epoch_ns: epoch_ns.unwrap_or(NEVER) };
-            }
-            self.change_rate(number, now_ns, curve);
+        let shaper = &self.queues[number].shaper;
+        if curve != *shaper.curve() || burst_bytes != shaper.burst_bytes() {
+            self.change_rate(number, now_ns, curve, burst_bytes);
         }
         let exit_port = self.queues[number].exit_port;
         if changes.delay_ns.is_some() || changes.delay.steps.is_some() || changes.delay.variation.is_some() {
@@ -145,10 +155,10 @@ impl<P> TrafficManager<P> {
         not_past(epoch_ns, now_ns)?;
         let mut begun = 0;
         for number in 0..self.queues.len() {
-            let curve = self.queues[number].shaper.curve();
-            if curve.schedule.is_some() && curve.epoch_ns == NEVER {
-                let curve = Curve { epoch_ns, ..curve.clone() };
-                self.change_rate(number, now_ns, curve);
+            let shaper = &self.queues[number].shaper;
+            if shaper.curve().schedule.is_some() && shaper.curve().epoch_ns == NEVER {
+                let (curve, burst_bytes) = (Curve { epoch_ns, ..shaper.curve().clone() }, shaper.burst_bytes());
+                self.change_rate(number, now_ns, curve, burst_bytes);
                 begun += 1;
             }
         }
@@ -159,10 +169,10 @@ impl<P> TrafficManager<P> {
         Ok(begun)
     }
 
-    fn change_rate(&mut self, number: usize, now_ns: u64, curve: Curve) {
+    fn change_rate(&mut self, number: usize, now_ns: u64, curve: Curve, burst_bytes: u64) {
         let queue = &mut self.queues[number];
         let exit_port = queue.exit_port;
-        if let Some(finish_ns) = queue.shaper.change(now_ns, curve) {
+        if let Some(finish_ns) = queue.shaper.change(now_ns, curve, burst_bytes) {
             queue.move_service(finish_ns, &self.delays[exit_port]);
         }
         self.starts.set(number, self.queues[number].next_start());
@@ -175,6 +185,7 @@ impl<P> TrafficManager<P> {
             port: queue.port,
             priority: queue.priority,
             curve: queue.shaper.curve().clone(),
+            burst_bytes: queue.shaper.burst_bytes(),
             limit_bytes: queue.limit_bytes,
             limit_packets: queue.limit_packets,
             delay_ns: queue.delay_ns,
@@ -230,6 +241,17 @@ fn change_delay(delay: &mut Delay, delay_ns: Option<u64>, change: DelayChange) {
     }
     if let Some((steps, epoch_ns)) = change.steps {
         (delay.steps, delay.epoch_ns) = (Some(steps), epoch_ns.unwrap_or(NEVER));
+    }
+}
+
+/// A bucket is filled at a rate. Errors: the link has none.
+fn check_burst(burst_bytes: u64, curve: &Curve) -> Result<(), String> {
+    let rated = curve.rate != Rate::Unlimited && !matches!(curve.schedule, Some(Schedule::Opportunities(_)));
+    match burst_bytes == 0 || rated {
+        true => Ok(()),
+        false => {
+            Err(format!("burst_bytes {burst_bytes}: allowed is 0 where a link has no rate, or delivery opportunities"))
+        }
     }
 }
 

@@ -768,6 +768,38 @@ fn egress_sees_what_waited() {
     assert_eq!(delays, [frame_ns - 5, 2 * frame_ns - 5, 3 * frame_ns - 5]);
 }
 
+/// A byte a microsecond, and a bucket of 2,800: two packets of 1,000 pass at once, the third is in service until it has its bytes.
+#[test]
+fn a_burst_passes_at_once_and_what_follows_waits_for_its_bytes() {
+    let rate = Some(Rate::Bps(8_000_000));
+    let changes = Changes { rate, burst_bytes: Some(2_800), delay_ns: Some(5), ..Changes::default() };
+    let mut steps = vec![Step::Change { gap_ns: 0, changes: Box::new(changes) }];
+    steps.extend((0..4).map(|_| Step::Packet { gap_ns: 0, length: 1_000, flow: 0 }));
+    // Nothing of the bucket is lost, and nothing waits longer, by another limit; a byte more comes in each microsecond.
+    steps.push(Step::Change {
+        gap_ns: 100_000,
+        changes: Box::new(Changes { limit_packets: Some(9), ..Changes::default() }),
+    });
+    let run = execute(&steps);
+    let times: Vec<(u64, u64)> = run.fates.iter().map(|fate| (fate.start_ns, fate.exit_ns)).collect();
+    assert_eq!(times, [(0, 5), (0, 5), (0, 200_005), (200_000, 1_200_005)]);
+    assert_eq!(run.fates.iter().map(|fate| fate.enqueue_depth.1).collect::<Vec<_>>(), [0; 4]);
+    assert_eq!(run.tm.status()[0].burst_bytes, 2_800);
+}
+
+#[test]
+fn a_bucket_that_nothing_fills_is_refused() {
+    let mut tm: TrafficManager<()> = TrafficManager::new(10);
+    let burst = Changes { burst_bytes: Some(2_800), ..Changes::default() };
+    tm.configure(PORT, 0, Changes { rate: Some(Rate::Unlimited), ..Changes::default() }).expect("in range");
+    assert!(tm.configure(PORT, 0, burst.clone()).expect_err("no rate").contains("burst_bytes 2800"));
+    tm.configure(PORT, 0, Changes { rate: Some(Rate::Bps(1)), ..burst }).expect("in range");
+    let passes = Opportunities::new(vec![2], true).expect("it ends later than 0");
+    let schedule = Some(RateSchedule { schedule: Schedule::Opportunities(Arc::new(passes)), epoch_ns: None });
+    let opportunities = Changes { schedule, ..Changes::default() };
+    assert!(tm.configure(PORT, 0, opportunities).expect_err("opportunities").contains("burst_bytes 2800"));
+}
+
 #[test]
 fn settings_out_of_range_change_nothing() {
     let mut tm: TrafficManager<()> = TrafficManager::new(10);
@@ -793,15 +825,15 @@ fn a_million_changes_lose_nothing() {
     let mut scheduled = Shaper::default();
     let epoch_ns = 77;
     let schedule = Some(Schedule::Steps(Arc::new(steps)));
-    scheduled.change(0, Curve { rate: Rate::Bps(0), schedule, epoch_ns });
+    scheduled.change(0, Curve { rate: Rate::Bps(0), schedule, epoch_ns }, 0);
     let mut live = Shaper::default();
-    live.change(0, Curve::constant(Rate::Bps(0)));
+    live.change(0, Curve::constant(Rate::Bps(0)), 0);
 
     // What is offered to packets that always wait, by plain addition. Starts of both clocks are compared with it.
     let (mut packet, mut asked, mut offered) = (0usize, 0u128, 0u128);
     for (number, (start, rate)) in starts.iter().zip(&rates).enumerate() {
         let now = epoch_ns + start;
-        live.change(now, Curve::constant(Rate::Bps(*rate)));
+        live.change(now, Curve::constant(Rate::Bps(*rate)), 0);
         let end = now + lengths[number];
         let in_step = u128::from(*rate) * u128::from(lengths[number]);
         // Packets that start in this step: when all before them have passed.

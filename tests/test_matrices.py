@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrices of suites that are kept in suites/matrices, and the page that is made of them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import pytest
+from narrows.suites import suite
+from narrows_formats import suite_matrix
+from narrows_formats.suite_matrix import Matrix
+
+pytestmark = pytest.mark.parallel_safe
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("matrices", ROOT / "scripts" / "matrices.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def matrix(outcomes: dict[str, str], cases: tuple[str, ...] = ("one",)) -> Matrix:
+    text = {"tests": ["RFC 1"], "urls": ["https://x.org"], "says": "It does.", "rule": "So.", "changed": ""}
+    check = {
+        "expectation": "a|b > 1", "precondition": False, "parameters": {}, "values": [2.0], "interval": None,
+        "outcome": "fail", "reason": "it is 0",
+    }  # fmt: skip
+    found: dict[str, Any] = {
+        "format": suite_matrix.FORMAT, "narrows_version": "0", "suite": "mine", "title": "BBR alone",
+        "variant": "quick",
+        "cases": [{"name": case, **text} for case in cases],
+        "senders": [
+            {"name": name, "cca": name.partition("@")[0], "kernel": "k", "release": "6.1", "version": ""}
+            for name in outcomes
+        ],
+        "cells": [
+            {"case": case, "sender": name, "outcome": one, "n": 1, "directory": f"{name}/{case}", "checks": [check],
+             "reason": "" if one == "pass" else "a|b > 1: it is 0"}
+            for name, one in outcomes.items() for case in cases
+        ],
+    }  # fmt: skip
+    return cast(Matrix, found)
+
+
+def test_matrices_that_are_kept_have_the_cases_of_their_suites() -> None:
+    kept = sorted(path.parent for path in (ROOT / "suites" / "matrices").glob("*/matrix.json"))
+    assert kept
+    for directory in kept:
+        found = suite_matrix.read(directory)
+        assert found["suite"] == directory.name
+        assert [case["name"] for case in found["cases"]] == [case.name for case in suite.load(directory.name).cases]
+
+
+def test_the_page_is_what_they_make() -> None:
+    module = script()
+    assert module.page() == module.PAGE.read_text()
+
+
+def test_results_are_added_by_sender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script()
+    monkeypatch.setattr(module, "KEPT", tmp_path / "kept")
+    for outcomes in ({"reno@k": "fail", "bbr@k": "pass"}, {"bbr@k": "fail"}):
+        suite_matrix.write(tmp_path, matrix(outcomes))
+        module.add(tmp_path)
+    kept = suite_matrix.read(tmp_path / "kept" / "mine")
+    assert [(cell["sender"], cell["outcome"]) for cell in kept["cells"]] == [("reno@k", "fail"), ("bbr@k", "fail")]
+    assert not any(cell["checks"] or cell["directory"] for cell in kept["cells"])
+    assert "## mine\nBBR alone; quick: 2 fail.\n" in module.page()
+    assert "| `one` | **fail**: `a/b > 1: it is 0` | **fail**: `a/b > 1: it is 0` |\n" in module.page()
+    suite_matrix.write(tmp_path, matrix({"bbr@k": "pass"}, ("one", "two")))
+    with pytest.raises(SystemExit, match=r"has other cases than .*mine, or another variant; allowed: the same ones"):
+        module.add(tmp_path)
+    assert suite_matrix.read(tmp_path / "kept" / "mine") == kept
