@@ -143,8 +143,8 @@ def _loss_model(link: LinkRecord) -> str:
         return ""
     if "r" in link.loss_model:
         return f" in bursts of {units.significant(1 / link.loss_model['r'], 3)} packets"
-    ends = "" if link.loss_model["loop"] else f" of the first {units.count(link.loss_model['packets'])} packets"
-    return f"{ends} by a recorded pattern"
+    first = "" if link.loss_model.get("loop", True) else f" of the first {link.loss_model['packets']:,} packets"
+    return f"{first} by a recorded pattern"
 
 
 def _policer(link: LinkRecord) -> str:
