@@ -65,7 +65,7 @@ def _retransmissions(case: Case) -> None:
         for life in sorted(out, key=lambda life: life.started or 0):
             again += life.sent.offset < highest
             highest = max(highest, life.sent.offset + flow.payload)
-        expected = again / len(out) if out and flow.protocol == TCP else None
+        expected = pytest.approx(again / len(out)) if out and flow.protocol == TCP else None
         assert found["retransmit_ratio"] == expected, flow.name
 
 
