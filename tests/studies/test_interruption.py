@@ -42,7 +42,7 @@ FIRST, SECOND = "0001-buffer=2bdp", "0002-buffer=4bdp"
 
 # What is the other's: its command, where its points are, and what its directory holds beside them in the end.
 KINDS = {
-    "study": (["study", "tiny", "--real-time"], "one", ["figures", "results", "results.parquet", "tiny.md"]),
+    "study": (["study", "tiny", "--real-time"], "one", ["results", "results.parquet", "tiny.md"]),
     "sweep": (["run", EXPERIMENT], "", ["intervals.csv", "report.html", "sweep.json", "sweep.parquet"]),
 }
 
