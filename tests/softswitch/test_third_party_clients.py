@@ -168,7 +168,7 @@ def test_pipeline_configuration(connect: Callable[..., Client], probe: Prober) -
     refused("INVALID_ARGUMENT", client.pipeline, action="VERIFY", program="conformance", device_config="{}")
     refused("INVALID_ARGUMENT", client.pipeline, action="VERIFY")
     found = refused("INVALID_ARGUMENT", client.pipeline, action="VERIFY_AND_COMMIT", program="unsupported")
-    assert "meter" in found.message
+    assert "action profile" in found.message
     assert probe.tag(EXACT, exact=7) == 70
 
     refused("NOT_FOUND", client.pipeline, action="COMMIT")
@@ -180,8 +180,7 @@ def test_pipeline_configuration(connect: Callable[..., Client], probe: Prober) -
     client.pipeline(action="COMMIT")
     assert probe.tag(EXACT, exact=7) == 71
 
-    found = refused("UNIMPLEMENTED", client.pipeline, action="RECONCILE_AND_COMMIT", program="conformance")
-    assert "VERIFY_AND_COMMIT" in found.message
+    client.pipeline(action="RECONCILE_AND_COMMIT", program="conformance")
     assert probe.tag(EXACT, exact=7) == 71
     client.pipeline(action="VERIFY_AND_COMMIT", program="conformance")
     assert probe.tag(EXACT, exact=7) == 0
@@ -516,11 +515,11 @@ def test_canonical_errors(client: Client) -> None:
     refused("PERMISSION_DENIED", client.write, kind="insert", entry=default_only)
     refused("NOT_FOUND", client.raw_write, kind="insert", entity="table_entry { table_id: 33554431 }")
     refused("INVALID_ARGUMENT", client.raw_write, kind="insert", entity="")
+    refused("INVALID_ARGUMENT", client.raw_write, kind="modify", entity="direct_meter_entry { }")
+    refused("NOT_FOUND", client.raw_write, kind="modify", entity="value_set_entry { value_set_id: 1 }")
     for entity in (
-        "direct_meter_entry { }",
         "action_profile_member { action_profile_id: 1 }",
         "action_profile_group { action_profile_id: 1 }",
-        "value_set_entry { value_set_id: 1 }",
         "extern_entry { extern_id: 1 }",
     ):
         refused("UNIMPLEMENTED", client.raw_write, kind="modify", entity=entity)

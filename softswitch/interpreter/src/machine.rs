@@ -34,6 +34,8 @@ pub struct Machine {
     pub(crate) ingress_clones: IngressClones,
     pub cells: Cells,
     pub meters: Meters,
+    /// The members of each parser value set, their fields in whole bytes, the last one lowest.
+    pub value_sets: Vec<Vec<u64>>,
     /// When the packet came in, or left its queue.
     pub now_ns: u64,
     pub random: Random,
@@ -79,6 +81,7 @@ impl Machine {
             ingress_clones: IngressClones::default(),
             cells: Cells::new(&program.cells),
             meters: Meters::new(&program.meters),
+            value_sets: vec![Vec::new(); program.value_sets.len()],
             now_ns: 0,
             random: Random::new(seed),
             bits: Bits::default(),

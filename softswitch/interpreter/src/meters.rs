@@ -40,7 +40,7 @@ impl Bucket {
 
 /// A cell: without a configuration every packet is green, as P4Runtime says.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cell {
+pub struct Cell {
     config: Option<MeterConfig>,
     committed: Bucket,
     /// The bucket of peaks (RFC 2698), or of what exceeds (RFC 2697).
@@ -49,7 +49,7 @@ struct Cell {
 }
 
 impl Cell {
-    fn new(config: Option<MeterConfig>) -> Self {
+    pub(crate) fn new(config: Option<MeterConfig>) -> Self {
         let (committed, other) = match config {
             None => (0, 0),
             Some(MeterConfig::TwoRates { cburst, pburst, .. }) => (cburst, pburst),
@@ -57,6 +57,16 @@ impl Cell {
         };
         // Buckets start full, both RFCs say.
         Self { config, committed: Bucket::full(committed), other: Bucket::full(other), filled_ns: 0 }
+    }
+
+    /// What it is configured as.
+    pub(crate) fn config(&self) -> Option<MeterConfig> {
+        self.config
+    }
+
+    /// The color of a packet of so many bytes, which are the tokens if it meters them.
+    pub(crate) fn pass(&mut self, now_ns: u64, by_bytes: bool, bytes: u32) -> u64 {
+        self.color(now_ns, if by_bytes { u64::from(bytes) } else { 1 })
     }
 
     fn color(&mut self, now_ns: u64, tokens: u64) -> u64 {
@@ -94,7 +104,7 @@ impl Cell {
     }
 }
 
-/// All meters of a program.
+/// All meters of a program but direct ones, whose cells are the entries'.
 #[derive(Debug, Clone, Default)]
 pub struct Meters(Vec<(bool, Vec<Cell>)>);
 
@@ -109,13 +119,25 @@ impl Meters {
     pub fn execute(&mut self, meter: usize, index: u64, now_ns: u64, bytes: u32) -> Option<u64> {
         let (by_bytes, cells) = self.0.get_mut(meter)?;
         let cell = cells.get_mut(usize::try_from(index).ok()?)?;
-        Some(cell.color(now_ns, if *by_bytes { u64::from(bytes) } else { 1 }))
+        Some(cell.pass(now_ns, *by_bytes, bytes))
     }
 
     /// What a cell is configured as; `None` beyond the array.
     #[must_use]
     pub fn config(&self, meter: usize, index: u64) -> Option<Option<MeterConfig>> {
         Some(self.0.get(meter)?.1.get(usize::try_from(index).ok()?)?.config)
+    }
+
+    /// A cell with what is in its buckets; `None` beyond the array.
+    #[must_use]
+    pub fn cell(&self, meter: usize, index: u64) -> Option<Cell> {
+        self.0.get(meter)?.1.get(usize::try_from(index).ok()?).copied()
+    }
+
+    /// Puts back what [`Meters::cell`] gave.
+    pub fn put_back(&mut self, meter: usize, index: u64, cell: Cell) -> Option<()> {
+        *self.0.get_mut(meter)?.1.get_mut(usize::try_from(index).ok()?)? = cell;
+        Some(())
     }
 
     /// Configures a cell, whose buckets are full then, or takes its configuration away.
@@ -134,7 +156,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn meter(bytes: bool, config: MeterConfig) -> Meters {
-        let mut meters = Meters::new(&[MeterInfo { id: MeterId(0), name: String::new(), size: 2, bytes }]);
+        let mut meters = Meters::new(&[MeterInfo { id: MeterId(0), name: String::new(), size: 2, table: None, bytes }]);
         assert_eq!(meters.configure(0, 1, Some(config)), Some(()));
         meters
     }

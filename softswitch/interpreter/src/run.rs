@@ -219,7 +219,7 @@ impl Machine {
                     packet.truncated = packet.truncated.min(length);
                 }
                 Op::Extern { call, object, d, s } => {
-                    slot!(d) = self.call(packet, call, object, slot!(s), slot!(d));
+                    slot!(d) = self.call(program, packet, call, object, (slot!(s), slot!(d)));
                 }
                 Op::Table { table } => at = self.apply(program, packet, usize::from(table)),
 
@@ -286,8 +286,8 @@ impl Machine {
         table.refresh(code);
         let handle = table.find(&self.frame, packet);
         let hit = handle != NONE;
-        if hit && code.info.direct_counter {
-            table.count_hit(handle, packet.ingress_length);
+        if hit && code.info.notes_hits() {
+            table.note_hit(handle, packet.ingress_length, self.now_ns);
         }
         let action = table.load(handle, &mut self.frame[usize::from(code.params)..]);
         code.actions[usize::from(action)].targets[usize::from(hit)] as usize

@@ -29,13 +29,13 @@ pub(super) extern "C" fn find_word(descriptor: *const Descriptor, key: u64) -> u
     unsafe { (*(*descriptor).state).find_word(key) }
 }
 
-/// Counts a hit in a table with direct counters.
-pub(super) extern "C" fn count_hit(context: *mut Context, table: u64, handle: u32) {
+/// Notes a hit in a table where hits leave something behind.
+pub(super) extern "C" fn note_hit(context: *mut Context, table: u64, handle: u32) {
     // SAFETY: the machine and the packet are borrowed exclusively by the caller of the code.
     unsafe {
         let bytes = (*(*context).packet).ingress_length;
-        let tables = &mut (*(*context).machine).tables;
-        tables[table as usize].count_hit(handle, bytes);
+        let machine = &mut *(*context).machine;
+        machine.tables[table as usize].note_hit(handle, bytes, machine.now_ns);
     }
 }
 
@@ -50,8 +50,8 @@ pub(super) extern "C" fn random(context: *mut Context, low: u64, high: u64, old:
 pub(super) extern "C" fn call(context: *mut Context, call: u64, object: u64, value: u64, old: u64) -> u64 {
     // SAFETY: as above.
     unsafe {
-        let (machine, packet) = (&mut *(*context).machine, &*(*context).packet);
-        machine.call(packet, Extern::ALL[call as usize], object as u16, value, old)
+        let (program, machine, packet) = (&*(*context).program, &mut *(*context).machine, &*(*context).packet);
+        machine.call(program, packet, Extern::ALL[call as usize], object as u16, (value, old))
     }
 }
 

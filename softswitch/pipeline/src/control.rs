@@ -2,11 +2,13 @@
 //! What the control plane does to a pipeline's state.
 
 use narrows_interpreter::cells::RegisterPlace;
-use narrows_interpreter::table::TableState;
+use narrows_interpreter::meters::Cell;
+use narrows_interpreter::table::{KeptEntry, TableState};
 use narrows_interpreter::ControlError;
 use narrows_program::bits::wide_ones;
 use narrows_program::control::{
     ActionCall, CounterId, CounterValue, EntriesPart, Entry, KeyMatch, MeterConfig, MeterId, RegisterId, TableId,
+    ValueSetInfo,
 };
 use narrows_program::table::TableCode;
 
@@ -28,13 +30,53 @@ impl Pipeline {
         found.ok_or_else(|| ControlError::NotFound { kind: "table with id", name: table.0.to_string() })
     }
 
-    /// Adds an entry.
+    /// Says what time it is, for entries that are inserted. Packets do so by themselves.
+    pub fn pass_time(&mut self, now_ns: u64) {
+        let machine = self.machine.change();
+        machine.now_ns = machine.now_ns.max(now_ns);
+    }
+
+    /// The entry with this key and priority with all that belongs to it; `None` if there is none.
+    ///
+    /// # Errors
+    /// A key that no entry of the table can have.
+    pub fn table_keep(&self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<Option<KeptEntry>> {
+        let (code, state) = self.table(table)?;
+        state.keep(code, key, priority)
+    }
+
+    /// Makes the entry with this key and priority what [`Pipeline::table_keep`] has found.
+    ///
+    /// # Errors
+    /// Other entries took its place.
+    pub fn table_put_back(
+        &mut self,
+        table: TableId,
+        key: &[KeyMatch],
+        priority: i32,
+        kept: Option<&KeptEntry>,
+    ) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.put_back(code, key, priority, kept)
+    }
+
+    /// When a packet last found an entry, or it was inserted, of tables with idle timeouts.
+    ///
+    /// # Errors
+    /// No such entry.
+    pub fn entry_hit_ns(&self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<u64> {
+        let (code, state) = self.table(table)?;
+        state.hit_ns(code, key, priority)
+    }
+
+    /// Adds an entry, at the time of the last packet.
     ///
     /// # Errors
     /// Unknown action, key or parameters that do not fit, duplicate, table full, constant entries.
     pub fn table_insert(&mut self, table: TableId, entry: &Entry) -> Result<()> {
+        let now_ns = self.machine.now_ns;
         let (code, state) = self.table_mut(table)?;
-        state.insert(code, entry)
+        state.insert(code, entry, now_ns)
     }
 
     /// Replaces the action of the entry with this key and priority; its direct counter stays.
@@ -96,6 +138,63 @@ impl Pipeline {
     ) -> Result<()> {
         let (code, state) = self.table_mut(table)?;
         state.write_counter(code, key, priority, value)
+    }
+
+    /// Configures the direct meter of an entry, whose buckets are full then; `None`: every packet is green.
+    ///
+    /// # Errors
+    /// No such entry; no direct meter.
+    pub fn direct_meter_write(
+        &mut self,
+        table: TableId,
+        key: &[KeyMatch],
+        priority: i32,
+        config: Option<MeterConfig>,
+    ) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.write_meter(code, key, priority, config)
+    }
+
+    fn value_set(&self, set: usize) -> Result<&ValueSetInfo> {
+        let found = self.program.value_sets.get(set);
+        found.ok_or_else(|| ControlError::NotFound { kind: "value set with number", name: set.to_string() })
+    }
+
+    /// The members of a parser value set, each a value for each of its fields, in the order in which they were written.
+    ///
+    /// # Errors
+    /// No such set.
+    pub fn value_set_read(&self, set: usize) -> Result<Vec<Vec<u64>>> {
+        let info = self.value_set(set)?;
+        Ok(self.machine.value_sets[set].iter().map(|member| info.fields(*member)).collect())
+    }
+
+    /// Replaces the members of a parser value set.
+    ///
+    /// # Errors
+    /// No such set; more members than it holds, one twice, or one of another shape.
+    pub fn value_set_write(&mut self, set: usize, members: &[Vec<u64>]) -> Result<()> {
+        let info = self.value_set(set)?;
+        if members.len() > info.size {
+            let (given, size) = (members.len(), info.size);
+            let message = format!("value set {} holds at most {size} members, not {given}", info.name);
+            return Err(ControlError::ResourceExhausted(message));
+        }
+        let mut packed = Vec::with_capacity(members.len());
+        for member in members {
+            let value = info.packed(member).ok_or_else(|| {
+                let (name, widths) = (&info.name, &info.widths);
+                let message = format!("value set {name}: a member has fields of {widths:?} bits, not {member:x?}");
+                ControlError::InvalidArgument(message)
+            })?;
+            if packed.contains(&value) {
+                let message = format!("value set {}: the member {member:x?} is given twice", info.name);
+                return Err(ControlError::AlreadyExists(message));
+            }
+            packed.push(value);
+        }
+        self.machine.change().value_sets[set] = packed;
+        Ok(())
     }
 
     fn counter_index(&self, counter: CounterId, index: u64) -> Result<(usize, u64)> {
@@ -179,6 +278,25 @@ impl Pipeline {
     pub fn meter_read(&self, meter: MeterId, index: u64) -> Result<Option<MeterConfig>> {
         let (at, index) = self.meter(meter, index)?;
         Ok(self.machine.meters.config(at, index).flatten())
+    }
+
+    /// A cell of a meter with what is in its buckets.
+    ///
+    /// # Errors
+    /// Index out of range.
+    pub fn meter_keep(&self, meter: MeterId, index: u64) -> Result<Cell> {
+        let (at, index) = self.meter(meter, index)?;
+        Ok(self.machine.meters.cell(at, index).unwrap_or_default())
+    }
+
+    /// Puts back what [`Pipeline::meter_keep`] gave.
+    ///
+    /// # Errors
+    /// Index out of range.
+    pub fn meter_put_back(&mut self, meter: MeterId, index: u64, cell: Cell) -> Result<()> {
+        let (at, index) = self.meter(meter, index)?;
+        self.machine.change().meters.put_back(at, index, cell);
+        Ok(())
     }
 
     /// Configures a cell of a meter, whose buckets are full then.

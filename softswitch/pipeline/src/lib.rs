@@ -22,6 +22,7 @@
 // Allowed in `pipeline.rs` only: calls of native code, for packets that this crate made.
 #![deny(unsafe_code)]
 
+mod adopt;
 mod control;
 mod packet;
 mod pipeline;
@@ -31,14 +32,17 @@ mod program;
 pub use narrows_frontend::LoadError;
 pub use narrows_interpreter::cells::RegisterPlace;
 pub use narrows_interpreter::hash::{crc32, internet_checksum};
+pub use narrows_interpreter::meters::Cell as MeterCell;
 pub use narrows_interpreter::packet::{Instance, Note};
 pub use narrows_interpreter::prefetch::prefetch_value as prefetch;
 pub use narrows_interpreter::stages::EgressMeta;
+pub use narrows_interpreter::table::KeptEntry;
 pub use narrows_interpreter::{ControlError, Random};
 pub use narrows_program::bits;
 pub use narrows_program::control::{
     ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, EntriesPart, Entry,
-    KeyInfo, KeyMatch, MatchKind, MeterConfig, MeterId, MeterInfo, RegisterId, RegisterInfo, TableId, TableInfo,
+    EntryState, KeyInfo, KeyMatch, MatchKind, MeterConfig, MeterId, MeterInfo, RegisterId, RegisterInfo, TableId,
+    TableInfo, ValueSetInfo,
 };
 pub use narrows_program::field::MAX_HEADERS;
 pub use packet::Packet;

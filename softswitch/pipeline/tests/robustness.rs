@@ -31,15 +31,11 @@ fn what_is_not_supported_is_refused_by_name() {
     let table = "/pipelines/0/tables/0";
     let state = "/parsers/0/parse_states/0/parser_ops/0";
     for (place, value, what) in [
-        ("/meter_arrays".into(), json!([{"name": "m1", "is_direct": true}]), "m1: a direct meter"),
         ("/extern_instances".into(), json!([{"name": "x1"}]), "x1: an extern"),
-        ("/parse_vsets".into(), json!([{"name": "v1"}]), "v1: a parser value set"),
         ("/header_types/0/fields/4/1".into(), json!(256), "h_t.e: a field of 256 bits (1 to 128 are)"),
         ("/calculations/0/algo".into(), json!("xxh64"), "crc: the hash algorithm xxh64"),
         ("/register_arrays/0/bitwidth".into(), json!(65), "r: a register of 65 bits (1 to 64 are)"),
         (format!("{table}/type"), json!("indirect"), "table t1: the implementation indirect (action profile)"),
-        (format!("{table}/support_timeout"), json!(true), "table t1: an idle timeout"),
-        (format!("{table}/direct_meters"), json!("m"), "table t1: a direct meter"),
         (format!("{state}/parameters/0/type"), json!("union"), "parser state start, extract: extraction to a union"),
         (
             format!("{state}/op"),
@@ -62,6 +58,49 @@ fn what_is_not_supported_is_refused_by_name() {
     let dereference = binary("dereference_header_stack", hex(0), hex(0));
     let refused = refusal(&program(json!([call("assign", json!([field("m", "a"), dereference]))]), json!([])));
     assert_eq!(refused, "action first, assign: the operator dereference_header_stack is not supported");
+}
+
+/// Members of a value set are compared in one step, as exact values of the fields of one select.
+#[test]
+fn value_sets_that_cannot_be_asked_are_refused() {
+    let mut root = program(json!([]), json!([]));
+    root["parse_vsets"] = json!([{"name": "v", "id": 0, "max_size": 2, "compressed_bitwidth": 8}]);
+    let state = |names: &[&str], mask: Value| {
+        let key: Vec<Value> = names.iter().map(|name| field("h", name)).collect();
+        let asked = json!({"type": "parse_vset", "value": "v", "mask": mask, "next_state": null});
+        json!({"name": names.concat(), "id": 0, "parser_ops": [], "transition_key": key, "transitions": [asked]})
+    };
+    let mut with = |states: Value, meaning: &str| {
+        root["parsers"][0]["init_state"] = states[0]["name"].clone();
+        root["parsers"][0]["parse_states"] = states;
+        assert_eq!(refusal(&root), meaning);
+    };
+    with(json!([state(&["d"], Value::Null)]), "loaded");
+    with(json!([state(&["a", "d"], Value::Null)]), "v: a value set of 9 bytes (8 are) is not supported");
+    with(json!([state(&["a"], hex(15))]), "parser state a: a masked value set is not supported");
+    let (mut first, second) = (state(&["a"], Value::Null), state(&["b"], Value::Null));
+    first["transitions"][0]["next_state"] = json!("b");
+    with(json!([first, second]), "v: a value set in selects of different fields is not supported");
+    let mut unknown = state(&["a"], Value::Null);
+    unknown["transitions"][0]["value"] = json!("w");
+    with(json!([unknown]), "the program is malformed: parser state a: no value set w");
+}
+
+/// The meter of a table is the one that is bound to it: without one, no packet would have a color.
+#[test]
+fn a_direct_meter_that_is_not_there_is_refused() {
+    let mut root = program(json!([]), json!([]));
+    root["pipelines"][0]["tables"][0]["direct_meters"] = json!("m");
+    let missing = "the program is malformed: table t1: no meter in `meter_arrays` is bound to it";
+    assert_eq!(refusal(&root), missing);
+    let meter = |table: &str| {
+        let target = json!(["m", "a"]);
+        json!([{"name": "m", "id": 0, "is_direct": true, "type": "bytes", "binding": table, "result_target": target}])
+    };
+    root["meter_arrays"] = meter("t2");
+    assert_eq!(refusal(&root), missing);
+    root["meter_arrays"] = meter("t1");
+    assert_eq!(refusal(&root), "loaded");
 }
 
 /// What the switch takes of a program's fields is not cut: a priority of 256 is not 0.

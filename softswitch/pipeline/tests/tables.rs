@@ -3,8 +3,10 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{entries, frame, load, program, run, table_named, with_table};
-use narrows_pipeline::{ActionCall, ControlError, CounterValue, Entry, KeyMatch, Pipeline, TableId};
+use narrows_pipeline::{ActionCall, ControlError, CounterValue, Entry, KeyMatch, PacketPool, Pipeline, TableId};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 
@@ -169,6 +171,42 @@ fn entries_are_read_modified_and_counted() {
     assert_eq!(hit(&mut pipeline, 1, 0, 0), None);
 }
 
+/// By interpreter and native code alike: an entry is as old as the last packet that found it, or as itself.
+#[test]
+fn an_entry_ages_from_the_last_packet_that_found_it() {
+    let mut root = with_table(program(json!([]), json!([])), key(&[("exact", "a")]), "exact");
+    root["pipelines"][0]["tables"][1]["support_timeout"] = json!(true);
+    let program = Arc::clone(load(&root).program());
+    for mut pipeline in [Pipeline::new(Arc::clone(&program), 1), Pipeline::interpreter(Arc::clone(&program), 1)] {
+        let table = table_named(&program, "t").id;
+        let mut pool = PacketPool::new(&program);
+        let mut send = |pipeline: &mut Pipeline, a: u8, now_ns: u64| {
+            let _ = pipeline.ingress(&mut pool.packet(&frame(a, 0, 0, 0, 0)), 3, now_ns);
+        };
+        pipeline.pass_time(1_000);
+        for value in [1, 2] {
+            assert_eq!(pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(value)], 0, value)), Ok(()));
+        }
+        let hits = |pipeline: &Pipeline| {
+            [1, 2].map(|value| pipeline.entry_hit_ns(table, &[KeyMatch::Exact(value)], 0).unwrap_or_default())
+        };
+        assert_eq!(hits(&pipeline), [1_000, 1_000]);
+        for (value, now_ns, found) in
+            [(2, 5_000, [1_000, 5_000]), (1, 6_000, [6_000, 5_000]), (3, 7_000, [6_000, 5_000])]
+        {
+            send(&mut pipeline, value, now_ns);
+            assert_eq!(hits(&pipeline), found, "{value} at {now_ns}");
+        }
+        // What an action is modified to says nothing of packets; what takes an entry's place is new.
+        let second = entry(vec![KeyMatch::Exact(2)], 0, 9);
+        assert_eq!(pipeline.table_modify(table, &second), Ok(()));
+        assert_eq!(hits(&pipeline), [6_000, 5_000]);
+        assert_eq!(pipeline.table_delete(table, &second.key, 0), Ok(()));
+        assert_eq!(pipeline.table_insert(table, &second), Ok(()));
+        assert_eq!(hits(&pipeline), [6_000, 7_000]);
+    }
+}
+
 #[test]
 fn a_table_is_read_in_parts() {
     let (mut pipeline, table) = pipeline(&[("exact", "a")], "exact");
@@ -189,7 +227,7 @@ fn a_table_is_read_in_parts() {
     }
     assert_eq!(sizes, vec![3, 2, 1]);
     found.sort_by_key(|(sequence, ..)| *sequence);
-    let found: Vec<_> = found.into_iter().map(|(_, entry, count)| (entry, count)).collect();
+    let found: Vec<_> = found.into_iter().map(|(_, entry, state)| (entry, state.counter)).collect();
     assert_eq!(found, entries(&pipeline, table));
 }
 

@@ -57,8 +57,20 @@ pub struct TableInfo {
     pub has_priority: bool,
     /// Entries have a direct counter.
     pub direct_counter: bool,
+    /// Entries have a direct meter.
+    pub direct_meter: bool,
+    /// When a packet last found an entry is known.
+    pub idle_timeout: bool,
     pub const_default: bool,
     pub const_entries: bool,
+}
+
+impl TableInfo {
+    /// True if what a packet finds here leaves something behind.
+    #[must_use]
+    pub fn notes_hits(&self) -> bool {
+        self.direct_counter || self.direct_meter || self.idle_timeout
+    }
 }
 
 /// One field of an entry's key. Values are right-aligned, in host order.
@@ -104,10 +116,21 @@ pub struct Entry {
 /// Some entries of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EntriesPart {
-    /// Each with its order of insertion and its direct counter (zero if the table has none).
-    pub entries: Vec<(u32, Entry, CounterValue)>,
+    /// Each with its order of insertion.
+    pub entries: Vec<(u32, Entry, EntryState)>,
     /// Where to continue; `None`: that was all.
     pub next: Option<usize>,
+}
+
+/// What packets, and a controller's configuration of its meter, have left at an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EntryState {
+    /// Zero if the table has no direct counter.
+    pub counter: CounterValue,
+    /// Of the direct meter, if there is one and it is configured.
+    pub meter: Option<MeterConfig>,
+    /// When a packet last found the entry, or it was inserted, of tables with idle timeouts.
+    pub hit_ns: u64,
 }
 
 /// Packets and bytes of a counter cell. Bytes are those received (ingress length), as in BMv2.
@@ -142,9 +165,51 @@ pub struct RegisterInfo {
 pub struct MeterInfo {
     pub id: MeterId,
     pub name: String,
+    /// 0 for a direct meter: its cells are the table's entries.
     pub size: usize,
+    /// The table of a direct meter.
+    pub table: Option<TableId>,
     /// Tokens are bytes, else packets.
     pub bytes: bool,
+}
+
+/// A parser value set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueSetInfo {
+    pub name: String,
+    /// Members that it holds at most.
+    pub size: usize,
+    /// Width in bits of each field that a member has, in the order of the select; none if no state uses the set.
+    pub widths: Vec<u32>,
+}
+
+impl ValueSetInfo {
+    /// A member as parsers compare it: each field in whole bytes, the last one lowest. `None`: it has other fields.
+    #[must_use]
+    pub fn packed(&self, fields: &[u64]) -> Option<u64> {
+        let fits = |(value, width): (&u64, &u32)| *width >= 64 || value >> width == 0;
+        let same = fields.len() == self.widths.len() && fields.iter().zip(&self.widths).all(fits);
+        let join =
+            |joined: u64, (value, width): (&u64, &u32)| joined.checked_shl(bytes_of(*width) * 8).unwrap_or(0) | value;
+        same.then(|| fields.iter().zip(&self.widths).fold(0, join))
+    }
+
+    /// The fields of a member.
+    #[must_use]
+    pub fn fields(&self, packed: u64) -> Vec<u64> {
+        let mut rest = packed;
+        let mut fields = Vec::with_capacity(self.widths.len());
+        for &width in self.widths.iter().rev() {
+            fields.push(rest & crate::bits::ones(width));
+            rest = rest.checked_shr(bytes_of(width) * 8).unwrap_or(0);
+        }
+        fields.reverse();
+        fields
+    }
+}
+
+fn bytes_of(width: u32) -> u32 {
+    width.div_ceil(8)
 }
 
 /// What a cell of a meter is set to: rates in tokens a second, bursts in tokens.

@@ -13,6 +13,10 @@ pub enum Extern {
     /// Passes the packet through a cell of a meter: reads its index, writes the color (RFC 2697 and RFC 2698: 0 green, 1 yellow, 2
     /// red); beyond the array, leaves the color as it is.
     Meter,
+    /// Passes the packet through the direct meter of the entry that the object, a table, found last: writes the color.
+    DirectMeter,
+    /// Looks a value up in a parser value set: writes 1 if it is a member, else 0.
+    ValueSet,
     /// The packet goes through ingress once more: at ingress as it came in (resubmit), at egress as it leaves (recirculate). The
     /// object is the list of fields that it keeps.
     SendAgain,
@@ -20,5 +24,5 @@ pub enum Extern {
 
 impl Extern {
     /// By their numbers, `extern as u8`.
-    pub const ALL: [Extern; 2] = [Extern::Meter, Extern::SendAgain];
+    pub const ALL: [Extern; 4] = [Extern::Meter, Extern::DirectMeter, Extern::ValueSet, Extern::SendAgain];
 }

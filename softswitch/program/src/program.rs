@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::calculation::{Calculation, Piece};
 use crate::cells::CellLayout;
-use crate::control::{CounterInfo, DigestInfo, MeterInfo, RegisterInfo, TableInfo};
+use crate::control::{CounterInfo, DigestInfo, MeterInfo, RegisterInfo, TableInfo, ValueSetInfo};
 use crate::field::{Field, Place, Slot};
 use crate::intrinsics::Intrinsics;
 use crate::op::Op;
@@ -39,7 +39,8 @@ pub struct Program {
     pub counters: Vec<CounterInfo>,
     pub registers: Vec<RegisterInfo>,
     pub meters: Vec<MeterInfo>,
-    /// There are instructions that call operations of the architecture.
+    pub value_sets: Vec<ValueSetInfo>,
+    /// There are instructions that call operations of the architecture, or tables that need the time.
     pub calls: bool,
     /// For each field list, the slots of what a packet keeps that goes through ingress again.
     pub again: Vec<(u16, Vec<Slot>)>,

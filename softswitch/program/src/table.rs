@@ -26,6 +26,16 @@ pub struct TableCode {
     pub default: (u16, Vec<u128>),
     pub entries: Vec<Entry>,
     pub direct_counter: Option<String>,
+    pub direct_meter: Option<DirectMeter>,
+}
+
+/// The meter of a table's entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectMeter {
+    /// Its number among the program's meters.
+    pub meter: u16,
+    /// Tokens are bytes, else packets.
+    pub bytes: bool,
 }
 
 /// An action's code in a table.

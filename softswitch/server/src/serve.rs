@@ -22,7 +22,7 @@ use tonic::transport::Server;
 
 use crate::listener::{check_reach, Listener};
 use crate::metrics;
-use crate::p4runtime::{send_digests, Control, P4RuntimeService};
+use crate::p4runtime::{send_digests, watch_idle, Control, P4RuntimeService};
 use crate::port_options::{AccessRate, PortModeration, PortPipe, PortSpec};
 use crate::services::Services;
 use crate::tls::TlsArgs;
@@ -248,6 +248,7 @@ fn serve(
         let snaplen = args.snaplen.map(usize::from);
         let control = Arc::new(Control::new(args.device_id, handle.clone(), args.seed, snaplen));
         let digests = tokio::spawn(send_digests(Arc::clone(&control), digest_receiver));
+        let idle = tokio::spawn(watch_idle(Arc::clone(&control)));
         let p4runtime =
             P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
@@ -273,6 +274,7 @@ fn serve(
         };
         drop(stop);
         digests.abort();
+        idle.abort();
         result
     });
     handle.stop();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::BTreeMap;
 
-use narrows_pipeline::{PacketPool, Pipeline, RegisterPlace};
+use narrows_pipeline::{ControlError, PacketPool, Pipeline, RegisterPlace};
 
 use crate::tm::QueueState;
 
@@ -34,7 +34,7 @@ impl CloneSession {
 }
 
 /// The clone sessions of a program.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Sessions(Vec<Option<CloneSession>>);
 
 impl Sessions {
@@ -70,7 +70,7 @@ pub struct Group {
 }
 
 /// The multicast groups of a program, by their numbers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Groups(BTreeMap<u16, Group>);
 
 impl Groups {
@@ -125,6 +125,20 @@ impl ProgramUnit {
         let program = pipeline.program();
         let (pool, parsed) = (PacketPool::new(program), program.parsed_bytes().unwrap_or(usize::MAX));
         ProgramUnit { state, written, pipeline, pool, parsed, sessions: Sessions::default(), groups: Groups::default() }
+    }
+
+    /// Takes over the state of another unit, whose program may be another version of this one's.
+    ///
+    /// # Errors
+    /// What cannot be preserved; this unit is not to be used then.
+    pub fn adopt(&mut self, old: &ProgramUnit) -> Result<(), ControlError> {
+        self.pipeline.adopt(&old.pipeline)?;
+        (self.sessions, self.groups) = (old.sessions.clone(), old.groups.clone());
+        // What the traffic manager has told the other program it tells this one anew.
+        for register in self.state.iter().flatten() {
+            (0..register.cells()).for_each(|index| self.pipeline.put(register, index, 0));
+        }
+        Ok(())
     }
 
     /// Writes the state of a managed queue to the program's registers for it. What has not changed is not written

@@ -1,13 +1,11 @@
-// A program with what the softswitch refuses: a direct meter. Its P4Info is valid, so that a client can ask for it.
+// A program with what the softswitch refuses: an action profile. Its P4Info is valid, so that a client can ask for it.
 // SPDX-License-Identifier: Apache-2.0
 #include <core.p4>
 #include <v1model.p4>
 
 struct headers_t { }
 
-struct metadata_t {
-    bit<2> colour;
-}
+struct metadata_t { }
 
 parser NoParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     state start {
@@ -20,26 +18,23 @@ control NoChecksum(inout headers_t hdr, inout metadata_t meta) {
 }
 
 control ProbeIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    direct_meter<bit<2>>(MeterType.bytes) police;
+    // Has the actions that entries share.
+    action_profile(16) shared;
 
-    // Takes the color that the meter gives a packet.
-    action color() {
-        police.read(meta.colour);
+    // Sends a packet out of a port.
+    action send(bit<9> port) {
+        standard.egress_spec = port;
     }
 
-    // Has the meter's entries, each of which polices one port.
-    table policed {
+    // Has an entry for each port that packets come from.
+    table ports {
         key = { standard.ingress_port: exact; }
-        actions = { color; }
-        const default_action = color();
-        meters = police;
+        actions = { send; }
+        implementation = shared;
     }
 
     apply {
-        policed.apply();
-        if (meta.colour == 2) {
-            mark_to_drop(standard);
-        }
+        ports.apply();
     }
 }
 

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 
 use narrows_program::control::{ActionInfo, KeyInfo, MatchKind, TableId, TableInfo};
+use narrows_program::externs::Extern;
+use narrows_program::field::{Field, Place};
 use narrows_program::key::KeyLayout;
 use narrows_program::op::Op;
 use narrows_program::table::{KeyPart, TableAction, TableCode, MAX_KEY_BITS};
@@ -11,6 +13,7 @@ use serde_json::Value;
 
 use super::emit::{Emitter, Label};
 use super::key::key_part;
+use super::objects::MeterOfTable;
 use super::{Objects, Result};
 use crate::error::LoadError;
 use crate::expr::Expr;
@@ -169,12 +172,6 @@ impl<'v> Control<'v, '_> {
         if kind != "simple" {
             return Err(LoadError::unsupported(format!("the implementation {kind} (action profile)"), place));
         }
-        if json::flag(value, "support_timeout") {
-            return Err(LoadError::unsupported("an idle timeout", place));
-        }
-        if value.get("direct_meters").is_some_and(|m| !m.is_null()) {
-            return Err(LoadError::unsupported("a direct meter", place));
-        }
         let mut ids = Vec::new();
         for id in json::array(value, "action_ids", &place)? {
             ids.push(self.action(json::as_number(id, &place)?, &place)?);
@@ -185,6 +182,10 @@ impl<'v> Control<'v, '_> {
         let infos: Vec<KeyInfo> = keys.iter().map(|k| k.0.clone()).collect();
         let entries = self.entries(value, &infos, &ids, &place)?;
         let kinds: Vec<MatchKind> = infos.iter().map(|k| k.kind).collect();
+        let meter = self.objects.direct_meters.get(name).copied();
+        if meter.is_none() && value.get("direct_meters").is_some_and(|named| !named.is_null()) {
+            return Err(LoadError::malformed(format!("{place}: no meter in `meter_arrays` is bound to it")));
+        }
         let info = TableInfo {
             id: TableId(self.tables.len() as u32),
             name: name.to_owned(),
@@ -193,6 +194,8 @@ impl<'v> Control<'v, '_> {
             actions: ids.iter().map(|&i| self.objects.actions[i].info()).collect(),
             size: json::number(value, "max_size", &place)? as usize,
             direct_counter: json::flag(value, "with_counters"),
+            direct_meter: meter.is_some(),
+            idle_timeout: json::flag(value, "support_timeout"),
             const_default,
             const_entries: value.get("entries").is_some(),
         };
@@ -207,6 +210,7 @@ impl<'v> Control<'v, '_> {
         let mut code = TableCode {
             parts,
             direct_counter: self.direct_counter(value, name)?,
+            direct_meter: meter.map(|found| found.meter),
             params: self.objects.params,
             actions: Vec::new(),
             default,
@@ -235,12 +239,15 @@ impl<'v> Control<'v, '_> {
             let mut labels = [0; 2];
             let nexts = [self.next(value, &object.name, false, &place)?, self.next(value, &object.name, true, &place)?];
             for hit in [true, false] {
-                if !hit && nexts[0] == nexts[1] {
+                if !hit && nexts[0] == nexts[1] && meter.is_none() {
                     labels[0] = labels[1];
                     continue;
                 }
                 let label = self.emitter.label();
                 self.emitter.place(label);
+                if let Some(MeterOfTable { target, .. }) = meter.filter(|_| hit) {
+                    self.color(target, &place)?;
+                }
                 self.body(action, &object.bind(self.objects.params))?;
                 self.go(nexts[usize::from(hit)], &place)?;
                 labels[usize::from(hit)] = label;
@@ -257,6 +264,19 @@ impl<'v> Control<'v, '_> {
             return Err(LoadError::unsupported("this number of tables", place));
         }
         self.tables.push(code);
+        Ok(())
+    }
+
+    /// Writes the color of a packet that has found an entry of the table that is being compiled, as BMv2 does before the action.
+    fn color(&mut self, target: Field, place: &str) -> Result<()> {
+        let object = self.tables.len() as u16;
+        let d = self.emitter.allocate(1, place)?;
+        let zero = self.emitter.constant(0)?;
+        self.emitter.op(Op::Move { d, s: zero });
+        self.emitter.op(Op::Extern { call: Extern::DirectMeter, object, d, s: zero });
+        let color = Field { place: Place::Slot(d), width: target.width.min(64), signed: false };
+        self.emitter.assign(target, &Expr::Field(color), place)?;
+        self.emitter.end_statement();
         Ok(())
     }
 

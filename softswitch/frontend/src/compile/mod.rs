@@ -37,7 +37,7 @@ const MAX_HEADROOM: usize = 4096;
 /// Compiles a whole program.
 pub(crate) fn compile(root: &Value) -> Result<Program> {
     check_version(root)?;
-    refuse_whole_kinds(root)?;
+    refuse_externs(root)?;
     let layout = Layout::load(root)?;
     let mut emitter = Emitter::new(&layout);
     let mut objects = Objects::load(root, &layout, &mut emitter)?;
@@ -84,6 +84,14 @@ fn finish(
             .position(|t| t.direct_counter.as_deref() == Some(counter.name.as_str()))
             .map(|i| TableId(i as u32));
     }
+    let mut meters = objects.meters;
+    for (number, table) in tables.iter().enumerate() {
+        if let Some(found) = table.direct_meter {
+            meters[usize::from(found.meter)].table = Some(TableId(number as u32));
+        }
+    }
+    let calls =
+        code.ops.iter().any(|op| matches!(op, Op::Extern { .. })) || tables.iter().any(|table| table.info.idle_timeout);
     let (digests, digest_fields) = objects.digests.into_iter().unzip();
     let (homes, headroom) = homes(layout, &code.ops, &deparser)?;
     let intrinsics = architecture::intrinsics(layout)?;
@@ -118,9 +126,10 @@ fn finish(
         intrinsics,
         errors: architecture::parser_errors(&objects.errors),
         keeps_original,
-        calls: code.ops.iter().any(|op| matches!(op, Op::Extern { .. })),
+        calls,
         again: Vec::new(),
-        meters: objects.meters,
+        meters,
+        value_sets: objects.value_sets,
         verifies: false,
         code,
     };
@@ -196,14 +205,15 @@ fn check_version(root: &Value) -> Result<()> {
     }
 }
 
-/// Kinds of objects that are not supported at all.
-fn refuse_whole_kinds(root: &Value) -> Result<()> {
-    for (key, what) in [("extern_instances", "an extern"), ("parse_vsets", "a parser value set")] {
-        if let Some(first) = json::array(root, key, "program")?.first() {
-            return Err(LoadError::unsupported(what, first.get("name").and_then(Value::as_str).unwrap_or(key)));
+/// A kind of objects that is not supported at all.
+fn refuse_externs(root: &Value) -> Result<()> {
+    match json::array(root, "extern_instances", "program")?.first() {
+        Some(first) => {
+            let name = first.get("name").and_then(Value::as_str).unwrap_or("extern_instances");
+            Err(LoadError::unsupported("an extern", name))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn load_deparser(root: &Value, layout: &Layout) -> Result<Vec<u8>> {

@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 
 use narrows_program::calculation::Calculation;
-use narrows_program::control::{CounterId, CounterInfo, DigestInfo, MeterId, MeterInfo, RegisterId, RegisterInfo};
+use narrows_program::control::{
+    CounterId, CounterInfo, DigestInfo, MeterId, MeterInfo, RegisterId, RegisterInfo, ValueSetInfo,
+};
 use narrows_program::field::{Field, Place, Slot};
-use narrows_program::table::BLOCK;
+use narrows_program::table::{DirectMeter, BLOCK};
 use serde_json::Value;
 
 use super::action::Action;
@@ -19,6 +21,13 @@ use crate::layout::Layout;
 /// State that the program may declare: cells of registers and counters together.
 const MAX_CELLS: u64 = 1 << 27;
 
+/// A direct meter, and the field that its color is written to.
+#[derive(Clone, Copy)]
+pub(super) struct MeterOfTable {
+    pub meter: DirectMeter,
+    pub target: Field,
+}
+
 /// Everything that actions and parsers refer to by name.
 pub(super) struct Objects<'v> {
     pub layout: &'v Layout,
@@ -30,6 +39,8 @@ pub(super) struct Objects<'v> {
     pub calculation_names: HashMap<String, u16>,
     /// Name of the direct counter of a table, by the table's name.
     pub direct_counters: HashMap<String, String>,
+    /// The direct meter of a table, by the table's name.
+    pub direct_meters: HashMap<String, MeterOfTable>,
     /// Preserved fields of each clone field list, by the list's id.
     pub field_lists: HashMap<u64, Vec<Field>>,
     pub digests: Vec<(DigestInfo, Vec<Field>)>,
@@ -37,6 +48,7 @@ pub(super) struct Objects<'v> {
     pub params: Slot,
     pub errors: HashMap<String, u64>,
     pub meters: Vec<MeterInfo>,
+    pub value_sets: Vec<ValueSetInfo>,
     /// An action asks for the packet as it came in.
     pub keeps_original: bool,
     pub egress_spec: Slot,
@@ -80,13 +92,11 @@ impl<'v> Objects<'v> {
             let id = CounterId(counters.len() as u32);
             counters.push(CounterInfo { id, name: name.to_owned(), size: size as usize, table: None });
         }
-        let mut meters = Vec::new();
+        let (mut meters, mut direct_meters) = (Vec::new(), HashMap::new());
         for value in json::array(root, "meter_arrays", "program")? {
             let name = json::text(value, "name", "meter_arrays")?;
-            if json::flag(value, "is_direct") {
-                return Err(LoadError::unsupported("a direct meter", name));
-            }
-            let size = json::number(value, "size", name)?;
+            let direct = json::flag(value, "is_direct");
+            let size = if direct { 0 } else { json::number(value, "size", name)? };
             count_cells(size, name)?;
             numbered(meters.len(), "meters", name)?;
             let bytes = match json::text(value, "type", name)? {
@@ -95,7 +105,12 @@ impl<'v> Objects<'v> {
                 other => return Err(LoadError::unsupported(format!("a meter of {other}"), name)),
             };
             let id = MeterId(meters.len() as u32);
-            meters.push(MeterInfo { id, name: name.to_owned(), size: size as usize, bytes });
+            if direct {
+                let target = layout.field_ref(json::member(value, "result_target", name)?, name)?;
+                let meter = DirectMeter { meter: meters.len() as u16, bytes };
+                direct_meters.insert(json::text(value, "binding", name)?.to_owned(), MeterOfTable { meter, target });
+            }
+            meters.push(MeterInfo { id, name: name.to_owned(), size: size as usize, table: None, bytes });
         }
         let mut errors = HashMap::new();
         for error in json::array(root, "errors", "program")? {
@@ -127,6 +142,8 @@ impl<'v> Objects<'v> {
             calculations,
             calculation_names,
             direct_counters,
+            direct_meters,
+            value_sets: load_value_sets(root)?,
             field_lists: load_field_lists(root, layout)?,
             digests: load_digests(root, layout)?,
             params,
@@ -170,6 +187,17 @@ fn load_field_lists(root: &Value, layout: &Layout) -> Result<HashMap<u64, Vec<Fi
         lists.insert(json::number(value, "id", name)?, fields);
     }
     Ok(lists)
+}
+
+fn load_value_sets(root: &Value) -> Result<Vec<ValueSetInfo>> {
+    let mut sets = Vec::new();
+    for value in json::array(root, "parse_vsets", "program")? {
+        let name = json::text(value, "name", "parse_vsets")?;
+        numbered(sets.len(), "parser value sets", name)?;
+        let size = json::number(value, "max_size", name)? as usize;
+        sets.push(ValueSetInfo { name: name.to_owned(), size, widths: Vec::new() });
+    }
+    Ok(sets)
 }
 
 fn load_digests(root: &Value, layout: &Layout) -> Result<Vec<(DigestInfo, Vec<Field>)>> {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use narrows_program::externs::Extern;
 use narrows_program::field::{Field, Place};
 use narrows_program::op::{Compare, Op};
 use serde_json::Value;
@@ -160,6 +161,22 @@ fn look_ahead(value: &Value, place: &str, emitter: &mut Emitter) -> Result<Field
     Ok(Field { place: Place::Slot(d), width: width as u32, signed: false })
 }
 
+/// The number of a value set that a select asks, whose members have fields of these widths.
+fn use_set(objects: &mut Objects, name: &str, widths: &[u32], place: &str) -> Result<u16> {
+    let found = objects.value_sets.iter().position(|set| set.name == name);
+    let number = found.ok_or_else(|| LoadError::malformed(format!("{place}: no value set {name}")))?;
+    let set = &mut objects.value_sets[number];
+    if !set.widths.is_empty() && set.widths != widths {
+        return Err(LoadError::unsupported("a value set in selects of different fields", name));
+    }
+    let bytes: u32 = widths.iter().map(|width| width.div_ceil(8)).sum();
+    if bytes > 8 {
+        return Err(LoadError::unsupported(format!("a value set of {bytes} bytes (8 are)"), name));
+    }
+    set.widths = widths.to_vec();
+    Ok(number as u16)
+}
+
 struct Transitions<'a> {
     place: &'a str,
     states: &'a HashMap<&'a str, (&'a Value, Label)>,
@@ -171,11 +188,12 @@ impl Transitions<'_> {
         &self,
         state: &'v Value,
         pending: &mut Vec<&'v str>,
-        objects: &Objects,
+        objects: &mut Objects,
         emitter: &mut Emitter,
     ) -> Result<()> {
         let place = self.place;
-        let (key, bytes) = self.key(state, objects, emitter)?;
+        let (key, widths) = self.key(state, objects, emitter)?;
+        let bytes: u32 = widths.iter().map(|width| width.div_ceil(8)).sum();
         let mut default = self.end;
         let mut next = Vec::new();
         for transition in json::array(state, "transitions", place)? {
@@ -215,6 +233,21 @@ impl Transitions<'_> {
                     let condition = Expr::Compare(Compare::Eq, Box::new(masked), Box::new(value));
                     emitter.jump_if(&condition, true, label, place)?;
                 }
+                Some("parse_vset") => {
+                    let Some(key) = &key else {
+                        return Err(LoadError::malformed(format!("{place}: a value set but no key")));
+                    };
+                    if transition.get("mask").is_some_and(|mask| !mask.is_null()) {
+                        return Err(LoadError::unsupported("a masked value set", place));
+                    }
+                    let object = use_set(objects, json::as_text(value, place)?, &widths, place)?;
+                    let s = emitter.low(key, 64, place)?;
+                    let zero = emitter.constant(0)?;
+                    let d = emitter.allocate(1, place)?;
+                    emitter.op(Op::Move { d, s: zero });
+                    emitter.op(Op::Extern { call: Extern::ValueSet, object, d, s });
+                    emitter.op(Op::JumpNonZero { s: d, to: label });
+                }
                 Some(other) => return Err(LoadError::unsupported(format!("a {other} in a select"), place)),
             }
         }
@@ -224,8 +257,8 @@ impl Transitions<'_> {
         Ok(())
     }
 
-    /// The key: its fields, each padded to whole bytes, in slots of their own; and its length in bytes.
-    fn key(&self, state: &Value, objects: &Objects, emitter: &mut Emitter) -> Result<(Option<Expr>, u32)> {
+    /// The key: its fields, each padded to whole bytes, in slots of their own; and their widths.
+    fn key(&self, state: &Value, objects: &Objects, emitter: &mut Emitter) -> Result<(Option<Expr>, Vec<u32>)> {
         let place = self.place;
         let mut fields = Vec::new();
         for part in json::array(state, "transition_key", place)? {
@@ -251,7 +284,7 @@ impl Transitions<'_> {
         }
         let bytes: u32 = fields.iter().map(|f| f.width.div_ceil(8)).sum();
         if bytes == 0 {
-            return Ok((None, 0));
+            return Ok((None, vec![]));
         }
         if bytes > 16 {
             return Err(LoadError::unsupported(format!("a select key of {bytes} bytes (16 are)"), place));
@@ -291,6 +324,6 @@ impl Transitions<'_> {
                 emitter.assign(key, &expr, place)?;
             }
         }
-        Ok((Some(Expr::Field(key)), bytes))
+        Ok((Some(Expr::Field(key)), fields.iter().map(|field| field.width).collect()))
     }
 }

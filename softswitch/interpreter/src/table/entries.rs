@@ -2,23 +2,99 @@
 //! What the control plane does to a table's entries.
 
 use narrows_program::bits::wide_ones;
-use narrows_program::control::{ActionCall, CounterValue, EntriesPart, Entry, KeyMatch};
+use narrows_program::control::{ActionCall, CounterValue, EntriesPart, Entry, EntryState, KeyMatch, MeterConfig};
 use narrows_program::table::TableCode;
 
 use super::convert::{canonical, describe, words, Stored};
 use super::key_map::NONE;
 use super::state::TableState;
 use crate::error::ControlError;
+use crate::meters::Cell;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
+/// An entry with all that belongs to it, to be put back.
+#[derive(Debug, Clone)]
+pub struct KeptEntry {
+    entry: Entry,
+    state: EntryState,
+    sequence: u32,
+    meter: Option<Cell>,
+}
+
 impl TableState {
-    pub fn insert(&mut self, code: &TableCode, entry: &Entry) -> Result<()> {
-        refuse_const_entries(code)?;
-        self.add(code, entry)
+    /// The entry with this key and priority as it is; `None` if there is none.
+    pub fn keep(&self, code: &TableCode, key: &[KeyMatch], priority: i32) -> Result<Option<KeptEntry>> {
+        let key = canonical(code, key)?;
+        let handle = self.by_key.get(&(key, check_priority(code, priority)?)).copied();
+        Ok(handle.map(|handle| handle as usize).and_then(|handle| {
+            let (entry, state) = self.entry(code, handle)?;
+            let sequence = self.stored[handle].as_ref()?.sequence;
+            Some(KeptEntry { entry, state, sequence, meter: self.meters.get(handle).copied() })
+        }))
     }
 
-    pub(super) fn add(&mut self, code: &TableCode, entry: &Entry) -> Result<()> {
+    /// All entries as they are.
+    pub fn kept(&self, code: &TableCode) -> Vec<KeptEntry> {
+        let stored = self.stored.iter().flatten();
+        stored.filter_map(|stored| self.keep(code, &stored.key, stored.priority).ok().flatten()).collect()
+    }
+
+    /// Takes over entries of a table like this one, and their order.
+    pub fn adopt(&mut self, code: &TableCode, entries: &[KeptEntry]) -> Result<()> {
+        for kept in entries {
+            self.put_back(code, &kept.entry.key, kept.entry.priority, Some(kept))?;
+            self.next_sequence = self.next_sequence.max(kept.sequence.wrapping_add(1));
+        }
+        Ok(())
+    }
+
+    /// The default action, if it is not the program's own any more.
+    pub fn changed_default(&self, code: &TableCode) -> Option<ActionCall> {
+        let own = words(code, code.default.0, &code.default.1, self.stride);
+        let same = self.action(NONE) == code.default.0 && self.record(NONE)[1..] == own[..];
+        (!same).then(|| self.default_call(code))
+    }
+
+    /// Makes the entry with this key and priority what [`TableState::keep`] has found.
+    pub fn put_back(
+        &mut self,
+        code: &TableCode,
+        key: &[KeyMatch],
+        priority: i32,
+        kept: Option<&KeptEntry>,
+    ) -> Result<()> {
+        if let Ok(handle) = self.handle(code, key, priority) {
+            self.remove(code, handle);
+        }
+        let Some(kept) = kept else {
+            return Ok(());
+        };
+        let next = std::mem::replace(&mut self.next_sequence, kept.sequence);
+        let added = self.add(code, &kept.entry, kept.state.hit_ns);
+        self.next_sequence = next;
+        added?;
+        let handle = self.handle(code, key, priority)? as usize;
+        self.counters[handle] = kept.state.counter;
+        if let (Some(cell), Some(meter)) = (self.meters.get_mut(handle), kept.meter) {
+            *cell = meter;
+        }
+        Ok(())
+    }
+
+    /// When a packet last found an entry, or it was inserted.
+    pub fn hit_ns(&self, code: &TableCode, key: &[KeyMatch], priority: i32) -> Result<u64> {
+        let handle = self.handle(code, key, priority)?;
+        Ok(self.hits_ns.get(handle as usize).copied().unwrap_or(0))
+    }
+
+    /// Adds an entry at `now_ns`.
+    pub fn insert(&mut self, code: &TableCode, entry: &Entry, now_ns: u64) -> Result<()> {
+        refuse_const_entries(code)?;
+        self.add(code, entry, now_ns)
+    }
+
+    pub(super) fn add(&mut self, code: &TableCode, entry: &Entry, now_ns: u64) -> Result<()> {
         let key = canonical(code, &entry.key)?;
         let priority = check_priority(code, entry.priority)?;
         let (action, params) = self.call(code, &entry.action)?;
@@ -33,6 +109,12 @@ impl TableState {
             self.stored.push(None);
             self.records.resize(self.records.len() + 1 + self.stride, 0);
             self.counters.push(CounterValue::default());
+            if code.info.direct_meter {
+                self.meters.push(Cell::default());
+            }
+            if code.info.idle_timeout {
+                self.hits_ns.push(0);
+            }
             (self.stored.len() - 1) as u32
         });
         let at = handle as usize;
@@ -41,6 +123,12 @@ impl TableState {
         self.stored[at] = Some(Stored { key: key.clone(), priority, sequence });
         self.set_record(handle, action, &params);
         self.counters[at] = CounterValue::default();
+        if let Some(cell) = self.meters.get_mut(at) {
+            *cell = Cell::default();
+        }
+        if let Some(hit_ns) = self.hits_ns.get_mut(at) {
+            *hit_ns = now_ns;
+        }
         self.by_key.insert((key, priority), handle);
         self.entry_added(code, handle);
         Ok(())
@@ -63,31 +151,36 @@ impl TableState {
     pub fn delete(&mut self, code: &TableCode, key: &[KeyMatch], priority: i32) -> Result<()> {
         refuse_const_entries(code)?;
         let handle = self.handle(code, key, priority)?;
+        self.remove(code, handle);
+        Ok(())
+    }
+
+    fn remove(&mut self, code: &TableCode, handle: u32) {
         if let Some(stored) = self.stored[handle as usize].take() {
             self.entry_removed(code, handle, &stored);
             self.by_key.remove(&(stored.key, stored.priority));
             self.free.push(handle);
         }
-        Ok(())
     }
 
     /// The entries in `count` places from `place` on.
     pub fn entries_from(&self, code: &TableCode, place: usize, count: usize) -> EntriesPart {
         let end = place.saturating_add(count).min(self.stored.len());
         let entries = (place..end).filter_map(|handle| {
-            let (entry, counter) = self.entry(code, handle)?;
-            Some((self.stored[handle].as_ref()?.sequence, entry, counter))
+            let (entry, state) = self.entry(code, handle)?;
+            Some((self.stored[handle].as_ref()?.sequence, entry, state))
         });
         EntriesPart { entries: entries.collect(), next: (end < self.stored.len()).then_some(end) }
     }
 
-    fn entry(&self, code: &TableCode, handle: usize) -> Option<(Entry, CounterValue)> {
+    fn entry(&self, code: &TableCode, handle: usize) -> Option<(Entry, EntryState)> {
         let stored = self.stored[handle].as_ref()?;
         let record = self.record(handle as u32);
         let action = describe(code, self.action(handle as u32), &record[1..]);
         let counter = if code.info.direct_counter { self.counters[handle] } else { CounterValue::default() };
         let entry = Entry { key: stored.key.clone(), priority: stored.priority, action };
-        Some((entry, counter))
+        let meter = self.meters.get(handle).and_then(Cell::config);
+        Some((entry, EntryState { counter, meter, hit_ns: self.hits_ns.get(handle).copied().unwrap_or(0) }))
     }
 
     pub fn default_call(&self, code: &TableCode) -> ActionCall {
@@ -118,6 +211,22 @@ impl TableState {
         }
         let handle = self.handle(code, key, priority)?;
         self.counters[handle as usize] = value;
+        Ok(())
+    }
+
+    /// Configures the direct meter of an entry, whose buckets are full then, or takes its configuration away.
+    pub fn write_meter(
+        &mut self,
+        code: &TableCode,
+        key: &[KeyMatch],
+        priority: i32,
+        config: Option<MeterConfig>,
+    ) -> Result<()> {
+        let handle = self.handle(code, key, priority)?;
+        match self.meters.get_mut(handle as usize) {
+            Some(cell) => *cell = Cell::new(config),
+            None => return Err(ControlError::InvalidArgument(format!("{} has no direct meter", code.info.name))),
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod prefixes;
 mod state;
 
 pub use convert::words as parameter_words;
+pub use entries::KeptEntry;
 pub use key_map::NONE;
 pub use lookup::DIRECT_BITS;
 pub use prefixes::Magnitudes;

@@ -15,6 +15,7 @@ use super::lookup::{Lookup, DIRECT_BITS};
 use super::prefixes::{Magnitudes, Prefixes};
 use crate::error::ControlError;
 use crate::frame::Frame;
+use crate::meters::Cell;
 use crate::packet::Packet;
 
 /// Of a table with more entries than that no change makes the lookup anew.
@@ -46,6 +47,12 @@ pub struct TableState {
     pub raw_words: usize,
     /// By handle, for tables with a direct counter.
     pub(super) counters: Vec<CounterValue>,
+    /// The same for tables with a direct meter.
+    pub(super) meters: Vec<Cell>,
+    /// The same for tables with idle timeouts: when a packet last found the entry, or it was inserted.
+    pub(super) hits_ns: Vec<u64>,
+    /// The entry that was found last, of tables with a direct meter.
+    last_hit: u32,
     pub(super) lookup: Lookup,
     /// The lookup lags behind the entries; it is built again before the next packet.
     pub(super) stale: bool,
@@ -68,12 +75,15 @@ impl TableState {
             stride,
             raw_words: code.parts.iter().map(KeyPart::words).sum::<u32>() as usize,
             counters: Vec::new(),
+            meters: Vec::new(),
+            hits_ns: Vec::new(),
+            last_hit: NONE,
             lookup: Lookup::Empty,
             stale: true,
             layout: KeyLayout::default(),
         };
         for entry in &code.entries {
-            state.add(code, entry)?;
+            state.add(code, entry, 0)?;
         }
         Ok(state)
     }
@@ -129,12 +139,22 @@ impl TableState {
         }
     }
 
-    /// Counts a packet of an entry.
-    pub fn count_hit(&mut self, handle: u32, bytes: u32) {
+    /// Notes that a packet has found an entry.
+    pub fn note_hit(&mut self, handle: u32, bytes: u32, now_ns: u64) {
+        self.last_hit = handle;
+        if let Some(hit_ns) = self.hits_ns.get_mut(handle as usize) {
+            *hit_ns = now_ns;
+        }
         if let Some(cell) = self.counters.get_mut(handle as usize) {
             cell.packets = cell.packets.wrapping_add(1);
             cell.bytes = cell.bytes.wrapping_add(u64::from(bytes));
         }
+    }
+
+    /// The color of a packet by the direct meter of the entry that was found last; `None` if there is none.
+    pub fn meter_hit(&mut self, code: &TableCode, bytes: u32, now_ns: u64) -> Option<u64> {
+        let (cell, meter) = self.meters.get_mut(self.last_hit as usize).zip(code.direct_meter)?;
+        Some(cell.pass(now_ns, meter.bytes, bytes))
     }
 
     /// The handle of the entry that matches key fields given as words. The lookup is up to date.
@@ -303,6 +323,8 @@ mod tests {
                 actions: vec![ActionInfo { name: "a".into(), params: vec![] }],
                 size: 1 << 20,
                 direct_counter: false,
+                direct_meter: false,
+                idle_timeout: false,
                 const_default: false,
                 const_entries: false,
             },
@@ -312,6 +334,7 @@ mod tests {
             default: (1, vec![]),
             entries: vec![],
             direct_counter: None,
+            direct_meter: None,
         }
     }
 
@@ -345,13 +368,13 @@ mod tests {
             let mut state = TableState::new(&code).expect("no entries");
             let key = |n: u32| [first(n), second][..kinds.len()].to_vec();
             for number in 0..ENTRIES {
-                assert_eq!(state.insert(&code, &entry(&code, key(number))), Ok(()));
+                assert_eq!(state.insert(&code, &entry(&code, key(number)), 0), Ok(()));
             }
             state.refresh(&code);
             // The second field of all is 7; 5,000 is in no entry but the one that is added.
             let hit = |state: &TableState, value: u64| state.find_raw(&[value, 7]);
             assert_eq!((hit(&state, 3), hit(&state, 5_000)), (3, NONE));
-            assert_eq!(state.insert(&code, &entry(&code, added.clone())), Ok(()));
+            assert_eq!(state.insert(&code, &entry(&code, added.clone()), 0), Ok(()));
             assert!(!state.stale, "{kinds:?}");
             // Entries of the same priority: the first one wins, of prefixes the longest.
             assert_eq!((hit(&state, 3), hit(&state, 5_000)), (3, ENTRIES), "{kinds:?}");

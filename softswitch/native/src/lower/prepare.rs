@@ -128,7 +128,7 @@ impl Lowering<'_, '_> {
     fn has_effects(&self, op: Op) -> bool {
         match op {
             Op::Extern { .. } | Op::Random { .. } | Op::Truncate { .. } | Op::Digest { .. } | Op::Clone { .. } => true,
-            Op::Table { table } => self.program.tables[usize::from(table)].info.direct_counter,
+            Op::Table { table } => self.program.tables[usize::from(table)].info.notes_hits(),
             Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } => !self.is_of_words(calculation),
             Op::Extract { .. } => false,
             _ => op.uses_cell() || op.writes_header(),

@@ -107,7 +107,7 @@ pub(super) struct Rule {
 pub(super) fn constant_rules(code: &TableCode) -> Option<Vec<Rule>> {
     let simple = |p: &KeyPart| matches!(p.kind, MatchKind::Exact | MatchKind::Ternary);
     let few = code.info.const_entries && code.entries.len() <= COMPARED;
-    if !few || code.info.direct_counter || !code.parts.iter().all(simple) {
+    if !few || code.info.notes_hits() || !code.parts.iter().all(simple) {
         return None;
     }
     let mut entries: Vec<_> = code.entries.iter().collect();

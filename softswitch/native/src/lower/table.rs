@@ -28,11 +28,11 @@ impl Lowering<'_, '_> {
         let descriptor = self.b.ins().iadd_imm(descriptor, (size_of::<Descriptor>() * index) as i64);
         let handle = self.find(code, descriptor);
         let stride = 8 * code.record_words() as i64;
-        if code.info.direct_counter {
+        if code.info.notes_hits() {
             let hit = self.b.ins().icmp_imm(IntCC::NotEqual, handle, i64::from(NONE));
             self.when(hit, |l| {
                 let table = l.constant(index as u64);
-                l.call(callbacks::count_hit as *const u8, &[l.context, table, handle], None);
+                l.call(callbacks::note_hit as *const u8, &[l.context, table, handle], None);
             });
         }
         // The default action's record comes first, and NONE + 1 is 0.

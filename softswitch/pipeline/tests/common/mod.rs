@@ -236,7 +236,7 @@ pub fn entries(pipeline: &Pipeline, table: TableId) -> Vec<(Entry, CounterValue)
     let part = pipeline.table_entries_from(table, 0, usize::MAX);
     let mut found = part.unwrap_or_default().entries;
     found.sort_by_key(|(sequence, ..)| *sequence);
-    found.into_iter().map(|(_, entry, count)| (entry, count)).collect()
+    found.into_iter().map(|(_, entry, state)| (entry, state.counter)).collect()
 }
 
 /// An entry in each table that takes one, for any key or a key of ones; wrong ones are refused.

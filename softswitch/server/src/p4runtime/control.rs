@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use narrows_pipeline::{Pipeline, Program};
+use narrows_pipeline::{ControlError, Pipeline, Program, TableId};
 use narrows_proto::p4::v1::{self as p4, ForwardingPipelineConfig};
-use narrows_switch::io::{Gone, Handle};
+use narrows_switch::io::{DataPath, Gone, Handle};
 use narrows_switch::unit::ProgramUnit;
 use tonic::Status;
 
@@ -61,6 +61,8 @@ pub struct Control {
     digests: Mutex<Digests>,
     /// Wakes the task that sends digests.
     pub digests_changed: tokio::sync::Notify,
+    /// Wakes the task that looks for idle entries.
+    pub idle_changed: tokio::sync::Notify,
     /// The data path.
     pub handle: Handle,
     seed: u64,
@@ -92,6 +94,7 @@ impl Control {
             clients: Mutex::new(Clients::new(device_id)),
             digests: Mutex::default(),
             digests_changed: tokio::sync::Notify::new(),
+            idle_changed: tokio::sync::Notify::new(),
             handle,
             seed,
             snaplen,
@@ -181,7 +184,50 @@ impl Control {
         self.handle.call(move |data_path| data_path.switch.set_unit(unit)).await.map_err(unavailable)?;
         self.digests().replace(digests);
         pipelines.active = Some(configuration);
+        self.idle_changed.notify_one();
         pipelines.saved = None;
+        Ok(())
+    }
+
+    /// Puts a configuration into the data path that takes over the state of the active one.
+    ///
+    /// Errors: INVALID_ARGUMENT, and nothing has changed, if something of that has no place in it.
+    pub async fn reconcile(&self, pipelines: &mut Pipelines, mut next: Prepared) -> Result<(), Status> {
+        let Some(active) = &pipelines.active else {
+            return self.commit(pipelines, next).await;
+        };
+        let renamed = |table: TableId| {
+            let name = active.schema.tables.values().find(|known| known.id == table).map(|known| &known.name)?;
+            next.configuration.schema.tables.values().find(|known| known.name == *name).map(|known| known.id)
+        };
+        let cookies = active.cookies.iter().filter_map(|((table, key, priority), cookie)| {
+            Some(((renamed(*table)?, key.clone(), *priority), cookie.clone()))
+        });
+        next.configuration.cookies = Arc::new(cookies.collect());
+        for id in active.schema.digests.keys() {
+            let Some(config) = self.digests().config(*id) else { continue };
+            match next.configuration.schema.digests.get(id) {
+                Some(digest) => next.digests.configure(*id, digest, Some(config)),
+                None => {
+                    let message = format!("digest {id} cannot be preserved: the new program has none of this id");
+                    return Err(Status::invalid_argument(message));
+                }
+            }
+        }
+        let Prepared { configuration, mut unit, digests } = next;
+        let replace = move |data_path: &mut DataPath| {
+            if let Some(old) = data_path.switch.unit() {
+                unit.adopt(old)?;
+            }
+            data_path.switch.set_unit(unit);
+            Ok(())
+        };
+        let replaced: Result<(), ControlError> = self.handle.call(replace).await.map_err(unavailable)?;
+        replaced.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.digests().replace(digests);
+        pipelines.active = Some(configuration);
+        pipelines.saved = None;
+        self.idle_changed.notify_one();
         Ok(())
     }
 
@@ -201,7 +247,7 @@ impl Control {
                 }
                 drop(pipelines);
                 found.sort_by_key(|(sequence, ..)| *sequence);
-                answer(found.into_iter().map(|(_, entry, count)| (entry, count)).collect())
+                answer(found.into_iter().map(|(_, entry, state)| (entry, state)).collect())
             }
         };
         Ok(answer?)

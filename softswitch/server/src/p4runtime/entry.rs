@@ -8,7 +8,7 @@ use narrows_proto::p4::v1::{
 use tonic::Code;
 
 use super::error::UpdateError;
-use super::schema::{Key, Meter, Schema, Table};
+use super::schema::{Key, Schema, Table};
 use super::value::{decode, encode};
 
 /// The match that leaves a key field out.
@@ -64,16 +64,21 @@ fn field(key: &Key, field: &FieldMatch, place: &str) -> Result<KeyMatch, UpdateE
 
 /// The engine's key for the fields of an entry; fields that were left out match everything.
 pub fn key(table: &Table, fields: &[FieldMatch]) -> Result<Vec<KeyMatch>, UpdateError> {
+    matches(&format!("table {}", table.name), &table.keys, fields)
+}
+
+/// The matches of the key fields of `place`, a table or a value set.
+pub fn matches(place: &str, keys: &[Key], fields: &[FieldMatch]) -> Result<Vec<KeyMatch>, UpdateError> {
     for (position, field) in fields.iter().enumerate() {
-        if table.keys.iter().all(|key| key.id != field.field_id) {
-            return Err(UpdateError::invalid(format!("table {} has no key field {}", table.name, field.field_id)));
+        if keys.iter().all(|key| key.id != field.field_id) {
+            return Err(UpdateError::invalid(format!("{place} has no key field {}", field.field_id)));
         }
         if fields[..position].iter().any(|other| other.field_id == field.field_id) {
-            return Err(UpdateError::invalid(format!("table {}: key field {} twice", table.name, field.field_id)));
+            return Err(UpdateError::invalid(format!("{place}: key field {} twice", field.field_id)));
         }
     }
-    let matches = table.keys.iter().map(|key| {
-        let place = format!("table {}, key field {}", table.name, key.name);
+    let matches = keys.iter().map(|key| {
+        let place = format!("{place}, key field {}", key.name);
         match fields.iter().find(|field| field.field_id == key.id) {
             Some(found) => field(key, found, &place),
             None => wildcard(key).ok_or_else(|| UpdateError::invalid(format!("{place}: an exact field must be given"))),
@@ -137,13 +142,13 @@ pub fn counter_value(data: &p4::CounterData) -> Result<CounterValue, UpdateError
 }
 
 /// The engine's form of a meter's configuration. Errors: negative numbers, and what the specification forbids for its type.
-pub fn meter_config(meter: &Meter, given: &p4::MeterConfig) -> Result<MeterConfig, UpdateError> {
-    let invalid = |why: &str| UpdateError::invalid(format!("meter {}: {why}", meter.name));
+pub fn meter_config(name: &str, kind: MeterType, given: &p4::MeterConfig) -> Result<MeterConfig, UpdateError> {
+    let invalid = |why: &str| UpdateError::invalid(format!("meter {name}: {why}"));
     let numbers = [given.cir, given.cburst, given.pir, given.pburst, given.eburst].map(u64::try_from);
     let [Ok(cir), Ok(cburst), Ok(pir), Ok(pburst), Ok(eburst)] = numbers else {
         return Err(invalid("rates and bursts must not be negative"));
     };
-    match meter.kind {
+    match kind {
         MeterType::TwoRateThreeColor if eburst != 0 => Err(invalid("eburst must be 0: it has two rates")),
         MeterType::TwoRateThreeColor if pir < cir => Err(invalid("pir is below cir")),
         MeterType::TwoRateThreeColor => Ok(MeterConfig::TwoRates { cir, cburst, pir, pburst }),
@@ -178,6 +183,11 @@ pub fn to_action(schema: &Schema, call: &ActionCall) -> Option<TableAction> {
     Some(TableAction { r#type: Some(table_action::Type::Action(p4::Action { action_id: id, params })) })
 }
 
+/// P4Runtime's form of the fields of a key.
+pub fn to_fields(keys: &[Key], found: &[KeyMatch]) -> Vec<FieldMatch> {
+    keys.iter().zip(found).filter_map(|(key, found)| to_field(key, found)).collect()
+}
+
 fn to_field(key: &Key, found: &KeyMatch) -> Option<FieldMatch> {
     if wildcard(key).as_ref() == Some(found) {
         return None;
@@ -205,7 +215,7 @@ fn to_field(key: &Key, found: &KeyMatch) -> Option<FieldMatch> {
 pub fn to_entry(schema: &Schema, table_id: u32, table: &Table, entry: &Entry) -> p4::TableEntry {
     p4::TableEntry {
         table_id,
-        r#match: table.keys.iter().zip(&entry.key).filter_map(|(key, found)| to_field(key, found)).collect(),
+        r#match: to_fields(&table.keys, &entry.key),
         action: to_action(schema, &entry.action),
         priority: if table.has_priority { entry.priority } else { 0 },
         is_const: table.const_entries,
@@ -255,10 +265,8 @@ mod tests {
 
     #[test]
     fn meters_are_configured_as_their_type_allows() {
-        let id = narrows_pipeline::MeterId(0);
         let of = |kind, cir, cburst, pir, pburst, eburst| {
-            let meter = Meter { id, name: "m".into(), size: 1, kind };
-            let config = meter_config(&meter, &p4::MeterConfig { cir, cburst, pir, pburst, eburst });
+            let config = meter_config("m", kind, &p4::MeterConfig { cir, cburst, pir, pburst, eburst });
             config.map(|config| to_meter_config(config) == p4::MeterConfig { cir, cburst, pir, pburst, eburst }).ok()
         };
         let (two, one, two_colors) =

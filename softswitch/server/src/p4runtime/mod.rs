@@ -7,6 +7,7 @@ mod device_config;
 mod digest;
 mod entry;
 mod error;
+mod idle;
 mod read;
 mod schema;
 mod service;
@@ -15,5 +16,6 @@ pub mod value;
 mod write;
 
 pub use control::{to_its_end, unavailable, Control};
+pub use idle::watch_idle;
 pub use service::P4RuntimeService;
 pub use stream::send_digests;

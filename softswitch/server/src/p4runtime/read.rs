@@ -4,16 +4,17 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use narrows_pipeline::{ControlError, CounterValue, Entry, TableId};
+use narrows_pipeline::{ControlError, Entry, EntryState, KeyMatch, TableId};
 use narrows_proto::p4::v1::{
     self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
 };
+use narrows_switch::io::now_ns;
 use narrows_switch::unit::ProgramUnit;
 use prost::Message;
 
 use super::entry;
 use super::error::UpdateError;
-use super::schema::{Schema, Table};
+use super::schema::{Schema, Table, ValueSet};
 use super::value::encode;
 use super::write::{cells, cookie_number, default_key, parts, Cookie, EntryKey};
 
@@ -24,7 +25,7 @@ type Look = Box<dyn FnOnce(&mut ProgramUnit) -> Result<Entities, UpdateError> + 
 type Entities = Box<dyn FnOnce() -> Vec<p4::Entity> + Send>;
 
 /// Makes the answer of a table's entries.
-type Answer = Box<dyn FnOnce(Vec<(Entry, CounterValue)>) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
+type Answer = Box<dyn FnOnce(Vec<(Entry, EntryState)>) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
 
 /// Answers a part of the request.
 pub enum Query {
@@ -91,7 +92,13 @@ pub fn queries(schema: &Arc<Schema>, cookies: &Cookies, wanted: &p4::Entity) -> 
     match wanted.entity.as_ref().ok_or_else(|| UpdateError::invalid("an entity is empty"))? {
         Entity::TableEntry(wanted) => {
             let tables = select(&schema.tables, wanted.table_id, "table")?;
-            tables.into_iter().map(|(id, table)| entries(schema, cookies, id, table, wanted, false)).collect()
+            if wanted.time_since_last_hit.is_some() && (wanted.is_default_action || wanted.table_id != 0) {
+                if let Some((_, table)) = tables.iter().find(|(_, t)| wanted.is_default_action || !t.idle_timeout) {
+                    let what = if wanted.is_default_action { "the default action" } else { "its entries" };
+                    return Err(UpdateError::invalid(format!("table {}: {what} have no idle timeouts", table.name)));
+                }
+            }
+            tables.into_iter().map(|(id, table)| entries(schema, cookies, id, table, wanted, Form::Entries)).collect()
         }
         Entity::DirectCounterEntry(wanted) => {
             let wanted = wanted.table_entry.clone().unwrap_or_default();
@@ -100,7 +107,16 @@ pub fn queries(schema: &Arc<Schema>, cookies: &Cookies, wanted: &p4::Entity) -> 
                 return Err(UpdateError::invalid(format!("table {} has no direct counter", wanted.table_id)));
             }
             let tables = tables.into_iter().filter(|(_, table)| table.direct_counter);
-            tables.map(|(id, table)| entries(schema, cookies, id, table, &wanted, true)).collect()
+            tables.map(|(id, table)| entries(schema, cookies, id, table, &wanted, Form::Counters)).collect()
+        }
+        Entity::DirectMeterEntry(wanted) => {
+            let wanted = wanted.table_entry.clone().unwrap_or_default();
+            let tables = select(&schema.tables, wanted.table_id, "table")?;
+            if wanted.table_id != 0 && tables.iter().any(|(_, table)| table.direct_meter.is_none()) {
+                return Err(UpdateError::invalid(format!("table {} has no direct meter", wanted.table_id)));
+            }
+            let tables = tables.into_iter().filter(|(_, table)| table.direct_meter.is_some());
+            tables.map(|(id, table)| entries(schema, cookies, id, table, &wanted, Form::Meters)).collect()
         }
         Entity::CounterEntry(wanted) => counters(schema, wanted),
         Entity::RegisterEntry(wanted) => registers(schema, wanted),
@@ -110,17 +126,25 @@ pub fn queries(schema: &Arc<Schema>, cookies: &Cookies, wanted: &p4::Entity) -> 
             None => Ok(vec![sessions(0), groups(0)]),
         },
         Entity::MeterEntry(wanted) => meters(schema, wanted),
-        Entity::DirectMeterEntry(_) => Ok(vec![]),
         Entity::ActionProfileMember(p4::ActionProfileMember { action_profile_id: 0, .. })
-        | Entity::ActionProfileGroup(p4::ActionProfileGroup { action_profile_id: 0, .. })
-        | Entity::ValueSetEntry(p4::ValueSetEntry { value_set_id: 0, .. }) => Ok(vec![]),
+        | Entity::ActionProfileGroup(p4::ActionProfileGroup { action_profile_id: 0, .. }) => Ok(vec![]),
         Entity::ActionProfileMember(_) | Entity::ActionProfileGroup(_) => {
             Err(UpdateError::unimplemented("action profiles are not supported"))
         }
-        Entity::ValueSetEntry(_) => Err(UpdateError::unimplemented("value sets are not supported")),
+        Entity::ValueSetEntry(wanted) => value_sets(schema, wanted),
         Entity::ExternEntry(_) => Err(UpdateError::unimplemented("extern entries are not supported")),
         Entity::DigestEntry(_) => Err(UpdateError::invalid("digest entries are answered elsewhere")),
     }
+}
+
+/// What entries of a table are read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Entries,
+    /// Their direct counters.
+    Counters,
+    /// Their direct meters.
+    Meters,
 }
 
 fn entries(
@@ -129,7 +153,7 @@ fn entries(
     id: u32,
     table: &Table,
     wanted: &p4::TableEntry,
-    as_counters: bool,
+    form: Form,
 ) -> Result<Query, UpdateError> {
     let table_id = table.id;
     let admitted = filter(wanted);
@@ -143,7 +167,7 @@ fn entries(
                 let mut entry =
                     p4::TableEntry { table_id: id, action, is_default_action: true, is_const, ..Default::default() };
                 add_cookie(&mut entry, cookies.get(&default_key(table.id)));
-                match as_counters || !admitted(&entry) {
+                match form != Form::Entries || !admitted(&entry) {
                     true => vec![],
                     false => vec![wrap(Entity::TableEntry(entry))],
                 }
@@ -157,26 +181,43 @@ fn entries(
         false => Some((entry::key(&table, &wanted.r#match)?, entry::priority(&table, wanted.priority)?)),
     };
     let (priority, with_counter) = (wanted.priority, wanted.counter_data.is_some() && table.direct_counter);
-    let answer = move |found: Vec<(Entry, CounterValue)>| {
+    let with_meter = wanted.meter_config.is_some() && table.direct_meter.is_some();
+    let with_age = wanted.time_since_last_hit.is_some() && table.idle_timeout;
+    let answer = move |found: Vec<(Entry, EntryState)>| {
         let found = found.into_iter().filter(|(found, _)| match &exactly {
             Some((key, priority)) => found.key == *key && (!table.has_priority || found.priority == *priority),
             None => priority == 0 || found.priority == priority,
         });
-        let answers = found.filter_map(|(found, count)| {
+        let now_ns = if with_age { now_ns() } else { 0 };
+        let answers = found.filter_map(|(found, state)| {
             let mut answer = entry::to_entry(&schema, id, &table, &found);
             let key = (table.id, found.key, answer.priority);
             add_cookie(&mut answer, cookies.get(&key));
             if !admitted(&answer) {
                 return None;
             }
-            if as_counters {
-                let data = Some(entry::counter_data(count));
+            let config = state.meter.map(entry::to_meter_config);
+            if form != Form::Entries {
                 answer.action = None;
-                let counter = p4::DirectCounterEntry { table_entry: Some(answer), data };
-                return Some(wrap(Entity::DirectCounterEntry(counter)));
             }
-            answer.counter_data = with_counter.then(|| entry::counter_data(count));
-            Some(wrap(Entity::TableEntry(answer)))
+            Some(wrap(match form {
+                Form::Entries => {
+                    answer.counter_data = with_counter.then(|| entry::counter_data(state.counter));
+                    answer.meter_config = config.filter(|_| with_meter);
+                    let elapsed_ns = i64::try_from(now_ns.saturating_sub(state.hit_ns)).unwrap_or(i64::MAX);
+                    answer.time_since_last_hit = with_age.then_some(p4::table_entry::IdleTimeout { elapsed_ns });
+                    Entity::TableEntry(answer)
+                }
+                Form::Counters => Entity::DirectCounterEntry(p4::DirectCounterEntry {
+                    table_entry: Some(answer),
+                    data: Some(entry::counter_data(state.counter)),
+                }),
+                Form::Meters => Entity::DirectMeterEntry(p4::DirectMeterEntry {
+                    table_entry: Some(answer),
+                    config,
+                    ..Default::default()
+                }),
+            }))
         });
         let answers: Vec<p4::Entity> = answers.collect();
         match answers.is_empty() && exactly.is_some() {
@@ -202,10 +243,11 @@ fn filter(wanted: &p4::TableEntry) -> impl Fn(&p4::TableEntry) -> bool + Send + 
 }
 
 #[allow(deprecated)]
-fn add_cookie(entry: &mut p4::TableEntry, cookie: Option<&Cookie>) {
+pub fn add_cookie(entry: &mut p4::TableEntry, cookie: Option<&Cookie>) {
     if let Some(cookie) = cookie {
         entry.metadata = cookie.metadata.clone();
         entry.controller_metadata = cookie.controller_metadata;
+        entry.idle_timeout_ns = cookie.idle_timeout_ns;
     }
 }
 
@@ -277,6 +319,23 @@ fn meters(schema: &Schema, wanted: &p4::MeterEntry) -> Result<Vec<Query>, Update
         }
     }
     Ok(queries)
+}
+
+fn value_sets(schema: &Schema, wanted: &p4::ValueSetEntry) -> Result<Vec<Query>, UpdateError> {
+    let query = |(value_set_id, known): (u32, &ValueSet)| {
+        let known = known.clone();
+        Query::Once(Box::new(move |unit| {
+            let members = unit.pipeline.value_set_read(known.number)?;
+            let member = |values: &Vec<u64>| {
+                let found: Vec<KeyMatch> = values.iter().map(|value| KeyMatch::Exact((*value).into())).collect();
+                p4::ValueSetMember { r#match: entry::to_fields(&known.keys, &found) }
+            };
+            let members = members.iter().map(member).collect();
+            let entry = p4::ValueSetEntry { value_set_id, members };
+            Ok(Box::new(move || vec![wrap(Entity::ValueSetEntry(entry))]))
+        }))
+    };
+    Ok(select(&schema.value_sets, wanted.value_set_id, "value set")?.into_iter().map(query).collect())
 }
 
 /// P4Runtime's form of replicas.

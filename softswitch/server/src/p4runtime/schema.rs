@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::BTreeMap;
 
-use narrows_pipeline::{CounterId, KeyInfo, MatchKind, MeterId, Program, RegisterId, TableId};
+use narrows_pipeline::{CounterId, KeyInfo, MatchKind, MeterId, MeterInfo, Program, RegisterId, TableId};
 use narrows_proto::p4::config::v1::{
     self as config, match_field::MatchType, meter_spec::Type as MeterType, P4Info, Preamble,
 };
@@ -30,6 +30,10 @@ pub struct Table {
     /// Actions by id: where they may be used.
     pub actions: BTreeMap<u32, config::action_ref::Scope>,
     pub direct_counter: bool,
+    /// The kind of its direct meter, if there is one.
+    pub direct_meter: Option<MeterType>,
+    /// Its entries may have idle timeouts.
+    pub idle_timeout: bool,
     pub const_default: bool,
     pub const_entries: bool,
 }
@@ -67,6 +71,15 @@ pub struct Meter {
     pub kind: MeterType,
 }
 
+/// A parser value set.
+#[derive(Debug, Clone)]
+pub struct ValueSet {
+    /// Its number in the program.
+    pub number: usize,
+    pub name: String,
+    pub keys: Vec<Key>,
+}
+
 /// Shape of a digest's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestShape {
@@ -93,6 +106,7 @@ pub struct Schema {
     pub registers: BTreeMap<u32, Register>,
     pub meters: BTreeMap<u32, Meter>,
     pub digests: BTreeMap<u32, Digest>,
+    pub value_sets: BTreeMap<u32, ValueSet>,
 }
 
 fn identity<'a>(preamble: Option<&'a Preamble>, kind: &str) -> Result<(u32, &'a str), UpdateError> {
@@ -141,6 +155,17 @@ impl Schema {
             let (id, name) = identity(meter.preamble.as_ref(), "meter")?;
             schema.meters.insert(id, meter_of(meter, name, program)?);
         }
+        for meter in &info.direct_meters {
+            let (_, name) = identity(meter.preamble.as_ref(), "direct meter")?;
+            let kind = meter_kind(name, meter.spec, program)?.1;
+            let table = schema.tables.get_mut(&meter.direct_table_id);
+            let table = table.ok_or_else(|| mismatch("direct meter", name, "its table is not in p4info"))?;
+            table.direct_meter = Some(kind);
+        }
+        for set in &info.value_sets {
+            let (id, name) = identity(set.preamble.as_ref(), "value set")?;
+            schema.value_sets.insert(id, value_set(set, name, program)?);
+        }
         for digest in &info.digests {
             let (id, name) = identity(digest.preamble.as_ref(), "digest")?;
             schema.digests.insert(id, digest_of(digest, name, program)?);
@@ -177,6 +202,8 @@ impl Schema {
             keys,
             actions,
             direct_counter: known.direct_counter,
+            direct_meter: None,
+            idle_timeout: known.idle_timeout,
             const_default: known.const_default,
             const_entries: known.const_entries,
         })
@@ -184,12 +211,7 @@ impl Schema {
 }
 
 fn key(table: &str, ours: &KeyInfo, theirs: &config::MatchField) -> Result<Key, UpdateError> {
-    let kind = match theirs.r#match {
-        Some(config::match_field::Match::MatchType(kind)) => {
-            MatchType::try_from(kind).unwrap_or(MatchType::Unspecified)
-        }
-        _ => MatchType::Unspecified,
-    };
+    let kind = match_type(theirs);
     let agree = matches!(
         (ours.kind, kind),
         (MatchKind::Exact, MatchType::Exact)
@@ -206,13 +228,51 @@ fn key(table: &str, ours: &KeyInfo, theirs: &config::MatchField) -> Result<Key, 
 }
 
 fn meter_of(meter: &config::Meter, name: &str, program: &Program) -> Result<Meter, UpdateError> {
+    let (known, kind) = meter_kind(name, meter.spec, program)?;
+    Ok(Meter { id: known.id, name: name.to_owned(), size: known.size as u64, kind })
+}
+
+/// The program's meter with this name, and its kind.
+fn meter_kind<'p>(
+    name: &str,
+    spec: Option<config::MeterSpec>,
+    program: &'p Program,
+) -> Result<(&'p MeterInfo, MeterType), UpdateError> {
     let known = program.meters.iter().find(|known| known.name == name);
     let known = known.ok_or_else(|| mismatch("meter", name, "the program has none of this name"))?;
-    let spec = meter.spec.unwrap_or_default();
+    let spec = spec.unwrap_or_default();
     if (spec.unit() == config::meter_spec::Unit::Bytes) != known.bytes {
         return Err(mismatch("meter", name, "one counts bytes, the other packets"));
     }
-    Ok(Meter { id: known.id, name: name.to_owned(), size: known.size as u64, kind: spec.r#type() })
+    Ok((known, spec.r#type()))
+}
+
+fn value_set(set: &config::ValueSet, name: &str, program: &Program) -> Result<ValueSet, UpdateError> {
+    let number = program.value_sets.iter().position(|known| known.name == name);
+    let number = number.ok_or_else(|| mismatch("value set", name, "the program has none of this name"))?;
+    let widths = &program.value_sets[number].widths;
+    let theirs: Vec<u32> = set.r#match.iter().map(|field| width(field.bitwidth)).collect();
+    // A set that no state of the parser asks has no fields in the program.
+    if !widths.is_empty() && *widths != theirs {
+        let why = format!("fields of {widths:?} bits in the program, of {theirs:?} in p4info");
+        return Err(mismatch("value set", name, why));
+    }
+    let keys = set.r#match.iter().map(|field| match match_type(field) {
+        MatchType::Exact => {
+            Ok(Key { id: field.id, name: field.name.clone(), width: width(field.bitwidth), kind: MatchType::Exact })
+        }
+        other => Err(UpdateError::invalid(format!("value set {name}: a field that matches {other:?} (Exact is)"))),
+    });
+    Ok(ValueSet { number, name: name.to_owned(), keys: keys.collect::<Result<_, _>>()? })
+}
+
+fn match_type(field: &config::MatchField) -> MatchType {
+    match field.r#match {
+        Some(config::match_field::Match::MatchType(kind)) => {
+            MatchType::try_from(kind).unwrap_or(MatchType::Unspecified)
+        }
+        _ => MatchType::Unspecified,
+    }
 }
 
 fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<Digest, UpdateError> {
@@ -229,10 +289,8 @@ fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<D
 }
 
 fn refuse_unsupported(info: &P4Info) -> Result<(), UpdateError> {
-    let names: [(&str, Option<&Option<Preamble>>); 4] = [
+    let names: [(&str, Option<&Option<Preamble>>); 2] = [
         ("action profile", info.action_profiles.first().map(|object| &object.preamble)),
-        ("direct meter", info.direct_meters.first().map(|object| &object.preamble)),
-        ("value set", info.value_sets.first().map(|object| &object.preamble)),
         ("controller header", info.controller_packet_metadata.first().map(|object| &object.preamble)),
     ];
     for (kind, preamble) in names {

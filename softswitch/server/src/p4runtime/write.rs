@@ -3,21 +3,25 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use narrows_pipeline::{Entry, KeyMatch, TableId};
+use narrows_pipeline::{ControlError, Entry, KeyMatch, MeterConfig, TableId};
 use narrows_proto::p4::v1::{
     self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
     update::Type,
 };
+use narrows_switch::io::now_ns;
 use narrows_switch::tm::{PORTS, PRIORITIES};
 use narrows_switch::unit::{CloneSession, Group, ProgramUnit, MAX_SESSION};
 
 use super::entry;
 use super::error::UpdateError;
-use super::schema::Schema;
+use super::schema::{Schema, Table};
 use super::value::decode;
 
 /// What is done to the forwarding state, between two packets.
 pub type Operation = Box<dyn FnOnce(&mut ProgramUnit) -> Result<(), UpdateError> + Send>;
+
+/// Looks at the forwarding state before an update; what it returns makes it so again.
+pub type Before = Box<dyn FnOnce(&mut ProgramUnit) -> Result<Operation, UpdateError> + Send>;
 
 /// Cells of a counter or register that are read or written between the same two packets, so that a large array does not hold
 /// up packets.
@@ -39,16 +43,52 @@ pub fn default_key(table: TableId) -> EntryKey {
 pub struct Cookie {
     pub controller_metadata: u64,
     pub metadata: Vec<u8>,
+    /// After how long without a packet its controller wants to know; 0: never.
+    pub idle_timeout_ns: i64,
+}
+
+/// A change of forwarding state.
+pub struct Change {
+    pub before: Before,
+    pub parts: Vec<Operation>,
+    /// It is of cells, which are enough work that packets are processed between the parts, and before other updates.
+    pub of_cells: bool,
+    /// Of a table entry: what the controller stores with it (`None`: the entry goes).
+    pub cookie: Option<(EntryKey, Option<Cookie>)>,
+}
+
+impl Change {
+    fn new(before: Before, operation: Operation) -> Self {
+        Change { before, parts: vec![operation], of_cells: false, cookie: None }
+    }
+
+    /// Of a table entry, whose key and what is to be stored with it `cookie` has.
+    fn of_entry((key, cookie): (EntryKey, Option<Cookie>), operation: Operation) -> Self {
+        Change { cookie: Some((key.clone(), cookie)), ..Change::new(entry_before(key), operation) }
+    }
+}
+
+fn entry_before((table, key, priority): EntryKey) -> Before {
+    Box::new(move |unit| {
+        let kept = unit.pipeline.table_keep(table, &key, priority)?;
+        Ok(Box::new(move |unit| Ok(unit.pipeline.table_put_back(table, &key, priority, kept.as_ref())?)))
+    })
+}
+
+fn default_before(table: TableId) -> Before {
+    Box::new(move |unit| {
+        let call = unit.pipeline.table_default(table)?;
+        // Where no action runs, that is what the program says: no controller can.
+        let known = unit.pipeline.program().tables().iter().find(|info| info.id == table);
+        let call = known.is_some_and(|info| info.actions.iter().any(|a| a.name == call.action)).then_some(call);
+        Ok(Box::new(move |unit| Ok(unit.pipeline.table_set_default(table, call.as_ref())?)))
+    })
 }
 
 /// A decoded update.
 pub enum Decoded {
     /// Changes forwarding state.
-    Operation(Operation),
-    /// Changes many cells: enough work that packets are processed between the parts.
-    Parts(Vec<Operation>),
-    /// Changes a table entry: also what the controller stores with it (`None`: the entry goes).
-    Entry { key: EntryKey, cookie: Option<Cookie>, operation: Operation },
+    Change(Change),
     /// Configures a digest (`None`: stops it).
     Digest { id: u32, config: Option<p4::digest_entry::Config>, kind: Type },
 }
@@ -85,11 +125,11 @@ pub fn decode_update(schema: &Schema, update: &p4::Update) -> Result<Decoded, Up
             Ok(Decoded::Digest { id: given.digest_id, config, kind })
         }
         Entity::MeterEntry(given) => meter(schema, kind, given),
-        Entity::DirectMeterEntry(_) => Err(UpdateError::unimplemented("direct meters are not supported")),
+        Entity::DirectMeterEntry(given) => direct_meter(schema, kind, given),
         Entity::ActionProfileMember(_) | Entity::ActionProfileGroup(_) => {
             Err(UpdateError::unimplemented("action profiles are not supported"))
         }
-        Entity::ValueSetEntry(_) => Err(UpdateError::unimplemented("value sets are not supported")),
+        Entity::ValueSetEntry(given) => value_set(schema, kind, given),
         Entity::ExternEntry(_) => Err(UpdateError::unimplemented("extern entries are not supported")),
     }
 }
@@ -98,12 +138,8 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
     let table = schema.tables.get(&given.table_id);
     let table = table.ok_or_else(|| UpdateError::not_found(format!("there is no table {}", given.table_id)))?;
     let id = table.id;
-    if given.meter_config.is_some() || given.meter_counter_data.is_some() {
-        return Err(UpdateError::invalid(format!("table {} has no direct meter", table.name)));
-    }
-    if given.idle_timeout_ns != 0 {
-        return Err(UpdateError::invalid(format!("table {} has no idle timeouts", table.name)));
-    }
+    let meter = table_meter(table, given)?;
+    check_idle_timeout(table, given)?;
     let counter = given.counter_data.as_ref().map(entry::counter_value).transpose()?;
     if counter.is_some() && !table.direct_counter {
         return Err(UpdateError::invalid(format!("table {} has no direct counter", table.name)));
@@ -119,7 +155,8 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
         // Without an action the program's own is set again, of which no controller has said anything.
         let cookie = call.is_some().then(|| cookie(given)).transpose()?;
         let operation: Operation = Box::new(move |unit| Ok(unit.pipeline.table_set_default(id, call.as_ref())?));
-        return Ok(Decoded::Entry { key: default_key(id), cookie, operation });
+        let change = Change::new(default_before(id), operation);
+        return Ok(Decoded::Change(Change { cookie: Some((default_key(id), cookie)), ..change }));
     }
     if table.keys.is_empty() {
         let message = format!("table {} has no key, and so no entries: its default action can be modified", table.name);
@@ -130,31 +167,76 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
     let entry_key = (id, key.clone(), priority);
     if kind == Type::Delete {
         let operation: Operation = Box::new(move |unit| Ok(unit.pipeline.table_delete(id, &key, priority)?));
-        return Ok(Decoded::Entry { key: entry_key, cookie: None, operation });
+        return Ok(Decoded::Change(Change::of_entry((entry_key, None), operation)));
     }
     // An entry of the program is constant, its counter is not.
     if let (Type::Modify, true, None, Some(value)) = (kind, table.const_entries, &given.action, counter) {
-        return Ok(Decoded::Operation(Box::new(move |unit| {
-            Ok(unit.pipeline.direct_counter_write(id, &key, priority, value)?)
-        })));
+        let operation: Operation =
+            Box::new(move |unit| Ok(unit.pipeline.direct_counter_write(id, &key, priority, value)?));
+        return Ok(Decoded::Change(Change::new(entry_before(entry_key), operation)));
     }
     let action = given.action.as_ref();
     let action =
         action.ok_or_else(|| UpdateError::invalid(format!("table {}: an entry needs an action", table.name)))?;
     let entry = Entry { key, priority, action: entry::action(schema, table, action, false)? };
     let cookie = cookie(given)?;
+    let (ages, metered) = (table.idle_timeout, table.direct_meter.is_some());
     let operation: Operation = Box::new(move |unit| {
         let pipeline = &mut unit.pipeline;
+        if ages {
+            pipeline.pass_time(now_ns());
+        }
         match kind {
             Type::Insert => pipeline.table_insert(id, &entry)?,
             _ => pipeline.table_modify(id, &entry)?,
+        }
+        if metered {
+            // Without a configuration it is the default, also where there was one.
+            pipeline.direct_meter_write(id, &entry.key, entry.priority, meter)?;
         }
         match counter {
             Some(value) => Ok(pipeline.direct_counter_write(id, &entry.key, entry.priority, value)?),
             None => Ok(()),
         }
     });
-    Ok(Decoded::Entry { key: entry_key, cookie: Some(cookie), operation })
+    Ok(Decoded::Change(Change::of_entry((entry_key, Some(cookie)), operation)))
+}
+
+/// The configuration of the direct meter that comes with an entry.
+fn table_meter(table: &Table, given: &p4::TableEntry) -> Result<Option<MeterConfig>, UpdateError> {
+    let Some(kind) = table.direct_meter else {
+        return match given.meter_config.is_some() || given.meter_counter_data.is_some() {
+            true => Err(UpdateError::invalid(format!("table {} has no direct meter", table.name))),
+            false => Ok(None),
+        };
+    };
+    if given.meter_counter_data.is_some() {
+        return Err(no_meter_counters(&table.name));
+    }
+    if given.is_default_action && given.meter_config.is_some() {
+        return Err(UpdateError::invalid(format!("table {}: the default action has no meter", table.name)));
+    }
+    given.meter_config.as_ref().map(|config| entry::meter_config(&table.name, kind, config)).transpose()
+}
+
+fn no_meter_counters(name: &str) -> UpdateError {
+    UpdateError::unimplemented(format!("{name}: packets are not counted by their colors"))
+}
+
+fn check_idle_timeout(table: &Table, given: &p4::TableEntry) -> Result<(), UpdateError> {
+    let name = &table.name;
+    if given.time_since_last_hit.is_some() {
+        return Err(UpdateError::invalid(format!("table {name}: time_since_last_hit is only read")));
+    }
+    match given.idle_timeout_ns {
+        0 => Ok(()),
+        ..0 => Err(UpdateError::invalid(format!("table {name}: idle_timeout_ns must not be negative"))),
+        _ if !table.idle_timeout => Err(UpdateError::invalid(format!("table {name} has no idle timeouts"))),
+        _ if given.is_default_action => {
+            Err(UpdateError::invalid(format!("table {name}: the default action has no idle timeout")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What is kept with an entry.
@@ -163,7 +245,11 @@ fn cookie(given: &p4::TableEntry) -> Result<Cookie, UpdateError> {
         let length = given.metadata.len();
         return Err(UpdateError::invalid(format!("metadata of {length} bytes: allowed are at most {MAX_METADATA}")));
     }
-    Ok(Cookie { controller_metadata: cookie_number(given), metadata: given.metadata.clone() })
+    Ok(Cookie {
+        controller_metadata: cookie_number(given),
+        metadata: given.metadata.clone(),
+        idle_timeout_ns: given.idle_timeout_ns,
+    })
 }
 
 /// The deprecated cookie, which old controllers still use.
@@ -194,16 +280,23 @@ pub fn parts(cells: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     cells.step_by(CELLS_AT_ONCE as usize).map(move |start| start..(start + CELLS_AT_ONCE).min(end))
 }
 
-/// Does the same to each cell.
-fn in_parts(
+/// Does the same to each cell; `keep` reads one, and `put_back` makes it so again.
+fn in_parts<Kept: Send + 'static>(
     cells: Range<u64>,
-    action: impl Fn(&mut ProgramUnit, u64) -> Result<(), UpdateError> + Clone + Send + 'static,
+    action: impl Fn(&mut ProgramUnit, u64) -> Result<(), ControlError> + Clone + Send + 'static,
+    keep: impl Fn(&ProgramUnit, u64) -> Result<Kept, ControlError> + Send + 'static,
+    put_back: impl Fn(&mut ProgramUnit, u64, Kept) -> Result<(), ControlError> + Send + 'static,
 ) -> Decoded {
     let operation = |part: Range<u64>| -> Operation {
         let action = action.clone();
-        Box::new(move |unit| part.into_iter().try_for_each(|index| action(unit, index)))
+        Box::new(move |unit| Ok(part.into_iter().try_for_each(|index| action(unit, index))?))
     };
-    Decoded::Parts(parts(cells).map(operation).collect())
+    let operations = parts(cells.clone()).map(operation).collect();
+    let before: Before = Box::new(move |unit| {
+        let kept = cells.clone().map(|index| keep(unit, index)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Box::new(move |unit| Ok(cells.zip(kept).try_for_each(|(index, kept)| put_back(unit, index, kept))?)))
+    });
+    Decoded::Change(Change { before, parts: operations, of_cells: true, cookie: None })
 }
 
 fn counter(schema: &Schema, kind: Type, given: &p4::CounterEntry) -> Result<Decoded, UpdateError> {
@@ -215,31 +308,87 @@ fn counter(schema: &Schema, kind: Type, given: &p4::CounterEntry) -> Result<Deco
     let id = known.id;
     // Without data nothing is modified.
     let Some(value) = value else {
-        return Ok(Decoded::Parts(vec![]));
+        let before: Before = Box::new(|_| Ok(Box::new(|_| Ok(()))));
+        return Ok(Decoded::Change(Change { before, parts: vec![], of_cells: true, cookie: None }));
     };
-    Ok(in_parts(cells, move |unit, index| Ok(unit.pipeline.counter_write(id, index, value)?)))
+    Ok(in_parts(
+        cells,
+        move |unit, index| unit.pipeline.counter_write(id, index, value),
+        move |unit, index| unit.pipeline.counter_read(id, index),
+        move |unit, index, value| unit.pipeline.counter_write(id, index, value),
+    ))
+}
+
+/// The table and the entry to which a direct counter or meter belongs.
+fn entry_of<'s>(
+    schema: &'s Schema,
+    named: Option<&p4::TableEntry>,
+    what: &str,
+) -> Result<(&'s Table, EntryKey), UpdateError> {
+    let named = named.ok_or_else(|| UpdateError::invalid(format!("{what}.table_entry is missing")))?;
+    let table = schema.tables.get(&named.table_id);
+    let table = table.ok_or_else(|| UpdateError::not_found(format!("there is no table {}", named.table_id)))?;
+    let key = (table.id, entry::key(table, &named.r#match)?, entry::priority(table, named.priority)?);
+    Ok((table, key))
+}
+
+fn direct_meter(schema: &Schema, kind: Type, given: &p4::DirectMeterEntry) -> Result<Decoded, UpdateError> {
+    only_modify(kind, "direct meter entry")?;
+    let (table, entry_key) = entry_of(schema, given.table_entry.as_ref(), "direct_meter_entry")?;
+    let name = &table.name;
+    let meter = table.direct_meter;
+    let meter = meter.ok_or_else(|| UpdateError::invalid(format!("table {name} has no direct meter")))?;
+    if given.counter_data.is_some() {
+        return Err(no_meter_counters(name));
+    }
+    let config = given.config.as_ref().map(|config| entry::meter_config(name, meter, config)).transpose()?;
+    let (id, key, priority) = entry_key.clone();
+    let operation: Operation =
+        Box::new(move |unit| Ok(unit.pipeline.direct_meter_write(id, &key, priority, config)?));
+    Ok(Decoded::Change(Change::new(entry_before(entry_key), operation)))
+}
+
+fn value_set(schema: &Schema, kind: Type, given: &p4::ValueSetEntry) -> Result<Decoded, UpdateError> {
+    only_modify(kind, "value set entry")?;
+    let known = schema.value_sets.get(&given.value_set_id);
+    let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no value set {}", given.value_set_id)))?;
+    let place = format!("value set {}", known.name);
+    let member = |member: &p4::ValueSetMember| -> Result<Vec<u64>, UpdateError> {
+        let found = entry::matches(&place, &known.keys, &member.r#match)?;
+        let value = |part: &KeyMatch| match part {
+            KeyMatch::Exact(value) => u64::try_from(*value).ok(),
+            _ => None,
+        };
+        let values: Option<Vec<u64>> = found.iter().map(value).collect();
+        values.ok_or_else(|| UpdateError::invalid(format!("{place}: fields have at most 64 bits")))
+    };
+    let members = given.members.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+    let number = known.number;
+    let before: Before = Box::new(move |unit| {
+        let kept = unit.pipeline.value_set_read(number)?;
+        Ok(Box::new(move |unit| Ok(unit.pipeline.value_set_write(number, &kept)?)))
+    });
+    let operation: Operation = Box::new(move |unit| Ok(unit.pipeline.value_set_write(number, &members)?));
+    Ok(Decoded::Change(Change::new(before, operation)))
 }
 
 fn direct_counter(schema: &Schema, kind: Type, given: &p4::DirectCounterEntry) -> Result<Decoded, UpdateError> {
     only_modify(kind, "direct counter entry")?;
-    let named = given.table_entry.as_ref();
-    let named = named.ok_or_else(|| UpdateError::invalid("direct_counter_entry.table_entry is missing"))?;
-    let table = schema.tables.get(&named.table_id);
-    let table = table.ok_or_else(|| UpdateError::not_found(format!("there is no table {}", named.table_id)))?;
+    let (table, entry_key) = entry_of(schema, given.table_entry.as_ref(), "direct_counter_entry")?;
     if !table.direct_counter {
         return Err(UpdateError::invalid(format!("table {} has no direct counter", table.name)));
     }
-    let (id, key) = (table.id, entry::key(table, &named.r#match)?);
-    let priority = entry::priority(table, named.priority)?;
     let value = given.data.as_ref().map(entry::counter_value).transpose()?;
-    Ok(Decoded::Operation(Box::new(move |unit| {
+    let (id, key, priority) = entry_key.clone();
+    let operation: Operation = Box::new(move |unit| {
         let pipeline = &mut unit.pipeline;
         match value {
             Some(value) => Ok(pipeline.direct_counter_write(id, &key, priority, value)?),
             // Without data nothing is modified.
             None => Ok(()),
         }
-    })))
+    });
+    Ok(Decoded::Change(Change::new(entry_before(entry_key), operation)))
 }
 
 fn register(schema: &Schema, kind: Type, given: &p4::RegisterEntry) -> Result<Decoded, UpdateError> {
@@ -252,7 +401,12 @@ fn register(schema: &Schema, kind: Type, given: &p4::RegisterEntry) -> Result<De
         _ => return Err(UpdateError::invalid(format!("register {}: data must be a bit string", known.name))),
     };
     let id = known.id;
-    Ok(in_parts(cells, move |unit, index| Ok(unit.pipeline.register_write(id, index, value)?)))
+    Ok(in_parts(
+        cells,
+        move |unit, index| unit.pipeline.register_write(id, index, value),
+        move |unit, index| unit.pipeline.register_read(id, index),
+        move |unit, index, value| unit.pipeline.register_write(id, index, value),
+    ))
 }
 
 fn replica(given: &p4::Replica) -> Result<(u16, u16), UpdateError> {
@@ -311,11 +465,19 @@ fn multicast_group(kind: Type, given: &p4::MulticastGroupEntry) -> Result<Decode
             Some(Group { replicas, numeric_ports })
         }
     };
-    Ok(Decoded::Operation(Box::new(move |unit| {
+    let before: Before = Box::new(move |unit| {
+        let kept = unit.groups.get(number).cloned();
+        Ok(Box::new(move |unit| {
+            unit.groups.set(number, kept);
+            Ok(())
+        }))
+    });
+    let operation: Operation = Box::new(move |unit| {
         check_presence(kind, unit.groups.get(number).is_some(), &format!("multicast group {number}"))?;
         unit.groups.set(number, group);
         Ok(())
-    })))
+    });
+    Ok(Decoded::Change(Change::new(before, operation)))
 }
 
 fn meter(schema: &Schema, kind: Type, given: &p4::MeterEntry) -> Result<Decoded, UpdateError> {
@@ -323,10 +485,16 @@ fn meter(schema: &Schema, kind: Type, given: &p4::MeterEntry) -> Result<Decoded,
     let known = schema.meters.get(&given.meter_id);
     let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no meter {}", given.meter_id)))?;
     let cells = cells(given.index.as_ref(), known.size, &known.name)?;
-    let config = given.config.as_ref().map(|config| entry::meter_config(known, config)).transpose()?;
+    let config =
+        given.config.as_ref().map(|config| entry::meter_config(&known.name, known.kind, config)).transpose()?;
     let id = known.id;
     // Without a configuration it is the default again: every packet is green.
-    Ok(in_parts(cells, move |unit, index| Ok(unit.pipeline.meter_write(id, index, config)?)))
+    Ok(in_parts(
+        cells,
+        move |unit, index| unit.pipeline.meter_write(id, index, config),
+        move |unit, index| unit.pipeline.meter_keep(id, index),
+        move |unit, index, cell| unit.pipeline.meter_put_back(id, index, cell),
+    ))
 }
 
 fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, UpdateError> {
@@ -347,11 +515,19 @@ fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, U
             Some(CloneSession { replicas, priority, length_limit, numeric_ports })
         }
     };
-    Ok(Decoded::Operation(Box::new(move |unit| {
+    let before: Before = Box::new(move |unit| {
+        let kept = unit.sessions.get(number).cloned();
+        Ok(Box::new(move |unit| {
+            unit.sessions.set(number, kept);
+            Ok(())
+        }))
+    });
+    let operation: Operation = Box::new(move |unit| {
         check_presence(kind, unit.sessions.get(number).is_some(), &format!("clone session {number}"))?;
         unit.sessions.set(number, session);
         Ok(())
-    })))
+    });
+    Ok(Decoded::Change(Change::new(before, operation)))
 }
 
 #[cfg(test)]
@@ -389,9 +565,10 @@ mod tests {
         assert_eq!(parts(5..6).collect::<Vec<_>>(), vec![5..6]);
         let large = parts(0..2 * CELLS_AT_ONCE + 1).collect::<Vec<_>>();
         assert_eq!(large, vec![0..4_096, 4_096..8_192, 8_192..8_193]);
-        let Decoded::Parts(operations) = in_parts(0..3 * CELLS_AT_ONCE, |_, _| Ok(())) else {
-            panic!("not in parts");
+        let Decoded::Change(change) = in_parts(0..3 * CELLS_AT_ONCE, |_, _| Ok(()), |_, _| Ok(()), |_, _, ()| Ok(()))
+        else {
+            panic!("no change");
         };
-        assert_eq!(operations.len(), 3);
+        assert_eq!(change.parts.len(), 3);
     }
 }

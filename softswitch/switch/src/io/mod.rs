@@ -38,6 +38,7 @@ mod wakeups;
 mod xdp;
 
 pub use access::AccessSettings;
+pub use clock::now_ns;
 pub use dataplane::{DataPath, Gone, Handle, DIGEST_CHANNEL};
 pub use hold::HoldError;
 pub use interface::link_is_up;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use narrows_pipeline::{ActionCall, Entry, KeyInfo, KeyMatch, MatchKind, MeterConfig, Pipeline, TableInfo};
+use narrows_pipeline::{ActionCall, Entry, KeyInfo, KeyMatch, MatchKind, MeterConfig, Pipeline, TableId, TableInfo};
 use narrows_switch::unit::{CloneSession, Group, ProgramUnit};
 
 /// What a line of a script says.
@@ -84,6 +84,8 @@ pub struct Controller {
     /// Clone sessions of a multicast group.
     sessions: BTreeMap<u16, u16>,
     entries: i32,
+    /// The entries that were added: handles are their places among those of their table.
+    added: Vec<(TableId, Vec<KeyMatch>, i32)>,
 }
 
 /// True if the name is the whole name or its end.
@@ -189,9 +191,18 @@ impl Controller {
             }
             "meter_set_rates" => {
                 let index = number(word(2)?)?;
-                Self::set_rates(&mut unit.pipeline, word(1)?, Some(index), &words[3..])
+                self.set_rates(&mut unit.pipeline, word(1)?, Some(index), &words[3..])
             }
-            "meter_array_set_rates" => Self::set_rates(&mut unit.pipeline, word(1)?, None, &words[2..]),
+            "meter_array_set_rates" => self.set_rates(&mut unit.pipeline, word(1)?, None, &words[2..]),
+            // Not in p4c's language: value sets are empty there.
+            "value_set_add" => {
+                let program = unit.pipeline.program().clone();
+                let found = program.value_sets.iter().position(|set| is_named(&set.name, words[1]));
+                let set = found.ok_or("no such value set")?;
+                let mut members = unit.pipeline.value_set_read(set).map_err(|error| error.to_string())?;
+                members.push(words[2..].iter().map(|value| number(value)).collect::<Result<_, _>>()?);
+                unit.pipeline.value_set_write(set, &members).map_err(|error| error.to_string())
+            }
             // What these print is not looked at.
             "mirroring_get" | "register_read" | "meter_get_rates" => Ok(()),
             other => Err(format!("the command {other}")),
@@ -230,12 +241,13 @@ impl Controller {
         }
         // The greatest number wins, as in p4c's runner for BMv2; without one, the entry that was added first.
         let priority = if table.has_priority { given.map_or((1 << 20) - self.entries, |given| given + 1) } else { 0 };
+        self.added.push((table.id, keys.clone(), priority));
         let entry = Entry { key: keys, priority, action };
         pipeline.table_insert(table.id, &entry).map_err(|error| error.to_string())
     }
 
     /// Rates are in tokens a microsecond.
-    fn set_rates(pipeline: &mut Pipeline, name: &str, index: Option<u64>, rates: &[&str]) -> Result<(), String> {
+    fn set_rates(&self, pipeline: &mut Pipeline, name: &str, index: Option<u64>, rates: &[&str]) -> Result<(), String> {
         let program = pipeline.program().clone();
         let meter = program.meters.iter().find(|meter| is_named(&meter.name, name)).ok_or("no such meter")?;
         let rate = |text: &str| -> Option<(u64, u64)> {
@@ -247,6 +259,12 @@ impl Controller {
             return Err("a meter has two rates".to_owned());
         };
         let config = MeterConfig::TwoRates { cir, cburst, pir, pburst };
+        if let (Some(table), Some(handle)) = (meter.table, index) {
+            let entry = self.added.iter().filter(|(of, ..)| *of == table).nth(handle as usize);
+            let (_, key, priority) = entry.ok_or("no such entry")?;
+            let written = pipeline.direct_meter_write(table, key, *priority, Some(config));
+            return written.map_err(|error| error.to_string());
+        }
         let cells = index.map_or(0..meter.size as u64, |index| index..index + 1);
         for cell in cells {
             pipeline.meter_write(meter.id, cell, Some(config)).map_err(|error| error.to_string())?;
