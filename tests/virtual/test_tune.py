@@ -31,7 +31,7 @@ bottleneck: {rate: 100Mbit, buffer: 1MB, rtt: 20ms}
 hosts: {jitter: 0s}
 flows: [{cca: reno, duration: 1s}, {name: sends, udp: {rate: 1Mbit}, duration: 1s}]
 """
-# With a fixed window of W full-size frames of 1514 bytes each RTT the link is used to W x 0.6 %.
+# A fixed window of W full-size frames of 1514 bytes each RTT takes W x 0.6 % of the link, and `sends` 1 %.
 SUITE = """\
 title: t
 ccas: [reno]
@@ -201,7 +201,9 @@ def test_variants_are_ranked_by_the_cases_of_a_suite_that_they_pass(place: Path)
         ) as cluster:
             shutil.rmtree(place / "out")
             elsewhere = run(place, *words, "--quick", "--cluster", cluster.scheduler_address)
-        assert elsewhere.returncode == 0 and json.loads(elsewhere.stdout) == [first, second], elsewhere.stderr
+        assert elsewhere.returncode == 0 and "6 cells, 6 runs to make" in elsewhere.stderr
+        ranked = [(one["variant"], one["place"], one["passed"]) for one in json.loads(elsewhere.stdout)]
+        assert ranked == [(one["variant"], one["place"], one["passed"]) for one in (first, second)]
         failed = run(
             place, "tune", "./mine", "--case", "calm", "--cca", "oopses.c", "--cca", "constant.c", "--name", NAME,
             "--out", "failed",
