@@ -83,11 +83,11 @@ def _checks(matrix: Matrix) -> dict[str, Any]:
 
 def badge(matrix: Matrix) -> str:
     """An SVG image for a README: the suite's name, and how many of the cells that were judged are passed."""
-    counts = suite_matrix.counts(matrix)
-    judged = sum(number for outcome, number in counts.items() if outcome not in ("not applicable", "not run"))
+    judged = suite_matrix.judged(matrix["cells"])
+    counts = suite_matrix.counts(judged)
     passed, failed = counts.get("pass", 0), counts.get("fail", 0)
-    color = COLORS["fail"] if failed else COLORS["pass"] if passed == judged > 0 else OTHER_COLOR
-    texts = (matrix["suite"], f"{passed} of {judged}")
+    color = COLORS["fail"] if failed else COLORS["pass"] if passed == len(judged) > 0 else OTHER_COLOR
+    texts = (matrix["suite"], f"{passed} of {len(judged)}")
     left, right = (round(len(text) * LETTER_PX) + 2 * MARGIN_PX for text in texts)
     name, value = map(escape, texts)
     return f"""\

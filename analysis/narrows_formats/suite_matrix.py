@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -113,12 +114,17 @@ def write(directory: Path, matrix: Matrix) -> Path:
     return path
 
 
-def counts(matrix: Matrix) -> dict[Outcome, int]:
+def judged(cells: Iterable[Cell]) -> list[Cell]:
+    """Those that were judged, whatever came of it."""
+    return [cell for cell in cells if cell["outcome"] not in ("not applicable", "not run")]
+
+
+def counts(cells: Sequence[Cell]) -> dict[Outcome, int]:
     """How many cells have each outcome that there is."""
-    found = [cell["outcome"] for cell in matrix["cells"]]
+    found = [cell["outcome"] for cell in cells]
     return {one: found.count(one) for one in OUTCOMES if one in found}
 
 
 def in_words(matrix: Matrix) -> str:
     """How many cells have each outcome."""
-    return ", ".join(f"{number} {outcome}" for outcome, number in counts(matrix).items())
+    return ", ".join(f"{number} {outcome}" for outcome, number in counts(matrix["cells"]).items())

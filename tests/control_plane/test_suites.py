@@ -22,6 +22,8 @@ from narrows.suites import suite
 from narrows.suites.running import Sender, SuiteRun, changes, decided, junit
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import suite_page
+from narrows_analysis.metrics.confidence import wilson
+from narrows_analysis.suite_ranking import suite_ranking
 from narrows_formats import suite_matrix
 from narrows_formats.suite_matrix import Cell, Matrix, Outcome
 from typer.testing import CliRunner
@@ -186,6 +188,14 @@ def test_what_a_case_is_not_about_and_what_a_kernel_does_not_have(tmp_path: Path
     ]
 
 
+def test_cases_about_what_a_sender_is_like_apply_to_it_too(tmp_path: Path) -> None:
+    found = suite.load(made(tmp_path / "mine", _changed("cases", "one", "ccas", to=["reno"])))
+    senders = [Sender(cca, "k", "6.1", "", True, cast(Any, None), "reno") for cca in ("mine_1", "mine_2")]
+    runner = SuiteRun(found, senders, tmp_path / "out", quick=True)
+    assert [one["outcome"] for one in runner.matrix()["cells"]] == ["not run", "not run"]
+    assert not found.cases[0].applies_to("mine_1", "cubic")
+
+
 def verdict(kind: str) -> Verdict:
     return Verdict(f"{kind} > 1", {}, (2.0,), None, "" if kind == "pass" else "it is 2", kind)  # type: ignore[arg-type]
 
@@ -332,6 +342,44 @@ def test_junit_has_a_suite_a_cell() -> None:
         ("mine/one c@k", "1", "0", "1", "0"),
         ("mine/two c@k", "1", "0", "0", "0"),
     ]
+
+
+def test_senders_are_ranked_by_the_share_of_their_judged_cases_that_is_passed() -> None:
+    """Equal shares have one place. What is not observable was not passed; what failed to run has no place."""
+    found = suite_ranking(
+        matrix({
+            "crashed@k": ["pass", "not run"],
+            "half@k": ["pass", "fail"],
+            "unjudged@k": ["not applicable", "not applicable"],
+            "whole@k": ["pass", "pass"],
+            "unseen@k": ["not observable", "pass"],
+            "one@k": ["pass", "not applicable"],
+            "none@k": ["fail", "undecided"],
+        })
+    )  # fmt: skip
+    assert [(one.place, one.standing.sender, one.standing.passed, len(one.standing.judged)) for one in found] == [
+        (1, "whole@k", 2, 2),
+        (1, "one@k", 1, 1),
+        (3, "half@k", 1, 2),
+        (3, "unseen@k", 1, 2),
+        (5, "none@k", 0, 2),
+        (None, "crashed@k", 1, 1),
+        (None, "unjudged@k", 0, 0),
+    ]
+    by_name = {one.standing.sender: one.standing for one in found}
+    assert [one["case"] for one in by_name["half@k"].not_passed] == ["two"]
+    assert [one["case"] for one in by_name["crashed@k"].not_run] == ["two"]
+    assert by_name["unjudged@k"].share is None and by_name["unjudged@k"].interval is None
+
+
+@pytest.mark.parametrize(("passed", "of"), [(0, 1), (1, 1), (3, 10), (22, 22), (0, 200), (199, 200)])
+def test_the_interval_of_a_share_has_what_would_show_it_within_chance(passed: int, of: int) -> None:
+    """Its ends p are those of which the share is 1.96 standard deviations of the binomial distribution away."""
+    low, high = wilson(passed, of)
+    assert 0 <= low <= passed / of <= high <= 1
+    for end in {low, high} - {0.0, 1.0}:
+        assert abs(passed / of - end) == pytest.approx(1.959964 * (end * (1 - end) / of) ** 0.5, rel=1e-6)
+    assert (low == 0) == (passed == 0) and (high == 1) == (passed == of)
 
 
 def test_a_page_has_every_cell_and_what_each_case_says(tmp_path: Path) -> None:

@@ -31,6 +31,17 @@ bottleneck: {rate: 100Mbit, buffer: 1MB, rtt: 20ms}
 hosts: {jitter: 0s}
 flows: [{cca: reno, duration: 1s}, {name: sends, udp: {rate: 1Mbit}, duration: 1s}]
 """
+# A fixed window of W full-size frames of 1514 bytes each RTT takes W x 0.6 % of the link, and `sends` 1 %.
+SUITE = """\
+title: t
+ccas: [reno]
+documents: {d: {title: D, url: "https://example.org/{section}", sections: {"1": One}}}
+cases:
+  busy: {tests: [d#1], says: x, rule: y, sweep: {bottleneck.buffer: [1MB, 2MB]}}
+  calm: {tests: [d#1], says: x, rule: y}
+  renos: {tests: [d#1], says: x, rule: y, ccas: [reno]}
+"""
+EXPECTED = {"busy": "> 9%", "calm": "< 20%", "renos": "> 3%"}
 COMMANDS = (
     "tune x.yaml --cca none.c",
     "tune x.yaml --cca constant.c",
@@ -46,12 +57,23 @@ COMMANDS = (
     "tune none.yaml --cca constant.c --vary WINDOW=1,2",
     "tune x.yaml --cca constant.c --vary WINDOW=1,2 --cluster localhost:1 --jobs 2",
     "tune x.yaml --cca constant.c --vary WINDOW=1,2 --base none",
+    "tune x.yaml --cca constant.c --vary WINDOW=1,2 --quick",
+    "tune x.yaml --cca constant.c --vary WINDOW=1,2 --like reno",
+    "tune mine --cca constant.c --vary WINDOW=1,2",
+    "tune ./none --cca constant.c --vary WINDOW=1,2",
+    "tune ./mine --cca constant.c --vary WINDOW=1,2 --by goodput_bps",
+    "tune ./mine --cca constant.c --vary WINDOW=1,2 --set bottleneck.rate=1Mbit",
+    "tune ./mine --cca constant.c --vary WINDOW=1,2 --case busi",
+    "tune ./mine --cca constant.c --vary WINDOW=1,2 --case renos",
+    "tune ./mine --cca constant.c --vary WINDOW=1,2 --like renno",
+    "tune ./mine --cca constant.c --vary WINDOW=1,2 --case calm --like reno",
+    "tune ./mine --cca constant.c --vary WINDOW=1,2 --base none",
 )
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory with an experiment and C files."""
+    """A directory with an experiment, a suite and C files."""
     for name, text in (
         ("x.yaml", EXPERIMENT),
         ("constant.c", CONSTANT),
@@ -60,6 +82,11 @@ def place(tmp_path: Path) -> Path:
         ("oopses.c", TEXT % {"name": "oopses", "body": "*(volatile u32 *)8 = ack;"}),
     ):
         (tmp_path / name).write_text(text)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "suite.yaml").write_text(SUITE)
+    for case, bound in EXPECTED.items():
+        text = EXPERIMENT.replace("{cca: reno,", "{name: tested, cca: reno,")
+        (tmp_path / "mine" / f"{case}.yaml").write_text(f"{text}expect: ['bottleneck.utilization {bound}']\n")
     return tmp_path
 
 
@@ -144,6 +171,47 @@ def test_the_larger_window_is_best_and_one_that_fails_is_last(place: Path) -> No
         assert failed.returncode == 1 and "Kernel panic" in failed.stderr
         kept, lost = json.loads(failed.stdout)
         assert kept["cca"] == "fixed" and lost["cca"] == "oopses" and lost["goodput_bps"] is None
+    finally:
+        if NAME in {kernel.name for kernel in kernels.installed()}:
+            kernels.remove(NAME)
+
+
+@pytest.mark.long
+@pytest.mark.needs("guest-kernel", "kernel-objects", "narrows-softswitch", "narrows-collector", "ip")
+def test_variants_are_ranked_by_the_cases_of_a_suite_that_they_pass(place: Path) -> None:
+    words = ["tune", "./mine", "--cca", "constant.c", "--vary", "WINDOW=10,20", "--like", "reno", "--out", "out"]
+    words += ["--name", NAME, "--json"]
+    try:
+        ended = run(place, *words, "--jobs", "1")
+        assert ended.returncode == 0, ended.stderr
+        assert "6 cells, 8 runs to make" in ended.stderr
+        first, second = json.loads(ended.stdout)
+        assert [first["variant"], second["variant"]] == ["constant.c WINDOW=20", "constant.c WINDOW=10"]
+        assert [(one["place"], one["passed"], one["judged"]) for one in (first, second)] == [(1, 3, 3), (2, 2, 3)]
+        assert not first["not_passed"] and [one["case"] for one in second["not_passed"]] == ["busy"]
+        assert "bottleneck.utilization" in second["not_passed"][0]["reason"]
+        # Wilson's of 3 of 3 begins at n / (n + 1.96^2).
+        assert first["interval"] == pytest.approx([3 / (3 + 1.959964**2), 1.0])
+        for name in ("report.html", "matrix.json", f"fixed_2@{NAME}/calm/summary.json"):
+            assert (place / "out" / name).is_file(), name
+        again = run(place, *words, "--jobs", "1")
+        assert "6 cells, 0 runs to make" in again.stderr and json.loads(again.stdout) == [first, second]
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+        ) as cluster:
+            shutil.rmtree(place / "out")
+            elsewhere = run(place, *words, "--quick", "--cluster", cluster.scheduler_address)
+        assert elsewhere.returncode == 0 and "6 cells, 6 runs to make" in elsewhere.stderr
+        ranked = [(one["variant"], one["place"], one["passed"]) for one in json.loads(elsewhere.stdout)]
+        assert ranked == [(one["variant"], one["place"], one["passed"]) for one in (first, second)]
+        failed = run(
+            place, "tune", "./mine", "--case", "calm", "--cca", "oopses.c", "--cca", "constant.c", "--name", NAME,
+            "--out", "failed",
+        )  # fmt: skip
+        assert failed.returncode == 1 and "calm, oopses.c: not run: " in failed.stdout
+        assert "Kernel panic" in failed.stdout
+        rows = [line for line in failed.stdout.splitlines() if "1 of 1" in line or "0 of 0" in line]
+        assert ["constant.c" in rows[0], "oopses.c" in rows[1]] == [True, True], rows
     finally:
         if NAME in {kernel.name for kernel in kernels.installed()}:
             kernels.remove(NAME)

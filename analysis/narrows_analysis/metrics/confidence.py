@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means of repetitions with 95 % confidence intervals, their sums, and how likely such a mean is by chance.
+"""Means of repetitions and shares with 95 % confidence intervals, sums of means, and how likely one is by chance.
 
 An estimate is a sum of means of independent samples, such as the difference of two settings. Its interval is Student's
 t with the degrees of freedom of Welch and Satterthwaite (B. L. Welch, "The generalization of Student's problem when
@@ -124,6 +124,21 @@ def estimate(*samples: Sequence[float], constant: float = 0.0, missing: int = 0)
         tuple(Sample(variance(values) if len(values) > 1 else 0.0, len(values)) for values in samples),
         missing,
     )
+
+
+def wilson(found: int, of: int) -> tuple[float, float]:
+    """Ends of the 95 % interval of a share, of ``found`` in ``of`` independent trials, at least one.
+
+    Source: E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", Journal of the
+    American Statistical Association 22, 1927.
+    """
+    from scipy.special import ndtri
+
+    share, squared = found / of, float(ndtri((1 + LEVEL) / 2)) ** 2
+    center = (share + squared / (2 * of)) / (1 + squared / of)
+    half = math.sqrt(squared * (share * (1 - share) / of + squared / (4 * of**2))) / (1 + squared / of)
+    # A share of 0 or 1 is an end itself, but for rounding.
+    return (max(0.0, center - half) if found else 0.0, min(1.0, center + half) if found < of else 1.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

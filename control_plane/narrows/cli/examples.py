@@ -48,6 +48,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "tune": (
         "narrows tune first.yaml --cca a.c --cca b.c",
         "narrows tune first.yaml --cca my_cca.c --vary BETA=512,717,900 --by queue_delay_p99_s --repeat 5",
+        "narrows tune tcp-regression --like reno --quick --cca my_cca.c --vary BETA=512,717,900",
     ),
 }  # fmt: skip
 

@@ -17,6 +17,10 @@ from narrows.plain_text import say
 
 if TYPE_CHECKING:
     from narrows_formats.suite_matrix import Cell, Matrix
+    from rich.console import Console
+
+    from narrows.batch.cluster import Cluster
+    from narrows.suites.running import SuiteRun
 
 STYLES = {"pass": "green", "fail": "red", "not run": "red"}
 
@@ -104,14 +108,9 @@ def run(
 
     Continues where it was interrupted. Ends with 1 if a case fails, or a run did.
     """
-    from narrows_analysis import suite_page
-    from narrows_formats import files
-
     from narrows.batch.cluster import Cluster
     from narrows.cli.machine_readable import print_json
-    from narrows.run.results import give_to_user
     from narrows.suites import running, suite
-    from narrows.targets.registry import target_factory
     from narrows.terminal import Terminal
 
     chosen = suite.load(name)
@@ -119,13 +118,8 @@ def run(
     directory = out or Path("results") / "suites" / (chosen.name + ("-quick" if quick else ""))
     senders = running.senders(cca or chosen.text.ccas, kernel or ())
     runner = running.SuiteRun(some, senders, directory, quick, repeat)
-    make_target = target_factory("soft", None, None, directory, True)
     with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:
-        matrix = runner.run(make_target, Terminal(stderr=True, quiet=quiet), jobs, workers)
-    page = suite_page.write_page(directory, matrix)
-    suite_page.write_badge(directory / files.BADGE, matrix)
-    for made in (directory / files.MATRIX, page, directory / files.BADGE):
-        give_to_user(made)
+        matrix, page = measure(runner, directory, Terminal(stderr=True, quiet=quiet), jobs, workers)
     if junit is not None:
         junit.write_bytes(running.junit(matrix))
     if as_json:
@@ -137,6 +131,28 @@ def run(
         raise typer.Exit(EXIT_INTERRUPTED)
     bad = any(cell["outcome"] in ("fail", "not run") for cell in matrix["cells"])
     raise typer.Exit(EXIT_FAILED if bad else EXIT_OK)
+
+
+def measure(
+    runner: SuiteRun, directory: Path, console: Console, jobs: int | None, workers: Cluster | None
+) -> tuple[Matrix, Path]:
+    """Make the runs of a suite in virtual time; the matrix, and its page, which is written with the badge.
+
+    Raises:
+        InputError, RunError, Interrupted: as `SuiteRun.run`.
+    """
+    from narrows_analysis import suite_page
+    from narrows_formats import files
+
+    from narrows.run.results import give_to_user
+    from narrows.targets.registry import target_factory
+
+    matrix = runner.run(target_factory("soft", None, None, directory, True), console, jobs, workers)
+    page = suite_page.write_page(directory, matrix)
+    suite_page.write_badge(directory / files.BADGE, matrix)
+    for made in (directory / files.MATRIX, page, directory / files.BADGE):
+        give_to_user(made)
+    return matrix, page
 
 
 @app.command(epilog=examples_of("suite compare"))

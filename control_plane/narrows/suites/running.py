@@ -36,7 +36,10 @@ from narrows.virtual.probing import about
 
 @dataclass(frozen=True)
 class Sender:
-    """A congestion control of a kernel. ``present``: the kernel has it."""
+    """A congestion control of a kernel.
+
+    ``present``: the kernel has it. ``like``: the one whose cases are its cases, too, where that is another.
+    """
 
     cca: str
     kernel: str
@@ -44,6 +47,7 @@ class Sender:
     version: str
     present: bool
     environment: Environment
+    like: str = ""
 
     @property
     def name(self) -> str:
@@ -51,8 +55,13 @@ class Sender:
         return f"{self.cca}@{self.kernel}"
 
 
-def senders(ccas: Sequence[str], kernel_names: Sequence[str]) -> list[Sender]:
+def senders(ccas: Sequence[str], kernel_names: Sequence[str], like: str = "") -> list[Sender]:
     """Each congestion control with each kernel.
+
+    Args:
+        ccas: names that kernels register.
+        kernel_names: kernels; the default one if there are none.
+        like: a congestion control whose cases apply to all of them.
 
     Raises:
         InputError: there is no such kernel, or none of them has any of the congestion controls.
@@ -73,6 +82,7 @@ def senders(ccas: Sequence[str], kernel_names: Sequence[str]) -> list[Sender]:
                 known.versions.get(cca, ""),
                 cca in known.ccas,
                 Guests(kernel),
+                like,
             )
             for cca in dict.fromkeys(ccas)
         ]
@@ -115,7 +125,7 @@ class SuiteRun:
             _Asked(case, sender, case.series(sender.cca, quick, repeat))
             for case in suite.cases
             for sender in of
-            if case.applies_to(sender.cca) and sender.present
+            if case.applies_to(sender.cca, sender.like) and sender.present
         ]
         self._failed: dict[str, str] = {}
         self.interrupted = False

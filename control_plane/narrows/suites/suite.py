@@ -77,9 +77,9 @@ class Case:
     sections: tuple[str, ...]
     urls: tuple[str, ...]
 
-    def applies_to(self, cca: str) -> bool:
-        """Whether the case is about such a congestion control."""
-        return not self.text.ccas or cca in self.text.ccas
+    def applies_to(self, cca: str, like: str = "") -> bool:
+        """Whether the case is about such a congestion control, or about the one that it is like."""
+        return not self.text.ccas or not {cca, like}.isdisjoint(self.text.ccas)
 
     def _tested_groups(self, content: dict[str, Any]) -> list[str]:
         """Groups of flows of the file that are tested; the name itself where there is none, so that it is refused."""
