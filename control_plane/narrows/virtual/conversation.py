@@ -50,11 +50,15 @@ class Conversation:
             self._guard.pause(False)
             self._guest.say(json.dumps(command))
         self.driver_ended = True
+        self._guard.pause(False)
         self._guest.say(signal.SIGTERM.name)
 
     def _answer(self, answer: dict[str, Any], driver: Driver) -> None:
-        """Pass an answer on to the driver, for which the guest waits until its traffic is over."""
-        is_awaited = "over" not in answer
+        """Pass an answer on to the driver, for whose next command the guest stands still until its traffic is over.
+
+        The driver may have ended while the guest made the answer: then nothing would let it go on.
+        """
+        is_awaited = "over" not in answer and not self.driver_ended
         self._guard.pause(is_awaited)
         if is_awaited:
             self._guest.halt()
