@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps matrices of suites in suites/matrices, in compact form, and writes docs/matrices.md from them.
+"""Keeps matrices of suites in docs/matrices, in compact form, and writes docs/matrices.md from them.
 
 Usage: .venv/bin/python scripts/matrices.py [--check] [RESULTS ...]; each of RESULTS is a directory of `narrows suite
 run`, whose senders are added, or replaced. With --check nothing is written, and the exit code is 1 where the page is
@@ -16,14 +16,14 @@ from narrows_formats import files, suite_matrix
 from narrows_formats.suite_matrix import Cell, Matrix
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-KEPT = REPOSITORY / "suites" / "matrices"
+KEPT = REPOSITORY / "docs" / "matrices"
 PAGE = REPOSITORY / "docs" / "matrices.md"
-HEAD = """<!-- Made by scripts/matrices.py from suites/matrices; do not edit. -->
+HEAD = """<!-- Made by scripts/matrices.py from docs/matrices; do not edit. -->
 # Matrices of the suites
 
 What became of each case with congestion controls of Linux; `narrows suite show SUITE` says what a case tests, and how
 its bounds follow from that. [suites.md](suites.md) has what outcomes mean. `narrows suite compare
-suites/matrices/SUITE RESULTS` compares with a run of your own.
+docs/matrices/SUITE RESULTS` compares with a run of your own.
 """
 
 

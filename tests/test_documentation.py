@@ -5,7 +5,6 @@ runs, and no link of the site is dead."""
 from __future__ import annotations
 
 import functools
-import importlib.util
 import itertools
 import json
 import os
@@ -42,6 +41,7 @@ from narrows_analysis import analyze_run, write_report
 from narrows_formats.columns import SOCKETS
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 from narrows_formats.units import parse_size
+from script_modules import load_script
 from test_accessibility import READERS, faults
 from typer.testing import CliRunner
 
@@ -329,11 +329,7 @@ def test_links_of_the_pages_outside_the_site() -> None:
 
 def notebooks() -> Any:
     """scripts/notebook.py"""
-    spec = importlib.util.spec_from_file_location("notebook", ROOT / "scripts" / "notebook.py")
-    assert spec is not None and spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    return script
+    return load_script(ROOT / "scripts" / "notebook.py")
 
 
 def execute(script: Any, path: Path, names: dict[str, Any]) -> list[Any]:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrices of suites that are kept in suites/matrices, and the page that is made of them."""
+"""Matrices of suites that are kept in docs/matrices, and the page that is made of them."""
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -12,17 +11,14 @@ import pytest
 from narrows.suites import suite
 from narrows_formats import suite_matrix
 from narrows_formats.suite_matrix import Matrix
+from script_modules import load_script
 
 pytestmark = pytest.mark.parallel_safe
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("matrices", ROOT / "scripts" / "matrices.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "scripts" / "matrices.py")
 
 
 def matrix(outcomes: dict[str, str], cases: tuple[str, ...] = ("one",)) -> Matrix:
@@ -49,7 +45,7 @@ def matrix(outcomes: dict[str, str], cases: tuple[str, ...] = ("one",)) -> Matri
 
 
 def test_matrices_that_are_kept_have_the_cases_of_their_suites() -> None:
-    kept = sorted(path.parent for path in (ROOT / "suites" / "matrices").glob("*/matrix.json"))
+    kept = sorted(path.parent for path in (ROOT / "docs" / "matrices").glob("*/matrix.json"))
     assert kept
     for directory in kept:
         found = suite_matrix.read(directory)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 import json
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_modules import load_script
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "programs.py"
 
@@ -27,10 +27,7 @@ def programs(tmp_path: Path) -> ModuleType:
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text("source")
     (checkout / "Cargo.toml").write_text('[workspace]\nmembers = ["captures", "softswitch/proto"]\n')
-    spec = importlib.util.spec_from_file_location("programs", checkout / "scripts" / "programs.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(checkout / "scripts" / "programs.py")
     (checkout / "build").mkdir()
     for name in module.PROGRAMS:
         (checkout / "build" / name).write_text(f"#!/bin/sh\necho {name} 0\n")

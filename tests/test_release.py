@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ import pytest
 import yaml
 from documented import ROOT
 from narrows import __version__
+from script_modules import load_script
 
 PACKAGED = (
     "control_plane/narrows", "control_plane/narrows_tofino", "analysis/narrows_analysis", "analysis/narrows_formats",
@@ -110,10 +110,7 @@ def test_a_wheel_with_programs_is_of_one_kind_of_machine(checkout: Path) -> None
 
 def test_components_are_those_of_the_locked_files() -> None:
     """Each crate of others and each Python package once, by the name that registries have for it."""
-    spec = importlib.util.spec_from_file_location("release", ROOT / "scripts" / "release.py")
-    assert spec is not None and spec.loader is not None
-    release = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(release)
+    release = load_script(ROOT / "scripts" / "release.py")
     made = release.components()
     assert (made["bomFormat"], made["metadata"]["component"]["version"]) == ("CycloneDX", __version__)
     names = [one["purl"] for one in made["components"]]

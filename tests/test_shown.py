@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_modules import load_script
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "shown.py"
 
@@ -16,11 +16,7 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "shown.py"
 @pytest.fixture
 def shown() -> ModuleType:
     """The script."""
-    spec = importlib.util.spec_from_file_location("shown", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT)
 
 
 def test_tables_are_those_of_the_results(shown: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

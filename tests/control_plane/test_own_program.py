@@ -160,8 +160,8 @@ def test_a_link_on_the_way_back_is_refused_for_what_it_is(example: Path) -> None
     file = example / "cubic-and-bbr.yaml"
     change(example, file.name, "bottleneck:\n", "bottleneck:\n  reverse: {rate: 5Mbit, buffer: 60 packets}\n")
     assert refused(example) == [
-        "cubic-and-bbr.yaml: bottleneck.reverse: Narrows' own program sends packets on their way back through it, and "
-        "bottleneck.program sends them to the ports of their hosts; allowed: no reverse"
+        "cubic-and-bbr.yaml: bottleneck.reverse: Narrows' own program sends packets of the reverse direction through "
+        "it, and bottleneck.program sends them to the ports of their hosts; allowed: no reverse"
     ]
 
 

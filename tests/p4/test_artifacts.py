@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import lzma
@@ -17,6 +16,7 @@ import pytest
 from finsy.proto import p4i
 from google.protobuf import text_format
 from narrows_formats.columns import telemetry_columns
+from script_modules import load_script
 
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"
 V1MODEL = P4SRC / "compiled" / "v1model"
@@ -54,11 +54,7 @@ ALIASES = {
 
 def load_build(folder: Path) -> ModuleType:
     """The build script of a p4src folder."""
-    spec = importlib.util.spec_from_file_location("p4_build", folder / "build.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(folder / "build.py")
 
 
 @pytest.fixture

@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from harness import Network
+from script_modules import load_script
 from third_party import (
     CONSTANT,
     COPY,
@@ -148,10 +147,7 @@ def refused(code: str, request: Callable[..., Any], **arguments: Any) -> Refused
 
 
 def test_the_compiled_programs_belong_to_the_sources(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("compile_programs", P4 / "compile_programs.py")
-    assert spec is not None and spec.loader is not None
-    programs: ModuleType = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(programs)
+    programs = load_script(P4 / "compile_programs.py")
     assert programs.stale() == []
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import tomllib
 from pathlib import Path
@@ -15,6 +14,7 @@ from narrows_analysis.study_results import MeasuredPoint
 from narrows_studies.evaluate import evaluate
 from narrows_studies.running.beginning import PAPERS, PROJECT, begin
 from narrows_studies.running.catalogue import study_points
+from script_modules import load_script
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -27,11 +27,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def load(path: Path) -> dict[str, object]:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return vars(module)
+    return vars(load_script(path))
 
 
 def test_a_new_study_is_one(checkout: Path) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from narrows_analysis.study_results import read_variants
 from narrows_studies.model import Study, StudyFigure
 from narrows_studies.running.catalogue import study_points
 from narrows_studies.running.senders import guests
+from script_modules import load_script
 
 ROOT = Path(__file__).parents[2]
 TINY: dict[str, Any] = {
@@ -58,11 +58,7 @@ STUDY = Study("tiny", "A", "B", "C", (StudyFigure("1", "tiny", "title"),))
 
 @pytest.fixture(scope="module")
 def script() -> Any:
-    spec = importlib.util.spec_from_file_location("regenerate", ROOT / "scripts" / "regenerate.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "scripts" / "regenerate.py")
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from narrows_analysis.study_results import MeasuredPoint, Results, put_results, 
 from narrows_studies.page import kept_page, results_path
 from narrows_studies.renewal import renew
 from own_studies import STUDIES
+from script_modules import load_script
 
 ROOT = Path(__file__).parents[2]
 CLAYPOOL = STUDIES["claypool2019"]
@@ -71,11 +71,7 @@ def test_fewer_points_than_there_were_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def script() -> Any:
-    spec = importlib.util.spec_from_file_location("study_renew", ROOT / "scripts" / "study_renew.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "scripts" / "study_renew.py")
 
 
 def test_a_page_has_the_verdicts_of_both(script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

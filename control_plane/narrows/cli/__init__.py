@@ -110,10 +110,9 @@ def main() -> None:
         os.environ["PATH"] = os.pathsep.join([SEARCH_PATH, os.environ.get("PATH", "")])
     # What takes long outside a measurement, the analysis, ends the same way for every signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     atexit.register(_ignore_stop_signals)
     try:
         app()

@@ -85,8 +85,8 @@ def _shared(network: Topology, field: str) -> Iterator[str]:
     for link in network.links:
         if link.direction == "reverse":
             yield (
-                f"{link.field}: Narrows' own program sends packets on their way back through it, and {field} sends "
-                "them to the ports of their hosts; allowed: no reverse"
+                f"{link.field}: Narrows' own program sends packets of the reverse direction through it, and "
+                f"{field} sends them to the ports of their hosts; allowed: no reverse"
             )
         elif link.loopback:
             yield (

@@ -57,7 +57,7 @@ def _of_switch(inventory: Inventory, plan: Plan, queues: Sequence[BottleneckQueu
         if inventory.calibration is not None and one.shaping.overhead.uncertainty:
             yield (
                 f"warning: {whose}rate: made by the shaper of a port, and a calibration does not measure what that "
-                f"counts beside frames: it may be up to {one.shaping.overhead.uncertainty:.2%} less than stated"
+                f"counts in addition to frames: it may be up to {one.shaping.overhead.uncertainty:.2%} less than stated"
             )
     if inventory.calibration is None:
         uncertainty = max(one.shaping.overhead.uncertainty for one in queues)

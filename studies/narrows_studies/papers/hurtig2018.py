@@ -289,7 +289,7 @@ SIZES = (
         ),
         says("V-B, figure 7", "high-at-low-rates", "at low rates utilization is high")
         .agrees_if(
-            "utilization beside bbr trains more at 10 Mbit/s than at the rate of the published dip, with each size",
+            "utilization next to bbr trains more at 10 Mbit/s than at the rate of the published dip, with each size",
             Every(
                 tuple(
                     compare(

@@ -69,7 +69,7 @@ STUDY = Study(
         ),
         figure("reno", "reno", "1 BBR flow against 1 to 16 Reno flows, 2 to 32 BDP", window=(0.5, 1.0))
         .states(
-            says("abstract", "share", "beside Reno the model has a median error of 8 %")
+            says("abstract", "share", "against Reno the model has a median error of 8 %")
             .agrees_if(
                 "median error over all settings from 8 BDP on 8 % of capacity, rounded, or less",
                 MedianError(pick=Pick("goodput_fraction.bbr", {BUFFER: DEEP}), expected="model_share", most=RENO_ERROR),

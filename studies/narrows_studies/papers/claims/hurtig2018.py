@@ -138,14 +138,14 @@ CLAIMS = (
     ),
     judged(
         "VI-B, paragraph 1; figures 13 and 14",
-        "flows of 100 KB take longer beside BBR even at 2 BDP; that it is about as long as BBR remembers its maximum "
+        "flows of 100 KB take longer next to BBR even at 2 BDP; that it is about as long as BBR remembers its maximum "
         "has no rule, as that is counted in round trips, which vary with the queue",
         "13-15/suffers",
     ),
     judged(
         "VI-B, paragraph 1",
-        "most of them retransmit 11 to 15 packets; beside CUBIC, at 2 BDP, only a train's first two retransmit any, of "
-        "which there is no rule: a train's flows are not told apart by their place in it",
+        "most of them retransmit 11 to 15 packets; next to CUBIC, at 2 BDP, only a train's first two retransmit any, "
+        "of which there is no rule: a train's flows are not told apart by their place in it",
         "13-15/retransmissions",
     ),
     judged("VI-B, paragraph 1; figure 15", "BBR's rate stays high beside them", "13-15/pacing-high"),

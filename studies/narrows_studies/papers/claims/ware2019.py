@@ -8,7 +8,7 @@ from narrows_studies.model import judged, not_tested, untestable
 CLAIMS = (
     judged("abstract, and the model", "BBR's share follows from buffer and number of flows, within 5 %", "model/share"),
     judged("the model", "it does not depend on the number of CUBIC flows", "model/independent"),
-    judged("abstract", "beside Reno the median error is 8 %", "reno/share"),
+    judged("abstract", "against Reno the median error is 8 %", "reno/share"),
     judged(
         "evaluation on FABRIC (2025), figures 2a and 2b",
         "against a single CUBIC flow the model holds for BBRv1, however many flows of it there are",
