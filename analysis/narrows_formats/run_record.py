@@ -334,7 +334,7 @@ class RunRecord(_Record):
     target_profile: TargetProfile
     """Units of the reports and abilities of the target; the numbers in reports are in these units."""
     host: dict[str, Any] | None = None
-    """The machine: kernel, processor, tools; offloads, sysctls, RPS, TCP counters (`nstat`) of hosts (`testbed`)."""
+    """The machine: kernel, processor, tools; offloads, sysctls, RPS, counters of TCP and UDP of hosts (`testbed`)."""
     programs: dict[str, str] | None = None
     """SHA-256 of each program and file that shaped the run, when it began: the softswitch, the collector, the compiled
     P4 program, in virtual time the kernel's image, users' programs and the files that their command lines name, but for

@@ -346,9 +346,19 @@ def test_a_host_without_memory_for_tcp_is_reported(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
     path = tmp_path / "run" / "run.json"
     counters = {"sender0": {"TcpRetransSegs": 9}, "receiver": {"TcpExtOfoPruned": 3, "TcpExtPruneCalled": 5}}
-    path.write_text(json.dumps({**json.loads(path.read_text()), "host": {"testbed": {"tcp_counters": counters}}}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "host": {"testbed": {"kernel_counters": counters}}}))
     messages = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "host_memory"]
     assert len(messages) == 1 and "of receiver had too little memory for TCP: TcpExtOfoPruned 3." in messages[0]
+
+
+@pytest.mark.parametrize("key", ["kernel_counters", "tcp_counters"])
+def test_datagrams_that_no_program_read_are_reported(tmp_path: Path, key: str) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    path = tmp_path / "run" / "run.json"
+    counters = {"sender0": {"UdpOutDatagrams": 9}, "receiver": {"UdpRcvbufErrors": 3, "Udp6RcvbufErrors": 2}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "host": {"testbed": {key: counters}}}))
+    found = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "datagrams_not_read"]
+    assert len(found) == 1 and found[0].startswith("5 datagrams arrived at receiver and had no room")
 
 
 def test_rtt_from_sequence_numbers_and_inflight(both_directions: tuple[Path, synthetic.Truth]) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from narrows_formats import files
@@ -41,6 +41,8 @@ LATE_SERVICE_RATIO = 0.1
 LATE_SERVICE_S = 2e-3
 # Linux, Documentation/networking/snmp_counter.rst: data that had arrived was thrown away, or all sockets together had
 # too little.
+# Datagrams for which a socket had no room, over IPv4 and IPv6.
+NO_ROOM = ("UdpRcvbufErrors", "Udp6RcvbufErrors")
 SHORT_OF_MEMORY = (
     "TcpExtRcvPruned", "TcpExtOfoPruned", "TcpExtTCPOFODrop", "TcpExtTCPRcvQDrop", "TcpExtTCPMemoryPressures",
 )  # fmt: skip
@@ -399,14 +401,26 @@ def _shared_host_warnings(run: Run) -> list[WarningSummary]:
     return found
 
 
-def _memory_warnings(run: Run) -> list[WarningSummary]:
-    """Hosts whose kernel had no memory for what TCP had received, or was to send."""
+def _kernel_counters(run: Run) -> Iterator[tuple[str, dict[str, object]]]:
+    """What the kernel of each host has counted."""
     host = run.raw.get("host")
     testbed = host.get("testbed") if isinstance(host, dict) else None
-    hosts = testbed.get("tcp_counters") if isinstance(testbed, dict) else None
-    found = []
+    # Versions before 0.3 counted TCP only.
+    hosts = testbed.get("kernel_counters", testbed.get("tcp_counters")) if isinstance(testbed, dict) else None
     for name, counted in hosts.items() if isinstance(hosts, dict) else ():
-        counters = counted if isinstance(counted, dict) else {}
+        yield name, counted if isinstance(counted, dict) else {}
+
+
+def _memory_warnings(run: Run) -> list[WarningSummary]:
+    """Hosts whose kernel had no memory for what had arrived, or was to be sent."""
+    found = []
+    for name, counters in _kernel_counters(run):
+        if missed := sum(_count(counters.get(one)) for one in NO_ROOM):
+            message = (
+                f"{plural(missed, 'datagram')} arrived at {name} and had no room in a socket: the program that was to "
+                "read did not keep up. The drops given here are those of links; the program counts these as lost, too."
+            )
+            found.append(_caution("datagrams_not_read", "warning", message))
         if short := [f"{one} {counters[one]}" for one in SHORT_OF_MEMORY if _count(counters.get(one))]:
             message = (
                 f"The kernel of {name} had too little memory for TCP: {', '.join(short)}. It threw data away that had "

@@ -166,8 +166,8 @@ class Testbed(Protocol):
         """
         ...
 
-    def tcp_counters(self) -> dict[str, dict[str, int]]:
-        """What each host's kernel has counted of TCP in this run, by the names of `nstat`, without zeros.
+    def kernel_counters(self) -> dict[str, dict[str, int]]:
+        """What each host's kernel has counted of TCP and UDP in this run, by the names of `nstat`, without zeros.
 
         Hosts whose kernels count what others do as well are left out.
         """

@@ -21,7 +21,7 @@ from narrows_formats.units import MIN_IPV6_MTU
 
 from narrows import python
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
-from narrows.hosts import routes, tcp_counters, unprivileged, uplink
+from narrows.hosts import kernel_counters, routes, unprivileged, uplink
 from narrows.hosts.base import SWITCH, SharedFiles, SwitchAttachment
 from narrows.hosts.hystart import set_hystart
 from narrows.hosts.links import (
@@ -226,10 +226,10 @@ class NetnsTestbed(SharedFiles):
             ]
         return found
 
-    def tcp_counters(self) -> dict[str, dict[str, int]]:
-        """See `narrows.hosts.base.Testbed.tcp_counters`: a namespace has its own, from its beginning."""
+    def kernel_counters(self) -> dict[str, dict[str, int]]:
+        """See `narrows.hosts.base.Testbed.kernel_counters`: a namespace has its own, from its beginning."""
         hosts = [host.name for host in self._plan.hosts if host.address]
-        return {host: call_inside(self._state.namespace(host), tcp_counters.read) for host in hosts}
+        return {host: call_inside(self._state.namespace(host), kernel_counters.read) for host in hosts}
 
     def describe(self) -> dict[str, Any]:
         """Offloads and kernel settings as read back, for run.json."""

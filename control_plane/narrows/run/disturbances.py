@@ -19,7 +19,7 @@ def reordered(plan: Plan, counters: Mapping[str, Mapping[str, int]]) -> list[str
 
     Args:
         plan: what was to be, as it was adapted.
-        counters: of TCP, by host, as `narrows.hosts.base.Testbed.tcp_counters` has them.
+        counters: of TCP, by host, as `narrows.hosts.base.Testbed.kernel_counters` has them.
     """
     links = (*plan.links, *plan.unlimited)
     disordering = any(link.duplication or (link.jitter is not None and link.jitter.reorder) for link in links)

@@ -78,7 +78,7 @@ class Finished:
     """What was counted when nothing moved any more; what a failure kept from being read is missing."""
 
     losses: list[str] | None = None
-    tcp_counters: dict[str, dict[str, int]] | None = None
+    kernel_counters: dict[str, dict[str, int]] | None = None
     counters: Counters | None = None
 
 
@@ -243,7 +243,7 @@ class Measurement:
             self._testbed.take_senders_down()
             await draining.wait_for_quiescence(self._link_queues, self._plan)
             await self._traffic.finish()
-            finished = replace(finished, tcp_counters=self._testbed.tcp_counters())
+            finished = replace(finished, kernel_counters=self._testbed.kernel_counters())
             if self._metrics_sink is not None:
                 await asyncio.sleep(SHOWN_AFTER_S)
                 self._metrics_sink.queues(await self._link_queues())
@@ -295,8 +295,8 @@ class Measurement:
         return link_queues(await self._target.queues(), self._plan)
 
     def _measured(self, started: datetime, prepared: Prepared, finished: Finished, ending: Ending) -> Measured:
-        tcp_counters = finished.tcp_counters or {}
-        notes = [*prepared.applied.notes, *disturbances.reordered(self._plan, tcp_counters)]
+        kernel_counters = finished.kernel_counters or {}
+        notes = [*prepared.applied.notes, *disturbances.reordered(self._plan, kernel_counters)]
         # Where there are too many late ones, the run has failed for that.
         if finished.counters is not None and not finished.losses:
             notes += disturbances.late(self._plan, finished.counters.ports)
@@ -310,7 +310,7 @@ class Measurement:
             applied=prepared.applied,
             rate_steps=self._target.rate_steps(),
             queue_updates=self._target.queue_updates(),
-            testbed={**self._testbed.describe(), "tcp_counters": tcp_counters},
+            testbed={**self._testbed.describe(), "kernel_counters": kernel_counters},
             t0_s=self._traffic.t0_s,
             # Not before traffic has ended: in virtual time a look at a clock takes time.
             origin_unix_ns=time.time_ns() - time.monotonic_ns() + round(self._traffic.t0_s * NANOSECONDS),

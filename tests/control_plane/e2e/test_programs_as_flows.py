@@ -47,12 +47,15 @@ def test_datagrams_that_the_program_missed_are_those_that_the_switch_dropped(tmp
     (control,) = (one for one in flow["connections"] if one["protocol"] == 6)
     assert datagrams["rtt_s"] == {"min": None, "mean": None}
     assert 0.02 <= control["rtt_s"]["min"] <= control["rtt_s"]["mean"] < 1
-    assert datagrams["drops"] == printed["lost_packets"] > 0
+    run_record = json.loads((outcome.directory / "run.json").read_text())
+    # What the program was too slow to read, on a busy machine, it misses as well.
+    not_read = run_record["host"]["testbed"]["kernel_counters"]["receiver"].get("UdpRcvbufErrors", 0)
+    assert datagrams["drops"] == printed["lost_packets"] - not_read > 0
     # iperf3 sends one before the test, by which the server learns the client's port.
     assert datagrams["arrivals"] == printed["packets"] + 1
     assert flow["arrivals"] == sum(one["arrivals"] for one in flow["connections"])
     assert summary["bottleneck"]["other_share"] == 0
-    told_of = json.loads((outcome.directory / "run.json").read_text())["flows"][1]["application"]
+    told_of = run_record["flows"][1]["application"]
     assert told_of["user"] != 0 and told_of["client"]["exit_code"] == 0
 
 

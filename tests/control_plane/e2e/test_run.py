@@ -159,7 +159,7 @@ def test_a_run_is_complete_and_says_what_it_was(finished: tuple[Path, dict[str, 
     for interface in offloads.values():
         # The switch completes checksums, so that hosts need not copy what they send.
         assert {name for name, value in interface.items() if value == "on"} == {"tx-checksumming", "scatter-gather"}
-    counters = run["host"]["testbed"]["tcp_counters"]
+    counters = run["host"]["testbed"]["kernel_counters"]
     # A sender sees no reordering: what the receiver got out of order was a loss.
     assert all("TcpExtTCPSACKReorder" not in of_host for of_host in counters.values())
     records = [json.loads((out / flow["record"]).read_text()) for flow in run["flows"]]

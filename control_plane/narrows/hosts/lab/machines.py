@@ -265,7 +265,7 @@ class SshTestbed:
         """None that no NIC counts: the target reads those."""
         return []
 
-    def tcp_counters(self) -> dict[str, dict[str, int]]:
+    def kernel_counters(self) -> dict[str, dict[str, int]]:
         """None: a machine's kernel counts what else it does, too."""
         return {}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network namespace's kernel has counted of TCP: the names and figures of `nstat`."""
+"""What a network namespace's kernel has counted of TCP and UDP: the names and figures of `nstat`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 # Of the thread, since that is what enters a namespace.
 FILES = (Path("/proc/thread-self/net/snmp"), Path("/proc/thread-self/net/netstat"))
-GROUPS = ("Tcp", "TcpExt")
+OF_UDP6 = Path("/proc/thread-self/net/snmp6")
+GROUPS = ("Tcp", "TcpExt", "Udp")
 # What the kernel is set to, and what is open now.
 NO_COUNTERS = ("RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn", "CurrEstab")
 
 
 def parse(text: str) -> dict[str, int]:
-    """Counters of TCP that are not zero, as ``TcpRetransSegs`` and ``TcpExtTCPTimeouts``, from a file of the kernel.
+    """Counters that are not zero, as ``TcpRetransSegs`` and ``TcpExtTCPTimeouts``, from a file of the kernel.
 
     A group has two lines: its name and those of its counters, then its name and their values.
     """
@@ -27,6 +28,14 @@ def parse(text: str) -> dict[str, int]:
     return found
 
 
+def parse_udp6(text: str) -> dict[str, int]:
+    """Those of UDP over IPv6, from a file with one counter on each line."""
+    counted = ((name, int(value)) for name, value in map(str.split, text.splitlines()))
+    return {name: value for name, value in counted if value and name.startswith("Udp6")}
+
+
 def read() -> dict[str, int]:
     """Those of the namespace that this thread is in."""
-    return {name: value for path in FILES for name, value in parse(path.read_text()).items()}
+    found = {name: value for path in FILES for name, value in parse(path.read_text()).items()}
+    # A kernel without IPv6 has no such file.
+    return found | (parse_udp6(OF_UDP6.read_text()) if OF_UDP6.exists() else {})
