@@ -302,6 +302,46 @@ def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -
     assert made.guarded.still == "the guest is not up after 0.2 s of processor time"
 
 
+def test_how_long_is_left_is_estimated_once_that_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections begin: a few nanoseconds have passed after seconds. Then a tenth of 10 s has."""
+    told: list[tuple[float, float | None]] = []
+    times = iter((0, 4, 1_000_000_000, 1_000_000_000))
+    over = asyncio.Event()
+
+    class Moving:
+        def __init__(self, *_: Any) -> None:
+            self.cpu_s, self.paused = 0.0, False
+            self.programs_s: dict[str, float] = {}
+
+        @property
+        def now_ns(self) -> int:
+            now_ns = next(times)
+            if now_ns == 1_000_000_000:
+                over.set()
+            return now_ns
+
+        async def until_still(self) -> None:
+            made.phase(10.0, True)
+            await over.wait()
+
+        def close(self) -> None:
+            pass
+
+    for name, value in (("Watch", Moving), ("SOON_S", 0.0), ("PACE_EVERY_S", 0.05)):
+        monkeypatch.setattr(guard, name, value)
+    watched: Any = SimpleNamespace(pid=os.getpid())
+    progress: Any = SimpleNamespace(pace=lambda time_s, _, remaining_s: told.append((time_s, remaining_s)))
+    unused: Any = None
+    made = guard.Guard(unused, watched, progress)
+    up = asyncio.Event()
+    up.set()
+    asyncio.run(made.follow(up))
+    (begun_s, unknown), (passed_s, left_s), *_ = told
+    assert (begun_s, unknown, passed_s) == (4e-9, None, 1.0)
+    # Nine times as long as until now, which is not much: two looks.
+    assert left_s is not None and 9 * 0.1 <= left_s < 90
+
+
 def test_a_guest_begins_at_a_step_of_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever came before took; Python takes the next nanosecond for a sleep that is not a whole number of them."""
     for now_ns, wake_ns in ((2_000_000, 100_000_000), (2_004_001, 100_000_000), (60_000_000, 200_000_000)):

@@ -19,6 +19,9 @@ from narrows.virtual.kernels import Kernel
 from narrows.virtual.watch import Watch, cpu_s
 
 PACE_EVERY_S = 0.5
+# How long a phase takes is estimated once this part of it has passed: connections begin at one instant, of which each
+# takes as long as a second later on.
+PACE_KNOWN = 0.01
 # A guest is up after a second or two of processor time, for which a machine with other work may take minutes.
 BOOT_CPU_S = 60.0
 # A guest tells that it is up within a second; from then on, or from here on, its clock is watched.
@@ -136,5 +139,5 @@ class Guard:
         began_ns, began, total_s = self._paced
         time_s, wall_s = (now_ns - began_ns) / NANOSECONDS, time.monotonic() - began
         if time_s < total_s:
-            remaining_s = None if time_s <= 0 else wall_s / time_s * (total_s - time_s)
+            remaining_s = None if time_s < PACE_KNOWN * total_s else wall_s / time_s * (total_s - time_s)
             self._progress.pace(max(0.0, time_s), total_s, remaining_s)
