@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what comes from the program itself: of docs/ commands.md, reference.md and the tables of fields in
+"""Writes what comes from the program itself: of docs/ commands.md, reference.md and the lists of fields in
 experiments.md, Wireshark's dissector, and the matrix of faults, which comes from the tests.
 
 Usage: .venv/bin/python scripts/reference.py [--check]; with --check nothing is written, and the exit code is 1 where
@@ -78,6 +78,11 @@ def _as_before(again: list[T], shown: dict[T, str], name: Callable[[T], str]) ->
     return "".join(f"\nAs in {place}: {', '.join(map(name, same))}.\n" for place, same in places)
 
 
+def _entry(name: str, unit: str, meaning: str) -> str:
+    """A column or a field of stored data, in a list."""
+    return f"- `{name}`{unit and f' ({unit})'}: {meaning.removesuffix('.')}\n"
+
+
 def _all(group: Any, prefix: str = "narrows") -> Iterator[tuple[str, Any]]:
     for name in group.commands:
         command = group.get_command(None, name)
@@ -99,7 +104,8 @@ def _command(name: str, command: Any, shown: dict[tuple[str, str, str], str]) ->
     rows = [(f"`{one.metavar or one.name.upper()}`", one.help or "", _default(one)) for one in arguments]
     rows += [(f"`{', '.join(one.opts)}`", one.help or "", _default(one)) for one in options]
     new = [row for row in rows if row not in shown]
-    text += f"\n{table(('', 'Meaning', 'Default'), new)}" if new else ""
+    lines = (f"- {named}: {meaning}{default and f' Default: {default}.'}\n" for named, meaning, default in new)
+    text += "\n" * bool(new) + "".join(lines)
     text += _as_before([row for row in rows if row in shown], shown, lambda row: row[0])
     shown |= dict.fromkeys(new, f"`{name}`")
     return text + f"\n```sh\n{textwrap.dedent(command.epilog.partition('Examples:')[2]).strip()}\n```\n"
@@ -137,8 +143,7 @@ def reference() -> str:
     }
     for name, columns in tables.items():
         new = [column for column in columns if column not in shown]
-        rows = ((f"`{one.name}`", one.unit, one.meaning) for one in new)
-        text += f"\n## {name}\n\n{table(('Column', 'Unit', 'Meaning'), rows)}"
+        text += f"\n## {name}\n\n{''.join(_entry(one.name, one.unit, one.meaning) for one in new)}"
         text += _as_before([one for one in columns if one in shown], shown, lambda one: f"`{one.name}`")
         shown |= dict.fromkeys(new, f"`{name}`")
     text += (
@@ -166,15 +171,12 @@ def reference() -> str:
 
 
 def _fields(model: type[BaseModel], but: type[BaseModel] = BaseModel) -> str:
-    """A row for each field of a model that another, which it extends, does not have."""
+    """An entry for each field of a model that another, which it extends, does not have."""
     fields = ((name, one) for name, one in model.model_fields.items() if name not in but.model_fields)
-    # A description may have several lines, which a row of a table has not.
-    return table(
-        ("Field", "Meaning"), ((f"`{name}`", " ".join((one.description or "").split())) for name, one in fields)
-    )
+    return "".join(_entry(name, "", " ".join((one.description or "").split())) for name, one in fields)
 
 
-# The tables of experiments.md by the marks that enclose them: models, and how their fields are written there.
+# The lists of experiments.md by the marks that enclose them: models, and how their fields are written there.
 EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "top level": [(Experiment, "{}")],
     "bottleneck": [(LinkSettings, "{}")],
@@ -205,6 +207,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "tcp": [(TcpSettings, "tcp.{}")],
     "ready": [(Ready, "ready.{}")],
     "udp": [(Udp, "{}"), (Bursts, "bursts.{}")],
+    "onoff": [(Bursts, "{}")],
     "requests": [(Requests, "{}"), (TextFile, "trace.{}")],
     "video": [(Video, "{}")],
     "probe": [(Probe, "{}")],
@@ -226,12 +229,12 @@ QUEUES: dict[str, list[tuple[type[BaseModel], str]]] = {
 }
 
 
-def with_tables(page: str, tables: dict[str, list[tuple[type[BaseModel], str]]]) -> str:
-    """A page with the tables between its marks made again."""
+def with_fields(page: str, tables: dict[str, list[tuple[type[BaseModel], str]]]) -> str:
+    """A page with the lists of fields between its marks made again."""
     text = (DOCS / page).read_text()
     for mark, models in tables.items():
-        rows = [row for model, form in models for row in _settings(model, form)]
-        made = table(("Field", "Kind", "Default", "Meaning"), rows)
+        # A blank line, or the list would belong to the comment.
+        made = "\n" + "".join(line for model, form in models for line in _settings(model, form)) + "\n"
         text = _with(text, f"<!-- {mark}: made by scripts/reference.py from the program itself -->\n", made)
     return text
 
@@ -248,23 +251,24 @@ def _with(text: str, begin: str, made: str) -> str:
     return before + begin + made + after[after.index("<!-- end -->") :]
 
 
-def _settings(model: type[BaseModel], form: str) -> Iterator[tuple[str, str, str, str]]:
-    """A row for each field that users write."""
+def _settings(model: type[BaseModel], form: str) -> Iterator[str]:
+    """A line for each field that users write: its kind, whether it is required or what its default is."""
     schema = model.model_json_schema()
     for name, field in schema["properties"].items():
-        if (model, name) == (Sizes, "pareto") or name == "text":
-            continue  # Its own fields have rows; the contents of files are put in by the program.
+        if (model, name) == (Sizes, "pareto") or name in ("kind", "text") and not field.get("enum"):
+            continue  # Its own fields have rows; a queue's kind is its heading; files' contents are the program's.
         required = name in schema.get("required", ())
         default = "required" if required else _written_default(field.get("default"))
-        yield f"`{form.format(name)}`", _kind(field), default, field["description"]
+        kind = ", ".join(filter(None, (_kind(field), default)))
+        yield f"- `{form.format(name)}` ({kind}): {field['description']}\n"
 
 
 def _written_default(value: Any) -> str:
-    if isinstance(value, dict) and value:
-        return "see its fields"
+    if isinstance(value, dict) or value in (None, "", []):
+        return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return "none" if value in (None, "", {}) else f"`{json.dumps(value)}`".replace('"', "")
+    return f"default `{json.dumps(value)}`".replace('"', "")
 
 
 def _kind(schema: dict[str, Any]) -> str:
@@ -295,8 +299,8 @@ def _kind(schema: dict[str, Any]) -> str:
 PAGES = {
     "commands.md": commands,
     "reference.md": reference,
-    "experiments.md": lambda: with_tables("experiments.md", EXPERIMENT),
-    "queues.md": lambda: with_tables("queues.md", QUEUES),
+    "experiments.md": lambda: with_fields("experiments.md", EXPERIMENT),
+    "queues.md": lambda: with_fields("queues.md", QUEUES),
     "../tests/faults.md": faults,
     "../deploy/narrows.lua": dissector,
 }

@@ -112,3 +112,23 @@ def test_how_far_codel_is_from_the_exact_root_is_said() -> None:
     assert f"third drop comes {waits[0]:.1f} ms after the second, not {exact[0]:.1f}" in page
     assert f"the fourth {waits[1]:.1f} ms later, not {exact[1]:.1f}" in page
     assert max(abs(1 - one / other) for one, other in zip(waits[1:], exact[1:], strict=True)) < 0.03
+
+
+def test_limits_of_users_programs_are_those_of_the_frontend() -> None:
+    """Rows of `limitations.md` about P4 programs of one's own."""
+    sources = [path for part in ("frontend", "program") for path in (ROOT / "softswitch" / part / "src").rglob("*.rs")]
+    text = "\n".join(path.read_text() for path in sources)
+    limits = {name: eval(value) for name, value in re.findall(r"const (MAX_\w+): \w+ = ([\d<_ ]+);", text)}
+    algorithms = re.search(r"fn algorithm\(.*?\n}\n", text, re.DOTALL)
+    assert algorithms is not None
+    hashes = {name for name in re.findall(r'"(\w+)"', algorithms[0]) if not name.endswith("_custom")} - {"cksum16"}
+    page = (ROOT / "docs" / "limitations.md").read_text()
+    said = [
+        f"wider than {limits['MAX_WIDTH']} bits; wider than 120 bits where they begin within a byte",
+        f"keys of more than {limits['MAX_KEY_BITS']} bits in all",
+        f"more than {limits['MAX_HEADERS']} headers",
+        f"2^{limits['MAX_CELLS'].bit_length() - 1} cells",
+        f"{limits['MAX_HEADROOM']:,} bytes of added headers",
+        *(f"`{name}`" for name in hashes),
+    ]
+    assert len(hashes) > 5 and [part for part in said if part not in page] == []

@@ -305,6 +305,11 @@ def format_time(nanoseconds: int) -> str:
     return _format(nanoseconds, {unit: TIME_UNITS[unit] for unit in ("ns", "us", "ms", "s")})
 
 
+def about_time(nanoseconds: int) -> str:
+    """A time to three significant digits, for readers: ``490000009`` as ``490ms``."""
+    return format_time(round(nanoseconds, 3 - len(str(nanoseconds))) if nanoseconds >= 1000 else nanoseconds)
+
+
 def duration_in_words(seconds: float) -> str:
     """A time that is only about right: ``50 s``, ``12 min``, ``3 h 20 min``."""
     if seconds < 90:

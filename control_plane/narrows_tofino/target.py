@@ -116,7 +116,7 @@ class TofinoTarget(LabTarget):
     def planner(cls, inventory: Path) -> Planner:
         """See `LabTarget.planner`."""
         testbed = Inventory.load(inventory)
-        switch = f"{testbed.switch.chip} as its driver leaves it"
+        switch = f"{testbed.switch.chip} in the state in which its driver starts it"
         return Planner(lambda experiment: plan_writes(experiment, testbed), switch)
 
     @classmethod

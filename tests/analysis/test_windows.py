@@ -149,6 +149,9 @@ def test_a_probe_does_not_compete(tmp_path: Path, kind: str) -> None:
     sent = new_bytes(truth, MEASURED, *fairness["window_s"])
     assert fairness["jain_index"] == pytest.approx(jain_index(sent[:2])) and (fairness["jain_index"] or 0) > 0.99
     assert fairness["convergence_s"] == 0.0
+    begin_s = fairness["window_s"][0]
+    said = f"; each flow was within 25 % of its fair share for 5 s from {begin_s:.3g} s on."
+    assert said in verdict(load(path).run, summary)
     # Losses of the flows, and the probe's apart.
     arrivals, drops, emulated = (np.array(one) for one in (truth.arrivals, truth.drops, truth.loss_drops))
     assert emulated[2] > 0

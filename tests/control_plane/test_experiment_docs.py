@@ -43,14 +43,15 @@ def all_fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, st
 
 
 def rows(title: str) -> dict[str, tuple[str, str]]:
-    """Kind and default of each field that the tables of a section name."""
+    """Kind and default of each field that the lists of a section name; `required` in place of a default."""
     section = re.split(r"^## ", PAGE, flags=re.MULTILINE)
     text = next(part for part in section if part.startswith(f"{title}\n"))
     found: dict[str, tuple[str, str]] = {}
-    for line in text.splitlines():
-        if line.startswith("| `"):
-            names, kind, default = (cell.strip() for cell in line.split("|")[1:4])
-            found |= {name.strip("` "): (kind, default) for name in names.split(",")}
+    for names, kind in re.findall(r"^- (`[\w.]+`(?:, `[\w.]+`)*) \((.+?)\): ", text, re.MULTILINE):
+        kind, _, default = kind.partition(", default ")
+        if kind.endswith(", required"):
+            kind, default = kind.removesuffix(", required"), "required"
+        found |= {name.strip("` "): (kind, default) for name in names.split(",")}
     return found
 
 
@@ -69,7 +70,7 @@ def test_a_field_is_documented(path: str, name: str, field: FieldInfo) -> None:
     written = rows(SECTIONS[section])
     label = f"{path}.{name}".removeprefix(section).lstrip(".")
     if path.endswith(".queue"):
-        return  # Each kind's table is in queues.md.
+        return  # Each kind's list is in queues.md.
     if label.startswith("reverse."):
         label = label.removeprefix("reverse.")  # The same as forward.
     if section == "flows.requests" and label.startswith(("size.", "gaps.", "think.")):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from narrows_formats.units import (
     QueueDepth,
     UnitError,
+    about_time,
     bdp_bytes,
     format_rate,
     format_size,
@@ -130,3 +131,7 @@ def test_queue_depth_round_trip(text: str) -> None:
 def test_formatting_is_readable() -> None:
     assert [format_rate(n) for n in (100 * MBIT, 1_500_000, 999)] == ["100Mbit", "1.5Mbit", "999bit"]
     assert [format_time(n) for n in (0, 40 * MS, 1_500_000_000)] == ["0s", "40ms", "1.5s"]
+    # 490.000009 ms, as the usual distance of lines in a trace of measured times is.
+    assert [about_time(n) for n in (0, 999, 490_000_009, 1_234_567, 999_999_999)] == [
+        "0s", "999ns", "490ms", "1.23ms", "1s",
+    ]  # fmt: skip

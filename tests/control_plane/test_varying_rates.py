@@ -184,8 +184,8 @@ def test_csv(tmp_path: Path) -> None:
     notes = list(trace_notes(load(tmp_path / "experiment.yaml")))
     assert all(note.startswith("bottleneck.rate.trace: trace ") for note in notes)
     words = " ".join(notes)
-    assert "1 of its 5 rates" in words and "1 rates of 0 (the first in line 5)" in words
-    assert "1 gaps of more than 2 x 1s" in words and "3s, ends in line 5" in words and "taken as 0" in words
+    assert "1 of its 5 rates" in words and "1 rate of 0 (the first in line 5)" in words
+    assert "1 gap of more than twice the usual 1s" in words and "3s, ends in line 5" in words and "taken as 0" in words
     numbers = {"format": "csv", "columns": {"time": 1, "rate": 3}, "unit": "Mbit", "time_unit": "ms", "holds": "until"}
     found = trace(tmp_path, "0;x;1\n10;x;2.5\n", **numbers, delimiter=";")
     assert found == RateSteps(((0, 2_500_000),), 10 * MS)

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
 
 import pytest
+from narrows.cli import app
 from narrows.errors import InputError, RunError
 from narrows.virtual import build, kernels, probing
 from narrows.virtual.adjustments import ADJUSTMENTS, LAUNCH, adjust
 from narrows.virtual.environment import Guests
 from narrows.virtual.kernels import About
 from narrows_formats.file_digest import file_digest
+from typer.testing import CliRunner
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +73,19 @@ def test_the_default_kernel_comes_first(own_cache: Path) -> None:
     for name in ("another", kernels.DEFAULT, "third"):
         program(own_cache / "narrows" / "kernels" / name / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
     assert [kernel.name for kernel in kernels.installed()] == [kernels.DEFAULT, "another", "third"]
+
+
+def test_the_list_has_what_a_kernel_is_and_how_it_was_built(own_cache: Path) -> None:
+    """Its source and patches are in the command, which is that of the kernel of this name."""
+    image = program(own_cache / "narrows" / "kernels" / "mine" / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
+    digest = hashlib.sha256(image.read_bytes()).hexdigest()
+    known = About("6.12", digest, "", ("reno", "bbr"), {"bbr": "3"}, 1, 1, repeatable=True, launches=True)
+    kernels.remember(kernels.find("mine"), known)
+    kernels.remember_build("mine", [("--source", "/linux-6.12.tar.xz"), ("--patch", "/a.patch")])
+    assert CliRunner().invoke(app, ["kernel", "list"]).stdout == (
+        f"mine: Linux 6.12; reno, bbr (BBRv3)\n  image: SHA-256 {digest}\n"
+        "  built by: narrows kernel build --name mine --source /linux-6.12.tar.xz --patch /a.patch\n"
+    )
 
 
 @pytest.mark.parametrize(

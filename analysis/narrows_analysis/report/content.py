@@ -24,6 +24,7 @@ from narrows_formats.summary import (
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.colors import FlowColor
+from narrows_analysis.metrics.fairness import CONVERGENCE_HOLD_S, CONVERGENCE_TOLERANCE
 from narrows_analysis.metrics.throughput import rate
 from narrows_analysis.records.connection import RECORD_SOURCES
 from narrows_analysis.records.run_directory import Run
@@ -37,6 +38,9 @@ from narrows_analysis.report.shares import MAX_BARS, OTHER_STYLE
 from narrows_analysis.run_data import RunData
 from narrows_analysis.summary.sections import NOT_ASSESSABLE, PROBE_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
 from narrows_analysis.summary.warnings import plural
+
+# What `convergence_time` looks for.
+SETTLED = f"within {units.percent(CONVERGENCE_TOLERANCE)} of its fair share for {CONVERGENCE_HOLD_S:g} s"
 
 # Warnings of drops that the switch counted and reports do not tell of.
 UNREPORTED_DROPS = ("late_drops", "drops_disagree")
@@ -260,10 +264,11 @@ def _fairness(summary: Summary) -> str:
     words += units.index(fairness["jain_index"])
     converged = fairness["convergence_s"]
     if converged is not None:
-        return f"{words}; fair after {units.duration(converged)} of that time."
+        from_s = units.duration(fairness["window_s"][0] + converged)
+        return f"{words}; each flow was {SETTLED} from {from_s} on."
     if (fairness["convergence_reason"] or "").startswith(NOT_ASSESSABLE):
         return f"{words}; whether the flows settle is {fairness['convergence_reason']}."
-    return f"{words}; the flows never settled at their fair share."
+    return f"{words}; at no time was each flow {SETTLED}."
 
 
 def _members(group: GroupSummary) -> str:
@@ -463,7 +468,7 @@ def dynamics(summary: Summary) -> list[tuple[str, str]]:
             if settled is None
             else f"{units.duration(settled)} after all flows ran"
         )
-        rows.append(("Convergence (all within 25 % of the fair share for 5 s)", when))
+        rows.append((f"Convergence (each flow {SETTLED})", when))
     return rows
 
 

@@ -73,7 +73,7 @@ def build(
 
 @app.command("list", epilog=examples_of("kernel list"))
 def list_kernels() -> None:
-    """Show the kernels that have been built, and their congestion-control algorithms."""
+    """Show the kernels that have been built: their algorithms, the image's digest, and the command that built them."""
     from narrows.terminal import Terminal
     from narrows.virtual import kernels
 
@@ -84,8 +84,12 @@ def list_kernels() -> None:
     for kernel in found:
         about = kernels.remembered(kernel)
         what = "unknown" if about is None else f"Linux {about.release}; {', '.join(about.cca_names())}"
-        notes = [] if about is None else [f"note: {note}" for note in about.notes(kernels.build_command(kernel))]
-        console.print("\n  ".join([f"{kernel.name}: {what}", *notes]), highlight=False, markup=False, soft_wrap=True)
+        built_by = kernels.build_command(kernel)
+        lines = [f"{kernel.name}: {what}"]
+        if about is not None:
+            lines += [f"image: SHA-256 {about.image_sha256}", f"built by: {built_by}"]
+            lines += [f"note: {note}" for note in about.notes(built_by)]
+        console.print("\n  ".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command(epilog=examples_of("kernel remove"))

@@ -26,8 +26,7 @@ class OnOffGroup(FlowGroup):
 
     onoff: Bursts = Field(
         description="A TCP connection that sends as much as it can in bursts, and nothing in the pauses, for a "
-        "`duration`: its congestion control meets an application that stops and goes on. A pause begins with at most "
-        "`notsent_lowat` unsent bytes in the socket, `16384B` by default."
+        "`duration`. A pause begins with at most `notsent_lowat` unsent bytes in the socket, `16384B` by default."
     )
 
     @property

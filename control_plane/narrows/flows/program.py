@@ -50,9 +50,7 @@ class ProgramGroup(FlowGroup):
 
     client: Words = Field(
         description="A program and its arguments, run on a host of its own as an ordinary user, without a shell. "
-        "`{server}` and `{client}` stand for the hosts' addresses, `{port}` for a port of this flow's own, "
-        "`{duration}` for the seconds of `duration`, `{seed}` for the seed, `{dir}` for a directory of this flow's "
-        "own that becomes part of the results. See docs/applications.md.",
+        "`{server}`, `{client}`, `{port}`, `{duration}`, `{seed}`, `{dir}` in them: docs/applications.md.",
     )
     server: Words | None = Field(
         default=None, description="With `client`: a program that is ready before the client starts, and ended after it."

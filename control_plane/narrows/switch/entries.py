@@ -136,7 +136,9 @@ def program_entries(
         yield _collector(plan, link.index)
         yield from link_entries(link, plan.frame_bytes, aqms_of)
         whose = "" if link.name == ONLY_LINK else f"{link.name}: "
-        why = f"{whose}mark CE from a depth on, report one departure in {1 << link.sample_shift}"
+        marks = "no CE marks by depth" if link.ecn_threshold is None else "mark CE from a depth on"
+        reports = f"one departure in {1 << link.sample_shift}" if link.sample_shift else "each departure"
+        why = f"{whose}{marks}, report {reports}"
         yield _observe(link.index, observation(link), link.sample_shift, why)
     # Last: packets take a link only once all of it is there.
     yield from _paths(plan, share_of)
@@ -201,7 +203,7 @@ def passthrough_entries(cables: Collection[tuple[int, str | None, int]]) -> Iter
     """
     for number, (ingress, dst_mac, egress) in enumerate(cables):
         key = {"ingress_port": ingress} | ({} if dst_mac is None else {"dst_mac": mac_number(dst_mac)})
-        why = f"{dst_mac or 'whatever comes'} from port {ingress}: a plain cable"
+        why = f"{dst_mac or 'whatever comes'} from port {ingress}: forwarded as by a cable"
         yield ProgramEntry("cross_connect", key, "wire", {"port": egress}, why, priority=FIRST_PRIORITY + number)
 
 
@@ -245,7 +247,7 @@ def _paths(plan: Plan, share_of: Callable[[int], int]) -> Iterator[ProgramEntry]
     for number, path in enumerate(plan.paths):
         link = None if path.link is None else links[path.link]
         if link is None:
-            action, words, data = "wire", "a plain cable", {"port": path.egress_port}
+            action, words, data = "wire", "forwarded as by a cable", {"port": path.egress_port}
         else:
             action, words = "bottleneck", "the bottleneck" if link.name == ONLY_LINK else link.name
             data = {"index": link.index, "port": path.egress_port, "queue": link.queue}

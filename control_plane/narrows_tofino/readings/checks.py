@@ -209,7 +209,7 @@ class Watermark:
 
 def watermark_writes(prefix: str, bottlenecks: Sequence[BottleneckQueue], pools: Sequence[str]) -> list[PlannedWrite]:
     """Starts a new measurement of how deep queues and pools have been. Only 0 may be written to a watermark."""
-    why = "how full it has been tells after the run whether its limit is the one that was set"
+    why = "its highest level shows after the run whether its limit is the one that was set"
     zero = {"watermark_cells": 0}
     places = (one.counter for one in bottlenecks)
     return [

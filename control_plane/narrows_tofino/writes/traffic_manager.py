@@ -287,7 +287,7 @@ class TrafficManager:
         queues, hold = ("the queue at its limit", "the queue holds") if alone else ("all at their limits", "they hold")
         guaranteed = sum(one.depth.guaranteed_cells for one in self.bottlenecks)
         sizes = {
-            switch.egress_pool: (self._held_cells - guaranteed, f"{queues}, and some"),
+            switch.egress_pool: (self._held_cells - guaranteed, f"{queues}, and a margin"),
             switch.ingress_pool: (self._held_cells, f"what {hold} is counted at ingress as well"),
         }
         return [

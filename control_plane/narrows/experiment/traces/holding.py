@@ -9,13 +9,11 @@ from itertools import groupby, pairwise
 from typing import Literal
 
 from narrows_formats.schedules import RateSteps
-from narrows_formats.units import format_time
+from narrows_formats.units import about_time, format_time
 
 from narrows.experiment.traces.base import RatePoint, TraceError, median_ns
 
 Duplicates = Literal["first", "last", "mean"]
-# How many times the usual time between two lines is a gap.
-GAP = 2
 
 
 def distinct(points: list[RatePoint], duplicates: Duplicates | None) -> list[RatePoint]:
@@ -98,15 +96,16 @@ def notes(given: list[RatePoint], points: list[RatePoint]) -> Iterator[str]:
         yield f"{len(given) - len(points)} of its {len(given)} rates have the time of another"
     zeros = [point for point in points if point.rate_bps == 0]
     if zeros:
-        yield f"has {len(zeros)} rates of 0 (the first in {zeros[0].where}): nothing passes then"
+        rates = "rates" if len(zeros) > 1 else "rate"
+        yield f"has {len(zeros)} {rates} of 0 (the first in {zeros[0].where}): nothing passes then"
     usual = median_ns([after.time_ns - before.time_ns for before, after in pairwise(points)])
     gaps = [
         (after.time_ns - before.time_ns, after) for before, after in pairwise(points)
-        if after.time_ns - before.time_ns > GAP * usual
+        if after.time_ns - before.time_ns > 2 * usual
     ]  # fmt: skip
     if gaps:
         longest, where = max(gaps, key=lambda gap: gap[0])
         yield (
-            f"has {len(gaps)} gaps of more than {GAP} x {format_time(usual)}, over which one rate holds; the longest, "
-            f"{format_time(longest)}, ends in {where.where}"
+            f"has {len(gaps)} {'gaps' if len(gaps) > 1 else 'gap'} of more than twice the usual {about_time(usual)}, "
+            f"over which one rate holds; the longest, {about_time(longest)}, ends in {where.where}"
         )

@@ -398,7 +398,7 @@ def end_machines(plan: Plan, lab: Lab) -> dict[str, Machine]:
     if len(unnamed) > len(senders):
         raise InputError(
             f"flows: {len(plan.senders)} groups need as many senders, the inventory has {len(lab.senders)}; "
-            f"allowed: up to {len(lab.senders)} groups, or several at one sender: 'from: {lab.senders[0].name}' in each"
+            f"allowed: one group for each sender, or several at one sender: 'from: {lab.senders[0].name}' in each"
         )
     found |= {host.name: machine for host, machine in zip(unnamed, senders, strict=False)}
     unnamed = [host for host in only_receivers(plan) if host.name not in found]
