@@ -39,10 +39,10 @@ MAX_HELD = 0.05
 # Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
 LATE_SERVICE_RATIO = 0.1
 LATE_SERVICE_S = 2e-3
-# Linux, Documentation/networking/snmp_counter.rst: data that had arrived was thrown away, or all sockets together had
-# too little.
 # Datagrams for which a socket had no room, over IPv4 and IPv6.
 NO_ROOM = ("UdpRcvbufErrors", "Udp6RcvbufErrors")
+# Linux, Documentation/networking/snmp_counter.rst: data that had arrived was thrown away, or all sockets together had
+# too little.
 SHORT_OF_MEMORY = (
     "TcpExtRcvPruned", "TcpExtOfoPruned", "TcpExtTCPOFODrop", "TcpExtTCPRcvQDrop", "TcpExtTCPMemoryPressures",
 )  # fmt: skip
