@@ -65,6 +65,10 @@ class Twins:
         for switch in self.switches:
             switch.reset()
         self.plane.flush()
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew with what was received."""
         self.out = [defaultdict(list) for _ in self.switches]
 
     def _count(self, device: int) -> int:
@@ -93,6 +97,25 @@ class Twins:
             silence = SILENCE_S if new == {0} else SILENCE_S / 10
             if len(new) == 1 and not any([self._receive(device, silence) for device in devices]):  # noqa: C419
                 return
+
+    def send_burst(self, port: int, frames: Iterable[bytes], patience_s: float) -> None:
+        """Send frames into a port of every switch; wait until each has sent as many as the last one, or time is up."""
+        *others, last = range(len(self.switches))
+        for frame in frames:
+            for device in (*others, last):
+                self.plane.send(device, port, frame)
+        while self._receive(last, SILENCE_S):
+            pass
+        deadline = time.monotonic() + patience_s
+        for device in others:
+            while self._count(device) < self._count(last) and time.monotonic() < deadline:
+                self._receive(device, SILENCE_S)
+
+    def drain(self, silence_s: float) -> None:
+        """Take what is still on its way, until nothing has come for a while."""
+        for device in range(len(self.switches)):
+            while self._receive(device, silence_s):
+                pass
 
     def reports(self, device: int) -> list[bytes]:
         """Frames that left the collector's port of a switch."""

@@ -62,13 +62,13 @@ class ShadowedControl:
         """Add table entries."""
         self._first.insert(*entries)
         for other in self._others:
-            other.control.insert(*_that_fit(entries, other))
+            other.control.insert(*that_fit(entries, other))
 
     def modify(self, *entries: Entry) -> None:
         """Change what existing entries do."""
         self._first.modify(*entries)
         for other in self._others:
-            other.control.modify(*_that_fit(entries, other))
+            other.control.modify(*that_fit(entries, other))
 
     def delete(self, *entries: Entry) -> None:
         """Remove table entries."""
@@ -111,7 +111,7 @@ class ShadowedControl:
         return self._first.digests(count, wait_s)
 
 
-def _that_fit(entries: Iterable[Entry], switch: TofinoSwitch) -> Iterator[Entry]:
+def that_fit(entries: Iterable[Entry], switch: TofinoSwitch) -> Iterator[Entry]:
     """Entries as a program has them that holds delays in fewer bits, counts no packets for thresholds and seeds no
     samples; bins of longer delays are left out."""
     missing = Profile.delay_bits - switch.profile.delay_bits

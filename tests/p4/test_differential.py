@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -56,37 +56,43 @@ def twins() -> Iterator[Twins]:
         yield started
 
 
-def install(switch: Switch, scenario: Scenario, flows: set[int]) -> None:
-    """Entries, mirror session and start values of a scenario."""
-    control = switch.control
-    control.add_mirror(SESSION, COLLECTOR_PORT)
-    control.insert(
-        *(
-            Entry("delay_bins", {"queue_delay": (item.lowest, item.prefix_length)}, "set_bin", {"bin": item.number})
-            for item in delay_bins()
-        )
-    )
+def entries(scenario: Scenario) -> Iterator[Entry]:
+    """All table entries of a scenario."""
+    for item in delay_bins():
+        yield Entry("delay_bins", {"queue_delay": (item.lowest, item.prefix_length)}, "set_bin", {"bin": item.number})
     for number, connection in enumerate(scenario.connections):
         priority = 1000 - number
         match = dict(connection.match)
         if connection.egress is None:
-            control.insert(Entry("cross_connect", match, "discard", {}, priority))
+            yield Entry("cross_connect", match, "discard", {}, priority)
         elif connection.bottleneck is None:
-            control.insert(Entry("cross_connect", match, "wire", {"port": connection.egress}, priority))
+            yield Entry("cross_connect", match, "wire", {"port": connection.egress}, priority)
         else:
             parameters = {"index": connection.bottleneck, "port": connection.egress, "queue": 0}
-            control.insert(Entry("cross_connect", match, "bottleneck", parameters, priority))
+            yield Entry("cross_connect", match, "bottleneck", parameters, priority)
     for bottleneck, choice in scenario.settings.items():
         key = {"bottleneck": bottleneck}
         mask = (1 << choice.sample_shift) - 1
         marking = {"threshold": choice.ecn_threshold, "counts_packets": 0}
         observe = {**marking, "seed": bottleneck, "mask": mask, "shift": choice.sample_shift}
-        control.insert(Entry("settings.bottleneck", key, "observe", {**observe, "epoch": 7, "mirror": choice.mirror}))
+        yield Entry("settings.bottleneck", key, "observe", {**observe, "epoch": 7, "mirror": choice.mirror})
         addresses = {"src_mac": 1, "dst_mac": 2, "src_ip": 0xC613FFFE, "dst_ip": 0xC613FF01}
         ports = {"src_port": 5499, "dst_port": 5500 + bottleneck, "length": choice.report_length}
-        control.insert(Entry("collector", key, "encapsulate", {**addresses, **ports}))
+        yield Entry("collector", key, "encapsulate", {**addresses, **ports})
         if choice.loss is not None:
-            control.insert(Entry("loss", key, "set_loss", {"threshold": choice.loss}))
+            yield Entry("loss", key, "set_loss", {"threshold": choice.loss})
+
+
+def install(
+    switch: Switch,
+    scenario: Scenario,
+    flows: set[int],
+    fit: Callable[[Iterator[Entry]], Iterable[Entry]] = tuple,
+) -> None:
+    """Entries (of which ``fit`` makes what the program has), mirror session and start values of a scenario."""
+    switch.control.add_mirror(SESSION, COLLECTOR_PORT)
+    switch.control.insert(*fit(entries(scenario)))
+    for bottleneck in scenario.settings:
         switch.write_register(SEQUENCE, bottleneck, scenario.start)
     for flow in flows:
         for name in (ARRIVALS, DEPARTURES, LOSS_DROPS):
