@@ -233,7 +233,10 @@ def test_a_kernel_that_measures_itself_is_not_kept(
     assert before.exists() and made.exists() and not (before.parent / kernels.DESCRIPTION).exists()
     exact = About("6.12", file_digest(made), "", ("reno",), {}, 1, 1, starts_ns=401, late_ns=5)
     monkeypatch.setattr(build, "boot", lambda _kernel: exact)
-    kernel, about = build.build("mine", None, [], 1, lambda _text: None)
+    said: list[str] = []
+    kernel, about = build.build("mine", None, [], 2, said.append)
+    # Before anything else; what it took on two processors.
+    assert said[0] == "takes about 4 minutes on idle processors (--jobs 2)"
     assert about == kernels.remembered(kernel) == exact and not made.exists()
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import re
 import shutil
@@ -30,6 +31,8 @@ ROOM_BYTES = 3 << 30
 OPTION = re.compile(r'CONFIG_\w+=(y|n|-?\d+|0x[0-9a-fA-F]+|"[^"\n]*")', re.ASCII)
 ALGORITHM = re.compile(r"^config (TCP_CONG_\w+)", re.MULTILINE)
 ARCHITECTURE = "ARCH=um"
+# What unpacking, compiling and booting took: four minutes on two processors.
+PROCESSOR_MINUTES = 8
 OPTIONAL = "# Where the source has them"
 # In a workshop.
 TREE, OUTPUT, LOG, CONFIGURATION = "tree", "output", "build.log", ".config"
@@ -85,6 +88,8 @@ def build(
                 f"{place}: has {free >> 20} MB left; a build takes {ROOM_BYTES >> 20} MB; fix: $XDG_CACHE_HOME"
             )
         _empty(place)
+        minutes = math.ceil(PROCESSOR_MINUTES / jobs)
+        say(f"takes about {minutes} {'minutes' if minutes > 1 else 'minute'} on idle processors (--jobs {jobs})")
         try:
             made = _make(place, source, patches, jobs, say, chosen)
             kernel, found = install(name, made, say)
