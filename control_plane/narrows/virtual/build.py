@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from narrows_formats.units import duration_in_words
@@ -108,18 +107,10 @@ def build(
     return kernel, found
 
 
-@contextmanager
-def in_workshop(name: str) -> Iterator[Path]:
+def in_workshop(name: str) -> AbstractContextManager[Path]:
     """Where a kernel is built, which nothing else uses meanwhile: its tree and its objects stay there."""
-    place = kernels.workshop(name)
     # A path with a blank or a colon in it is refused by the kernel's Makefile.
-    place.mkdir(parents=True, exist_ok=True)
-    directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        yield place
-    finally:
-        os.close(directory)
+    return sources.alone(kernels.workshop(name))
 
 
 def _empty(place: Path) -> None:
