@@ -255,7 +255,7 @@ def _settings(model: type[BaseModel], form: str) -> Iterator[str]:
     """A line for each field that users write: its kind, whether it is required or what its default is."""
     schema = model.model_json_schema()
     for name, field in schema["properties"].items():
-        if (model, name) == (Sizes, "pareto") or name in ("kind", "text") and not field.get("enum"):
+        if (model, name) == (Sizes, "pareto") or (name in ("kind", "text") and "enum" not in field):
             continue  # Its own fields have rows; a queue's kind is its heading; files' contents are the program's.
         required = name in schema.get("required", ())
         default = "required" if required else _written_default(field.get("default"))

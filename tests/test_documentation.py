@@ -307,7 +307,7 @@ def test_the_site_has_no_dead_link(site: Path) -> None:
 @pytest.mark.long
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("page", ["api", "virtual-time"])
+@pytest.mark.parametrize("page", ["api", "experiments", "limitations", "virtual-time"])
 def test_a_page_of_the_site_has_no_fault(browser: Any, site: Path, page: str, reader: str) -> None:
     """Of code and signatures, of tables wider than a phone, whose corner may be empty."""
     found = faults(browser, (site / page / "index.html").as_uri(), reader)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from narrows_formats.units import NANOSECONDS, about_time
+from narrows_formats.units import NANOSECONDS, format_time
 
 # Of the base round-trip time.
 MOST = 0.05
@@ -18,7 +18,7 @@ def host_jitter(jitter_s: float, rtt_s: float) -> str | None:
     """
     if jitter_s <= MOST * rtt_s or not jitter_s:
         return None
-    jitter, rtt = (about_time(round(time_s * NANOSECONDS)) for time_s in (jitter_s, rtt_s))
+    jitter, rtt = (format_time(round(time_s * NANOSECONDS)) for time_s in (jitter_s, rtt_s))
     return (
         f"Senders take up to {jitter} for each frame, more than {MOST:.0%} of the base RTT of {rtt}: it is in RTTs, "
         "half of it on average, and may move shares; hosts.jitter sets it"

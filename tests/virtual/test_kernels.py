@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from narrows.cli import app
 from narrows.errors import InputError, RunError
-from narrows.virtual import build, kernels, probing
+from narrows.virtual import build, kernels, probing, sources
 from narrows.virtual.adjustments import ADJUSTMENTS, LAUNCH, adjust
 from narrows.virtual.environment import Guests
 from narrows.virtual.kernels import About
@@ -233,8 +233,36 @@ def test_a_kernel_that_measures_itself_is_not_kept(
     assert before.exists() and made.exists() and not (before.parent / kernels.DESCRIPTION).exists()
     exact = About("6.12", file_digest(made), "", ("reno",), {}, 1, 1, starts_ns=401, late_ns=5)
     monkeypatch.setattr(build, "boot", lambda _kernel: exact)
-    kernel, about = build.build("mine", None, [], 1, lambda _text: None)
+    said: list[str] = []
+    kernel, about = build.build("mine", None, [], 2, said.append)
+    # Before anything else; what it took on two processors.
+    assert said[0] == "takes about 4 minutes on idle processors (--jobs 2)"
     assert about == kernels.remembered(kernel) == exact and not made.exists()
+
+
+def test_a_source_of_the_distribution_is_downloaded_once(
+    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As apt does, which takes what is there if it has the digest of its lists; an older version is removed."""
+    tools, downloads = tmp_path / "tools", tmp_path / "downloads"
+    tools.mkdir()
+    (tools / "apt-get").write_text(
+        f"#!/bin/sh\nfile=linux-source-9.9_$VERSION.deb\n[ -e $file ] || echo x | tee $file >> {downloads}\n"
+    )
+    (tools / "dpkg-deb").write_text('#!/bin/sh\nmkdir -p "$3/usr/src"; cp "$2" "$3/usr/src/linux-source-9.9.tar.xz"\n')
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setattr(sources, "_installed", lambda: [sources.Package("linux-source-9.9", (9, 9))])
+    said: list[str] = []
+    for number, version in enumerate(("1", "1", "2")):
+        monkeypatch.setenv("VERSION", version)
+        scratch = tmp_path / f"scratch{number}"
+        scratch.mkdir()
+        assert sources.distribution(scratch, said.append).is_file()
+        sources.forget(scratch)
+    assert len(downloads.read_text().splitlines()) == 2 and len(said) == 1
+    assert [path.name for path in (own_cache / "narrows" / "packages").iterdir()] == ["linux-source-9.9_2.deb"]
 
 
 def test_what_is_no_source_is_refused(tmp_path: Path) -> None:

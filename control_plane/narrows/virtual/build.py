@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import fcntl
+import math
 import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from narrows_formats.units import duration_in_words
@@ -30,6 +30,8 @@ ROOM_BYTES = 3 << 30
 OPTION = re.compile(r'CONFIG_\w+=(y|n|-?\d+|0x[0-9a-fA-F]+|"[^"\n]*")', re.ASCII)
 ALGORITHM = re.compile(r"^config (TCP_CONG_\w+)", re.MULTILINE)
 ARCHITECTURE = "ARCH=um"
+# What unpacking, compiling and booting took: four minutes on two processors.
+PROCESSOR_MINUTES = 8
 OPTIONAL = "# Where the source has them"
 # In a workshop.
 TREE, OUTPUT, LOG, CONFIGURATION = "tree", "output", "build.log", ".config"
@@ -85,6 +87,8 @@ def build(
                 f"{place}: has {free >> 20} MB left; a build takes {ROOM_BYTES >> 20} MB; fix: $XDG_CACHE_HOME"
             )
         _empty(place)
+        minutes = math.ceil(PROCESSOR_MINUTES / jobs)
+        say(f"takes about {minutes} {'minutes' if minutes > 1 else 'minute'} on idle processors (--jobs {jobs})")
         try:
             made = _make(place, source, patches, jobs, say, chosen)
             kernel, found = install(name, made, say)
@@ -103,18 +107,10 @@ def build(
     return kernel, found
 
 
-@contextmanager
-def in_workshop(name: str) -> Iterator[Path]:
+def in_workshop(name: str) -> AbstractContextManager[Path]:
     """Where a kernel is built, which nothing else uses meanwhile: its tree and its objects stay there."""
-    place = kernels.workshop(name)
     # A path with a blank or a colon in it is refused by the kernel's Makefile.
-    place.mkdir(parents=True, exist_ok=True)
-    directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        yield place
-    finally:
-        os.close(directory)
+    return sources.alone(kernels.workshop(name))
 
 
 def _empty(place: Path) -> None:

@@ -8,14 +8,17 @@ root is needed and nothing changes on this machine.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from narrows.errors import InputError, RunError
+from narrows.paths import user_cache
 
 # From this one on a guest's system calls are caught by seccomp, which takes half the time of ptrace.
 FAST = (6, 16)
@@ -180,28 +183,43 @@ def _backports(scratch: Path, say: Callable[[str], None]) -> tuple[str, ...]:
 
 
 def _fetch(package: Package, scratch: Path, say: Callable[[str], None]) -> Path:
-    say(f"fetching {package.name} (about 160 MB); it is not installed")
-    fetched = scratch / FETCHED
-    fetched.mkdir()
-    for command in (["apt-get", *package.apt, "-qq", "download", package.name],):
-        answer = subprocess.run(command, cwd=fetched, capture_output=True, text=True)
+    """Its archive. The package stays in the cache: apt, which knows its digest, takes one that is there already."""
+    with alone(user_cache() / "packages") as kept:
+        if not _packages(kept, package):
+            say(f"fetching {package.name} (about 160 MB); it is not installed")
+        command = ["apt-get", *package.apt, "-qq", "download", package.name]
+        answer = subprocess.run(command, cwd=kept, capture_output=True, text=True)
         if answer.returncode != 0:
             raise InputError(
                 f"{package.name} cannot be fetched: {_last_line(answer.stderr)}; "
                 f"fix: apt-get update, apt-get install {package.name}, or --source"
             )
-    archives = _archives(fetched, list(fetched.glob("*.deb")))
+        *older, newest = _packages(kept, package)
+        for one in older:
+            one.unlink()
+        fetched = scratch / FETCHED
+        subprocess.run(["dpkg-deb", "--extract", newest, fetched], check=True, capture_output=True)
+    archives = sorted(fetched.glob("usr/src/linux-source-*.tar.*"))
     if not archives:
         raise InputError(f"{package.name}: holds no archive of a source; fix: --source")
     return archives[0]
 
 
-def _archives(place: Path, packages: Sequence[Path]) -> list[Path]:
-    for one in packages:
-        subprocess.run(["dpkg-deb", "--extract", str(one), str(place)], check=True, capture_output=True)
-        with contextlib.suppress(OSError):
-            one.unlink()
-    return sorted(place.glob("usr/src/linux-source-*.tar.*"))
+def _packages(place: Path, package: Package) -> list[Path]:
+    """Versions of a package, the newest last."""
+    return sorted(place.glob(f"{package.name}_*.deb"), key=lambda path: path.stat().st_mtime_ns)
+
+
+@contextlib.contextmanager
+def alone(place: Path) -> Iterator[Path]:
+    """A directory of the cache, which no other process uses meanwhile."""
+    place.mkdir(parents=True, exist_ok=True)
+    directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield place
+    finally:
+        os.close(directory)
 
 
 def _version(match: re.Match[str]) -> tuple[int, int]:
