@@ -4,25 +4,23 @@ use std::sync::Arc;
 
 use clap::Args;
 use narrows_metrics::{Address, Endpoint, DEFAULT_ADDRESS};
-use narrows_pipeline::DigestRecord;
 use narrows_privileges::{give_up, Capability};
 use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
 use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use narrows_switch::failure::Failure;
 use narrows_switch::heap;
 use narrows_switch::io::{
-    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, RingSettings, Running,
-    Sending, VirtualSettings, WhenFull, DIGEST_CHANNEL,
+    control_channels, spawn, AccessSettings, FromDataPath, LoopSettings, ModerationSettings, Pace, Port, PortSettings,
+    Recorder, RingSettings, Running, Sending, VirtualSettings, WhenFull,
 };
 use narrows_switch::switch::{PortKind, Switch};
 use narrows_switch::tm::PORTS;
 use tokio::signal::unix::{signal, SignalKind};
-use tokio::sync::mpsc::Receiver;
 use tonic::transport::Server;
 
 use crate::listener::{check_reach, Listener};
 use crate::metrics;
-use crate::p4runtime::{send_digests, watch_idle, Control, P4RuntimeService};
+use crate::p4runtime::{send_digests, send_packet_ins, watch_idle, Control, P4RuntimeService};
 use crate::port_options::{AccessRate, PortModeration, PortPipe, PortSpec};
 use crate::services::Services;
 use crate::tls::TlsArgs;
@@ -52,6 +50,10 @@ pub struct ServeArgs {
     /// A port whose output comes in again on the same port (repeatable)
     #[arg(long = "loopback", value_name = "N", value_parser = clap::value_parser!(u16).range(0..PORTS as i64))]
     loopbacks: Vec<u16>,
+    /// The port by which the program sends packets to its controller and gets packets from it (P4Runtime's packet-in and
+    /// packet-out, with the controller headers of its P4Info)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..PORTS as i64))]
+    cpu_port: Option<u16>,
     /// P4Runtime device id
     #[arg(long, default_value_t = 1)]
     device_id: u64,
@@ -128,7 +130,7 @@ fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--rx-moderation: needs --lookahead-us above 0"));
     }
     let mut numbers: Vec<u16> =
-        args.ports.iter().map(|port| port.number).chain(args.loopbacks.iter().copied()).collect();
+        args.ports.iter().map(|port| port.number).chain(args.loopbacks.iter().copied()).chain(args.cpu_port).collect();
     numbers.sort_unstable();
     match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(Failure::usage(format!("port {} is given twice", pair[0]))),
@@ -198,7 +200,8 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let interfaces = args.ports.iter().map(|port| (port.number, PortKind::Interface));
     let loopbacks = args.loopbacks.iter().map(|port| (*port, PortKind::Loopback));
-    let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).collect();
+    let controller = args.cpu_port.map(|port| (port, PortKind::Controller));
+    let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).chain(controller).collect();
     let switch = Switch::new(&kinds, args.pool as usize);
     let pace = if args.virtual_time {
         Pace::VirtualTime(VirtualSettings { window_ns: u64::from(args.lookahead_us) * 1_000 })
@@ -219,14 +222,14 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let metrics = metrics.transpose()?;
     // Before the first thread is started.
     give_up(&NEEDED, listener.files()).map_err(|error| Failure::internal(error.to_string()))?;
-    let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
-    let running = spawn(switch, ports, pace, digest_sender)
+    let (to_control, from_data_path) = control_channels();
+    let running = spawn(switch, ports, pace, to_control)
         .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;
     if let Some(endpoint) = metrics {
         let served = metrics::serve(endpoint, running.handle.clone());
         served.map_err(|error| Failure::internal(format!("--metrics: {error}")))?;
     }
-    serve(args, server, &listener, running, digest_receiver)
+    serve(args, server, &listener, running, from_data_path)
 }
 
 /// Serves gRPC until a signal stops it or the data path ends.
@@ -235,7 +238,7 @@ fn serve(
     server: Server,
     listener: &Listener,
     running: Running,
-    digest_receiver: Receiver<DigestRecord>,
+    FromDataPath { digests, packet_ins }: FromDataPath,
 ) -> Result<(), Failure> {
     let Running { handle, thread, ended } = running;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -246,9 +249,14 @@ fn serve(
             return Err(Failure::internal("cannot install signal handlers"));
         };
         let snaplen = args.snaplen.map(usize::from);
-        let control = Arc::new(Control::new(args.device_id, handle.clone(), args.seed, snaplen));
-        let digests = tokio::spawn(send_digests(Arc::clone(&control), digest_receiver));
-        let idle = tokio::spawn(watch_idle(Arc::clone(&control)));
+        let mut control = Control::new(args.device_id, handle.clone(), args.seed, snaplen);
+        control.cpu_port = args.cpu_port;
+        let control = Arc::new(control);
+        let notifiers = [
+            tokio::spawn(send_digests(Arc::clone(&control), digests)),
+            tokio::spawn(send_packet_ins(Arc::clone(&control), packet_ins)),
+            tokio::spawn(watch_idle(Arc::clone(&control))),
+        ];
         let p4runtime =
             P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
@@ -273,8 +281,7 @@ fn serve(
             _ = ended => Err(Failure::internal("the data path has ended")),
         };
         drop(stop);
-        digests.abort();
-        idle.abort();
+        notifiers.iter().for_each(tokio::task::JoinHandle::abort);
         result
     });
     handle.stop();
@@ -330,10 +337,10 @@ mod tests {
         }
     }
 
-    fn running() -> (Running, Receiver<DigestRecord>) {
+    fn running() -> (Running, FromDataPath) {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
-        let (sender, receiver) = tokio::sync::mpsc::channel(1);
-        (spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), sender).expect("threads"), receiver)
+        let (to_control, received) = control_channels();
+        (spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads"), received)
     }
 
     fn alone() -> tokio::runtime::Runtime {
@@ -344,12 +351,12 @@ mod tests {
     fn ends_with_an_error_when_the_data_path_panics() {
         let path = std::env::temp_dir().join(format!("narrows-panic-{}.sock", std::process::id()));
         let address = format!("unix:{}", path.display());
-        let (running, digests) = running();
+        let (running, received) = running();
         let handle = running.handle.clone();
         let server = std::thread::spawn(move || {
             let args = arguments(&["--grpc", &address]);
             let listener = Listener::open(&args.grpc)?;
-            serve(&args, Server::builder(), &listener, running, digests)
+            serve(&args, Server::builder(), &listener, running, received)
         });
         let started = std::time::Instant::now();
         while UnixStream::connect(&path).is_err() {
