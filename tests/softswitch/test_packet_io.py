@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ import finsy
 import grpc
 import pytest
 from finsy.proto import p4r, p4r_grpc
-from harness import Network, Switch, running
+from harness import BINARY, Network, Switch, running
 from raw_frames import ETHERTYPE, frame, raw_socket, receive, waiting
 
 pytestmark = [pytest.mark.needs("root", "narrows-softswitch"), pytest.mark.parallel_safe]
@@ -216,3 +218,44 @@ def test_a_packet_out_is_as_long_as_a_frame(network: Network, tmp_path: Path) ->
 
 def test_the_program_has_the_ethertype_of_the_frames() -> None:
     assert f"0x{ETHERTYPE:04x}" in (COMPILED.parent / "packet_io.p4").read_text()
+
+
+ASK = """
+import sys
+
+import grpc
+from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.p4runtime import p4r, p4r_grpc
+
+channel = grpc.insecure_channel("127.0.0.1:9559")
+p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest(), timeout=10)
+configure = channel.unary_unary("/narrows.v1.TrafficManager/PortStats", pb.PortStatsRequest.SerializeToString)
+try:
+    configure(pb.PortStatsRequest(), timeout=10)
+except grpc.RpcError as error:
+    print(error.code().name)
+"""
+
+
+def test_the_traffic_manager_is_not_served_to_controllers(network: Network, tmp_path: Path) -> None:
+    async def act() -> None:
+        async with running(network, tmp_path, "--p4runtime", "127.0.0.1:9559"):
+            network.inside("switch", "ip link set lo up")
+            command = ["ip", "netns", "exec", network.namespace("switch"), sys.executable, "-c", ASK]
+            asked = await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True, text=True)
+            assert asked.stdout == "UNIMPLEMENTED\n"
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("unix:/tmp/x", "expected host:port"),
+        ("0.0.0.0:9559", "--p4runtime 0.0.0.0:9559: not an address of this machine"),
+    ],
+)
+def test_a_controller_has_an_address_of_this_machine(tmp_path: Path, address: str, message: str) -> None:
+    command = [str(BINARY), "serve", "--grpc", f"unix:{tmp_path}/x.sock", "--port", "1@lo", "--p4runtime", address]
+    asked = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert asked.returncode == 2 and message in asked.stderr

@@ -18,7 +18,7 @@ use narrows_switch::tm::PORTS;
 use tokio::signal::unix::{signal, SignalKind};
 use tonic::transport::Server;
 
-use crate::listener::{check_reach, Listener};
+use crate::listener::{announce, check_reach, Listener};
 use crate::metrics;
 use crate::p4runtime::{send_digests, send_packet_ins, watch_idle, Control, P4RuntimeService};
 use crate::port_options::{AccessRate, PortModeration, PortPipe, PortSpec};
@@ -39,6 +39,9 @@ pub struct ServeArgs {
     /// Where gRPC is served: unix:/path/to.sock (for its owner only) or host:port (of this machine; elsewhere with TLS)
     #[arg(long)]
     grpc: Address,
+    /// P4Runtime, and nothing else, is served there as well, for a controller that may not set queues: host:port of this machine
+    #[arg(long, value_name = "HOST:PORT", value_parser = tcp_address)]
+    p4runtime: Option<Address>,
     #[command(flatten)]
     tls: TlsArgs,
     /// Serve queues, ports and discards at /metrics in Prometheus' text format: host:port or unix:/path/to.sock
@@ -108,6 +111,14 @@ pub struct ServeArgs {
     /// Wake up at most this many microseconds before a packet is due and spin until then
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
+}
+
+fn tcp_address(text: &str) -> Result<Address, String> {
+    match text.parse() {
+        Ok(address @ Address::Tcp(_)) => Ok(address),
+        Ok(Address::Unix(_)) => Err("expected host:port".into()),
+        Err(error) => Err(format!("{error}")),
+    }
 }
 
 fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
@@ -212,9 +223,15 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
             real_time: args.real_time,
         })
     };
-    check_reach(&args.grpc, args.tls.is_given())?;
-    let server = args.tls.secure(Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION))?;
-    let listener = Listener::open(&args.grpc)?;
+    check_reach("--grpc", &args.grpc, args.tls.is_given())?;
+    let plain = Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION);
+    let server = args.tls.secure(plain.clone())?;
+    let listener = Listener::open("--grpc", &args.grpc)?;
+    let for_controller = args.p4runtime.as_ref().map(|address| {
+        check_reach("--p4runtime", address, false)?;
+        Ok::<_, Failure>((plain, Listener::open("--p4runtime", address)?))
+    });
+    let for_controller = for_controller.transpose()?;
     let metrics = args.metrics.as_ref().map(|address| {
         let opened = Endpoint::open(address);
         opened.map_err(|error| Failure::usage(format!("--metrics {address}: {error}")))
@@ -229,14 +246,14 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         let served = metrics::serve(endpoint, running.handle.clone());
         served.map_err(|error| Failure::internal(format!("--metrics: {error}")))?;
     }
-    serve(args, server, &listener, running, from_data_path)
+    serve(args, (server, &listener), for_controller, running, from_data_path)
 }
 
 /// Serves gRPC until a signal stops it or the data path ends.
 fn serve(
     args: &ServeArgs,
-    server: Server,
-    listener: &Listener,
+    (server, listener): (Server, &Listener),
+    for_controller: Option<(Server, Listener)>,
     running: Running,
     FromDataPath { digests, packet_ins }: FromDataPath,
 ) -> Result<(), Failure> {
@@ -262,7 +279,7 @@ fn serve(
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
         let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(control, loopbacks));
         let traffic_manager = traffic_manager.max_decoding_message_size(MESSAGE_LIMIT);
-        let services = Services { first: p4runtime, second: traffic_manager };
+        let services = Services { first: p4runtime.clone(), second: traffic_manager };
         let stopped = async {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -274,8 +291,16 @@ fn serve(
         let serving = listener.serve(server, services, async {
             let _ = stopping.await;
         });
+        let serving_controller = async {
+            match for_controller {
+                Some((server, listener)) => listener.serve(server, p4runtime, std::future::pending()).await,
+                None => std::future::pending().await,
+            }
+        };
+        announce()?;
         let result = tokio::select! {
             result = serving => result,
+            result = serving_controller => result,
             () = stopped => Ok(()),
             // By a panic, which has been reported: better no switch than one that answers but does not forward.
             _ = ended => Err(Failure::internal("the data path has ended")),
@@ -355,8 +380,8 @@ mod tests {
         let handle = running.handle.clone();
         let server = std::thread::spawn(move || {
             let args = arguments(&["--grpc", &address]);
-            let listener = Listener::open(&args.grpc)?;
-            serve(&args, Server::builder(), &listener, running, received)
+            let listener = Listener::open("--grpc", &args.grpc)?;
+            serve(&args, (Server::builder(), &listener), None, running, received)
         });
         let started = std::time::Instant::now();
         while UnixStream::connect(&path).is_err() {
