@@ -105,7 +105,7 @@ impl Listener {
     /// Accepts clients until `stopped`.
     pub async fn serve(
         &self,
-        mut server: Server,
+        server: Server,
         services: impl Grpc<Future = BoxFuture<Response<Body>, Infallible>> + Clone + Send + 'static,
         stopped: impl std::future::Future<Output = ()>,
     ) -> Result<(), Failure> {

@@ -117,7 +117,7 @@ fn tcp_address(text: &str) -> Result<Address, String> {
     match text.parse() {
         Ok(address @ Address::Tcp(_)) => Ok(address),
         Ok(Address::Unix(_)) => Err("expected host:port".into()),
-        Err(error) => Err(format!("{error}")),
+        Err(error) => Err(error.to_string()),
     }
 }
 
