@@ -26,6 +26,7 @@ from narrows.targets.soft.observed import observe_request
 from narrows.targets.soft.settings import queue_requests
 from narrows.targets.soft.target import SoftTarget
 from narrows.targets.soft.virtual_time import adapted, settings
+from narrows.traffic.registry import missing_commands
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "experiments" / "own-program"
@@ -448,3 +449,46 @@ def test_a_program_that_is_interpreted_is_said_to_be(example: Path) -> None:
     program.json.write_text(json.dumps(data))
     (note,) = own_program.notes(program)
     assert "the program is interpreted" in note
+
+
+def controlled(directory: Path, settings: str) -> list[str]:
+    """What is wrong with the example of a controller with other settings of it."""
+    file = directory / "learning.yaml"
+    text = file.read_text().replace('[python3, learning_controller.py, "1", "2", "3"]', settings)
+    file.write_text(text)
+    try:
+        problems = planned(load(file), SoftTarget(), file.name)[1]
+    except InputError as error:
+        problems = str(error).splitlines()
+    return [problem.replace(f"{directory}/", "") for problem in problems]
+
+
+def test_a_controller_runs_where_its_experiment_file_is(example: Path) -> None:
+    file = example / "learning.yaml"
+    program = make_plan(load(file)).program
+    assert program is not None
+    assert (program.cwd, program.controller[:2]) == (example, ("python3", "learning_controller.py"))
+    file.write_text(
+        file.read_text().replace("[python3, ", "[../bin/python3, ").replace("    ports:", "    cwd: x\n    ports:")
+    )
+    program = make_plan(load(file)).program
+    assert program is not None
+    assert (program.cwd, program.controller[0]) == (example / "x", f"{example}/../bin/python3")
+
+
+def test_a_controller_that_cannot_be_is_refused(example: Path) -> None:
+    field = "bottleneck.program"
+    (port,) = controlled(example, '["true"]\n    cpu_port: 3')
+    assert port == f"learning.yaml: {field}.cpu_port: 3 is the port of a host; allowed: one that no host is at"
+
+
+def test_a_controller_that_is_not_there_is_named(example: Path) -> None:
+    file = example / "learning.yaml"
+    file.write_text(
+        file.read_text().replace("[python3,", "[no-such-program,").replace("    ports:", "    cwd: x\n    ports:")
+    )
+    field = "bottleneck.program"
+    assert missing_commands(make_plan(load(file))) == [
+        f"{field}.controller: 'no-such-program' is not there, or cannot be executed; allowed: a program",
+        f"{field}.cwd: {example / 'x'} is not a directory",
+    ]

@@ -35,6 +35,9 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
         problems.append(f"{field}.watch: is not read in runs whose events change a buffer; allowed: one of them")
     if settings.watch and not experiment.telemetry.sockets:
         problems.append(f"{field}.watch: nothing is read with telemetry.sockets: 0; allowed: another interval")
+    taken = {host.port for host in (*network.end_hosts, network.collector_host)}
+    if settings.controller and settings.cpu_port in taken:
+        problems.append(f"{field}.cpu_port: {settings.cpu_port} is the port of a host; allowed: one that no host is at")
     if problems:
         raise InputError("\n".join(problems))
     return OwnProgram(
@@ -43,6 +46,9 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
         p4info=Path(str(settings.p4info)),
         entries=None if settings.entries is None else Path(settings.entries),
         watch=tuple(map(read_cell, settings.watch)),
+        controller=settings.controller,
+        cwd=Path(settings.cwd or "/"),
+        cpu_port=settings.cpu_port,
         quanta=(*settings.quanta, *settings.quanta[-1:] * (PRIORITIES - len(settings.quanta))),
     )
 

@@ -37,6 +37,11 @@ def resolve_programs(data: Mapping[str, Any], path: Path) -> None:
         for name in ("p4", "json", "p4info", "entries"):
             if isinstance(program.get(name), str):
                 program[name] = str((path.parent / program[name]).absolute())
+        command = program.get("controller")
+        if isinstance(command, list) and command:
+            program["cwd"] = str((path.parent / str(program.get("cwd") or ".")).absolute())
+            if isinstance(command[0], str) and "/" in command[0]:
+                command[0] = str((path.parent / command[0]).absolute())
         source = program.get("p4")
         # A resolved experiment names the compiled files, which are used where there is no compiler.
         is_compiled = all(Path(str(program.get(name))).is_file() for name in ("json", "p4info"))

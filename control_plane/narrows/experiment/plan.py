@@ -38,6 +38,7 @@ SEED_BITS = 40
 # Random bits that loss emulation compares: the smallest loss ratio is 2^-32, and so is what the greatest lacks of 1.
 LOSS_BITS = 32
 MAX_SENDERS = 500
+DEFAULT_CPU_PORT = 255  # as in the P4 tutorials
 MAX_PORT = 509  # v1model ports are 9 bits wide: 511 means "drop", and the timer's frames come in by 510
 
 FIRST_SERVER_PORT = 5201
@@ -364,7 +365,8 @@ class OwnProgram:
     """A user's program in place of ours: its compiled form, its P4Info, and its entries, if it has any.
 
     ``field`` is where an experiment file has it. ``watch`` is read while traffic flows. ``quanta`` are the bytes that
-    the queue of each priority may send in its turn, from 0 up; none: they are served by strict priority.
+    the queue of each priority may send in its turn, from 0 up; none: they are served by strict priority. ``controller``
+    is a command that runs in ``cwd`` next to the experiment; it sends and gets packets by ``cpu_port``.
     """
 
     field: str
@@ -373,6 +375,9 @@ class OwnProgram:
     entries: Path | None
     watch: tuple[WatchedCell, ...] = ()
     quanta: tuple[int, ...] = ()
+    controller: tuple[str, ...] = ()
+    cwd: Path = Path("/")
+    cpu_port: int = DEFAULT_CPU_PORT
 
     @property
     def files(self) -> dict[str, Path]:
@@ -435,6 +440,11 @@ class Plan:
     def has_applications(self) -> bool:
         """Whether programs of users run on its hosts."""
         return any(flow.payload.is_program for flow in self.flows)
+
+    @property
+    def has_controller(self) -> bool:
+        """Whether a user's program has a controller that runs next to the experiment."""
+        return self.program is not None and bool(self.program.controller)
 
     @property
     def watches(self) -> bool:

@@ -8,10 +8,10 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Self
 
 from narrows_formats.validation import refuse
-from pydantic import BeforeValidator, Field, StrictInt, model_validator
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr, model_validator
 
 from narrows.experiment.p4_compiler import COMPILER
-from narrows.experiment.plan import MAX_PORT, WatchedCell
+from narrows.experiment.plan import DEFAULT_CPU_PORT, MAX_PORT, WatchedCell
 from narrows.field_types import Model, Size
 
 # Queues of a port in v1model, and the least that the softswitch's may send in their turns, in bytes.
@@ -96,6 +96,20 @@ class ProgramSettings(Model):
         "`registers` of a loaded run has them over time.",
     )
 
+    controller: tuple[StrictStr, ...] = Field(
+        default=(),
+        description="The program's controller: a command that runs next to the experiment as an ordinary user, without "
+        "a shell. `P4RUNTIME_ADDRESS` in its environment is where it becomes the primary client of the switch.",
+    )
+    cwd: StrictStr | None = Field(
+        default=None,
+        description="With `controller`: its working directory, relative to this file. Without it, that of this file.",
+    )
+    cpu_port: Annotated[StrictInt, Field(ge=0, le=MAX_PORT)] = Field(
+        default=DEFAULT_CPU_PORT,
+        description="With `controller`: the port by which the program sends packets to it and gets packets from it "
+        "(P4Runtime's packet-in and packet-out).",
+    )
     quanta: tuple[Size, ...] = Field(
         default=(),
         max_length=PRIORITIES,

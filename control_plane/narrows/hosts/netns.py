@@ -120,6 +120,8 @@ class NetnsTestbed(SharedFiles):
         self._add_namespaces(switch, *(self._state.namespace(host.name) for host in hosts))
         # The switch's kernel must not speak on its ports.
         set_sysctls(switch, QUIET)
+        if self._plan.has_controller:
+            self._ip(SWITCH, ["link set lo up"])
         run(["ip", "-batch", "-"], "\n".join(self._link(host) for host in hosts))
         for host in hosts:
             self._set_sysctls(host)

@@ -31,7 +31,7 @@ Writable = P4TableEntry | P4CloneSessionEntry | P4DigestEntry
 class P4RuntimeSession:
     """The primary controller of a switch, from `open` to `close`."""
 
-    def __init__(self, address: str, p4info: Path, device_config: Path, prompt: bool = False) -> None:
+    def __init__(self, address: str, p4info: Path, device_config: Path, prompt: bool = False, role: str = "") -> None:
         """Name the switch and the program.
 
         Args:
@@ -39,10 +39,12 @@ class P4RuntimeSession:
             p4info: P4Info in text form.
             device_config: what the target runs, the BMv2 JSON for v1model targets.
             prompt: no call waits for the clock; of an ``address`` that is a Unix socket only.
+            role: in which it is the primary.
         """
         self.schema = P4Schema(p4info, device_config)
         self._address = address
         self._prompt = prompt
+        self._role = role
         self._channel: grpc.aio.Channel | None = None
         self._stub: Any = None
         self._stream: Any = None
@@ -64,7 +66,8 @@ class P4RuntimeSession:
         """
         self._channel = self._connect()
         self._stub = p4r_grpc.P4RuntimeStub(self._channel)
-        arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=ELECTION_ID)
+        role = p4r.Role(name=self._role) if self._role else None
+        arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=ELECTION_ID, role=role)
         self._stream = self._stub.StreamChannel(wait_for_ready=True)
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -78,6 +81,24 @@ class P4RuntimeSession:
             raise RunError("P4Runtime: the switch ended the session during arbitration")
         if answer.arbitration.status.code != 0:
             raise RunError(f"P4Runtime: another controller is primary: {answer.arbitration.status.message}")
+
+    async def wait_for_other_primary(self) -> None:
+        """Wait until another client is the primary of the default role; this one must have a role of its own.
+
+        Raises:
+            RunError: the switch ends the session.
+        """
+        stream = self._stub.StreamChannel(wait_for_ready=True)
+        try:
+            # Without an election id it is never the primary, and hears who is.
+            backup = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID)
+            await stream.write(p4r.StreamMessageRequest(arbitration=backup))
+            while isinstance(answer := await stream.read(), p4r.StreamMessageResponse):
+                if answer.arbitration.status.code == grpc.StatusCode.ALREADY_EXISTS.value[0]:
+                    return
+        finally:
+            stream.cancel()
+        raise RunError("P4Runtime: the switch ended the session")
 
     def _connect(self) -> grpc.aio.Channel:
         if self._prompt:
@@ -114,6 +135,7 @@ class P4RuntimeSession:
         """
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=DEVICE_ID,
+            role=self._role,
             election_id=ELECTION_ID,
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
             config=self.schema.get_pipeline_config(),
@@ -157,7 +179,7 @@ class P4RuntimeSession:
         Raises:
             RunError: the switch refuses one of them.
         """
-        request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=ELECTION_ID, updates=updates)
+        request = p4r.WriteRequest(device_id=DEVICE_ID, role=self._role, election_id=ELECTION_ID, updates=updates)
         try:
             await self._stub.Write(request, timeout=TIMEOUT_S)
         except grpc.aio.AioRpcError as error:

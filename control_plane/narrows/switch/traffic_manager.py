@@ -19,6 +19,7 @@ from narrows.switch.p4runtime import ELECTION_ID
 
 TIMEOUT_S = 10.0
 SERVICE = "narrows.v1.TrafficManager"
+OWN_ID = pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low)
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -26,13 +27,14 @@ Answer = TypeVar("Answer", bound=Message)
 class TrafficManagerClient:
     """The service's calls, on a channel that P4Runtime already uses."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        """Use an open channel; it stays the caller's."""
+    def __init__(self, channel: grpc.aio.Channel, role: str = "") -> None:
+        """Use an open channel, which stays the caller's, as the primary of a role."""
         self._channel = channel
+        self._role = role
 
     async def configure(self, request: pb.ConfigureRequest) -> pb.ConfigureResponse:
         """Change settings of one queue, between two packets, as the primary controller that a P4Runtime session is."""
-        asked = pb.ConfigureRequest(election_id=pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low))
+        asked = pb.ConfigureRequest(role=self._role, election_id=OWN_ID)
         asked.MergeFrom(request)
         return await self._call("Configure", asked, pb.ConfigureResponse)
 
@@ -43,8 +45,7 @@ class TrafficManagerClient:
 
     async def start_schedules(self, epoch_ns: int) -> pb.StartSchedulesResponse:
         """Let all schedules begin at a switch time that were given without one."""
-        election_id = pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low)
-        request = pb.StartSchedulesRequest(epoch_ns=epoch_ns, election_id=election_id)
+        request = pb.StartSchedulesRequest(epoch_ns=epoch_ns, role=self._role, election_id=OWN_ID)
         return await self._call("StartSchedules", request, pb.StartSchedulesResponse)
 
     async def pause(self, at_ns: int | None) -> int:
@@ -64,7 +65,7 @@ class TrafficManagerClient:
 
     async def observe(self, request: pb.ObserveRequest) -> pb.ObserveResponse:
         """Have packets reported that a program does not report itself, as the primary controller."""
-        asked = pb.ObserveRequest(election_id=pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low))
+        asked = pb.ObserveRequest(role=self._role, election_id=OWN_ID)
         asked.MergeFrom(request)
         return await self._call("Observe", asked, pb.ObserveResponse)
 
@@ -83,7 +84,8 @@ class TrafficManagerClient:
         return await self._call("PortStats", pb.PortStatsRequest(), pb.PortStatsResponse)
 
     async def _hold(self, request: pb.HoldRequest) -> pb.HoldResponse:
-        request.election_id.CopyFrom(pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low))
+        request.role = self._role
+        request.election_id.CopyFrom(OWN_ID)
         return await self._call("Hold", request, pb.HoldResponse, timeout_s=None)
 
     async def _whole(self, asked: Sequence[pb.FlowDropsRequest], found: pb.ListResponse) -> pb.ListResponse:

@@ -403,7 +403,7 @@ class PortStatsResponse(_message.Message):
     def __init__(self, ports: _Optional[_Iterable[_Union[Port, _Mapping]]] = ..., discards: _Optional[_Union[Discards, _Mapping]] = ...) -> None: ...
 
 class Discards(_message.Message):
-    __slots__ = ("no_pipeline", "ingress", "egress", "absent_port", "clones", "loopback", "digests")
+    __slots__ = ("no_pipeline", "ingress", "egress", "absent_port", "clones", "loopback", "digests", "packet_ins")
     NO_PIPELINE_FIELD_NUMBER: _ClassVar[int]
     INGRESS_FIELD_NUMBER: _ClassVar[int]
     EGRESS_FIELD_NUMBER: _ClassVar[int]
@@ -411,6 +411,7 @@ class Discards(_message.Message):
     CLONES_FIELD_NUMBER: _ClassVar[int]
     LOOPBACK_FIELD_NUMBER: _ClassVar[int]
     DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    PACKET_INS_FIELD_NUMBER: _ClassVar[int]
     no_pipeline: int
     ingress: int
     egress: int
@@ -418,7 +419,8 @@ class Discards(_message.Message):
     clones: int
     loopback: int
     digests: int
-    def __init__(self, no_pipeline: _Optional[int] = ..., ingress: _Optional[int] = ..., egress: _Optional[int] = ..., absent_port: _Optional[int] = ..., clones: _Optional[int] = ..., loopback: _Optional[int] = ..., digests: _Optional[int] = ...) -> None: ...
+    packet_ins: int
+    def __init__(self, no_pipeline: _Optional[int] = ..., ingress: _Optional[int] = ..., egress: _Optional[int] = ..., absent_port: _Optional[int] = ..., clones: _Optional[int] = ..., loopback: _Optional[int] = ..., digests: _Optional[int] = ..., packet_ins: _Optional[int] = ...) -> None: ...
 
 class Port(_message.Message):
     __slots__ = ("port", "interface", "link_up", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_ring_drops", "rx_errors", "tx_drops", "tx_errors", "rx_partial_checksums", "tx_late", "rx_held", "rx_longest_held_ns")

@@ -262,6 +262,18 @@ class Target(ABC):
         """
         return []
 
+    def controller_environment(self) -> dict[str, str]:
+        """Variables that lead the controller of a user's program (`OwnProgram.controller`) to the switch."""
+        return {}
+
+    async def wait_for_controller(self) -> None:
+        """Wait until that controller is the switch's primary client.
+
+        Raises:
+            RunError: the switch does not answer.
+        """
+        raise RunError("the target has no controller")
+
     @abstractmethod
     async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
         """L2 bytes of some flow indices that have left the bottleneck's queue.

@@ -55,21 +55,13 @@ class ApplicationConnection(Connection):
 def missing_programs(plan: Plan) -> list[str]:
     """What this machine lacks for the programs of a plan; one message for each, with its field."""
     groups = list(dict.fromkeys(flow.group for flow in plan.flows))
-    found = []
+    found = list(_missing_controller(plan))
     for flow in plan.flows:
         if not isinstance(program := flow.payload, Program):
             continue
         for role, words in _words(program):
             name = f"flows.{groups.index(flow.group)}.{role}"
-            path = _find(words[0], program)
-            if path is None:
-                found.append(f"{name}: '{words[0]}' is not there, or cannot be executed; allowed: a program")
-            elif not can_execute(path):
-                user, closed = invoking_user().uid, what_forbids(path)
-                found.append(
-                    f"{name}: user {user}, as which it would run, cannot execute {path}: {closed} is closed to it; "
-                    f"fix: put it where every user can reach it, as in /usr/local/bin, or 'chmod o+x {closed}'"
-                )
+            found += _cannot_run(name, words[0], _find(words[0], program))
         for variable, value in program.env:
             if is_hidden(value):
                 where = f"flows.{groups.index(flow.group)}.env.{variable}"
@@ -79,31 +71,56 @@ def missing_programs(plan: Plan) -> list[str]:
     return found
 
 
+def _missing_controller(plan: Plan) -> Iterator[str]:
+    """The same for the controller of a user's P4 program."""
+    if plan.program is None or not plan.program.controller:
+        return
+    program = plan.program.controller[0]
+    yield from _cannot_run(f"{plan.program.field}.controller", program, find(program, SEARCH_PATH))
+    if not plan.program.cwd.is_dir():
+        yield f"{plan.program.field}.cwd: {plan.program.cwd} is not a directory"
+
+
+def _cannot_run(field: str, program: str, path: str | None) -> Iterator[str]:
+    """Why a user cannot run a program that was found at a path."""
+    if path is None:
+        yield f"{field}: '{program}' is not there, or cannot be executed; allowed: a program"
+    elif not can_execute(path):
+        user, closed = invoking_user().uid, what_forbids(path)
+        yield (
+            f"{field}: user {user}, as which it would run, cannot execute {path}: {closed} is closed to it; "
+            f"fix: put it where every user can reach it, as in /usr/local/bin, or 'chmod o+x {closed}'"
+        )
+
+
 def user_programs(plan: Plan) -> dict[str, Path]:
     """Programs of a plan by their paths, with the script where one is run: the first argument that is a file."""
-    found = [Path(path) for program, _, application in _commands(plan) if (path := _find(program, application))]
-    found += [path for _, arguments, application in _commands(plan) for path in _files(arguments, application)[:1]]
+    found = [Path(program) for program, _, _ in _commands(plan) if program]
+    found += [path for _, arguments, cwd in _commands(plan) for path in _files(arguments, cwd)[:1]]
     return {str(path): path for path in sorted(set(found))}
 
 
 def user_files(plan: Plan) -> dict[str, Path]:
     """Other files that command lines of a plan name, by their paths: some are read, and some may be written."""
-    found = {path for _, arguments, application in _commands(plan) for path in _files(arguments, application)[1:]}
+    found = {path for _, arguments, cwd in _commands(plan) for path in _files(arguments, cwd)[1:]}
     return {str(path): path for path in sorted(found)}
 
 
-def _commands(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], Program]]:
-    """Program and arguments of each command of a plan, and the flow's payload."""
+def _commands(plan: Plan) -> Iterator[tuple[str | None, tuple[str, ...], str | None]]:
+    """The program's file, arguments and working directory of each command of a plan."""
     for payload in (flow.payload for flow in plan.flows):
         if isinstance(payload, Program):
             for _, (program, *arguments) in _words(payload):
-                yield program, tuple(arguments), payload
+                yield _find(program, payload), tuple(arguments), payload.cwd
+    if plan.program is not None and plan.program.controller:
+        program, *arguments = plan.program.controller
+        yield find(program, SEARCH_PATH), tuple(arguments), str(plan.program.cwd)
 
 
-def _files(arguments: Sequence[str], application: Program) -> list[Path]:
-    """Files that arguments name, `--option=FILE` too; without a `cwd` a program begins in an empty directory."""
+def _files(arguments: Sequence[str], cwd: str | None) -> list[Path]:
+    """Files that arguments name, `--option=FILE` too; without a ``cwd`` a program begins in an empty directory."""
     names = [name for word in arguments for name in (word, word.partition("=")[2]) if name]
-    paths = [Path(application.cwd or "/", name) for name in names if application.cwd or name.startswith("/")]
+    paths = [Path(cwd or "/", name) for name in names if cwd or name.startswith("/")]
     return [path for path in paths if path.is_file()]
 
 
@@ -119,7 +136,21 @@ def program_of(flow: Flow) -> Program:
 
 
 def _find(program: str, application: Program) -> str | None:
-    return shutil.which(program, path=dict(application.env).get("PATH", SEARCH_PATH))
+    return find(program, dict(application.env).get("PATH", SEARCH_PATH))
+
+
+def find(program: str, path: str) -> str | None:
+    """The file of a program that directories, separated by colons, are searched for; None if it is not there."""
+    return shutil.which(program, path=path)
+
+
+def tail_of(*outputs: Path) -> str:
+    """The end of the first output that has any text, ready to be put behind a message."""
+    for output in outputs:
+        with contextlib.suppress(OSError):
+            if text := output.read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip():
+                return f":\n{text}"
+    return ""
 
 
 class Applications(Generator):
@@ -288,12 +319,7 @@ class Applications(Generator):
 
     def _stderr_tail(self, flow: Flow, role: str) -> str:
         """The end of what a program wrote, ready to be put behind a message."""
-        for name in ("stderr", "stdout"):
-            with contextlib.suppress(OSError):
-                data = self._output(flow, role, name).read_bytes()[-TAIL_BYTES:]
-                if text := data.decode(errors="replace").strip():
-                    return f":\n{text}"
-        return ""
+        return tail_of(*(self._output(flow, role, name) for name in ("stderr", "stdout")))
 
     async def _start(self) -> None:
         for flow in self.flows:

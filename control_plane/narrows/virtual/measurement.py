@@ -236,4 +236,5 @@ def program_directories(plan: Plan) -> tuple[Path, ...]:
     """Directories of users' programs, of the P4 program of theirs, too."""
     of_flows = (Path(path) for flow in plan.flows for path in flow.payload.directories)
     of_p4 = () if plan.program is None else (path.absolute().parent for path in plan.program.files.values())
-    return tuple(dict.fromkeys((*of_flows, *of_p4)))
+    of_controller = [plan.program.cwd] if plan.program is not None and plan.has_controller else []
+    return tuple(dict.fromkeys((*of_flows, *of_p4, *of_controller)))

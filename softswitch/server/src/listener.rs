@@ -1,5 +1,6 @@
 //! Where gRPC is served, and to whom.
 // SPDX-License-Identifier: Apache-2.0
+use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
@@ -8,53 +9,56 @@ use std::path::{Path, PathBuf};
 
 use narrows_metrics::Address;
 use narrows_privileges::Below;
-use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
-use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use narrows_switch::failure::Failure;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::body::Body;
+use tonic::codegen::http::Response;
+use tonic::codegen::BoxFuture;
 use tonic::transport::Server;
 
-use crate::p4runtime::P4RuntimeService;
-use crate::services::Services;
-use crate::tm_service::TrafficManagerService;
+use crate::services::Grpc;
 
 /// Removes the socket of a server that is gone; refuses to touch anything else.
-fn remove_stale(path: &Path) -> Result<(), Failure> {
+fn remove_stale(option: &str, path: &Path) -> Result<(), Failure> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());
     };
     if !metadata.file_type().is_socket() {
-        return Err(Failure::usage(format!("--grpc unix:{}: exists and is not a socket", path.display())));
+        return Err(Failure::usage(format!("{option} unix:{}: exists and is not a socket", path.display())));
     }
     if UnixStream::connect(path).is_ok() {
-        return Err(Failure::usage(format!("--grpc unix:{}: another server is listening there", path.display())));
+        return Err(Failure::usage(format!("{option} unix:{}: another server is listening there", path.display())));
     }
-    std::fs::remove_file(path).map_err(|error| cannot_listen(&path.display().to_string(), &error))
+    std::fs::remove_file(path).map_err(|error| cannot_listen(option, &path.display().to_string(), &error))
 }
 
-fn cannot_listen(address: &str, error: &io::Error) -> Failure {
-    Failure::usage(format!("--grpc {address}: {error}"))
+fn cannot_listen(option: &str, address: &str, error: &io::Error) -> Failure {
+    Failure::usage(format!("{option} {address}: {error}"))
 }
 
-fn announce() -> Result<(), Failure> {
+/// Reports that all listen that are to serve.
+///
+/// # Errors
+/// There is no one to report it to.
+pub fn announce() -> Result<(), Failure> {
     let mut stdout = io::stdout();
     let written = writeln!(stdout, "ready").and_then(|()| stdout.flush());
     written.map_err(|error| Failure::internal(format!("standard output: {error}")))
 }
 
 /// Refuses to be programmed by anyone who can reach this machine: an address that is not local needs TLS.
-pub fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
+pub fn check_reach(option: &str, address: &Address, secured: bool) -> Result<(), Failure> {
     let Address::Tcp(host) = address else {
         return match secured {
             true => Err(Failure::usage("--tls-cert: TLS is for host:port, not for a Unix socket")),
             false => Ok(()),
         };
     };
-    let mut addresses = host.to_socket_addrs().map_err(|error| cannot_listen(host, &error))?;
+    let mut addresses = host.to_socket_addrs().map_err(|error| cannot_listen(option, host, &error))?;
     match secured || addresses.all(|address| address.ip().is_loopback()) {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "--grpc {host}: not an address of this machine only: allowed are unix:/path/to.sock, 127.0.0.1, [::1], or any \
+            "{option} {host}: not an address of this machine only: allowed are unix:/path/to.sock, 127.0.0.1, [::1], or any \
              address with --tls-cert, --tls-key and --tls-client-ca"
         ))),
     }
@@ -69,20 +73,20 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Listens, before anything is served.
-    pub fn open(address: &Address) -> Result<Self, Failure> {
+    /// Listens, before anything is served, where an option says.
+    pub fn open(option: &str, address: &Address) -> Result<Self, Failure> {
         match address {
             Address::Unix(path) => {
-                remove_stale(path)?;
+                remove_stale(option, path)?;
                 // SAFETY: sets the mask of this process and touches nothing else. The socket is the only file that it makes.
                 unsafe { libc::umask(0o177) };
                 let listener = UnixListener::bind(path).and_then(|unix| unix.set_nonblocking(true).map(|()| unix));
-                let listener = listener.map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
+                let listener = listener.map_err(|error| cannot_listen(option, &path.display().to_string(), &error))?;
                 Ok(Listener::Unix(listener, path.clone()))
             }
             Address::Tcp(host) => {
                 let listener = TcpListener::bind(host).and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp));
-                Ok(Listener::Tcp(listener.map_err(|error| cannot_listen(host, &error))?))
+                Ok(Listener::Tcp(listener.map_err(|error| cannot_listen(option, host, &error))?))
             }
         }
     }
@@ -98,14 +102,13 @@ impl Listener {
         }
     }
 
-    /// Reports that it is ready, and accepts clients until `stopped`.
+    /// Accepts clients until `stopped`.
     pub async fn serve(
         &self,
         server: Server,
-        services: Services<P4RuntimeServer<P4RuntimeService>, TrafficManagerServer<TrafficManagerService>>,
+        services: impl Grpc<Future = BoxFuture<Response<Body>, Infallible>> + Clone + Send + 'static,
         stopped: impl std::future::Future<Output = ()>,
     ) -> Result<(), Failure> {
-        announce()?;
         let failed = |error: &dyn std::error::Error| Failure::internal(format!("gRPC server: {error}"));
         match self {
             Listener::Unix(listener, _) => {
@@ -139,7 +142,7 @@ mod tests {
     #[test]
     fn listens_elsewhere_with_tls_only() {
         let reach = |grpc: &str, secured| {
-            check_reach(&grpc.parse().expect("address"), secured).map_err(|failure| failure.exit_code)
+            check_reach("--grpc", &grpc.parse().expect("address"), secured).map_err(|failure| failure.exit_code)
         };
         for own in ["127.0.0.1:1", "[::1]:1", "localhost:1", "127.9.9.9:1"] {
             assert_eq!((reach(own, false), reach(own, true)), (Ok(()), Ok(())), "{own}");

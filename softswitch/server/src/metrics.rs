@@ -53,10 +53,11 @@ fn page(data_path: &mut DataPath) -> Page {
         ("clones", discards.clones),
         ("loopback", discards.loopback),
         ("digests", digests),
+        ("packet_ins", data_path.packet_ins_dropped()),
     ];
     page.counters(
         "narrows_switch_discards",
-        "Packets and digests that the switch threw away outside its queues",
+        "Packets, packet-ins and digests that the switch threw away outside its queues",
         causes.into_iter().map(|(cause, count)| (vec![("cause", cause.into())], count)),
     );
     page

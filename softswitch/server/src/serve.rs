@@ -4,25 +4,23 @@ use std::sync::Arc;
 
 use clap::Args;
 use narrows_metrics::{Address, Endpoint, DEFAULT_ADDRESS};
-use narrows_pipeline::DigestRecord;
 use narrows_privileges::{give_up, Capability};
 use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
 use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use narrows_switch::failure::Failure;
 use narrows_switch::heap;
 use narrows_switch::io::{
-    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, RingSettings, Running,
-    Sending, VirtualSettings, WhenFull, DIGEST_CHANNEL,
+    control_channels, spawn, AccessSettings, FromDataPath, LoopSettings, ModerationSettings, Pace, Port, PortSettings,
+    Recorder, RingSettings, Running, Sending, VirtualSettings, WhenFull,
 };
 use narrows_switch::switch::{PortKind, Switch};
 use narrows_switch::tm::PORTS;
 use tokio::signal::unix::{signal, SignalKind};
-use tokio::sync::mpsc::Receiver;
 use tonic::transport::Server;
 
-use crate::listener::{check_reach, Listener};
+use crate::listener::{announce, check_reach, Listener};
 use crate::metrics;
-use crate::p4runtime::{send_digests, watch_idle, Control, P4RuntimeService};
+use crate::p4runtime::{send_digests, send_packet_ins, watch_idle, Control, P4RuntimeService};
 use crate::port_options::{AccessRate, PortModeration, PortPipe, PortSpec};
 use crate::services::Services;
 use crate::tls::TlsArgs;
@@ -41,6 +39,9 @@ pub struct ServeArgs {
     /// Where gRPC is served: unix:/path/to.sock (for its owner only) or host:port (of this machine; elsewhere with TLS)
     #[arg(long)]
     grpc: Address,
+    /// P4Runtime, and nothing else, is served there as well, for a controller that may not set queues: host:port of this machine
+    #[arg(long, value_name = "HOST:PORT", value_parser = tcp_address)]
+    p4runtime: Option<Address>,
     #[command(flatten)]
     tls: TlsArgs,
     /// Serve queues, ports and discards at /metrics in Prometheus' text format: host:port or unix:/path/to.sock
@@ -52,6 +53,10 @@ pub struct ServeArgs {
     /// A port whose output comes in again on the same port (repeatable)
     #[arg(long = "loopback", value_name = "N", value_parser = clap::value_parser!(u16).range(0..PORTS as i64))]
     loopbacks: Vec<u16>,
+    /// The port by which the program sends packets to its controller and gets packets from it (P4Runtime's packet-in and
+    /// packet-out, with the controller headers of its P4Info)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..PORTS as i64))]
+    cpu_port: Option<u16>,
     /// P4Runtime device id
     #[arg(long, default_value_t = 1)]
     device_id: u64,
@@ -108,6 +113,14 @@ pub struct ServeArgs {
     spin_us: u32,
 }
 
+fn tcp_address(text: &str) -> Result<Address, String> {
+    match text.parse() {
+        Ok(address @ Address::Tcp(_)) => Ok(address),
+        Ok(Address::Unix(_)) => Err("expected host:port".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     let modelled = (args.access_rates.iter().map(|rate| ("--access-rate", rate.number)))
         .chain(args.moderations.iter().map(|moderation| ("--rx-moderation", moderation.number)))
@@ -128,7 +141,7 @@ fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--rx-moderation: needs --lookahead-us above 0"));
     }
     let mut numbers: Vec<u16> =
-        args.ports.iter().map(|port| port.number).chain(args.loopbacks.iter().copied()).collect();
+        args.ports.iter().map(|port| port.number).chain(args.loopbacks.iter().copied()).chain(args.cpu_port).collect();
     numbers.sort_unstable();
     match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(Failure::usage(format!("port {} is given twice", pair[0]))),
@@ -198,7 +211,8 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let interfaces = args.ports.iter().map(|port| (port.number, PortKind::Interface));
     let loopbacks = args.loopbacks.iter().map(|port| (*port, PortKind::Loopback));
-    let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).collect();
+    let controller = args.cpu_port.map(|port| (port, PortKind::Controller));
+    let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).chain(controller).collect();
     let switch = Switch::new(&kinds, args.pool as usize);
     let pace = if args.virtual_time {
         Pace::VirtualTime(VirtualSettings { window_ns: u64::from(args.lookahead_us) * 1_000 })
@@ -209,9 +223,15 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
             real_time: args.real_time,
         })
     };
-    check_reach(&args.grpc, args.tls.is_given())?;
-    let server = args.tls.secure(Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION))?;
-    let listener = Listener::open(&args.grpc)?;
+    check_reach("--grpc", &args.grpc, args.tls.is_given())?;
+    let plain = Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION);
+    let server = args.tls.secure(plain.clone())?;
+    let listener = Listener::open("--grpc", &args.grpc)?;
+    let for_controller = args.p4runtime.as_ref().map(|address| {
+        check_reach("--p4runtime", address, false)?;
+        Ok::<_, Failure>((plain, Listener::open("--p4runtime", address)?))
+    });
+    let for_controller = for_controller.transpose()?;
     let metrics = args.metrics.as_ref().map(|address| {
         let opened = Endpoint::open(address);
         opened.map_err(|error| Failure::usage(format!("--metrics {address}: {error}")))
@@ -219,23 +239,23 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let metrics = metrics.transpose()?;
     // Before the first thread is started.
     give_up(&NEEDED, listener.files()).map_err(|error| Failure::internal(error.to_string()))?;
-    let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
-    let running = spawn(switch, ports, pace, digest_sender)
+    let (to_control, from_data_path) = control_channels();
+    let running = spawn(switch, ports, pace, to_control)
         .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;
     if let Some(endpoint) = metrics {
         let served = metrics::serve(endpoint, running.handle.clone());
         served.map_err(|error| Failure::internal(format!("--metrics: {error}")))?;
     }
-    serve(args, server, &listener, running, digest_receiver)
+    serve(args, (server, &listener), for_controller, running, from_data_path)
 }
 
 /// Serves gRPC until a signal stops it or the data path ends.
 fn serve(
     args: &ServeArgs,
-    server: Server,
-    listener: &Listener,
+    (server, listener): (Server, &Listener),
+    for_controller: Option<(Server, Listener)>,
     running: Running,
-    digest_receiver: Receiver<DigestRecord>,
+    FromDataPath { digests, packet_ins }: FromDataPath,
 ) -> Result<(), Failure> {
     let Running { handle, thread, ended } = running;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -246,15 +266,20 @@ fn serve(
             return Err(Failure::internal("cannot install signal handlers"));
         };
         let snaplen = args.snaplen.map(usize::from);
-        let control = Arc::new(Control::new(args.device_id, handle.clone(), args.seed, snaplen));
-        let digests = tokio::spawn(send_digests(Arc::clone(&control), digest_receiver));
-        let idle = tokio::spawn(watch_idle(Arc::clone(&control)));
+        let mut control = Control::new(args.device_id, handle.clone(), args.seed, snaplen);
+        control.cpu_port = args.cpu_port;
+        let control = Arc::new(control);
+        let notifiers = [
+            tokio::spawn(send_digests(Arc::clone(&control), digests)),
+            tokio::spawn(send_packet_ins(Arc::clone(&control), packet_ins)),
+            tokio::spawn(watch_idle(Arc::clone(&control))),
+        ];
         let p4runtime =
             P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
         let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(control, loopbacks));
         let traffic_manager = traffic_manager.max_decoding_message_size(MESSAGE_LIMIT);
-        let services = Services { first: p4runtime, second: traffic_manager };
+        let services = Services { first: p4runtime.clone(), second: traffic_manager };
         let stopped = async {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -266,15 +291,22 @@ fn serve(
         let serving = listener.serve(server, services, async {
             let _ = stopping.await;
         });
+        let serving_controller = async {
+            match for_controller {
+                Some((server, listener)) => listener.serve(server, p4runtime, std::future::pending()).await,
+                None => std::future::pending().await,
+            }
+        };
+        announce()?;
         let result = tokio::select! {
             result = serving => result,
+            result = serving_controller => result,
             () = stopped => Ok(()),
             // By a panic, which has been reported: better no switch than one that answers but does not forward.
             _ = ended => Err(Failure::internal("the data path has ended")),
         };
         drop(stop);
-        digests.abort();
-        idle.abort();
+        notifiers.iter().for_each(tokio::task::JoinHandle::abort);
         result
     });
     handle.stop();
@@ -330,10 +362,10 @@ mod tests {
         }
     }
 
-    fn running() -> (Running, Receiver<DigestRecord>) {
+    fn running() -> (Running, FromDataPath) {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
-        let (sender, receiver) = tokio::sync::mpsc::channel(1);
-        (spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), sender).expect("threads"), receiver)
+        let (to_control, received) = control_channels();
+        (spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads"), received)
     }
 
     fn alone() -> tokio::runtime::Runtime {
@@ -344,12 +376,12 @@ mod tests {
     fn ends_with_an_error_when_the_data_path_panics() {
         let path = std::env::temp_dir().join(format!("narrows-panic-{}.sock", std::process::id()));
         let address = format!("unix:{}", path.display());
-        let (running, digests) = running();
+        let (running, received) = running();
         let handle = running.handle.clone();
         let server = std::thread::spawn(move || {
             let args = arguments(&["--grpc", &address]);
-            let listener = Listener::open(&args.grpc)?;
-            serve(&args, Server::builder(), &listener, running, digests)
+            let listener = Listener::open("--grpc", &args.grpc)?;
+            serve(&args, (Server::builder(), &listener), None, running, received)
         });
         let started = std::time::Instant::now();
         while UnixStream::connect(&path).is_err() {

@@ -17,7 +17,7 @@ pub struct Services<First, Second> {
 }
 
 /// A gRPC service as tonic generates it.
-trait Grpc: Service<Request<Body>, Response = Response<Body>, Error = Infallible> {}
+pub trait Grpc: Service<Request<Body>, Response = Response<Body>, Error = Infallible> {}
 impl<S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>> Grpc for S {}
 
 impl<First, Second> Service<Request<Body>> for Services<First, Second>

@@ -226,9 +226,10 @@ impl TrafficManager for TrafficManagerService {
         let read = |data_path: &mut DataPath| {
             let ports = data_path.ports().iter_mut();
             let ports = ports.map(|port| (port.number, port.name.clone(), port.counters())).collect::<Vec<_>>();
-            (ports, data_path.switch.discards(), data_path.digests_dropped())
+            (ports, data_path.switch.discards(), data_path.digests_dropped(), data_path.packet_ins_dropped())
         };
-        let (interfaces, discards, digests_dropped) = self.handle.call(read).await.map_err(unavailable)?;
+        let (interfaces, discards, digests_dropped, packet_ins_dropped) =
+            self.handle.call(read).await.map_err(unavailable)?;
         let interfaces = interfaces.into_iter().map(|(number, name, counters)| narrows::Port {
             port: number.into(),
             link_up: link_is_up(&name),
@@ -261,6 +262,7 @@ impl TrafficManager for TrafficManagerService {
                 clones: discards.clones,
                 loopback: discards.loopback,
                 digests: digests_dropped + self.control.digests().dropped(),
+                packet_ins: packet_ins_dropped + self.control.packet_ins_lost(),
             }),
         }))
     }

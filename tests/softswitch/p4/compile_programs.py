@@ -16,7 +16,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 COMPILED = FOLDER / "compiled"
 RECORD = COMPILED / "digest.json"
-PROGRAMS = ("conformance", "unsupported")
+PROGRAMS = ("conformance", "packet_io", "unsupported")
 
 
 def artifacts(program: str) -> tuple[Path, Path]:

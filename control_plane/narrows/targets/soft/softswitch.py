@@ -41,6 +41,11 @@ shift
 exec "$@"
 """
 
+# Where a controller of a user's finds P4Runtime, in the network namespace of the switch alone: P4Runtime's own port.
+CONTROLLER_ADDRESS = "127.0.0.1:9559"
+# Narrows' role where it is not the only client: each role has a primary. The switch sends this one no packets.
+ROLE = "narrows"
+
 # The compiled programs: that of queues that drop what they have no room for, and that which manages queues.
 PROGRAM, MANAGED_PROGRAM = "v1model", "v1model-managed"
 
@@ -106,6 +111,7 @@ class Softswitch:
         program: tuple[Path, Path] | None = None,
         prompt: bool = False,
         pipes: Mapping[int, str] = MappingProxyType({}),
+        cpu_port: int | None = None,
     ) -> None:
         """Start it and connect to it; it has no program yet.
 
@@ -118,6 +124,7 @@ class Softswitch:
             program: what it is to run, as BMv2 JSON, and the P4Info of it; None: our program without AQMs.
             prompt: no call to it is to wait for the clock.
             pipes: named pipes that it writes what leaves by some ports into, and does not send it.
+            cpu_port: the port of a controller, which has P4Runtime at `CONTROLLER_ADDRESS`; None: there is none.
 
         Raises:
             RunError: it does not come up; the message has its last output.
@@ -139,14 +146,17 @@ class Softswitch:
             command += self._virtual_time.arguments(hosts)
         for port, pipe in pipes.items():
             command += ["--pipe", f"{port}@{pipe}"]
+        if cpu_port is not None:
+            command += ["--cpu-port", str(cpu_port), "--p4runtime", CONTROLLER_ADDRESS]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         if self._virtual_time is not None and self._virtual_time.prioritized:
             prioritize(self._process.pid)
         device_config, p4info = program or compiled_program(PROGRAM)
-        self._session = P4RuntimeSession(socket.address, p4info, device_config, prompt)
+        role = "" if cpu_port is None else ROLE
+        self._session = P4RuntimeSession(socket.address, p4info, device_config, prompt, role)
         await self._session.open()
-        self._manager = TrafficManagerClient(self._session.channel)
+        self._manager = TrafficManagerClient(self._session.channel, role)
 
     @property
     def pid(self) -> int:

@@ -26,7 +26,14 @@ from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.observed import Observed, observe_request
-from narrows.targets.soft.softswitch import MANAGED_PROGRAM, PROGRAM, Softswitch, missing_parts, program_files
+from narrows.targets.soft.softswitch import (
+    CONTROLLER_ADDRESS,
+    MANAGED_PROGRAM,
+    PROGRAM,
+    Softswitch,
+    missing_parts,
+    program_files,
+)
 from narrows.targets.soft.virtual_time import adapted, settings
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
@@ -44,6 +51,8 @@ CARRIED_PACKETS_S = 300_000
 MAX_RATE_BPS = 10_000_000_000_000
 MAX_DELAY_NS = 100 * NANOSECONDS
 MAX_JITTER_NS = 100 * NANOSECONDS
+# Narrows is the primary of a role of its own, so that the controller may take any number.
+CONTROLLER_ELECTION_ID = 1
 
 PROFILE = TargetProfile(
     name="soft",
@@ -210,6 +219,7 @@ class SoftTarget(P4RuntimeTarget):
             program=compiled_program(self._program) if self._own is None else (self._own.json, self._own.p4info),
             prompt=self.will_pause,
             pipes=pipes,
+            cpu_port=self._own.cpu_port if self._own is not None and self._own.controller else None,
         )
 
     async def _pipes(self, testbed: Testbed, piped: bool) -> dict[int, str]:
@@ -368,6 +378,20 @@ class SoftTarget(P4RuntimeTarget):
     async def read_watched(self) -> list[int]:
         """See `Target.read_watched`."""
         return await self.session.read_registers(self._watched)
+
+    def controller_environment(self) -> dict[str, str]:
+        """See `Target.controller_environment`."""
+        from narrows.switch.p4runtime import DEVICE_ID
+
+        return {
+            "P4RUNTIME_ADDRESS": CONTROLLER_ADDRESS,
+            "P4RUNTIME_DEVICE_ID": str(DEVICE_ID),
+            "P4RUNTIME_ELECTION_ID": str(CONTROLLER_ELECTION_ID),
+        }
+
+    async def wait_for_controller(self) -> None:
+        """See `Target.wait_for_controller`."""
+        await self.session.wait_for_other_primary()
 
     async def _early_drops(self, index: int) -> list[FlowDrops]:
         """What the program dropped in front of a link's queue, by flow index."""

@@ -18,6 +18,9 @@ const MAX_ROLE_NAME: usize = 256;
 const MAX_ROLES: usize = 64;
 const MAX_STREAMS: usize = 256;
 
+/// The role of a client that prepares the switch for a controller of another role: what the program has to say is not for it.
+const SILENT_ROLE: &str = "narrows";
+
 /// Messages to one client's stream.
 pub type ToClient = Sender<Result<StreamMessageResponse, Status>>;
 
@@ -191,9 +194,10 @@ impl Clients {
         self.clients.get(&client).is_some_and(|state| self.primary(&state.role.name) == Some(client))
     }
 
-    /// Sends a message to the primary of every role; returns how many got it and how many missed it.
+    /// Sends a message to the primary of every role that takes any; returns how many got it and how many missed it.
     pub fn to_primaries(&self, response: &StreamMessageResponse) -> (usize, usize) {
-        let primaries = self.clients.iter().filter(|(client, _)| self.is_primary(**client));
+        let primaries =
+            (self.clients.iter()).filter(|(client, state)| state.role.name != SILENT_ROLE && self.is_primary(**client));
         primaries.fold((0, 0), |(reached, missed), (_, state)| match state.stream.try_send(Ok(response.clone())) {
             Ok(()) => (reached + 1, missed),
             Err(_) => (reached, missed + 1),
@@ -320,6 +324,20 @@ mod tests {
         clients.arbitrate(a, &sender, &ask(5)).expect("first");
         let counts: Vec<_> = (0..3).map(|_| clients.to_primaries(&StreamMessageResponse::default())).collect();
         assert_eq!(counts, vec![(1, 0), (0, 1), (0, 1)]);
+    }
+
+    #[test]
+    fn who_only_prepares_the_switch_has_no_messages_of_the_program() {
+        let mut clients = Clients::new(1);
+        let (a, to_a, mut from_a) = client(&mut clients);
+        let (b, to_b, mut from_b) = client(&mut clients);
+        let role = Some(Role { name: SILENT_ROLE.into(), ..Default::default() });
+        clients.arbitrate(a, &to_a, &MasterArbitrationUpdate { role, ..ask(1) }).expect("its own role");
+        assert_eq!(clients.to_primaries(&StreamMessageResponse::default()), (0, 0));
+        clients.arbitrate(b, &to_b, &ask(1)).expect("default role");
+        assert_eq!((answers(&mut from_a), answers(&mut from_b)), (vec![(OK, 1)], vec![(OK, 1)]));
+        assert_eq!(clients.to_primaries(&StreamMessageResponse::default()), (1, 0));
+        assert!(from_a.try_recv().is_err() && from_b.try_recv().is_ok());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_pipeline::{ControlError, Pipeline, Program, TableId};
@@ -26,6 +27,13 @@ pub struct Configuration {
     program: Arc<Program>,
     /// What controllers stored with the table entries.
     pub cookies: Cookies,
+}
+
+impl Configuration {
+    /// The number of its program, of which no two are alike.
+    pub fn program_id(&self) -> u64 {
+        self.program.id
+    }
 }
 
 /// A configuration with all the state that belongs to it, ready for the data path.
@@ -65,6 +73,9 @@ pub struct Control {
     pub idle_changed: tokio::sync::Notify,
     /// The data path.
     pub handle: Handle,
+    /// Where packets from and to controllers enter and leave the program.
+    pub cpu_port: Option<u16>,
+    packet_ins_lost: AtomicU64,
     seed: u64,
     snaplen: Option<usize>,
 }
@@ -87,9 +98,11 @@ pub async fn to_its_end<T: Send + 'static>(
 }
 
 impl Control {
-    /// A device without a pipeline, which holds the first `snaplen` bytes of a frame or all of them.
+    /// A device without a pipeline and a CPU port, which holds the first `snaplen` bytes of a frame or all of them.
     pub fn new(device_id: u64, handle: Handle, seed: u64, snaplen: Option<usize>) -> Self {
         Control {
+            cpu_port: None,
+            packet_ins_lost: AtomicU64::new(0),
             pipelines: tokio::sync::Mutex::default(),
             clients: Mutex::new(Clients::new(device_id)),
             digests: Mutex::default(),
@@ -117,6 +130,16 @@ impl Control {
             Some(saved) => action(&mut saved.digests),
             None => action(&mut self.digests()),
         }
+    }
+
+    /// A packet of the program did not get to every primary.
+    pub fn lose_packet_in(&self) {
+        self.packet_ins_lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Packets of the program that did not get to every primary.
+    pub fn packet_ins_lost(&self) -> u64 {
+        self.packet_ins_lost.load(Ordering::Relaxed)
     }
 
     /// What the primary of a role may change. No other client becomes primary while this is held, as that, too, takes it: what a
@@ -271,7 +294,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows_switch::io::{spawn, LoopSettings, Pace};
+    use narrows_switch::io::{control_channels, spawn, LoopSettings, Pace};
     use narrows_switch::switch::Switch;
     use tonic::Code;
 
@@ -283,8 +306,8 @@ mod tests {
     #[test]
     fn a_former_primary_changes_nothing_after_another_became_primary() {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
-        let (digests, _records) = tokio::sync::mpsc::channel(1);
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), digests).expect("threads");
+        let (to_control, _from) = control_channels();
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads");
         let control = Control::new(1, running.handle.clone(), 1, None);
         let (stream, mut answers) = tokio::sync::mpsc::channel(16);
         let update = |low| p4::MasterArbitrationUpdate { device_id: 1, election_id: id(low), ..Default::default() };

@@ -8,6 +8,7 @@ mod digest;
 mod entry;
 mod error;
 mod idle;
+mod packet_io;
 mod read;
 mod schema;
 mod service;
@@ -17,5 +18,6 @@ mod write;
 
 pub use control::{to_its_end, unavailable, Control};
 pub use idle::watch_idle;
+pub use packet_io::send_packet_ins;
 pub use service::P4RuntimeService;
 pub use stream::send_digests;

@@ -8,6 +8,7 @@ use narrows_proto::p4::config::v1::{
 };
 
 use super::error::UpdateError;
+use super::packet_io::ControllerHeaders;
 
 /// A key field of a table.
 #[derive(Debug, Clone)]
@@ -107,6 +108,7 @@ pub struct Schema {
     pub meters: BTreeMap<u32, Meter>,
     pub digests: BTreeMap<u32, Digest>,
     pub value_sets: BTreeMap<u32, ValueSet>,
+    pub controller_headers: ControllerHeaders,
 }
 
 fn identity<'a>(preamble: Option<&'a Preamble>, kind: &str) -> Result<(u32, &'a str), UpdateError> {
@@ -127,7 +129,7 @@ impl Schema {
     /// they name the thing.
     pub fn new(info: &P4Info, program: &Program) -> Result<Self, UpdateError> {
         refuse_unsupported(info)?;
-        let mut schema = Schema::default();
+        let mut schema = Schema { controller_headers: ControllerHeaders::new(info)?, ..Schema::default() };
         for action in &info.actions {
             let (id, name) = identity(action.preamble.as_ref(), "action")?;
             let params = action.params.iter().map(|param| (param.id, param.name.clone(), width(param.bitwidth)));
@@ -289,15 +291,9 @@ fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<D
 }
 
 fn refuse_unsupported(info: &P4Info) -> Result<(), UpdateError> {
-    let names: [(&str, Option<&Option<Preamble>>); 2] = [
-        ("action profile", info.action_profiles.first().map(|object| &object.preamble)),
-        ("controller header", info.controller_packet_metadata.first().map(|object| &object.preamble)),
-    ];
-    for (kind, preamble) in names {
-        if let Some(preamble) = preamble {
-            let name = preamble.as_ref().map_or("without a name", |preamble| &preamble.name);
-            return Err(UpdateError::invalid(format!("{kind} {name}: this switch has no {kind}s")));
-        }
+    if let Some(profile) = info.action_profiles.first() {
+        let name = profile.preamble.as_ref().map_or("without a name", |preamble| &preamble.name);
+        return Err(UpdateError::invalid(format!("action profile {name}: this switch has no action profiles")));
     }
     match info.externs.first() {
         Some(found) => Err(UpdateError::invalid(format!("extern {}: not supported", found.extern_type_name))),

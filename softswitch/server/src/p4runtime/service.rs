@@ -388,7 +388,7 @@ mod tests {
     use narrows_proto::p4::config::v1::{
         self as config, p4_data_type_spec::TypeSpec, Digest, P4DataTypeSpec, P4Info, P4NamedType, Preamble,
     };
-    use narrows_switch::io::{spawn, LoopSettings, Pace};
+    use narrows_switch::io::{control_channels, spawn, LoopSettings, Pace};
     use narrows_switch::switch::Switch;
 
     use super::{common, *};
@@ -495,8 +495,8 @@ mod tests {
 
     fn running() -> narrows_switch::io::Running {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
-        let (digests, _records) = tokio::sync::mpsc::channel(1);
-        spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), digests).expect("threads")
+        let (to_control, _from) = control_channels();
+        spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads")
     }
 
     async fn load(control: &Control) {
@@ -811,8 +811,8 @@ mod tests {
     #[test]
     fn digests_are_those_of_the_program_for_which_they_were_configured() {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
-        let (digests, _records) = tokio::sync::mpsc::channel(1);
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), digests).expect("threads");
+        let (to_control, _from) = control_channels();
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads");
         let service = P4RuntimeService::new(Arc::new(Control::new(1, running.handle.clone(), 1, None)));
         let control = &service.control;
         let lists_of = |max_list_size| Some(p4::digest_entry::Config { max_list_size, ..Default::default() });

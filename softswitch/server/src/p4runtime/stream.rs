@@ -1,4 +1,4 @@
-//! The stream of each client: arbitration in, digests out.
+//! The stream of each client: arbitration and packets in, digests out.
 // SPDX-License-Identifier: Apache-2.0
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,10 +71,13 @@ async fn handle(
             }
             return Ok(());
         }
-        Some(Request::Packet(packet)) => {
-            let details = Details::PacketOut(PacketOutError { packet_out: echo(packet) });
-            refusal(Code::Unimplemented, "packet-out: the pipeline has no controller header", details)
-        }
+        Some(Request::Packet(packet)) => match control.packet_out(client, &packet).await {
+            Ok(()) => return Ok(()),
+            Err(error) => {
+                let details = Details::PacketOut(PacketOutError { packet_out: echo(packet) });
+                refusal(error.code, &error.message, details)
+            }
+        },
         Some(Request::Other(other)) => {
             let details = Details::Other(StreamOtherError { other: echo(other) });
             refusal(Code::Unimplemented, "unknown stream message", details)

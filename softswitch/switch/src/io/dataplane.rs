@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::Arc;
 
 use narrows_pipeline::DigestRecord;
-use tokio::sync::{oneshot, Semaphore};
+use tokio::sync::{mpsc, oneshot, Semaphore};
 
 use super::clock::WallOffset;
 use super::hold::{Hold, HoldError};
@@ -18,15 +18,52 @@ use crate::switch::Switch;
 /// Most commands that wait for the data path; the next caller waits until there is room.
 const COMMANDS_WAITING: usize = 64;
 /// Digest records on their way to the control thread; more are dropped and counted.
-pub const DIGEST_CHANNEL: usize = 65_536;
+const DIGEST_CHANNEL: usize = 65_536;
+
+/// Packet-ins on their way there.
+const PACKET_IN_CHANNEL: usize = 4_096;
+
+/// A packet that was sent to the controller's port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacketIn {
+    /// The program that has sent it.
+    pub program: u64,
+    /// As it left the program.
+    pub frame: Vec<u8>,
+}
+
+/// What goes from the data path to controllers, by way of the control thread: one end for each, bounded.
+pub struct ToControl {
+    digests: mpsc::Sender<DigestRecord>,
+    packet_ins: mpsc::Sender<PacketIn>,
+}
+
+/// The other ends.
+pub struct FromDataPath {
+    /// Records of the program's digests.
+    pub digests: mpsc::Receiver<DigestRecord>,
+    /// Packets that were sent to the controller's port.
+    pub packet_ins: mpsc::Receiver<PacketIn>,
+}
+
+/// The way from a data path to the control thread.
+pub fn control_channels() -> (ToControl, FromDataPath) {
+    let (digests, received_digests) = mpsc::channel(DIGEST_CHANNEL);
+    let (packet_ins, received_packet_ins) = mpsc::channel(PACKET_IN_CHANNEL);
+    let received = FromDataPath { digests: received_digests, packet_ins: received_packet_ins };
+    (ToControl { digests, packet_ins }, received)
+}
 
 /// Everything the data-path thread owns.
 pub struct DataPath {
     /// Pipeline and queues.
     pub switch: Switch,
     pub(super) ports: Ports,
-    digests: tokio::sync::mpsc::Sender<DigestRecord>,
+    to_control: ToControl,
     digests_dropped: u64,
+    packet_ins_dropped: u64,
+    /// A command has sent a packet, of which something may leave at once.
+    pub(super) sent_by_command: bool,
     /// Digest records on their way there; kept for its memory.
     records: Vec<DigestRecord>,
     /// Arrival time of the oldest frame of each port that has one; kept for its memory.
@@ -36,14 +73,27 @@ pub struct DataPath {
 }
 
 impl DataPath {
-    /// Digest records of the program go to `digests`.
-    pub(super) fn new(
-        switch: Switch,
-        ports: Ports,
-        digests: tokio::sync::mpsc::Sender<DigestRecord>,
-        hold: Hold,
-    ) -> Self {
-        DataPath { switch, ports, digests, digests_dropped: 0, records: vec![], heads: vec![], hold, stop: false }
+    /// What is for controllers goes to `to_control`.
+    pub(super) fn new(switch: Switch, ports: Ports, to_control: ToControl, hold: Hold) -> Self {
+        DataPath {
+            switch,
+            ports,
+            to_control,
+            digests_dropped: 0,
+            packet_ins_dropped: 0,
+            sent_by_command: false,
+            records: vec![],
+            heads: vec![],
+            hold,
+            stop: false,
+        }
+    }
+
+    /// Sends a packet into the program by the controller's port. It begins with a header of `preceding` bytes.
+    pub fn packet_out(&mut self, port: u16, frame: &[u8], preceding: usize) {
+        self.switch.receive_from_controller(port, (frame, preceding), &mut self.ports);
+        self.pass_to_control();
+        self.sent_by_command = true;
     }
 
     /// Stops the loop once every event until `at_ns` has been processed; `None`: lets it continue. The returned
@@ -61,6 +111,11 @@ impl DataPath {
     /// Digest records that the control thread was too slow for.
     pub fn digests_dropped(&self) -> u64 {
         self.digests_dropped + self.switch.digests_lost()
+    }
+
+    /// Packet-ins that the control thread was too slow for.
+    pub fn packet_ins_dropped(&self) -> u64 {
+        self.packet_ins_dropped + self.ports.packet_ins_dropped
     }
 }
 
@@ -143,7 +198,7 @@ impl DataPath {
         while let Some(at_ns) = self.hold.due().filter(|at_ns| *at_ns <= now) {
             *taken.get_or_insert(0) += self.take_in(at_ns, offset, usize::MAX);
             self.switch.advance(at_ns, &mut self.ports);
-            self.pass_digests();
+            self.pass_to_control();
             // The holder may want the reports of what has left until now.
             self.ports.record();
             self.hold.reached();
@@ -186,12 +241,20 @@ impl DataPath {
         taken
     }
 
-    /// Hands the program's digests to the control thread.
-    pub(super) fn pass_digests(&mut self) {
+    /// Hands the program's digests, and what it has sent to the controller's port, to the control thread.
+    pub(super) fn pass_to_control(&mut self) {
         self.switch.drain_digests(&mut self.records);
         for record in self.records.drain(..) {
-            if self.digests.try_send(record).is_err() {
+            if self.to_control.digests.try_send(record).is_err() {
                 self.digests_dropped += 1;
+            }
+        }
+        if !self.ports.packet_ins.is_empty() {
+            let program = self.switch.unit().map_or(0, |unit| unit.pipeline.program().id);
+            for frame in self.ports.packet_ins.drain(..) {
+                if self.to_control.packet_ins.try_send(PacketIn { program, frame }).is_err() {
+                    self.packet_ins_dropped += 1;
+                }
             }
         }
     }

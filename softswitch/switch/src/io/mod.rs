@@ -39,7 +39,7 @@ mod xdp;
 
 pub use access::AccessSettings;
 pub use clock::now_ns;
-pub use dataplane::{DataPath, Gone, Handle, DIGEST_CHANNEL};
+pub use dataplane::{control_channels, DataPath, FromDataPath, Gone, Handle, PacketIn, ToControl};
 pub use hold::HoldError;
 pub use interface::link_is_up;
 pub use moderation::ModerationSettings;

@@ -14,6 +14,8 @@ use crate::switch::Output;
 use crate::tm::PORTS;
 
 const NO_PORT: u16 = u16::MAX;
+/// Packets for the controller that wait to be handed on.
+const MAX_PACKET_INS: usize = 4_096;
 /// How often the port with most to send is chosen anew.
 const RELIEF_NS: u64 = 10_000_000;
 
@@ -30,6 +32,10 @@ pub struct Ports {
     recording: Option<usize>,
     /// The time, in real time: when the loop looked at the clock last.
     now_ns: u64,
+    /// What was sent to the controller's port and is to be handed to the control thread.
+    pub packet_ins: Vec<Vec<u8>>,
+    /// What was sent there while too many waited.
+    pub packet_ins_dropped: u64,
 }
 
 impl Ports {
@@ -43,7 +49,29 @@ impl Ports {
         let (helper, background) =
             if helped { (Helper::start()?, Background::start()?) } else { (Helper::default(), Background::default()) };
         let recording = list.iter().position(Port::records);
-        Ok(Ports { list, index, helper, background, by_helper_at: None, recording, now_ns: 0 })
+        Ok(Ports {
+            list,
+            index,
+            helper,
+            background,
+            by_helper_at: None,
+            recording,
+            now_ns: 0,
+            packet_ins: Vec::new(),
+            packet_ins_dropped: 0,
+        })
+    }
+
+    /// Keeps a packet for the controller, whole: bytes that are not held are zeros.
+    #[cold]
+    fn keep_for_controller(&mut self, packet: &Packet) {
+        if self.packet_ins.len() >= MAX_PACKET_INS {
+            self.packet_ins_dropped += 1;
+            return;
+        }
+        let mut frame = packet.bytes().to_vec();
+        frame.resize(packet.frame_length() as usize, 0);
+        self.packet_ins.push(frame);
     }
 
     /// From now on what is sent is compared with this time.
@@ -110,10 +138,13 @@ impl Ports {
 impl Output for Ports {
     #[inline]
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
-        // The switch sends to interface ports only, and each of them is in the list.
         match self.list.get_mut(usize::from(self.index[usize::from(port)])) {
             Some(port) => port.push(exit_ns, self.now_ns, packet, pool, &self.helper),
-            None => pool.give(packet),
+            // The switch sends to interfaces, each of which is in the list, and to the controller.
+            None => {
+                self.keep_for_controller(&packet);
+                pool.give(packet);
+            }
         }
     }
 

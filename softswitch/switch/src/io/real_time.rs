@@ -82,7 +82,7 @@ fn forward(data_path: &mut DataPath, now: u64) -> bool {
     let horizon = if taken < BUDGET { now } else { data_path.switch.now_ns() };
     data_path.switch.advance(horizon, &mut data_path.ports);
     // Before the packets, so that no packet is seen before its digest.
-    data_path.pass_digests();
+    data_path.pass_to_control();
     data_path.ports.flush(now, 0, data_path.switch.pool());
     due_before || taken > 0
 }

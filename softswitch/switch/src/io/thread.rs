@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use narrows_packet_sockets::owned;
-use narrows_pipeline::DigestRecord;
 use tokio::sync::oneshot;
 
-use super::dataplane::{Command, DataPath, Handle};
+use super::dataplane::{Command, DataPath, Handle, ToControl};
 use super::hold::Hold;
 use super::port::Port;
 use super::ports::Ports;
@@ -38,13 +37,8 @@ pub struct Running {
     pub ended: oneshot::Receiver<()>,
 }
 
-/// Starts the data path on a thread of its own. Digest records of the program go to `digests`.
-pub fn spawn(
-    switch: Switch,
-    ports: Vec<Port>,
-    pace: Pace,
-    digests: tokio::sync::mpsc::Sender<DigestRecord>,
-) -> io::Result<Running> {
+/// Starts the data path on a thread of its own. What is for controllers goes to `to_control`.
+pub fn spawn(switch: Switch, ports: Vec<Port>, pace: Pace, to_control: ToControl) -> io::Result<Running> {
     // SAFETY: passes no memory; what it opens is new.
     let wake = Arc::new(unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }?);
     let timer = Timer::new()?;
@@ -53,7 +47,7 @@ pub fn spawn(
     let handle = Handle::new(sender, Arc::clone(&wake));
     let (alive, ended) = oneshot::channel::<()>();
     let hold = Hold::new(matches!(pace, Pace::VirtualTime(_)));
-    let data_path = DataPath::new(switch, ports, digests, hold);
+    let data_path = DataPath::new(switch, ports, to_control, hold);
     let thread = thread::Builder::new().name("data-path".into()).spawn(move || {
         // Dropped when the thread ends, also by a panic.
         let _alive = alive;
@@ -77,14 +71,15 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::super::clock::now_ns;
+    use super::super::dataplane::control_channels;
     use super::*;
 
     #[test]
     fn commands_do_not_wait_for_the_end_of_a_long_window() {
-        let (digests, _) = tokio::sync::mpsc::channel(1);
+        let (to_control, _from) = control_channels();
         let window = Duration::from_secs(5);
         let settings = VirtualSettings { window_ns: window.as_nanos() as u64 };
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::VirtualTime(settings), digests).expect("threads");
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::VirtualTime(settings), to_control).expect("threads");
         let handle = running.handle.clone();
         let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         let begun = Instant::now();
@@ -104,8 +99,8 @@ mod tests {
     #[test]
     fn commands_are_bounded() {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
-        let (digests, _) = tokio::sync::mpsc::channel(1);
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), digests).expect("threads");
+        let (to_control, _from) = control_channels();
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads");
         let handle = running.handle.clone();
         let (go, gate) = std::sync::mpsc::channel::<()>();
         let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");

@@ -51,12 +51,15 @@ pub(super) fn run(
         data_path.switch.advance(now, &mut data_path.ports);
         let horizon = lookahead.horizon_ns(now);
         data_path.switch.release(horizon, &mut data_path.ports);
-        data_path.pass_digests();
+        data_path.pass_to_control();
         data_path.ports.launch(clock, horizon, data_path.switch.pool());
         // Nothing has to wait: the clock does not move.
         while data_path.run_one_command(commands) {}
         if data_path.stopped() {
             return;
+        }
+        if std::mem::take(&mut data_path.sent_by_command) {
+            continue;
         }
         if now >= next_maintenance {
             next_maintenance = now + MAINTENANCE_NS;

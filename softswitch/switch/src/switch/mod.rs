@@ -40,6 +40,8 @@ pub enum PortKind {
     Interface,
     /// What is sent there comes in again on the same port.
     Loopback,
+    /// Connected to the program's controller: the CPU port of P4Runtime's packet-in and packet-out.
+    Controller,
 }
 
 /// Packets that ended in the switch other than in a queue.
@@ -90,6 +92,8 @@ pub struct Switch {
     copies: u32,
     /// Frames received since exits were taken.
     received: u32,
+    /// Bytes of the controller's header in front of the packet that is worked on.
+    preceding: usize,
     /// Reports packets of a program that does not do so itself.
     telemetry: Option<Box<Telemetry>>,
 }
@@ -120,6 +124,7 @@ impl Switch {
             clones: Vec::new(),
             copies: 0,
             received: 0,
+            preceding: 0,
             telemetry: None,
         }
     }
@@ -205,6 +210,15 @@ impl Switch {
         if self.received >= EXIT_BATCH {
             self.send_due(self.now_ns, output);
         }
+    }
+
+    /// Receives a packet of the controller on its port, at the switch's time. It begins with a header of `preceding` bytes.
+    #[cold]
+    pub fn receive_from_controller(&mut self, port: u16, (frame, preceding): (&[u8], usize), output: &mut impl Output) {
+        let packet = self.pool().packet(frame);
+        self.preceding = preceding;
+        self.receive(port, self.now_ns, packet, output);
+        self.preceding = 0;
     }
 
     /// Processes every event that is due until `now_ns`.

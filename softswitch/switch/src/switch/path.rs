@@ -100,7 +100,7 @@ impl Switch {
             return;
         };
         if let Some(telemetry) = &mut self.telemetry {
-            telemetry.arrive(packet.bytes());
+            telemetry.arrive(packet.bytes().get(self.preceding..).unwrap_or_default());
         }
         let verdict = unit.pipeline.ingress(&mut packet, port, now_ns);
         if let Some(number) = verdict.clone {
@@ -167,6 +167,8 @@ impl Switch {
         let Some(unit) = &mut self.unit else {
             return;
         };
+        // It comes as the program has sent it, which has dealt with the controller's header.
+        self.preceding = 0;
         unit.pipeline.deparse(&mut packet);
         let port = unit.pipeline.recirculate(&mut packet, list);
         self.resubmit(port, now_ns, packet, output);
