@@ -44,7 +44,7 @@ from narrows.flows.video import Video
 from narrows.flows.workload import Exponential, Lognormal, Pareto, Sizes, Workload
 from narrows.queues.registry import SETTINGS
 from narrows_formats.columns import TABLES, telemetry_columns
-from narrows_formats.connection_record import ConnectionRecord, ConnectionSample
+from narrows_formats.connection_record import ApplicationChange, ConnectionRecord, ConnectionSample
 from narrows_formats.kinds import kinds_of_flows
 from narrows_formats.run_record import EventRecord, FlowRecord, LinkRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
@@ -158,6 +158,7 @@ def reference() -> str:
     text += (
         "\n## hosts/NAME.json\n\nOne connection as its sender knows it; what there is none of, or is not known, is "
         f"null.\n\n{_fields(ConnectionRecord)}\n### hosts/NAME.json: samples\n\n{_fields(ConnectionSample)}"
+        f"\n### hosts/NAME.json: changes\n\n{_fields(ApplicationChange)}"
     )
     for kind in kinds_of_flows():
         names = " and ".join(f"`{name}`" for name in kind.names)

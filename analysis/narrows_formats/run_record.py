@@ -289,7 +289,7 @@ class EventRecord(_Record):
     """When it did: as the switch or the flow's host has it; null: not before the end of the run."""
     timed_by: Literal["schedule", "software", "host"]
     """`schedule`: the switch had it before, and is exact. `software`: asked for at its time; in virtual time the switch
-    stands still meanwhile. `host`: a flow's host started or stopped it."""
+    stands still meanwhile. `host`: a flow's host started or stopped it, or its application changed."""
     asked_by: Literal["experiment", "driver"] = "experiment"
     """`experiment`: its `events`. `driver`: the program that drove the run (`narrows.api.testbed`)."""
 

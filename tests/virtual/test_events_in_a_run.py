@@ -111,3 +111,33 @@ events:
     )
     # 2 Mbit/s in datagrams of 500 bytes are one every 2 ms, for 1.25 s.
     assert flow["datagrams"]["sent"] == 625
+
+
+def test_an_application_pauses_and_is_limited_at_its_times(tmp_path: Path) -> None:
+    """2 Mbit/s are a segment of 1448 bytes each 5.792 ms: 172 of them in a second, and none in a pause."""
+    text = """\
+name: events
+bottleneck: {rate: 20Mbit, buffer: 40packets, rtt: 20ms}
+flows: [{name: a, cca: cubic, duration: 4s}]
+events:
+  - {at: 500ms, flow: a, send_rate: 2Mbit}
+  - {at: 1.5s, flow: a, send: off}
+  - {at: 2.5s, flow: a, send: on}
+  - {at: 3.5s, flow: a, send_rate: unlimited}
+"""
+    reports, record = run(tmp_path, text)
+    assert [(one["what"], one["timed_by"]) for one in record["events"]] == [
+        ("a: send_rate 2Mbit", "host"), ("a: send off", "host"), ("a: send on", "host"),
+        ("a: send_rate unlimited", "host"),
+    ]  # fmt: skip
+    assert all(0 <= one["achieved_ns"] - one["at_ns"] < 1000 for one in record["events"])
+    given = [one["bytes"] for one in json.loads((tmp_path / "out/hosts/a-1.json").read_text())["changes"]]
+    assert [later - given[0] for later in given] == [0, 172 * 1448, 172 * 1448, 2 * 172 * 1448]
+    # On the wire: full-size frames at the writes' times, and none after half of the base RTT, and 17 kB that the socket
+    # may hold unsent, in the pause.
+    full = reports[reports["packet_length"] == 1514]["came"]
+    assert not len(full[(full > 1_530_000_000) & (full < 2_500_000_000)])
+    limited = full[(full > 2_500_000_000) & (full < 3_500_000_000)]
+    assert len(limited) == 172
+    # A frame waits up to 12.2 us at its host (`hosts.jitter`: the time of a full-size frame at 1 Gbit/s).
+    assert limited.diff().dropna().between(5_792_000 - 12_200, 5_792_000 + 12_200).all()

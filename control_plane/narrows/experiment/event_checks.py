@@ -10,8 +10,10 @@ from narrows_formats.units import format_time
 
 from narrows.errors import InputError
 from narrows.flows.kinds import LASTING
+from narrows.flows.tcp import BulkGroup
 
 if TYPE_CHECKING:
+    from narrows.experiment.events import Event
     from narrows.experiment.model import DirectionSettings, Experiment
     from narrows.flows.group import FlowGroup
 
@@ -77,12 +79,15 @@ def _of_groups(experiment: Experiment) -> Iterator[str]:
     groups = {group.name: group for group in experiment.flows}
     seen: set[tuple[str, str]] = set()
     for number, event in enumerate(experiment.events):
-        for verb, name in (("start", event.start), ("stop", event.stop)):
+        for verb, name in (("start", event.start), ("stop", event.stop), ("flow", event.flow)):
             if name is None:
                 continue
             field = f"events.{number}.{verb}"
             if name not in groups:
                 yield f"{field}: unknown group '{name}'; allowed: {', '.join(groups)}"
+                continue
+            if verb == "flow":
+                yield from _application(field, event, groups[name])
                 continue
             if (verb, name) in seen:
                 yield f"{field}: '{name}' has another one; allowed: one start and one stop of a group"
@@ -92,6 +97,15 @@ def _of_groups(experiment: Experiment) -> Iterator[str]:
                 yield f"{field}: '{name}' has a start of its own; allowed: one of the two"
             if verb == "stop":
                 yield from _stop(field, event.at, group, experiment)
+
+
+def _application(field: str, event: Event, group: FlowGroup) -> Iterator[str]:
+    if not isinstance(group, BulkGroup):
+        allowed = "of bulk flows, which have a cca and a duration, and none of what makes another kind"
+        yield f"{field}: the flows of '{group.name}' are of the kind {group.kind}; allowed: {allowed}"
+    elif event.at >= group.start + (group.duration or 0):
+        end = format_time(group.start + (group.duration or 0))
+        yield f"{field}: '{group.name}' has ended at {format_time(event.at)}; allowed: before {end}"
 
 
 def _stop(field: str, at_ns: int, group: FlowGroup, experiment: Experiment) -> Iterator[str]:

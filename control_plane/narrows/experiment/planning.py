@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from narrows_formats.flow_names import flow_name
 
 from narrows.errors import InputError
 from narrows.experiment.event_checks import check_events, flow_times
-from narrows.experiment.events import of_link
+from narrows.experiment.events import application_changes, of_link
 from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, Hosts
 from narrows.experiment.own_program import planned_program
 from narrows.experiment.plan import (
@@ -32,8 +33,9 @@ from narrows.experiment.plan import (
 from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.experiment.tcp_settings import check as check_tcp
 from narrows.experiment.topology import Topology, mac_address, make_topology
-from narrows.flows.group import Place
-from narrows.onhost.payload import Payload
+from narrows.flows.group import FlowGroup, Place
+from narrows.onhost.application import Application
+from narrows.onhost.payload import Payload, Tcp
 
 REPORTS_FROM, REPORTS_TO = "198.19.255.254", "198.19.255.1"
 
@@ -158,7 +160,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     duration_ns=lasting[number],
                     rtt_ns=route.rtt_ns,
                     payload=payload,
-                    tcp=group.planned_tcp,
+                    tcp=_tcp(group, payload),
                 )
             )
     _check_applications(experiment, flows)
@@ -234,10 +236,17 @@ def _payload(
         group_seed=seeds[0],
         seed=seeds[1],
     )
+    changes = application_changes(experiment.events, experiment.flows[position].name)
     try:
-        return experiment.flows[position].payload(place)
+        return Application(changes) if changes else experiment.flows[position].payload(place)
     except ValueError as error:
         raise InputError(f"flows.{position}.{error}") from None
+
+
+def _tcp(group: FlowGroup, payload: Payload) -> Tcp:
+    """What the TCP of a flow is set to."""
+    asked = group.planned_tcp
+    return asked if asked.notsent_lowat is not None else replace(asked, notsent_lowat=payload.notsent_lowat)
 
 
 def _end_ns(flows: tuple[Flow, ...]) -> int | None:

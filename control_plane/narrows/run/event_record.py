@@ -19,12 +19,16 @@ from narrows.traffic.connection import Connection
 
 def events(experiment: Experiment, measured: Measured) -> list[dict[str, Any]]:
     """The events in order of time, as `narrows_formats.run_record.EventRecord` has them."""
-    found = [_of_file(event, measured) for event in experiment.events]
+    found = [_of_file(number, event, measured) for number, event in enumerate(experiment.events)]
     found += [_of_driver(one, measured) | {"asked_by": "driver"} for one in measured.by_driver]
     return sorted(found, key=lambda one: one["at_ns"])
 
 
-def _of_file(event: Event, measured: Measured) -> dict[str, Any]:
+def _of_file(number: int, event: Event, measured: Measured) -> dict[str, Any]:
+    if event.flow is not None:
+        made = (one.changes.get(number) for one in measured.connections if one.flow.group == event.flow)
+        achieved_ns = _last(None if made_s is None else round(made_s * NANOSECONDS) for made_s in made)
+        return _record(event.what, event.at, achieved_ns, "host")
     if event.link is None:
         verb, name = event.request
         group = [one for one in measured.connections if one.flow.group == name]

@@ -223,6 +223,7 @@ class Generator(ABC):
         elif isinstance(event, wire.Ended):
             connection = found[event.number]
             connection.ended_s, connection.bytes_sent = event.ended_s, event.record["bytes_sent"]
+            connection.changes = {one["event"]: one["time_s"] for one in event.record.get("changes", ())}
             # Of finite flows there may be tens of thousands, whose starts, ends and bytes run.json has.
             if not flow.payload.is_finite:
                 self._write(connection, event.record)
