@@ -141,3 +141,66 @@ events:
     assert len(limited) == 172
     # A frame waits up to 12.2 us at its host (`hosts.jitter`: the time of a full-size frame at 1 Gbit/s).
     assert limited.diff().dropna().between(5_792_000 - 12_200, 5_792_000 + 12_200).all()
+
+
+def test_a_condition_is_met_at_the_first_reading_at_which_it_holds(tmp_path: Path) -> None:
+    """From then on all is lost: what came later, by a nanosecond and more, is not there."""
+    condition = '{when: "links.bottleneck.departed_packets >= 700", link: bottleneck, loss: 0.9999999998}'
+    text = UDP % condition + "telemetry: {conditions: 300us}\n"
+    reports, record = run(tmp_path, text)
+    (event,) = record["events"]
+    left = sorted(reports["left"])
+    expected = -(-left[699] // 300_000) * 300_000
+    assert (event["at_ns"], event["achieved_ns"], event["when"]) == (
+        expected, expected, "links.bottleneck.departed_packets >= 700",
+    )  # fmt: skip
+    assert reports["came"].max() <= expected and expected - MS < reports["came"].max()
+
+
+def test_two_conditions_keep_a_queue_between_two_depths(tmp_path: Path) -> None:
+    """Fed by 15 Mbit/s a queue grows by 5 Mbit/s at 10 Mbit/s and shrinks as fast at 20: 40 kB each 64 ms."""
+    text = """\
+name: events
+bottleneck: {rate: 10Mbit, buffer: 200kB, rtt: 20ms}
+flows: [{udp: {rate: 14.3Mbit, payload: 858B}, duration: 2s}]
+hosts: {jitter: 0s}
+events:
+  - {when: links.bottleneck.queue_bytes > 50kB, once: false, link: bottleneck, rate: 20Mbit}
+  - {when: links.bottleneck.queue_bytes < 10kB, once: false, link: bottleneck, rate: 10Mbit}
+"""
+    reports, record = run(tmp_path, text)
+    # 858 bytes of payload are frames of 900: 14.3 Mbit/s of the one are 15 Mbit/s of the other.
+    events = [(one["what"], one["at_ns"]) for one in record["events"]]
+    faster = [at for what, at in events if what == "bottleneck: rate 20Mbit"]
+    slower = [at for what, at in events if what == "bottleneck: rate 10Mbit"]
+    assert len(faster) == len(slower) or len(slower) == len(faster) + 1
+    # A reading is up to 1 ms late, which is 625 bytes at each turn, and depths are whole frames: 3 ms in all.
+    for begin, end in zip(faster, slower[1:], strict=False):
+        assert end - begin == pytest.approx(64 * MS, abs=3 * MS)
+    for begin, end in zip(slower[1:], faster[1:], strict=False):
+        assert end - begin == pytest.approx(64 * MS, abs=3 * MS)
+    assert len(faster) >= 14
+    steady = reports[reports["came"] > 200 * MS]["enqueue_depth"]
+    assert steady.min() >= 10_000 - 625 - 1800 and steady.max() <= 50_000 + 625 + 1800
+
+
+def test_a_phase_of_bbr_is_seen_when_it_begins(tmp_path: Path) -> None:
+    """BBR's DRAIN, read each millisecond, against the table of such readings: two of them apart at most."""
+    text = """\
+name: events
+bottleneck: {rate: 20Mbit, buffer: 80packets, rtt: 40ms}
+flows: [{name: a, cca: bbr, duration: 2s}]
+telemetry: {sockets: 1ms}
+events:
+  - {when: 'flows.a.bbr.phase == "DRAIN"', flow: a, send_rate: 2Mbit}
+  - {when: links.bottleneck.queue_bytes > 1MB, stop: a}
+"""
+    _, record = run(tmp_path, text)
+    sockets = pd.read_parquet(tmp_path / "out/hosts/sockets.parquet")
+    first_ns = sockets[sockets["bbr_phase"] == "DRAIN"]["time_s"].iloc[0] * 1e9
+    happened, never = record["events"]
+    assert abs(happened["at_ns"] - first_ns) <= 2 * MS and happened["at_ns"] % MS == 0
+    assert 0 <= happened["achieved_ns"] - happened["at_ns"] < 1000
+    assert (never["what"], never["at_ns"], never["achieved_ns"]) == ("a stops", None, None)
+    said = (tmp_path / "said").read_text()
+    assert "events.1: did not happen: 'links.bottleneck.queue_bytes > 1MB' has not held" in " ".join(said.split())

@@ -52,6 +52,7 @@ MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
 # hosts.syscall in virtual time
 SYSCALL_NS = 200
 _SOCKETS_EVERY = 100_000_000  # ns
+_CONDITIONS_EVERY = 1_000_000  # ns
 # A reading takes a third of a millisecond of the machine: of a second of virtual time, every 10 us takes half a minute.
 _SOCKETS_AT_MOST_EVERY = 100_000  # ns
 # Of the program's 64 bottlenecks one for each direction.
@@ -185,6 +186,12 @@ class Telemetry(Model):
         description="How often the state of the senders' sockets is read (congestion window, RTT, pacing rate), 100 us "
         "or more; `0` for never. In real time less often where the machine cannot keep up.",
     )
+    conditions: Time = Field(
+        default=_CONDITIONS_EVERY,
+        json_schema_extra={"default": format_time(_CONDITIONS_EVERY)},
+        description="How often conditions of events (`when`) are evaluated, 100 us or more. In real time less often "
+        "where the machine cannot keep up.",
+    )
     acks: bool = Field(
         default=False,
         description="The reverse direction of each link is reported even where nothing limits it, so that the switch "
@@ -196,6 +203,13 @@ class Telemetry(Model):
     def _not_all_the_time(cls, every: int) -> int:
         if 0 < every < _SOCKETS_AT_MOST_EVERY:
             raise refuse("is too often", "0 for never, or 100us or more")
+        return every
+
+    @field_validator("conditions")
+    @classmethod
+    def _often_enough(cls, every: int) -> int:
+        if every < _SOCKETS_AT_MOST_EVERY:
+            raise refuse("is too often", "100us or more")
         return every
 
     @model_validator(mode="after")

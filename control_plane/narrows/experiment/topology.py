@@ -159,6 +159,7 @@ def _limited(
 ) -> Link:
     frame = experiment.mtu + ETHERNET_HEADER_BYTES
     events = of_link(experiment.events, name)
+    reacting = [event for event in experiment.events if event.link == name and event.when is not None]
     schedule = rate_steps(settings.rate, events) if isinstance(settings.rate, int) else settings.rate.schedule
     if schedule is not None and settings.rate_layer == "l1":
         raise InputError(f"{field}.rate_layer: is l1, and the rate varies; allowed: l2")
@@ -172,14 +173,15 @@ def _limited(
             _limit(event.buffer, f"events.{experiment.events.index(event)}", (rate, rtt_ns, frame)),
             in_packets(event.buffer),
         )
-        for event in events
+        # Conditions are no times: what they may make of it comes last.
+        for event in (*events, *reacting)
         if event.buffer is not None
     )
     model = settings.loss.planned if isinstance(settings.loss, LossModel) else None
     loss = settings.loss if isinstance(settings.loss, float) else settings.loss.planned.mean_loss
     if model is None:
         _check_loss(loss, field)
-    for event in events:
+    for event in (*events, *reacting):
         _check_loss(event.loss or 0.0, f"events.{experiment.events.index(event)}")
     sample = experiment.telemetry.sample
     return Link(

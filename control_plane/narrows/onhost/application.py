@@ -128,6 +128,10 @@ class Sender(tcp.TcpConnection):
         self._changes.append({"event": event, "time_s": now_s, "bytes": self.sent})
         return self._next_write(len(self._changes))
 
+    def apply(self, command: wire.Apply, now_s: float) -> tcp.Due:
+        """See `narrows.onhost.tcp.TcpConnection.apply`."""
+        return self.change(command.event, now_s, command.sends, command.bps)
+
     def _next_write(self, change: int) -> tcp.Due:
         due_s = self._supply.next_s
         return [] if due_s is None else [(due_s, lambda _: self._write(change))]

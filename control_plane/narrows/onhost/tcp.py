@@ -388,6 +388,10 @@ class TcpConnection:
         """What is to be done at which time; what there is to send follows."""
         return []
 
+    def apply(self, command: wire.Apply, now_s: float) -> Due:
+        """Do what a command says; returns what is to be done next."""
+        raise ValueError(f"flow {command.flow} has no application")
+
     def sample(self, now_s: float) -> None:
         """Note what the kernel knows of the connection at the moment; without an RTT it has measured none."""
         info = tcp_info(self.socket)
@@ -499,6 +503,18 @@ class FlowSockets(Loop):
     def steer(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
         """See `Sockets.steer`."""
         self._call(partial(self._steer_at, name, window, rate, at_s))
+
+    def apply(self, command: wire.Apply) -> None:
+        """See `Sockets.apply`."""
+        self._call(partial(self._apply, command))
+
+    def _apply(self, command: wire.Apply) -> None:
+        for connection in self._connections[command.flow]:
+            if connection in self._running:
+                self._do(connection, partial(connection.apply, command))
+            else:
+                # It has not begun: it will do so with its start.
+                connection.flow.own.append((command.event, self._now_s(), command.sends, command.bps))
 
     def _steer_at(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
         if at_s is None:

@@ -157,6 +157,11 @@ def planned(
             f"events: {target.profile.name} cannot change buffer or loss while traffic flows; "
             "allowed: with --target soft"
         )
+    if plan.reactions and (not target.changes_links or target.hosts_are_machines):
+        refused.append(
+            f"events: conditions (when) cannot be evaluated with {target.profile.name}"
+            f"{' between machines' if target.hosts_are_machines else ''}; allowed: with --target soft, in namespaces"
+        )
     if target.hosts_are_machines and needs_commands(plan):
         refused.append("flows: some are made by commands of their hosts; allowed: in namespaces only")
     return plan, [f"{origin}: {problem}" for problem in refused]
@@ -187,7 +192,7 @@ def execute(
         measurement = run.environment.measurement(experiment, plan, run.target, state, results)
         with shown(console, title, _setting(experiment, plan), page) as progress:
             progress.files_in(state.directory)
-            progress.mark([(event.at / NANOSECONDS, event.what) for event in experiment.events])
+            progress.mark([(event.at / NANOSECONDS, event.what) for event in experiment.events if event.at])
             with stop_signals_afterwards(), _on_full_disk(results):
                 state.add_directory(results.path)
                 results.create(experiment)

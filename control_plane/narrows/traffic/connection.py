@@ -16,9 +16,9 @@ from narrows.experiment.plan import Flow
 class Connection:
     """One connection of a flow, as it really went. Times are seconds since the experiment's start.
 
-    ``changes`` are when its application did what events say, by the event's number. ``record`` is the file with what
-    its sender knows of it (`narrows_formats.connection_record`), if there is one; ``notes`` are what a user should know
-    of how it went.
+    ``changes`` are the events that its application has followed: the event's number, and when that was in ns.
+    ``record`` is the file with what its sender knows of it (`narrows_formats.connection_record`), if there is one;
+    ``notes`` are what a user should know of how it went.
     """
 
     flow: Flow
@@ -28,7 +28,7 @@ class Connection:
     ended_s: float | None = None
     bytes_sent: int | None = None
     notes: list[str] = field(default_factory=list)
-    changes: dict[int, float] = field(default_factory=dict)
+    changes: tuple[tuple[int, int], ...] = ()
 
     @property
     def src_port(self) -> int:
