@@ -22,6 +22,7 @@ from faults import CLOCKS, matrix
 from narrows.cli import app
 from narrows.experiment.events import Event
 from narrows.experiment.impairment_settings import (
+    AggregationSettings,
     DelayStep,
     GilbertElliottSettings,
     JitterSettings,
@@ -193,6 +194,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (LossTrace, "loss.trace.{}"),
     ],
     "policer": [(PolicerSettings, "policer.{}")],
+    "aggregation": [(AggregationSettings, "aggregation.{}")],
     "delays": [
         (VaryingDelay, "delay.{}"),
         (DelayStep, "delay.steps.{}"),

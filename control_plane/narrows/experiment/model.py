@@ -32,7 +32,13 @@ from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.events import Event
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
-from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss, PolicerSettings
+from narrows.experiment.impairment_settings import (
+    AggregationSettings,
+    JitterSettings,
+    LinkDelay,
+    LinkLoss,
+    PolicerSettings,
+)
 from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import LinkRate
 from narrows.field_types import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
@@ -86,6 +92,11 @@ class DirectionSettings(Model):
         description="One-way delay of this direction, behind the queue: constant, in `steps` or by a `trace`. The "
         "first is part of the base RTT of the flows that cross it.",
     )
+    aggregation: AggregationSettings | None = Field(
+        default=None,
+        description="Packets leave the link in bursts, at the ends of set intervals; of a `reverse` that "
+        "compresses acknowledgements. On the softswitch.",
+    )
     jitter: JitterSettings | None = Field(
         default=None,
         description="Random difference of each packet's `delay`, never more than the delay itself; with or without "
@@ -129,6 +140,17 @@ class DirectionSettings(Model):
         if least + self.jitter.planned.least_ns < 0:
             needed = format_time(-self.jitter.planned.least_ns)
             raise refuse(f"has a jitter that takes more than its delay of {format_time(least)}", f"a delay of {needed}")
+        return self
+
+    @model_validator(mode="after")
+    def _aggregates_what_is_constant(self) -> Self:
+        if self.aggregation is not None:
+            varies = self.jitter is not None or not isinstance(self.delay, int)
+            if varies or not isinstance(self.rate, int):
+                what = "jitter or a delay" if varies else "a rate"
+                raise refuse(f"has aggregation, and {what} that varies", "aggregation of a link whose own are constant")
+            if self.burst is not None and self.aggregation.overhead:
+                raise refuse("has burst, and aggregation with an overhead, which the bucket would make up for", "one")
         return self
 
     @property

@@ -8,7 +8,7 @@ their destination, as in a routed network.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
-from narrows_formats.schedules import RateSchedule
+from narrows_formats.schedules import DelaySteps, RateSchedule
 from narrows_formats.suggestion import suggestion
 from narrows_formats.units import QueueDepth, format_size, format_time
 
@@ -41,6 +41,7 @@ from narrows.experiment.plan import (
 from narrows.queues.aqm import LinkBasis
 
 if TYPE_CHECKING:
+    from narrows.experiment.events import Event
     from narrows.experiment.model import DirectionSettings, Experiment
     from narrows.experiment.program_settings import HostPlace, ProgramSettings
     from narrows.flows.group import FlowGroup
@@ -160,10 +161,10 @@ def _limited(
     frame = experiment.mtu + ETHERNET_HEADER_BYTES
     events = of_link(experiment.events, name)
     reacting = [event for event in experiment.events if event.link == name and event.when is not None]
-    schedule = rate_steps(settings.rate, events) if isinstance(settings.rate, int) else settings.rate.schedule
+    schedule, delays = _schedules(settings, events)
     if schedule is not None and settings.rate_layer == "l1":
         raise InputError(f"{field}.rate_layer: is l1, and the rate varies; allowed: l2")
-    rate = settings.rate if isinstance(settings.rate, int) else settings.rate.schedule.nominal_bps
+    rate = _nominal_bps(settings, schedule)
     if settings.rate_layer == "l1":
         # Exact for full-size frames, the ones that fill a link; run.json states the L2 rate that was set.
         rate = round(Fraction(rate * frame, frame + L1_OVERHEAD_BYTES))
@@ -202,7 +203,7 @@ def _limited(
         loss_model=model,
         rtt_ns=rtt_ns,
         delay_ns=settings.base_delay_ns,
-        delay_steps=delay_steps(settings.delay, events) if isinstance(settings.delay, int) else settings.delay.schedule,
+        delay_steps=delays,
         later_limits=later,
         jitter=None if settings.jitter is None else settings.jitter.planned,
         duplication=settings.duplication,
@@ -214,6 +215,29 @@ def _limited(
         policer=_policer(settings, field, frame),
         aqm=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
+
+
+def _nominal_bps(settings: DirectionSettings, schedule: RateSchedule | None) -> int:
+    """The rate that a BDP is of: where events change it the first one."""
+    aggregated = settings.aggregation is not None and settings.aggregation.overhead > 0
+    if isinstance(settings.rate, int) and (schedule is None or not aggregated):
+        return settings.rate
+    return schedule.nominal_bps if schedule is not None else 0
+
+
+def _schedules(settings: DirectionSettings, events: Sequence[Event]) -> tuple[RateSchedule | None, DelaySteps | None]:
+    """How a link's rate and delay vary; None: they do not."""
+    if not isinstance(settings.rate, int):
+        rates: RateSchedule | None = settings.rate.schedule
+    else:
+        rates = rate_steps(settings.rate, events)
+        if rates is None and settings.aggregation is not None:
+            rates = settings.aggregation.rates(settings.rate)
+    if not isinstance(settings.delay, int):
+        return rates, settings.delay.schedule
+    if settings.aggregation is not None:
+        return rates, settings.aggregation.delays(settings.delay)
+    return rates, delay_steps(settings.delay, events)
 
 
 def check_change(
