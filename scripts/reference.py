@@ -33,6 +33,7 @@ from narrows.experiment.impairment_settings import (
     TextFile,
     VaryingDelay,
 )
+from narrows.experiment.joint_trace import JointColumns, JointTrace, JointUnits
 from narrows.experiment.model import Experiment, Hosts, LinkSettings, Telemetry
 from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
@@ -194,6 +195,11 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (LossTrace, "loss.trace.{}"),
     ],
     "policer": [(PolicerSettings, "policer.{}")],
+    "joint traces": [
+        (JointTrace, "trace.{}"),
+        (JointColumns, "trace.columns.{}"),
+        (JointUnits, "trace.units.{}"),
+    ],
     "aggregation": [(AggregationSettings, "aggregation.{}")],
     "delays": [
         (VaryingDelay, "delay.{}"),

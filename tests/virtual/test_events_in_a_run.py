@@ -204,3 +204,56 @@ events:
     assert (never["what"], never["at_ns"], never["achieved_ns"]) == ("a stops", None, None)
     said = (tmp_path / "said").read_text()
     assert "events.1: did not happen: 'links.bottleneck.queue_bytes > 1MB' has not held" in " ".join(said.split())
+
+
+def test_each_column_of_a_recording_is_at_its_nanosecond(tmp_path: Path) -> None:
+    """Loss and delay of datagrams, which come 1.3 us after each millisecond: the time of 167 bytes at 1 Gbit/s."""
+    (tmp_path / "drive.csv").write_text("t,owd,plr\n500001,20,99.99999998\n600001,20,0\n1000007,35.25,\n")
+    text = """\
+name: events
+bottleneck:
+  {rate: 20Mbit, buffer: 10packets, rtt: 20ms, delay: 20ms,
+  trace: {file: drive.csv, columns: {time: t, delay: owd, loss: plr}, units: {time: us, delay: ms, loss: "%"}}}
+flows: [{udp: {rate: 1Mbit, payload: 125B}, duration: 2s}]
+hosts: {jitter: 0s}
+"""
+    reports, record = run(tmp_path, text)
+    came = reports["came"]
+    assert len(came) == 1900 and not ((came > 500_001_000) & (came <= 600_001_000)).any()
+    assert ((came > 499_001_000) & (came <= 500_001_000)).sum() == 1
+    assert ((came > 600_001_000) & (came <= 601_001_000)).sum() == 1
+    steps = [[0, 20 * MS], [500_001_000, 20 * MS], [600_001_000, 20 * MS], [1_000_007_000, 35_250_000]]
+    assert record["links"][0]["delay_steps"]["steps"] == steps
+    delays = json.loads((tmp_path / "out/summary.json").read_text())["flows"][0]["datagrams"]["delay_s"]
+    assert delays["max"] - delays["min"] == pytest.approx(0.01525, abs=1e-6)
+
+
+def test_a_recording_has_both_directions(tmp_path: Path) -> None:
+    """A full-size frame takes 605,600 ns at 20 Mbit/s and 1,211,200 at 10; fewer fit into the smaller buffer."""
+    (tmp_path / "drive.csv").write_text("t,down,up,queue\n0,20,5,60\n1500003,10,,\n2000007,,2.5,7.57\n")
+    table = "{file: drive.csv, columns: {time: t, %s}, units: {time: us, rate: Mbit%s}}"
+    text = f"""\
+name: events
+bottleneck:
+  rate: 20Mbit
+  buffer: 60kB
+  rtt: 20ms
+  trace: {table % ("rate: down, buffer: queue", ", buffer: kB")}
+  reverse: {{rate: 5Mbit, buffer: 60kB, trace: {table % ("rate: up", "")}}}
+flows: [{{cca: cubic, duration: 3s}}]
+"""
+    reports, record = run(tmp_path, text)
+    forward, back = record["links"]
+    assert forward["rate_schedule"]["start_ns"] == [0, 1_500_003_000]
+    assert (back["rate_schedule"]["start_ns"], back["rate_schedule"]["rate_bps"]) == (
+        [0, 2_000_007_000], [5_000_000, 2_500_000],
+    )  # fmt: skip
+    data = reports[reports["bottleneck"] == forward["index"]]
+    full = data[(data["packet_length"] == 1514) & (data["queue_delay"] > 0)]
+    for first, last, gap in ((0, 1_500_003_000, 605_600), (1_502_000_000, 3_000_000_000, 1_211_200)):
+        starts = full[(full["left"] >= first) & (full["left"] < last)]["left"]
+        assert abs(starts.diff().min() - gap) <= 1
+    early = data["came"] < 2_000_007_000
+    assert data["enqueue_depth"][early].max() > 30_000
+    # A queue of 7,570 bytes has room for a fifth full-size frame when it has four.
+    assert data["enqueue_depth"][data["came"] > 2_100_000_000].max() <= 4 * 1514

@@ -92,7 +92,8 @@ def unchangeable(
         aggregates = settings.aggregation is not None and (
             name == "delay" or (name == "rate" and settings.aggregation.overhead > 0)
         )
-        if aggregates or (name != "buffer" and not isinstance(getattr(settings, name), int | float)):
+        recorded = settings.trace is not None and name in settings.trace.settings
+        if aggregates or recorded or (name != "buffer" and not isinstance(getattr(settings, name), int | float)):
             yield name, "has one that varies by itself; allowed: a link whose own is constant"
     jitter = settings.jitter
     if delay_ns is not None and jitter is not None and delay_ns + jitter.planned.least_ns < 0:

@@ -39,6 +39,7 @@ from narrows.experiment.impairment_settings import (
     LinkLoss,
     PolicerSettings,
 )
+from narrows.experiment.joint_trace import JointTrace, Row
 from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import LinkRate
 from narrows.field_types import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
@@ -97,6 +98,11 @@ class DirectionSettings(Model):
         description="Packets leave the link in bursts, at the ends of set intervals; of a `reverse` that "
         "compresses acknowledgements. On the softswitch.",
     )
+    trace: JointTrace | None = Field(
+        default=None,
+        description="A recording of rate, delay, loss and buffer, of any of them, that change together, each from its "
+        "time on; until the first row the link has what its other fields say. On the softswitch.",
+    )
     jitter: JitterSettings | None = Field(
         default=None,
         description="Random difference of each packet's `delay`, never more than the delay itself; with or without "
@@ -137,9 +143,24 @@ class DirectionSettings(Model):
         if self.jitter is None:
             return self
         least = self.delay if isinstance(self.delay, int) else self.delay.schedule.span_ns.least
+        least = min((least, *(row.delay_ns for row in self.recorded if row.delay_ns is not None)))
         if least + self.jitter.planned.least_ns < 0:
             needed = format_time(-self.jitter.planned.least_ns)
             raise refuse(f"has a jitter that takes more than its delay of {format_time(least)}", f"a delay of {needed}")
+        return self
+
+    @property
+    def recorded(self) -> tuple[Row, ...]:
+        """The rows of its `trace`."""
+        return () if self.trace is None else self.trace.rows
+
+    @model_validator(mode="after")
+    def _one_source_of_each(self) -> Self:
+        for name in () if self.trace is None else self.trace.settings:
+            varies = name != "buffer" and not isinstance(getattr(self, name), int | float)
+            if varies or (name in ("rate", "delay") and self.aggregation is not None):
+                allowed = f"a {name} that is constant, and no aggregation, with a trace of it"
+                raise refuse(f"has a trace with a column of its {name}, which varies without it", allowed)
         return self
 
     @model_validator(mode="after")

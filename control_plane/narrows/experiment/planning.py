@@ -95,14 +95,16 @@ def make_plan(experiment: Experiment) -> Plan:
 
 
 def _changes(experiment: Experiment, network: Topology) -> tuple[Change, ...]:
-    """What of the events no schedule of the switch has; topology has checked them, and gives the limits in bytes."""
+    """What of events and recordings no schedule of the switch has; topology checked them, and gives limits in bytes."""
     found = []
     for link in network.links:
         limits = iter(link.later_limits)
-        for event in of_link(experiment.events, link.name):
-            limit = None if event.buffer is None else next(limits)
-            if limit is not None or event.loss is not None:
-                found.append(Change(at_ns(event), link.name, limit, event.loss))
+        asked = [(at_ns(event), event.buffer, event.loss) for event in of_link(experiment.events, link.name)]
+        asked += [(row.at_ns, row.buffer, row.loss) for row in experiment.directions[link.name].recorded]
+        for time_ns, buffer, loss in asked:
+            limit = None if buffer is None else next(limits)
+            if limit is not None or loss is not None:
+                found.append(Change(time_ns, link.name, limit, loss))
     return tuple(sorted(found, key=lambda change: change.at_ns))
 
 

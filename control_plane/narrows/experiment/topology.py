@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
-from narrows_formats.schedules import DelaySteps, RateSchedule
+from narrows_formats.schedules import DelaySteps, RateSchedule, RateSteps
 from narrows_formats.suggestion import suggestion
 from narrows_formats.units import QueueDepth, format_size, format_time
 
@@ -174,14 +174,29 @@ def _limited(
             _limit(event.buffer, f"events.{experiment.events.index(event)}", (rate, rtt_ns, frame)),
             in_packets(event.buffer),
         )
-        # Conditions are no times: what they may make of it comes last.
-        for event in (*events, *reacting)
+        for event in events
+        if event.buffer is not None
+    )
+    later += tuple(
+        (_limit(row.buffer, f"{field}.trace", (rate, rtt_ns, frame)), in_packets(row.buffer))
+        for row in settings.recorded
+        if row.buffer is not None
+    )
+    # Conditions are no times: what they may make of it comes last.
+    later += tuple(
+        (
+            _limit(event.buffer, f"events.{experiment.events.index(event)}", (rate, rtt_ns, frame)),
+            in_packets(event.buffer),
+        )
+        for event in reacting
         if event.buffer is not None
     )
     model = settings.loss.planned if isinstance(settings.loss, LossModel) else None
     loss = settings.loss if isinstance(settings.loss, float) else settings.loss.planned.mean_loss
     if model is None:
         _check_loss(loss, field)
+    for row in settings.recorded:
+        _check_loss(row.loss or 0.0, f"{field}.trace")
     for event in (*events, *reacting):
         _check_loss(event.loss or 0.0, f"events.{experiment.events.index(event)}")
     sample = experiment.telemetry.sample
@@ -230,13 +245,17 @@ def _schedules(settings: DirectionSettings, events: Sequence[Event]) -> tuple[Ra
     if not isinstance(settings.rate, int):
         rates: RateSchedule | None = settings.rate.schedule
     else:
-        rates = rate_steps(settings.rate, events)
+        changes = {row.at_ns: row.rate_bps for row in settings.recorded if row.rate_bps is not None}
+        rates = RateSteps(tuple(({0: settings.rate} | changes).items())) if changes else None
+        rates = rates or rate_steps(settings.rate, events)
         if rates is None and settings.aggregation is not None:
             rates = settings.aggregation.rates(settings.rate)
     if not isinstance(settings.delay, int):
         return rates, settings.delay.schedule
     if settings.aggregation is not None:
         return rates, settings.aggregation.delays(settings.delay)
+    if delays := {row.at_ns: row.delay_ns for row in settings.recorded if row.delay_ns is not None}:
+        return rates, DelaySteps(tuple(({0: settings.delay} | delays).items()))
     return rates, delay_steps(settings.delay, events)
 
 

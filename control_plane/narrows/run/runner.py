@@ -152,11 +152,18 @@ def planned(
         refused = [
             f"{plan.program.field}: {target.profile.name} runs Narrows' own program; allowed: with --target soft"
         ]
-    if plan.changes and not target.changes_links:
+    if plan.changes and experiment.events and not target.changes_links:
         refused.append(
             f"events: {target.profile.name} cannot change buffer or loss while traffic flows; "
             "allowed: with --target soft"
         )
+    if not target.changes_links:
+        refused += [
+            f"{'' if experiment.bottleneck else 'links.'}{name}.trace: {target.profile.name} cannot change a link as a "
+            "recording says; allowed: with --target soft"
+            for name, direction in experiment.directions.items()
+            if direction.trace is not None
+        ]
     if plan.reactions and (not target.changes_links or target.hosts_are_machines):
         refused.append(
             f"events: conditions (when) cannot be evaluated with {target.profile.name}"
