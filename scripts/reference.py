@@ -22,6 +22,7 @@ from faults import CLOCKS, matrix
 from narrows.cli import app
 from narrows.experiment.events import Event
 from narrows.experiment.impairment_settings import (
+    AggregationSettings,
     DelayStep,
     GilbertElliottSettings,
     JitterSettings,
@@ -32,6 +33,7 @@ from narrows.experiment.impairment_settings import (
     TextFile,
     VaryingDelay,
 )
+from narrows.experiment.joint_trace import JointColumns, JointTrace, JointUnits
 from narrows.experiment.model import Experiment, Hosts, LinkSettings, Telemetry
 from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
@@ -44,7 +46,7 @@ from narrows.flows.video import Video
 from narrows.flows.workload import Exponential, Lognormal, Pareto, Sizes, Workload
 from narrows.queues.registry import SETTINGS
 from narrows_formats.columns import TABLES, telemetry_columns
-from narrows_formats.connection_record import ConnectionRecord, ConnectionSample
+from narrows_formats.connection_record import ApplicationChange, ConnectionRecord, ConnectionSample
 from narrows_formats.kinds import kinds_of_flows
 from narrows_formats.run_record import EventRecord, FlowRecord, LinkRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
@@ -163,6 +165,7 @@ def reference() -> str:
     text += (
         "\n## hosts/NAME.json\n\nOne connection as its sender knows it; what there is none of, or is not known, is "
         f"null.\n\n{_fields(ConnectionRecord)}\n### hosts/NAME.json: samples\n\n{_fields(ConnectionSample)}"
+        f"\n### hosts/NAME.json: changes\n\n{_fields(ApplicationChange)}"
     )
     for kind in kinds_of_flows():
         names = " and ".join(f"`{name}`" for name in kind.names)
@@ -194,6 +197,12 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (LossTrace, "loss.trace.{}"),
     ],
     "policer": [(PolicerSettings, "policer.{}")],
+    "joint traces": [
+        (JointTrace, "trace.{}"),
+        (JointColumns, "trace.columns.{}"),
+        (JointUnits, "trace.units.{}"),
+    ],
+    "aggregation": [(AggregationSettings, "aggregation.{}")],
     "delays": [
         (VaryingDelay, "delay.{}"),
         (DelayStep, "delay.steps.{}"),

@@ -32,6 +32,17 @@ class ConnectionSample(Record):
     """Congestion window."""
 
 
+class ApplicationChange(Record):
+    """A change of a flow's application that an event asked for."""
+
+    event: Whole
+    """The event's number in the experiment's `events`, from 0."""
+    time_s: Time
+    """When, from the start of the experiment."""
+    bytes: Whole
+    """Payload handed to the socket until then."""
+
+
 class ConnectionRecord(Record):
     """One connection as its sender knows it; what the transport does not have, or the sender does not know, is null.
 
@@ -68,6 +79,8 @@ class ConnectionRecord(Record):
     """What it is: `tcp`, or another kind, which has fields of its own, see below."""
     samples: tuple[ConnectionSample, ...] = ()
     """The socket once a second, and at the end."""
+    changes: tuple[ApplicationChange, ...] = ()
+    """What its application did when events said so."""
 
     pauses: ClassVar[bool] = False
     """Whether such flows may send nothing for long while their time is not over."""

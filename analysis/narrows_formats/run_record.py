@@ -283,13 +283,16 @@ class EventRecord(_Record):
 
     what: Text
     """What it was, in words."""
-    at_ns: Whole
-    """When it was to happen; of a link that a driver changed, when it asked for that."""
+    at_ns: Whole | None
+    """When it was to happen; of a link that a driver changed, when it asked for that; of an event with a condition, the
+    reading at which that held, null: it has not."""
     achieved_ns: StrictInt | None = None
     """When it did: as the switch or the flow's host has it; null: not before the end of the run."""
     timed_by: Literal["schedule", "software", "host"]
     """`schedule`: the switch had it before, and is exact. `software`: asked for at its time; in virtual time the switch
-    stands still meanwhile. `host`: a flow's host started or stopped it."""
+    stands still meanwhile. `host`: a flow's host started or stopped it, or its application changed."""
+    when: Text | None = None
+    """Its condition; null: it has a time."""
     asked_by: Literal["experiment", "driver"] = "experiment"
     """`experiment`: its `events`. `driver`: the program that drove the run (`narrows.api.testbed`)."""
 

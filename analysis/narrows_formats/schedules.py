@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -206,10 +206,14 @@ def as_json(schedule: RateSchedule) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DelaySteps:
-    """A delay in nanoseconds from each start on."""
+    """A delay in nanoseconds from each start on.
+
+    With ``gathers`` the delays of packets that pass the link in a period begin together, at its end.
+    """
 
     steps: tuple[tuple[int, int], ...]
     period_ns: int | None = None
+    gathers: bool = False
 
     def at(self, time_ns: int) -> int:
         """The delay that holds at a time."""
@@ -218,7 +222,7 @@ class DelaySteps:
 
     def later_by(self, more_ns: int) -> DelaySteps:
         """The same with so much more, or less, delay at all times."""
-        return DelaySteps(tuple((start, delay + more_ns) for start, delay in self.steps), self.period_ns)
+        return replace(self, steps=tuple((start, delay + more_ns) for start, delay in self.steps))
 
     def changes(self, begin_ns: int, end_ns: int) -> list[int]:
         """``begin_ns``, the starts of all steps after it and before ``end_ns``, in order, and ``end_ns``."""
@@ -230,4 +234,4 @@ class DelaySteps:
     def span_ns(self) -> Span:
         """The shortest and the longest one, without jitter."""
         delays = [delay for _, delay in self.steps]
-        return Span(min(delays), max(delays))
+        return Span(min(delays), max(delays) + (self.period_ns or 0 if self.gathers else 0))

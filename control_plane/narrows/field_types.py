@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
@@ -82,6 +83,30 @@ RateOrNone = Annotated[
     _reader(parse_rate_or_none),
     _writer(format_rate),
     _written("rate, or 0bit", (f"{unit}(/s)?" for unit in RATE_UNITS), "100Mbit", "0bit", bare={"const": 0}),
+]
+UNLIMITED = "unlimited"
+
+
+def _read_rate_or_unlimited(value: object) -> float:
+    if value == UNLIMITED:
+        return math.inf
+    try:
+        return parse_rate(value)
+    except UnitError as error:
+        raise refuse(str(error), f"{error.allowed}, or {UNLIMITED}") from None
+
+
+RateOrUnlimited = Annotated[
+    float,
+    BeforeValidator(_read_rate_or_unlimited),
+    _writer(lambda rate: UNLIMITED if math.isinf(rate) else format_rate(int(rate))),
+    _written(
+        f"rate, or {UNLIMITED}",
+        (f"{unit}(/s)?" for unit in RATE_UNITS),
+        "100Mbit",
+        UNLIMITED,
+        bare={"const": UNLIMITED},
+    ),
 ]
 Size = Annotated[
     int,

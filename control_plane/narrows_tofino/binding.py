@@ -71,6 +71,11 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
                 f"{link.field}.policer: Tofino's program has none (a meter whose drops its reports would have to count "
                 "by cause); allowed: none, or --target soft"
             )
+        if link.delay_steps is not None and link.delay_steps.gathers:
+            raise InputError(
+                f"{link.field}.aggregation: Tofino's program cannot hold packets behind a queue; allowed: none, or "
+                "--target soft"
+            )
         if link.varies_behind:
             raise InputError(
                 f"{link.field}: delay that varies, jitter and duplication are not made on Tofino, whose program "

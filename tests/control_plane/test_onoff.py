@@ -10,8 +10,8 @@ import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.flows.onoff import UNSENT_BYTES
 from narrows.onhost.onoff import OnOff
+from narrows.onhost.payload import UNSENT_BYTES
 from narrows_formats.kinds import record_of
 from test_flow_host import flow, of, running, until_done
 

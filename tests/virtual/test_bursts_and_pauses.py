@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from narrows.flows.onoff import UNSENT_BYTES
+from narrows.onhost.payload import UNSENT_BYTES
 from test_in_a_guest import PATIENCE_S, start
 
 pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")

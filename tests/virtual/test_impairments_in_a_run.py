@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from test_in_a_guest import PATIENCE_S, start
 
@@ -45,6 +46,35 @@ def test_reordering_is_what_was_set(tmp_path: Path) -> None:
     assert within(counted["reordered"], 4999, 0.25)
     delays = counted["delay_s"]
     assert delays["max"] - delays["min"] == pytest.approx(0.0015, abs=CARD_S)
+
+
+def test_packets_leave_in_bursts_at_the_ends_of_intervals(tmp_path: Path) -> None:
+    """Sent each millisecond, a little behind intervals of 4 ms: four leave together, and wait for 4, 3, 2 and 1 ms."""
+    counted = flow_of(tmp_path, "aggregation: {period: 4ms}", 4)["datagrams"]
+    assert (counted["sent"], counted["lost"], counted["reordered"]) == (4000, 0, 0)
+    delays = counted["delay_s"]
+    assert delays["max"] - delays["min"] == pytest.approx(0.003, abs=CARD_S)
+    assert delays["mean"] - delays["min"] == pytest.approx(0.0015, abs=CARD_S)
+    assert delays["max"] - delays["p95"] == pytest.approx(0, abs=CARD_S)
+
+
+def test_an_interval_begins_with_its_overhead(tmp_path: Path) -> None:
+    """Nothing starts in the first of each 5 ms; the others carry 4 ms of 20 Mbit/s, 16 Mbit/s in the mean."""
+    text = """\
+name: x
+bottleneck: {rate: 20Mbit, buffer: 60packets, rtt: 20ms, aggregation: {period: 5ms, overhead: 1ms}}
+flows: [{cca: cubic, duration: 3s}]
+"""
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    (link,) = run["links"]
+    assert link["delay_steps"] == {"steps": [[0, 0]], "period_ns": 5_000_000, "gathers": True}
+    files = sorted((tmp_path / "out/telemetry").glob("reports-*.parquet"))
+    reports = pd.concat(pd.read_parquet(path) for path in files)
+    left = reports["timestamp"].astype("int64") - run["clock_origin_ns"]
+    assert (left % 5_000_000 >= 1_000_000).all()
+    steady = reports["packet_length"][(left >= 1_000_000_000) & (left < 3_000_000_000)]
+    assert steady.sum() * 8 / 2 == pytest.approx(16e6, abs=2 * 1514 * 8)
 
 
 def test_a_policer_drops_what_exceeds_its_rate_and_burst(tmp_path: Path) -> None:

@@ -167,6 +167,9 @@ def _behind_queue(link: LinkRecord) -> str:
     parts = [f"{units.duration(link.delay_s)} delay"]
     if link.delay_steps is not None:
         delays = dict.fromkeys(units.duration(delay / NANOSECONDS) for _, delay in link.delay_steps["steps"])
+        if link.delay_steps.get("gathers"):
+            parts.append(f"in bursts each {units.duration(link.delay_steps['period_ns'] / NANOSECONDS)}")
+            return ", ".join(parts)
         parts = [f"delay of {', '.join(list(delays)[:MAX_STEPS])}{', ...' if len(delays) > MAX_STEPS else ''}"]
     if link.jitter is not None:
         kind = next(name for name in ("uniform_ns", "normal_ns", "pareto", "samples_ns") if link.jitter[name])

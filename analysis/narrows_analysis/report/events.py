@@ -10,7 +10,7 @@ from narrows_formats.run_record import EventRecord
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import number, table, text
+from narrows_analysis.report.cells import Cell, number, table, text
 from narrows_analysis.report.charts import Chart, Mark
 
 # A driver may change a link a thousand times.
@@ -41,7 +41,7 @@ def event_table(events: Sequence[EventRecord]) -> dict[str, Any]:
     rows = [
         [
             text(event.what),
-            number(f"{event.at_ns / NANOSECONDS:.9f}", event.at_ns),
+            _planned(event),
             number(*_late(event)),
             text(event.timed_by),
             text(event.asked_by),
@@ -55,8 +55,14 @@ def event_table(events: Sequence[EventRecord]) -> dict[str, Any]:
     return table("events", "Events", names, rows, note, ("Event", "Timed by", "Asked by"))
 
 
+def _planned(event: EventRecord) -> Cell:
+    if event.at_ns is None:
+        return text("its condition has not held")
+    return number(f"{event.at_ns / NANOSECONDS:.9f}", event.at_ns)
+
+
 def _late(event: EventRecord) -> tuple[str, float | None]:
-    if event.achieved_ns is None:
+    if event.achieved_ns is None or event.at_ns is None:
         return "did not happen", None
     late_ns = event.achieved_ns - event.at_ns
     return ("0 ns" if not late_ns else units.duration(late_ns / NANOSECONDS)), late_ns

@@ -261,7 +261,7 @@ class RunFigures:
     def link_delay(self) -> Chart | None:
         """The one-way delay that was set, where it varies."""
         given = self.run.bottleneck.delay_steps
-        if given is None:
+        if given is None or given.get("gathers"):
             return None
         steps = DelaySteps(tuple((start, delay) for start, delay in given["steps"]), given["period_ns"])
         begin, end = (round(max(0.0, time_s) * NANOSECONDS) for time_s in self.x_range)

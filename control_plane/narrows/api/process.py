@@ -93,9 +93,10 @@ def make(request: dict[str, Any], pipes: Pipes) -> None:
         pipes.tell(make_all(request, directory))
         return
     if request["driven"] is not None and any(
-        event.buffer is not None or event.loss is not None for event in one.events
+        event.buffer is not None or event.loss is not None or event.when is not None for event in one.events
     ):
-        raise InputError("events: change buffer or loss of a run that is driven; allowed: change them there")
+        what = "change buffer or loss, or have a condition"
+        raise InputError(f"events: {what}, in a run that is driven; allowed: its driver does that")
     if directory.exists():
         raise InputError(f"{directory}: exists already; choose another name")
     environment = environment_of(request["virtual"], request["kernel"], None if request["driven"] is None else pipes)

@@ -25,7 +25,7 @@ def driven(plan: Plan, experiment: Experiment, held: Collection[str], shows_repo
         if name not in groups:
             raise InputError(f"held: unknown group '{name}'; allowed: {', '.join(groups)}")
         own = ["a start"] if groups[name].start else []
-        own += ["events"] if any(name in (event.start, event.stop) for event in experiment.events) else []
+        own += ["events"] if any(name in (event.start, event.stop, event.flow) for event in experiment.events) else []
         if own:
             raise InputError(f"held: '{name}' has {own[0]} of its own; allowed: groups without start and events")
     return replace(

@@ -129,7 +129,9 @@ def parse(text: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) 
         name, rest = _name(section, rest, groups, links)
     fields = tuple(rest.split(".")) if rest else ()
     counts = _number({**_SINGLE, **_NAMED}[section], fields) is int
-    return Expectation(text.strip(), section, name, fields, comparison, _bound(number, unit, fields, counts=counts))
+    return Expectation(
+        text.strip(), section, name, fields, comparison, in_si_units(number, unit, fields, counts=counts)
+    )
 
 
 def _of_sender(
@@ -142,7 +144,7 @@ def _of_sender(
         raise BadExpectation(str(error), error.allowed) from None
     fields = (*question.reading.split("."), question.statistic)
     counts = question.statistic == "count"
-    value = _bound(*bound, () if counts else fields, counts=counts)
+    value = in_si_units(*bound, () if counts else fields, counts=counts)
     return Expectation(text.strip(), SENDERS, name, (asked,), comparison, value, question)
 
 
@@ -193,8 +195,12 @@ def _without_none(annotation: Any) -> Any:
     return annotation
 
 
-def _bound(number: str, unit: str, fields: Sequence[str], *, counts: bool) -> float:
-    """The bound in the field's own unit; a bare number is in SI units. Of what a field `counts` there is no percent."""
+def in_si_units(number: str, unit: str, fields: Sequence[str], *, counts: bool) -> float:
+    """A bound in the field's own unit; a bare number is in SI units. Of what a field `counts` there is no percent.
+
+    Raises:
+        BadExpectation: it is no number, or the field does not have that unit.
+    """
     try:
         value = float(number)
     except ValueError:

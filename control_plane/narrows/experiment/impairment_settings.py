@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Annotated, Any, Literal, Self
 
-from narrows_formats.schedules import DelaySteps
+from narrows_formats.schedules import DelaySteps, RateSteps
 from narrows_formats.units import ALLOWED_TIME, UnitError, parse_time
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -49,6 +49,34 @@ class PolicerSettings(Model):
     def planned(self) -> Policer:
         """The same in a plan."""
         return Policer(self.rate, self.burst, self.peak_rate, self.peak_burst)
+
+
+class AggregationSettings(Model):
+    """A link that hands packets over in bursts, at set intervals, as cellular and cable links do."""
+
+    period: Annotated[Time, Field(gt=0)] = Field(
+        description="Packets whose last bit passes the link in such an interval leave it together at its end. "
+        "The first interval begins with the experiment."
+    )
+    overhead: Time = Field(
+        default=0,
+        description="Part of each interval, its beginning, in which the link carries nothing: what is left of the rate "
+        "is `rate` x (1 - `overhead` / `period`).",
+    )
+
+    @model_validator(mode="after")
+    def _carries_something(self) -> Self:
+        if self.overhead >= self.period:
+            raise refuse("has an overhead that leaves no time for packets", "an overhead shorter than the period")
+        return self
+
+    def rates(self, rate_bps: int) -> RateSteps | None:
+        """What a link of that rate offers; None: that rate."""
+        return RateSteps(((0, 0), (self.overhead, rate_bps)), self.period) if self.overhead else None
+
+    def delays(self, delay_ns: int) -> DelaySteps:
+        """What packets are delayed by behind the queue, with that delay of the link's."""
+        return DelaySteps(((0, delay_ns),), self.period, gathers=True)
 
 
 class GilbertElliottSettings(Model):

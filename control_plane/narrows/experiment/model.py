@@ -32,7 +32,14 @@ from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.events import Event
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
-from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss, PolicerSettings
+from narrows.experiment.impairment_settings import (
+    AggregationSettings,
+    JitterSettings,
+    LinkDelay,
+    LinkLoss,
+    PolicerSettings,
+)
+from narrows.experiment.joint_trace import JointTrace, Row
 from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import LinkRate
 from narrows.field_types import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
@@ -52,6 +59,7 @@ MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
 # hosts.syscall in virtual time
 SYSCALL_NS = 200
 _SOCKETS_EVERY = 100_000_000  # ns
+_CONDITIONS_EVERY = 1_000_000  # ns
 # A reading takes a third of a millisecond of the machine: of a second of virtual time, every 10 us takes half a minute.
 _SOCKETS_AT_MOST_EVERY = 100_000  # ns
 # Of the program's 64 bottlenecks one for each direction.
@@ -84,6 +92,16 @@ class DirectionSettings(Model):
         default=0,
         description="One-way delay of this direction, behind the queue: constant, in `steps` or by a `trace`. The "
         "first is part of the base RTT of the flows that cross it.",
+    )
+    aggregation: AggregationSettings | None = Field(
+        default=None,
+        description="Packets leave the link in bursts, at the ends of set intervals; of a `reverse` that "
+        "compresses acknowledgements. On the softswitch.",
+    )
+    trace: JointTrace | None = Field(
+        default=None,
+        description="A recording of rate, delay, loss and buffer, of any of them, that change together, each from its "
+        "time on; until the first row the link has what its other fields say. On the softswitch.",
     )
     jitter: JitterSettings | None = Field(
         default=None,
@@ -125,9 +143,35 @@ class DirectionSettings(Model):
         if self.jitter is None:
             return self
         least = self.delay if isinstance(self.delay, int) else self.delay.schedule.span_ns.least
+        least = min((least, *(row.delay_ns for row in self.recorded if row.delay_ns is not None)))
         if least + self.jitter.planned.least_ns < 0:
             needed = format_time(-self.jitter.planned.least_ns)
             raise refuse(f"has a jitter that takes more than its delay of {format_time(least)}", f"a delay of {needed}")
+        return self
+
+    @property
+    def recorded(self) -> tuple[Row, ...]:
+        """The rows of its `trace`."""
+        return () if self.trace is None else self.trace.rows
+
+    @model_validator(mode="after")
+    def _one_source_of_each(self) -> Self:
+        for name in () if self.trace is None else self.trace.settings:
+            varies = name != "buffer" and not isinstance(getattr(self, name), int | float)
+            if varies or (name in ("rate", "delay") and self.aggregation is not None):
+                allowed = f"a {name} that is constant, and no aggregation, with a trace of it"
+                raise refuse(f"has a trace with a column of its {name}, which varies without it", allowed)
+        return self
+
+    @model_validator(mode="after")
+    def _aggregates_what_is_constant(self) -> Self:
+        if self.aggregation is not None:
+            varies = self.jitter is not None or not isinstance(self.delay, int)
+            if varies or not isinstance(self.rate, int):
+                what = "jitter or a delay" if varies else "a rate"
+                raise refuse(f"has aggregation, and {what} that varies", "aggregation of a link whose own are constant")
+            if self.burst is not None and self.aggregation.overhead:
+                raise refuse("has burst, and aggregation with an overhead, which the bucket would make up for", "one")
         return self
 
     @property
@@ -185,6 +229,12 @@ class Telemetry(Model):
         description="How often the state of the senders' sockets is read (congestion window, RTT, pacing rate), 100 us "
         "or more; `0` for never. In real time less often where the machine cannot keep up.",
     )
+    conditions: Time = Field(
+        default=_CONDITIONS_EVERY,
+        json_schema_extra={"default": format_time(_CONDITIONS_EVERY)},
+        description="How often conditions of events (`when`) are evaluated, 100 us or more. In real time less often "
+        "where the machine cannot keep up.",
+    )
     acks: bool = Field(
         default=False,
         description="The reverse direction of each link is reported even where nothing limits it, so that the switch "
@@ -196,6 +246,13 @@ class Telemetry(Model):
     def _not_all_the_time(cls, every: int) -> int:
         if 0 < every < _SOCKETS_AT_MOST_EVERY:
             raise refuse("is too often", "0 for never, or 100us or more")
+        return every
+
+    @field_validator("conditions")
+    @classmethod
+    def _often_enough(cls, every: int) -> int:
+        if every < _SOCKETS_AT_MOST_EVERY:
+            raise refuse("is too often", "100us or more")
         return every
 
     @model_validator(mode="after")

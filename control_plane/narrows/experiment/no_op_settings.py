@@ -72,7 +72,7 @@ def _too_late(experiment: Experiment, end_ns: int) -> Iterator[tuple[str, str]]:
     """What is to happen at a time at which nothing is sent any more."""
     why = f"is too late to have an effect: the flows end at {format_time(end_ns)}"
     for number, event in enumerate(experiment.events):
-        if event.at >= end_ns:
+        if event.at is not None and event.at >= end_ns:
             yield f"events.{number}.at", why
     for field, direction in _directions(experiment):
         for name in ("rate", "delay"):

@@ -31,8 +31,9 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
     field, settings = experiment.program
     _check_names(settings.ports, [host.name for host in network.end_hosts], field)
     problems = list(_only_ours(experiment, network, field)) or list(_shared(network, field))
-    if settings.watch and any(event.buffer is not None for event in experiment.events):
-        problems.append(f"{field}.watch: is not read in runs whose events change a buffer; allowed: one of them")
+    if settings.watch and any(event.buffer is not None or event.when is not None for event in experiment.events):
+        halts = "whose events change a buffer or have a condition"
+        problems.append(f"{field}.watch: is not read in runs {halts}; allowed: one of them")
     if settings.watch and not experiment.telemetry.sockets:
         problems.append(f"{field}.watch: nothing is read with telemetry.sockets: 0; allowed: another interval")
     taken = {host.port for host in (*network.end_hosts, network.collector_host)}

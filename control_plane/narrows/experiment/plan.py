@@ -19,7 +19,9 @@ from narrows_formats.span import Span
 from narrows_formats.units import ETHERNET_HEADER_BYTES as ETHERNET_HEADER_BYTES
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
+from narrows.experiment.comparison import Condition
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern, Policer
+from narrows.onhost.application import Change as ApplicationChange
 from narrows.onhost.payload import DATA_PORTS as DATA_PORTS
 from narrows.onhost.payload import Payload, Tcp
 from narrows.queues.aqm import Aqm
@@ -243,6 +245,21 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Reaction:
+    """What an event of that number does when its condition holds: one of the others, about a link or about a group.
+
+    ``change`` is a link's. ``application`` is that of the flows of ``group``, which stop where it is None. The times of
+    both are those at which the condition holds.
+    """
+
+    event: int
+    condition: Condition
+    change: Change | None = None
+    group: str = ""
+    application: ApplicationChange | None = None
+
+
+@dataclass(frozen=True)
 class Collector:
     """Where reports go; ``report_length`` is the length in bytes they are truncated to, encapsulation included.
 
@@ -395,13 +412,14 @@ class Plan:
     that much at a time, out of buffers that are as large as can be from the start; 0: whatever there is, out of buffers
     that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
-    ``coalescing`` is that of every host's NIC, None: a frame is delivered when it arrives. ``offloads`` are
-    those that hosts have on (``gro``, or ``lro``, which is their NICs'). ``changes`` are made while traffic flows, in
-    order of time. ``seed`` is that of the run. ``in_guest``: processors take no time there, and processes take long to
-    start. ``sysctls`` are kernel settings of all end hosts. ``bpf`` are congestion controls, each with the
-    object file that registers it. Its peers reach this machine's network through the host
-    ``gateway``, None: hosts reach each other only. The driver of a ``driven`` run starts and stops flows, and with
-    ``shows_reports`` sees every report meanwhile. ``program``: a user's, which takes the place of ours.
+    ``coalescing`` is that of every host's NIC, None: a frame is delivered when it arrives. ``offloads`` are those that
+    hosts have on (``gro``, or ``lro``, which is their NICs'). ``changes`` are made while traffic flows, in order of
+    time, ``reactions`` when a condition holds, which is evaluated every ``conditions_every_ns``. ``seed`` is that of
+    the run. ``in_guest``: processors take no time there, and processes take long to start. ``sysctls`` are kernel
+    settings of all end hosts. ``bpf`` are congestion controls, each with the object file that registers it. Its peers
+    reach this machine's network through the host ``gateway``, None: hosts reach each other only. The driver of a
+    ``driven`` run starts and stops flows, and with ``shows_reports`` sees every report meanwhile. ``program``: a
+    user's, which takes the place of ours.
     """
 
     end_hosts: tuple[Host, ...]
@@ -428,6 +446,8 @@ class Plan:
     gateway: str | None = None
     driven: bool = False
     shows_reports: bool = False
+    reactions: tuple[Reaction, ...] = ()
+    conditions_every_ns: int = 1_000_000
     bpf: tuple[tuple[str, str], ...] = ()
     program: OwnProgram | None = None
 
@@ -445,6 +465,11 @@ class Plan:
     def has_controller(self) -> bool:
         """Whether a user's program has a controller that runs next to the experiment."""
         return self.program is not None and bool(self.program.controller)
+
+    @property
+    def takes_commands(self) -> bool:
+        """Whether flows are told while they run what to do."""
+        return self.driven or any(one.change is None for one in self.reactions)
 
     @property
     def watches(self) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from narrows_formats.flow_names import flow_name
 
 from narrows.errors import InputError
-from narrows.experiment.event_checks import check_events, flow_times
-from narrows.experiment.events import of_link
+from narrows.experiment.comparison import Condition
+from narrows.experiment.event_checks import check_events, conditions, flow_times
+from narrows.experiment.events import application_changes, at_ns, of_link
 from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, Hosts
 from narrows.experiment.own_program import planned_program
 from narrows.experiment.plan import (
@@ -27,13 +29,16 @@ from narrows.experiment.plan import (
     Flow,
     InterruptCoalescing,
     Plan,
+    Reaction,
     derive_seed,
 )
 from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.experiment.tcp_settings import check as check_tcp
-from narrows.experiment.topology import Topology, mac_address, make_topology
-from narrows.flows.group import Place
-from narrows.onhost.payload import Payload
+from narrows.experiment.topology import Topology, check_change, in_packets, mac_address, make_topology
+from narrows.flows.group import FlowGroup, Place
+from narrows.onhost.application import Application
+from narrows.onhost.application import Change as ApplicationChange
+from narrows.onhost.payload import Payload, Tcp
 
 REPORTS_FROM, REPORTS_TO = "198.19.255.254", "198.19.255.1"
 
@@ -48,6 +53,7 @@ def make_plan(experiment: Experiment) -> Plan:
         what = "groups" if senders == len(experiment.flows) else "hosts that send"
         raise InputError(f"flows: {senders} {what}; allowed: up to {MAX_SENDERS}, one switch port each")
     check_events(experiment)
+    found = conditions(experiment)
     hosts = experiment.hosts or Hosts()
     network = make_topology(experiment)
     flows = _flows(experiment, network)
@@ -79,6 +85,8 @@ def make_plan(experiment: Experiment) -> Plan:
         coalescing=None if hosts.rx_usecs is None else InterruptCoalescing(hosts.rx_usecs, hosts.rx_frames),
         offloads=hosts.offloads,
         changes=_changes(experiment, network),
+        reactions=tuple(_reaction(experiment, network, number, one) for number, one in found.items()),
+        conditions_every_ns=experiment.telemetry.conditions,
         seed=experiment.seed,
         sysctls=tuple(hosts.sysctls.items()),
         program=planned_program(experiment, network),
@@ -87,15 +95,33 @@ def make_plan(experiment: Experiment) -> Plan:
 
 
 def _changes(experiment: Experiment, network: Topology) -> tuple[Change, ...]:
-    """What of the events no schedule of the switch has; topology has checked them, and gives the limits in bytes."""
+    """What of events and recordings no schedule of the switch has; topology checked them, and gives limits in bytes."""
     found = []
     for link in network.links:
         limits = iter(link.later_limits)
-        for event in of_link(experiment.events, link.name):
-            limit = None if event.buffer is None else next(limits)
-            if limit is not None or event.loss is not None:
-                found.append(Change(event.at, link.name, limit, event.loss))
+        asked = [(at_ns(event), event.buffer, event.loss) for event in of_link(experiment.events, link.name)]
+        asked += [(row.at_ns, row.buffer, row.loss) for row in experiment.directions[link.name].recorded]
+        for time_ns, buffer, loss in asked:
+            limit = None if buffer is None else next(limits)
+            if limit is not None or loss is not None:
+                found.append(Change(time_ns, link.name, limit, loss))
     return tuple(sorted(found, key=lambda change: change.at_ns))
+
+
+def _reaction(experiment: Experiment, network: Topology, number: int, condition: Condition) -> Reaction:
+    """What an event does once its condition holds."""
+    event = experiment.events[number]
+    if event.link is not None:
+        link = next(link for link in network.links if link.name == event.link)
+        settings = experiment.directions[event.link]
+        frame = experiment.mtu + ETHERNET_HEADER_BYTES
+        limit = check_change(settings, link, frame, event.buffer, event.loss)
+        planned = None if limit is None or event.buffer is None else (limit, in_packets(event.buffer))
+        return Reaction(number, condition, Change(0, event.link, planned, event.loss, event.rate))
+    if event.flow is not None:
+        application = ApplicationChange(number, 0, event.sends, event.send_rate)
+        return Reaction(number, condition, group=event.flow, application=application)
+    return Reaction(number, condition, group=event.stop or "")
 
 
 def _tcp_buffer(network: Topology) -> int:
@@ -158,7 +184,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     duration_ns=lasting[number],
                     rtt_ns=route.rtt_ns,
                     payload=payload,
-                    tcp=group.planned_tcp,
+                    tcp=_tcp(group, payload),
                 )
             )
     _check_applications(experiment, flows)
@@ -234,10 +260,19 @@ def _payload(
         group_seed=seeds[0],
         seed=seeds[1],
     )
+    name = experiment.flows[position].name
     try:
+        if any(event.flow == name for event in experiment.events):
+            return Application(application_changes(experiment.events, name))
         return experiment.flows[position].payload(place)
     except ValueError as error:
         raise InputError(f"flows.{position}.{error}") from None
+
+
+def _tcp(group: FlowGroup, payload: Payload) -> Tcp:
+    """What the TCP of a flow is set to."""
+    asked = group.planned_tcp
+    return asked if asked.notsent_lowat is not None else replace(asked, notsent_lowat=payload.notsent_lowat)
 
 
 def _end_ns(flows: tuple[Flow, ...]) -> int | None:

@@ -153,7 +153,7 @@ def _rename(data: dict[str, Any], experiment: Experiment, names: dict[int, str])
     changed = {old: new for old, new in pairs if old != new}
     if flows:
         data["flows"] = now
-    for referring, fields in ((now, ("until",)), (data.get("events", ()), ("start", "stop"))):
+    for referring, fields in ((now, ("until",)), (data.get("events", ()), ("start", "stop", "flow"))):
         for one in referring:
             for field in fields:
                 if isinstance(one, dict) and one.get(field) in changed:

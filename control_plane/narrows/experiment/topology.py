@@ -8,7 +8,7 @@ their destination, as in a routed network.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
-from narrows_formats.schedules import RateSchedule
+from narrows_formats.schedules import DelaySteps, RateSchedule, RateSteps
 from narrows_formats.suggestion import suggestion
 from narrows_formats.units import QueueDepth, format_size, format_time
 
@@ -41,6 +41,7 @@ from narrows.experiment.plan import (
 from narrows.queues.aqm import LinkBasis
 
 if TYPE_CHECKING:
+    from narrows.experiment.events import Event
     from narrows.experiment.model import DirectionSettings, Experiment
     from narrows.experiment.program_settings import HostPlace, ProgramSettings
     from narrows.flows.group import FlowGroup
@@ -159,10 +160,11 @@ def _limited(
 ) -> Link:
     frame = experiment.mtu + ETHERNET_HEADER_BYTES
     events = of_link(experiment.events, name)
-    schedule = rate_steps(settings.rate, events) if isinstance(settings.rate, int) else settings.rate.schedule
+    reacting = [event for event in experiment.events if event.link == name and event.when is not None]
+    schedule, delays = _schedules(settings, events)
     if schedule is not None and settings.rate_layer == "l1":
         raise InputError(f"{field}.rate_layer: is l1, and the rate varies; allowed: l2")
-    rate = settings.rate if isinstance(settings.rate, int) else settings.rate.schedule.nominal_bps
+    rate = _nominal_bps(settings, schedule)
     if settings.rate_layer == "l1":
         # Exact for full-size frames, the ones that fill a link; run.json states the L2 rate that was set.
         rate = round(Fraction(rate * frame, frame + L1_OVERHEAD_BYTES))
@@ -175,11 +177,27 @@ def _limited(
         for event in events
         if event.buffer is not None
     )
+    later += tuple(
+        (_limit(row.buffer, f"{field}.trace", (rate, rtt_ns, frame)), in_packets(row.buffer))
+        for row in settings.recorded
+        if row.buffer is not None
+    )
+    # Conditions are no times: what they may make of it comes last.
+    later += tuple(
+        (
+            _limit(event.buffer, f"events.{experiment.events.index(event)}", (rate, rtt_ns, frame)),
+            in_packets(event.buffer),
+        )
+        for event in reacting
+        if event.buffer is not None
+    )
     model = settings.loss.planned if isinstance(settings.loss, LossModel) else None
     loss = settings.loss if isinstance(settings.loss, float) else settings.loss.planned.mean_loss
     if model is None:
         _check_loss(loss, field)
-    for event in events:
+    for row in settings.recorded:
+        _check_loss(row.loss or 0.0, f"{field}.trace")
+    for event in (*events, *reacting):
         _check_loss(event.loss or 0.0, f"events.{experiment.events.index(event)}")
     sample = experiment.telemetry.sample
     return Link(
@@ -200,7 +218,7 @@ def _limited(
         loss_model=model,
         rtt_ns=rtt_ns,
         delay_ns=settings.base_delay_ns,
-        delay_steps=delay_steps(settings.delay, events) if isinstance(settings.delay, int) else settings.delay.schedule,
+        delay_steps=delays,
         later_limits=later,
         jitter=None if settings.jitter is None else settings.jitter.planned,
         duplication=settings.duplication,
@@ -212,6 +230,33 @@ def _limited(
         policer=_policer(settings, field, frame),
         aqm=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
+
+
+def _nominal_bps(settings: DirectionSettings, schedule: RateSchedule | None) -> int:
+    """The rate that a BDP is of: where events change it the first one."""
+    aggregated = settings.aggregation is not None and settings.aggregation.overhead > 0
+    if isinstance(settings.rate, int) and (schedule is None or not aggregated):
+        return settings.rate
+    return schedule.nominal_bps if schedule is not None else 0
+
+
+def _schedules(settings: DirectionSettings, events: Sequence[Event]) -> tuple[RateSchedule | None, DelaySteps | None]:
+    """How a link's rate and delay vary; None: they do not."""
+    if not isinstance(settings.rate, int):
+        rates: RateSchedule | None = settings.rate.schedule
+    else:
+        changes = {row.at_ns: row.rate_bps for row in settings.recorded if row.rate_bps is not None}
+        rates = RateSteps(tuple(({0: settings.rate} | changes).items())) if changes else None
+        rates = rates or rate_steps(settings.rate, events)
+        if rates is None and settings.aggregation is not None:
+            rates = settings.aggregation.rates(settings.rate)
+    if not isinstance(settings.delay, int):
+        return rates, settings.delay.schedule
+    if settings.aggregation is not None:
+        return rates, settings.aggregation.delays(settings.delay)
+    if delays := {row.at_ns: row.delay_ns for row in settings.recorded if row.delay_ns is not None}:
+        return rates, DelaySteps(tuple(({0: settings.delay} | delays).items()))
+    return rates, delay_steps(settings.delay, events)
 
 
 def check_change(

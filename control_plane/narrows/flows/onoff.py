@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from narrows_formats.validation import refuse
 from pydantic import Field
@@ -12,10 +11,6 @@ from pydantic import Field
 from narrows.flows.datagrams import Bursts
 from narrows.flows.group import FlowGroup, Place, alone
 from narrows.onhost import onoff as on_host
-from narrows.onhost.payload import Tcp
-
-# What a socket holds when a pause begins still leaves: few segments, as of a program that writes what is due.
-UNSENT_BYTES = 16_384
 
 
 class OnOffGroup(FlowGroup):
@@ -28,12 +23,6 @@ class OnOffGroup(FlowGroup):
         description="A TCP connection that sends as much as it can in bursts, and nothing in the pauses, for a "
         "`duration`. A pause begins with at most `notsent_lowat` unsent bytes in the socket, `16384B` by default."
     )
-
-    @property
-    def planned_tcp(self) -> Tcp:
-        """See `FlowGroup.planned_tcp`."""
-        asked = super().planned_tcp
-        return asked if asked.notsent_lowat is not None else replace(asked, notsent_lowat=UNSENT_BYTES)
 
     def payload(self, place: Place) -> on_host.OnOff:
         """See `FlowGroup.payload`."""

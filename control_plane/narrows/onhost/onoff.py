@@ -13,15 +13,12 @@ from pathlib import Path
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from narrows.onhost import tcp, wire
-    from narrows.onhost.payload import Payload
+    from narrows.onhost.payload import UNSENT_BYTES, Payload
 else:
     sys.path.insert(0, str(Path(__file__).parent))
     import tcp
     import wire
-    from payload import Payload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+    from payload import UNSENT_BYTES, Payload
 
 NANOSECONDS = 1_000_000_000
 
@@ -32,6 +29,7 @@ class OnOff(Payload):
 
     kind = "onoff"
     lasts = True
+    notsent_lowat = UNSENT_BYTES
     bursts: tuple[tuple[int, int], ...]
 
     @property
@@ -50,26 +48,28 @@ class Sender(tcp.TcpConnection):
         self._bursts: list[wire.Record] = []
 
     @property
-    def has_more(self) -> bool:
-        """See `narrows.onhost.tcp.TcpConnection.has_more`."""
-        return self._is_on
+    def available(self) -> int:
+        """See `narrows.onhost.tcp.TcpConnection.available`."""
+        return super().available if self._is_on else 0
 
-    def schedule(self) -> list[tuple[float, Callable[[float], None]]]:
+    def schedule(self) -> tcp.Due:
         """See `narrows.onhost.tcp.TcpConnection.schedule`."""
-        found: list[tuple[float, Callable[[float], None]]] = []
+        found: tcp.Due = []
         for begin_s, end_s in self.flow.own:
             found += [(self.start_s + begin_s, self._resume), (self.start_s + end_s, self._pause)]
         return found
 
-    def _resume(self, now_s: float) -> None:
+    def _resume(self, now_s: float) -> tcp.Due:
         self._is_on = True
         self._bursts.append({"begun_s": now_s, "ended_s": None, "bytes": -self.sent})
+        return []
 
-    def _pause(self, now_s: float) -> None:
+    def _pause(self, now_s: float) -> tcp.Due:
         if self._is_on:
             self._is_on = False
             self._bursts[-1]["ended_s"] = now_s
             self._bursts[-1]["bytes"] += self.sent
+        return []
 
     def record(self, now_s: float, ending: str) -> wire.Record:
         """See `narrows.onhost.tcp.TcpConnection.record`: of each burst as well how much was given to the socket."""

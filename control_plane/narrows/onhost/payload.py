@@ -13,6 +13,8 @@ from typing import ClassVar
 
 DATA_PORTS = range(10_000, 40_000)
 """Ports that connections are made from."""
+UNSENT_BYTES = 16_384
+"""What a socket may hold unsent when its application pauses, which still leaves: few segments."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class Payload:
     """Whose packets they are, where the flow is all that is sent between its two addresses; None: its ports count."""
     is_program: ClassVar[bool] = False
     """Whether programs of a user make it."""
+    notsent_lowat: ClassVar[int | None] = None
+    """Unsent bytes that its socket may hold where its settings do not say; None: as many as the kernel lets it."""
     ends_the_run: ClassVar[bool] = False
     """Whether no other flow goes on once it has ended."""
 

@@ -89,6 +89,10 @@ class Sockets(ABC):
         """Do what `wire.Steer` says, if such flows have a window; safe to call from another thread."""
         raise ValueError(f"flow {name} has no window")
 
+    def apply(self, command: wire.Apply) -> None:
+        """Do what `wire.Apply` says, if such flows have an application; safe to call from another thread."""
+        raise ValueError(f"flow {command.flow} has no application")
+
     def do(self, command: wire.Command) -> None:
         """Do what a command says; safe to call from another thread."""
         if isinstance(command, wire.Release):
@@ -97,3 +101,5 @@ class Sockets(ABC):
             self.finish(command.flow, command.at_s)
         elif isinstance(command, wire.Steer):
             self.steer(command.flow, command.window, command.rate, command.at_s)
+        elif isinstance(command, wire.Apply):
+            self.apply(command)

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
     # An option of a socket: name, level, number, how the value is packed, value.
     Option = tuple[str, int, int, str, int]
+    # What is done at a time, which it gets: it says what is to be done later.
+    Action = Callable[[float], "Due"]
+    Due = list[tuple[float, Action]]
 
 MAX_BYTES = 1 << 30
 BACKLOG = 4096
@@ -336,11 +339,10 @@ class TcpConnection:
             self._is_checked = True
         turn_ends = time.monotonic() + TURN_S
         try:
-            while self.has_more:
+            while count := self.available:
                 # A receiver as fast as we are would keep us here for good.
                 if time.monotonic() >= turn_ends:
                     return Progress.GOES_ON
-                count = CHUNK if self._remaining is None else min(self._remaining, CHUNK)
                 sent = os.sendfile(self.socket.fileno(), self._payload, 0, count)
                 self._sent += sent
                 if self._remaining is not None:
@@ -378,13 +380,17 @@ class TcpConnection:
         return self._sent
 
     @property
-    def has_more(self) -> bool:
-        """Whether there is anything to send at the moment."""
-        return self._remaining is None or self._remaining > 0
+    def available(self) -> int:
+        """Bytes that there are to send at the moment, `CHUNK` at most."""
+        return CHUNK if self._remaining is None else min(self._remaining, CHUNK)
 
-    def schedule(self) -> list[tuple[float, Callable[[float], None]]]:
-        """What is to be done at which time, each with the time at which it is done; what there is to send follows."""
+    def schedule(self) -> Due:
+        """What is to be done at which time; what there is to send follows."""
         return []
+
+    def apply(self, command: wire.Apply, now_s: float) -> Due:
+        """Do what a command says; returns what is to be done next."""
+        raise ValueError(f"flow {command.flow} has no application")
 
     def sample(self, now_s: float) -> None:
         """Note what the kernel knows of the connection at the moment; without an RTT it has measured none."""
@@ -498,6 +504,18 @@ class FlowSockets(Loop):
         """See `Sockets.steer`."""
         self._call(partial(self._steer_at, name, window, rate, at_s))
 
+    def apply(self, command: wire.Apply) -> None:
+        """See `Sockets.apply`."""
+        self._call(partial(self._apply, command))
+
+    def _apply(self, command: wire.Apply) -> None:
+        for connection in self._connections[command.flow]:
+            if connection in self._running:
+                self._do(connection, partial(connection.apply, command))
+            else:
+                # It has not begun: it will do so with its start.
+                connection.flow.own.append((command.event, self._now_s(), command.sends, command.bps))
+
     def _steer_at(self, name: str, window: int | None, rate: int | None, at_s: float | None) -> None:
         if at_s is None:
             self._steer(name, window, rate, None)
@@ -559,15 +577,21 @@ class FlowSockets(Loop):
             partial(self._advance, connection),
         )
         self._tell(wire.Started(flow.name, connection.number, started_s))
-        for at_s, action in connection.schedule():
-            self._at(at_s, partial(self._do, connection, action))
+        self._follow(connection, connection.schedule())
         if flow.duration_s is not None:
             self._at(connection.start_s + flow.duration_s, partial(self._finish, connection))
             self._at(connection.start_s + INTERVAL_S, partial(self._read, connection, 1))
 
-    def _do(self, connection: TcpConnection, action: Callable[[float], None]) -> None:
-        if connection in self._running:
-            action(self._now_s())
+    def _follow(self, connection: TcpConnection, due: Due) -> None:
+        for at_s, action in due:
+            self._at(at_s, partial(self._do, connection, action))
+
+    def _do(self, connection: TcpConnection, action: Action) -> None:
+        if connection not in self._running:
+            return
+        self._follow(connection, action(self._now_s()))
+        # Before that its socket is not ready, and nothing of it can be read back.
+        if connection.is_established:
             self._advance(connection)
 
     def _read(self, connection: TcpConnection, number: int) -> None:

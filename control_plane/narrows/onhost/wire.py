@@ -103,7 +103,7 @@ class Specification:
 
 @dataclass(frozen=True)
 class Command:
-    """A change to a flow of a driven run."""
+    """A change to a flow while it runs."""
 
     flow: str
 
@@ -132,6 +132,16 @@ class Steer(Command):
     window: int | None
     rate: int | None
     at_s: float | None
+
+
+@message
+@dataclass(frozen=True)
+class Apply(Command):
+    """The flow's application does what an event says, from now on: `narrows.onhost.application.Change`."""
+
+    event: int
+    sends: bool | None
+    bps: float | None
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from narrows_formats.units import NANOSECONDS, format_rate, format_size, format_time
 
-from narrows.experiment.events import Event, flow_words, link_words
+from narrows.experiment.events import Event, at_ns, flow_words, link_words
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Verb
-from narrows.run.changes import Made
+from narrows.run.changes import Made, Reacted
 from narrows.run.measured import Measured
 from narrows.run.stepping import Action, FlowRequest, SenderSetting
 from narrows.traffic.connection import Connection
@@ -19,12 +20,21 @@ from narrows.traffic.connection import Connection
 
 def events(experiment: Experiment, measured: Measured) -> list[dict[str, Any]]:
     """The events in order of time, as `narrows_formats.run_record.EventRecord` has them."""
-    found = [_of_file(event, measured) for event in experiment.events]
+    found = []
+    for number, event in enumerate(experiment.events):
+        if event.when is None:
+            found.append(_of_file(number, event, measured))
+        else:
+            reacted: list[Reacted | None] = [one for one in measured.reacted if one.event == number]
+            found += [_of_condition(event, one, measured) | {"when": event.when} for one in reacted or [None]]
     found += [_of_driver(one, measured) | {"asked_by": "driver"} for one in measured.by_driver]
-    return sorted(found, key=lambda one: one["at_ns"])
+    return sorted(found, key=lambda one: math.inf if one["at_ns"] is None else one["at_ns"])
 
 
-def _of_file(event: Event, measured: Measured) -> dict[str, Any]:
+def _of_file(number: int, event: Event, measured: Measured) -> dict[str, Any]:
+    if event.flow is not None:
+        changes = [dict(one.changes) for one in measured.connections if one.flow.group == event.flow]
+        return _record(event.what, event.at, _last(made.get(number) for made in changes), "host")
     if event.link is None:
         verb, name = event.request
         group = [one for one in measured.connections if one.flow.group == name]
@@ -75,7 +85,23 @@ def _requested(request: FlowRequest, measured: Measured) -> dict[str, Any]:
     return _record(flow_words(request.verb, request.name), request.at_ns, _of_flows(request.verb, flows), "host")
 
 
-def _record(what: str, at_ns: int, achieved_ns: int | None, timed_by: str) -> dict[str, Any]:
+def _of_condition(event: Event, reacted: Reacted | None, measured: Measured) -> dict[str, Any]:
+    """What became of an event once its condition held; None: it has not."""
+    timed_by = "host" if event.link is None else "software"
+    if reacted is None or reacted.why_not is not None:
+        return _record(event.what, None if reacted is None else reacted.at_ns, None, timed_by)
+    if reacted.made is not None:
+        return _record(event.what, reacted.at_ns, reacted.made.achieved_ns, timed_by)
+    flows = [one for one in measured.connections if one.flow.group in (event.flow, event.stop)]
+    if event.stop is not None:
+        return _record(event.what, reacted.at_ns, _of_flows("stop", flows), timed_by)
+    done = [at_ns for one in flows for number, at_ns in one.changes if number == reacted.event]
+    return _record(
+        event.what, reacted.at_ns, min((one for one in done if one >= reacted.at_ns), default=None), timed_by
+    )
+
+
+def _record(what: str, at_ns: int | None, achieved_ns: int | None, timed_by: str) -> dict[str, Any]:
     return {"what": what, "at_ns": at_ns, "achieved_ns": achieved_ns, "timed_by": timed_by}
 
 
@@ -93,9 +119,9 @@ def _of_link(event: Event, measured: Measured) -> Iterator[tuple[int | None, str
         steps = measured.rate_steps.get(event.link or "") if setting == "rate" else None
         if steps is not None:
             achieved = dict(zip(steps["planned_ns"], steps["achieved_ns"], strict=True))
-            yield achieved.get(event.at), "software"
+            yield achieved.get(at_ns(event)), "software"
         elif setting in ("rate", "delay"):
-            yield event.at if event.at <= ended_ns else None, "schedule"
+            yield event.at if at_ns(event) <= ended_ns else None, "schedule"
         else:
             made = (one.achieved_ns for one in measured.changes if _is_of(one.change.at_ns, one.change.link, event))
             yield next(made, None), "software"

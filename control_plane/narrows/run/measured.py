@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from narrows_formats.target_profile import TargetProfile
 
-from narrows.run.changes import Made
+from narrows.run.changes import Made, Reacted
 from narrows.run.stepping import Action
 from narrows.run.watching import Reading
 from narrows.switch.readings import FlowDrops, FlowTotals, PacketConservation, PortStats, QueueStats
@@ -61,9 +61,9 @@ class Measured:
     ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``t0_s`` is the monotonic time of
     the experiment's start, ``origin_unix_ns`` the same by the calendar of where it was measured, and
     ``clock_offset_ns`` the switch's clock minus the monotonic one, where it can be read.
-    ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the
-    experiment's that were made while traffic flowed, ``by_driver`` is what a driver had done then. ``watched`` is what
-    cells of registers had, if a program's are watched. ``guest`` is None in real time.
+    ``counters`` and ``unexpected_losses`` are None if there was no time to read them. ``changes`` are the experiment's
+    that were made while traffic flowed, ``reacted`` are the conditions that held, ``by_driver`` is what a driver had
+    done then. ``watched`` is what cells of registers had, if a program's are watched. ``guest`` is None in real time.
     """
 
     status: Status
@@ -85,6 +85,7 @@ class Measured:
     counters: Counters | None
     unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()
+    reacted: tuple[Reacted, ...] = ()
     by_driver: tuple[Action, ...] = ()
     watched: tuple[Reading, ...] = ()
     guest: GuestUse | None = None

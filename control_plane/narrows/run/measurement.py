@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +29,7 @@ from narrows.run.bringup import set_up
 from narrows.run.changes import Changes
 from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
+from narrows.run.condition_readings import ConditionReadings
 from narrows.run.controller import Controller
 from narrows.run.counting import POLL_S, SwitchWatch, clock_offset_ns, link_queues, read_counters, why_lost
 from narrows.run.ending import Ending
@@ -121,7 +123,8 @@ class Measurement:
         self._observer = Observer(plan, target)
         self._metrics_sink = metrics_sink
         self._counts_marks = counts_marks and plan.marks_ecn and not any(link.sample_shift for link in plan.links)
-        self._changes = Changes(plan, target)
+        readings = ConditionReadings(plan, target, self._testbed, self._observer)
+        self._changes = Changes(plan, target, readings, self._traffic)
         self._stream = results.reports_stream if plan.shows_reports else None
         self._watch = Watch(target, socket_interval_ns)
         self._conductor = (
@@ -189,7 +192,7 @@ class Measurement:
         parts = [
             self._traffic.run(partial(self._begin, prepared, begun)),
             self._monitor(prepared.metrics, progress),
-            *([self._change(prepared, begun)] if self._plan.changes or self._conductor else []),
+            *([self._change(prepared, begun)] if self._plan.changes or self._plan.reactions or self._conductor else []),
             *([self._read_watched(prepared, begun)] if self._plan.watches else []),
             *([self._controller.watch()] if self._plan.has_controller else []),
             # In a guest no time passes while something is to be done; a switch elsewhere is reached by a network.
@@ -299,6 +302,15 @@ class Measurement:
     async def _link_queues(self) -> dict[str, QueueStats]:
         return link_queues(await self._target.queues(), self._plan)
 
+    def _not_done(self) -> Iterator[str]:
+        """Events whose condition has not held, or that came to nothing."""
+        reacted = self._changes.reacted
+        for one in self._plan.reactions:
+            if all(other.event != one.event for other in reacted):
+                yield f"events.{one.event}: did not happen: '{one.condition.text}' has not held"
+        for other in (other for other in reacted if other.why_not is not None):
+            yield f"events.{other.event}: held, and did nothing: {other.why_not}"
+
     def _measured(self, started: datetime, prepared: Prepared, finished: Finished, ending: Ending) -> Measured:
         kernel_counters = finished.kernel_counters or {}
         notes = [*prepared.applied.notes, *disturbances.reordered(self._plan, kernel_counters)]
@@ -308,7 +320,7 @@ class Measurement:
         return Measured(
             status=ending.status,
             reasons=tuple(ending.reasons),
-            notes=tuple(notes),
+            notes=(*notes, *self._not_done()),
             started=started,
             ended=datetime.now(UTC),
             profile=self._target.profile,
@@ -326,6 +338,7 @@ class Measurement:
             counters=finished.counters,
             unexpected_losses=finished.losses,
             changes=tuple(self._changes.made),
+            reacted=tuple(self._changes.reacted),
             by_driver=tuple(self._conductor.done) if self._conductor else (),
             watched=tuple(self._watch.readings),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,6 +205,9 @@ def _record(
     origin = _clock_origin(measured, results, plan)
     host = {**others["host"], "testbed": measured.testbed}
     changes = [one for one in measured.by_driver if isinstance(one, Made)]
+    # A plan has the limits that a condition may give a link.
+    by_condition = [one.made for one in measured.reacted if one.made is not None]
+    changes += [replace(one, change=replace(one.change, limit=None)) for one in by_condition]
     return RunRecord.model_validate(
         {
             "narrows_version": __version__,

@@ -152,10 +152,22 @@ def planned(
         refused = [
             f"{plan.program.field}: {target.profile.name} runs Narrows' own program; allowed: with --target soft"
         ]
-    if plan.changes and not target.changes_links:
+    if plan.changes and experiment.events and not target.changes_links:
         refused.append(
             f"events: {target.profile.name} cannot change buffer or loss while traffic flows; "
             "allowed: with --target soft"
+        )
+    if not target.changes_links:
+        refused += [
+            f"{'' if experiment.bottleneck else 'links.'}{name}.trace: {target.profile.name} cannot change a link as a "
+            "recording says; allowed: with --target soft"
+            for name, direction in experiment.directions.items()
+            if direction.trace is not None
+        ]
+    if plan.reactions and (not target.changes_links or target.hosts_are_machines):
+        refused.append(
+            f"events: conditions (when) cannot be evaluated with {target.profile.name}"
+            f"{' between machines' if target.hosts_are_machines else ''}; allowed: with --target soft, in namespaces"
         )
     if target.hosts_are_machines and needs_commands(plan):
         refused.append("flows: some are made by commands of their hosts; allowed: in namespaces only")
@@ -187,7 +199,7 @@ def execute(
         measurement = run.environment.measurement(experiment, plan, run.target, state, results)
         with shown(console, title, _setting(experiment, plan), page) as progress:
             progress.files_in(state.directory)
-            progress.mark([(event.at / NANOSECONDS, event.what) for event in experiment.events])
+            progress.mark([(event.at / NANOSECONDS, event.what) for event in experiment.events if event.at])
             with stop_signals_afterwards(), _on_full_disk(results):
                 state.add_directory(results.path)
                 results.create(experiment)

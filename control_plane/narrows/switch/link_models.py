@@ -32,7 +32,8 @@ def schedule_status(schedule: RateSchedule | DelaySteps) -> tuple[int, int | Non
 def delay_message(schedule: DelaySteps, epoch_ns: int | None = None) -> pb.DelaySchedule:
     """A delay that changes."""
     steps = [pb.DelayStep(start_ns=start, delay_ns=delay) for start, delay in schedule.steps]
-    return pb.DelaySchedule(steps=steps, period_ns=schedule.period_ns, epoch_ns=epoch_ns)
+    period_ns, gathers = schedule.period_ns, schedule.gathers
+    return pb.DelaySchedule(steps=steps, period_ns=period_ns, epoch_ns=epoch_ns, gathers=gathers)
 
 
 def variation(link: ReportedLink, seed: int) -> pb.Variation | None:

@@ -153,14 +153,16 @@ class Opportunities(_message.Message):
     def __init__(self, at_ns: _Optional[_Iterable[int]] = ..., loop: _Optional[bool] = ...) -> None: ...
 
 class DelaySchedule(_message.Message):
-    __slots__ = ("steps", "period_ns", "epoch_ns")
+    __slots__ = ("steps", "period_ns", "epoch_ns", "gathers")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     PERIOD_NS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    GATHERS_FIELD_NUMBER: _ClassVar[int]
     steps: _containers.RepeatedCompositeFieldContainer[DelayStep]
     period_ns: int
     epoch_ns: int
-    def __init__(self, steps: _Optional[_Iterable[_Union[DelayStep, _Mapping]]] = ..., period_ns: _Optional[int] = ..., epoch_ns: _Optional[int] = ...) -> None: ...
+    gathers: bool
+    def __init__(self, steps: _Optional[_Iterable[_Union[DelayStep, _Mapping]]] = ..., period_ns: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., gathers: _Optional[bool] = ...) -> None: ...
 
 class DelayStep(_message.Message):
     __slots__ = ("start_ns", "delay_ns")

@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from narrows_formats.columns import BBR_PHASES
+
+if TYPE_CHECKING:
+    # A guest, which names the phase of one reading, would wait for it.
+    import pandas as pd
 
 # Linux, net/ipv4/tcp_bbr.c of BBRv1: bbr_high_gain, bbr_drain_gain, bbr_cwnd_gain and bbr_pacing_gain, in 1/256, as
 # pacing gain and window gain. Between the two gains of its probing BBRv1 cruises; it does not refill.
@@ -14,6 +20,13 @@ BBR1_GAINS = {
 }  # fmt: skip
 
 
+def name(raw: Mapping[str, int]) -> str | None:
+    """The phase of one reading; fields and result as in `names`."""
+    if raw["bbr_phase"]:
+        return BBR_PHASES[raw["bbr_phase"] - 1] if raw["bbr_phase"] <= len(BBR_PHASES) else None
+    return BBR1_GAINS.get((raw["bbr_pacing_gain"], raw["bbr_cwnd_gain"])) if raw["bbr_bandwidth"] > 0 else None
+
+
 def names(raw: pd.DataFrame) -> pd.Series[str]:
     """The phase of each reading; null for other congestion control, and for gains that BBRv1 does not have.
 
@@ -21,6 +34,8 @@ def names(raw: pd.DataFrame) -> pd.Series[str]:
         raw: `bbr_phase` (0: BBRv1, or no BBR), `bbr_bandwidth`, `bbr_pacing_gain` and `bbr_cwnd_gain` as the kernel
             gives them.
     """
+    import pandas as pd
+
     given = raw["bbr_phase"].map(dict(enumerate(BBR_PHASES, 1)))
     pairs = list(zip(raw["bbr_pacing_gain"], raw["bbr_cwnd_gain"], strict=True))
     gains = pd.Series(pairs, index=raw.index, dtype=object)

@@ -16,6 +16,7 @@ from narrows.experiment.plan import Flow
 class Connection:
     """One connection of a flow, as it really went. Times are seconds since the experiment's start.
 
+    ``changes`` are the events that its application has followed: the event's number, and when that was in ns.
     ``record`` is the file with what its sender knows of it (`narrows_formats.connection_record`), if there is one;
     ``notes`` are what a user should know of how it went.
     """
@@ -27,6 +28,7 @@ class Connection:
     ended_s: float | None = None
     bytes_sent: int | None = None
     notes: list[str] = field(default_factory=list)
+    changes: tuple[tuple[int, int], ...] = ()
 
     @property
     def src_port(self) -> int:

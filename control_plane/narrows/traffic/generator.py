@@ -146,6 +146,15 @@ class Generator(ABC):
         """Do what `end` says."""
         raise InputError(f"flow {name}: is of a kind that cannot be stopped")
 
+    async def apply(self, command: wire.Apply) -> None:
+        """Have a flow's application do what a command says.
+
+        Raises:
+            InputError: flows of its kind have none.
+            RunError: its host cannot be reached.
+        """
+        raise InputError(f"flow {command.flow}: is of a kind whose application cannot be changed; allowed: bulk")
+
     async def steer(self, name: str, window: int | None, rate: int | None, at_ns: int | None = None) -> wire.Steered:
         """Set the window in segments and the pacing rate in bytes/s of a flow under way, those that are given.
 
@@ -223,6 +232,8 @@ class Generator(ABC):
         elif isinstance(event, wire.Ended):
             connection = found[event.number]
             connection.ended_s, connection.bytes_sent = event.ended_s, event.record["bytes_sent"]
+            changes = event.record.get("changes", ())
+            connection.changes = tuple((one["event"], round(one["time_s"] * NANOSECONDS)) for one in changes)
             # Of finite flows there may be tens of thousands, whose starts, ends and bytes run.json has.
             if not flow.payload.is_finite:
                 self._write(connection, event.record)

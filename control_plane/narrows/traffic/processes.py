@@ -36,7 +36,7 @@ class Processes(Engine):
         # Of each host one that sends and one that receives, if it does both.
         self._senders: dict[str, Process] = {}
         self._receivers: dict[str, Process] = {}
-        # Of each host with flows that begin there, in a driven run: where its process reads commands.
+        # Of each host with flows that begin there, where flows are told what to do: where its process reads commands.
         self._commands: dict[str, int] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._offsets_s: dict[str, float] = {}
@@ -77,7 +77,7 @@ class Processes(Engine):
             receive=[*receive],
             send=[*send],
             origin=_origin_file(host),
-            commands=self._open_commands(host, file) if send and self._plan.driven else None,
+            commands=self._open_commands(host, file) if send and self._plan.takes_commands else None,
         )
         path = await self._testbed.put(host, f"{file}.json", wire.dumps(specification))
         script = await self._testbed.python(host, Path(serve.__file__))

@@ -81,6 +81,10 @@ class SocketFlows(Generator):
             raise InputError(f"flow {name}: is of a kind whose window cannot be set; allowed: bulk and finite flows")
         await self._do(wire.Steer(name, window, rate, at_s))
 
+    async def apply(self, command: wire.Apply) -> None:
+        """See `Generator.apply`."""
+        await self._do(command)
+
     async def _do(self, command: wire.Command) -> None:
         self._engine.do(self._host(self._flows[command.flow], "begins"), command)
 

@@ -15,12 +15,9 @@ from narrows_formats.flow_names import possible_ends
 
 from narrows.traffic import bbr_phase, socket_sampler
 from narrows.traffic.connection import Connection
+from narrows.traffic.socket_values import GAIN_UNIT, NO_BOUND, NO_MIN_RTT, UNLIMITED
 from narrows.traffic.sockets import Readings
 
-UNLIMITED = 2**64 - 1  # the kernel's word for a pacing rate that nothing has set
-NO_MIN_RTT = 2**32 - 1  # and for a smallest RTT of none; its smoothed RTT is 0 then
-NO_BOUND = 2**32 - 1  # and BBRv3's for bytes in flight that nothing bounds
-GAIN_UNIT = 256
 PORTS = ["src_port", "dst_port"]
 
 

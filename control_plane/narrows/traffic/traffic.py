@@ -16,6 +16,8 @@ from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.machine import EXTERNAL
+from narrows.onhost import wire
+from narrows.onhost.application import Change
 from narrows.traffic.connection import Connection
 from narrows.traffic.generator import Generator
 from narrows.traffic.registry import generators
@@ -147,6 +149,15 @@ class Traffic:
         for generator, flow in chosen:
             await generator.end(flow.name, at_ns)
         return at_ns
+
+    async def apply(self, group: str, change: Change) -> None:
+        """Have the applications of a group's flows do something from now on.
+
+        Raises:
+            RunError: a host cannot be reached.
+        """
+        for generator, flow in self._named(group):
+            await generator.apply(wire.Apply(flow.name, change.event, change.sends, change.bps))
 
     async def steer(
         self, name: str, window: int | None, rate_bps: int | None, at_ns: int | None = None

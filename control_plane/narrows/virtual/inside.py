@@ -95,7 +95,7 @@ def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None, came:
             return []
 
     plan = target.prepare_for_guest(task.plan)
-    target.will_pause = task.driven or bool(task.plan.changes) or task.plan.watches
+    target.will_pause = task.driven or bool(task.plan.changes or task.plan.reactions) or task.plan.watches
     measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns, driver=driver)
 
     async def run() -> Measured:

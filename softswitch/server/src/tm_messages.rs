@@ -52,7 +52,13 @@ fn rate_schedule(given: narrows::RateSchedule) -> Result<RateSchedule, String> {
 
 fn delay_schedule(given: narrows::DelaySchedule) -> Result<(Arc<DelaySteps>, Option<u64>), String> {
     let (starts, delays) = given.steps.iter().map(|step| (step.start_ns, step.delay_ns)).unzip();
-    let steps = DelaySteps::new(starts, delays, given.period_ns);
+    let steps = DelaySteps::new(starts, delays, given.period_ns).and_then(|steps| {
+        if given.gathers {
+            steps.gathering()
+        } else {
+            Ok(steps)
+        }
+    });
     Ok((Arc::new(steps.map_err(|error| format!("delay_schedule: {error}"))?), given.epoch_ns))
 }
 

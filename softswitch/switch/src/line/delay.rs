@@ -16,6 +16,8 @@ const MAX_SAMPLES: usize = 4_000_000;
 pub struct DelaySteps {
     timeline: Timeline,
     delays: Vec<u64>,
+    /// What passes in a period leaves together, at its end.
+    gathers: bool,
 }
 
 impl DelaySteps {
@@ -29,7 +31,33 @@ impl DelaySteps {
         if let Some((step, delay)) = delays.iter().enumerate().find(|(_, delay)| **delay > MAX_DELAY_NS) {
             return Err(format!("step {step}: delay_ns {delay}: allowed are 0 to {MAX_DELAY_NS}"));
         }
-        Ok(DelaySteps { timeline: Timeline::new(starts, period_ns)?, delays })
+        Ok(DelaySteps { timeline: Timeline::new(starts, period_ns)?, delays, gathers: false })
+    }
+
+    /// The same, but what passes in a period begins its delay together, at the period's end: a link that hands packets over in bursts
+    /// (the intervals of a cellular or a cable link). What passes at that very instant is part of it.
+    ///
+    /// Errors: there is no period.
+    pub fn gathering(self) -> Result<Self, String> {
+        match self.timeline.period_ns() {
+            Some(_) => Ok(DelaySteps { gathers: true, ..self }),
+            None => Err("gathers: needs a period_ns".into()),
+        }
+    }
+
+    /// Whether what passes in a period leaves together.
+    pub fn gathers(&self) -> bool {
+        self.gathers
+    }
+
+    /// Of a packet that has passed at this offset from the epoch: the offset at which its delay begins, and the delay.
+    fn at(&self, offset_ns: u64) -> (u64, u64) {
+        let place = self.timeline.place(offset_ns);
+        let waits_ns = match self.timeline.period_ns() {
+            Some(period_ns) if self.gathers && place.within_ns > 0 => period_ns - place.within_ns,
+            _ => 0,
+        };
+        (offset_ns.saturating_add(waits_ns), self.delays[place.step])
     }
 
     /// Steps.
@@ -204,9 +232,11 @@ impl Delay {
     /// When a packet leaves whose last bit has passed at `finish_ns`.
     pub fn exit_ns(&self, finish_ns: u64, jitter_ns: i64) -> u64 {
         let steps = self.steps.as_ref().filter(|_| finish_ns >= self.epoch_ns);
-        let delay_ns =
-            steps.map_or(self.delay_ns, |steps| steps.delays[steps.timeline.place(finish_ns - self.epoch_ns).step]);
-        finish_ns.saturating_add(delay_ns.saturating_add_signed(jitter_ns).min(MAX_DELAY_NS))
+        let (begins_ns, delay_ns) = steps.map_or((finish_ns, self.delay_ns), |steps| {
+            let (offset_ns, delay_ns) = steps.at(finish_ns - self.epoch_ns);
+            (self.epoch_ns.saturating_add(offset_ns), delay_ns)
+        });
+        begins_ns.saturating_add(delay_ns.saturating_add_signed(jitter_ns).min(MAX_DELAY_NS))
     }
 
     /// Whether the next packet leaves twice.
@@ -285,6 +315,14 @@ mod tests {
     }
 
     #[test]
+    fn what_passes_in_a_period_leaves_together_at_its_end() {
+        let steps = DelaySteps::new(vec![0], vec![50], Some(200)).and_then(DelaySteps::gathering).expect("in range");
+        let delay = Delay { delay_ns: 3, steps: Some(Arc::new(steps)), epoch_ns: 1_000, ..Delay::default() };
+        let exits = [999, 1_000, 1_001, 1_199, 1_200, 1_201].map(|finish| delay.exit_ns(finish, 0));
+        assert_eq!(exits, [1_002, 1_050, 1_250, 1_250, 1_250, 1_450]);
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let wrong = |jitter| Variation::new(jitter, false, 0.0, 1).expect_err("wrong");
         assert!(wrong(Jitter::Uniform { most_ns: u64::MAX }).starts_with("jitter.uniform_ns"));
@@ -292,5 +330,7 @@ mod tests {
         assert!(wrong(Jitter::Samples(Arc::from([]))).starts_with("jitter.samples: 0"));
         assert!(Variation::new(Jitter::None, false, 2.0, 1).expect_err("above 1").starts_with("duplicate 2"));
         assert!(DelaySteps::new(vec![0], vec![MAX_DELAY_NS + 1], None).expect_err("long").contains("step 0"));
+        let endless = DelaySteps::new(vec![0], vec![1], None).expect("in range");
+        assert!(endless.gathering().expect_err("without a period").starts_with("gathers"));
     }
 }

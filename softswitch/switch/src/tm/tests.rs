@@ -1097,3 +1097,56 @@ fn schedules_begin_when_they_are_asked_to() {
     assert_eq!(exit(&mut tm, 20_000), 24_500 + 500);
     assert_eq!(tm.start_schedules(20_000, 30_000), Ok(0));
 }
+
+#[test]
+fn a_hundred_thousand_packets_leave_in_the_bursts_of_their_periods() {
+    // A link of 33,333,337 bit/s that hands over each 4 ms, 1.5 ms of which are nobody's: what exact fractions say of each packet.
+    const RATE: u64 = 33_333_337;
+    const PERIOD: u64 = 4_000_000;
+    const SILENT: u64 = 1_500_000;
+    const DELAY: u64 = 70_001;
+    let rates = Steps::new(vec![0, SILENT], vec![0, RATE], Some(PERIOD)).expect("in order");
+    let delays = crate::line::DelaySteps::new(vec![0], vec![DELAY], Some(PERIOD));
+    let delays = delays.and_then(crate::line::DelaySteps::gathering).expect("in range");
+    let changes = Changes {
+        rate: Some(Rate::Bps(RATE)),
+        schedule: Some(RateSchedule { schedule: Schedule::Steps(Arc::new(rates)), epoch_ns: Some(0) }),
+        delay: DelayChange { steps: Some((Arc::new(delays), Some(0))), variation: None },
+        limit_packets: Some(0),
+        ..Changes::default()
+    };
+    let mut run = Run { fates: vec![], dropped: vec![], sent: vec![], tm: in_order(usize::MAX) };
+    run.tm.configure(PORT, 0, changes).expect("in range");
+    let (mut draw, mut now) = (1u64, 0);
+    // What was offered until the packet before had passed, in bits times nanoseconds per second.
+    let offered = |time: u64| {
+        let (turns, within) = (time / PERIOD, time % PERIOD);
+        u128::from(RATE) * u128::from(turns * (PERIOD - SILENT) + within.saturating_sub(SILENT))
+    };
+    let reached = |work: u128| {
+        let per_period = u128::from(RATE) * u128::from(PERIOD - SILENT);
+        let (turns, rest) = ((work - 1) / per_period, (work - 1) % per_period + 1);
+        (turns as u64) * PERIOD + SILENT + (rest / u128::from(RATE)) as u64
+    };
+    let (mut done, mut expected) = (0u128, Vec::new());
+    for id in 0..100_000 {
+        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = draw >> 33;
+        // 787 bytes on average each 0.3 ms are the link's rate; once in a while it runs empty.
+        now += if random % 2_000 == 0 { 400_000_000 } else { random % 620_001 };
+        let length = 60 + (random % 1_455) as u32;
+        drain(&mut run, now);
+        match run.tm.enqueue(now, PORT, 0, length, Some(1), id) {
+            Admission::Queued => {}
+            Admission::Started(dequeued) => record(&mut run, now, dequeued),
+            other => panic!("{other:?}"),
+        }
+        done = done.max(offered(now)) + u128::from(length) * 8_000_000_000;
+        expected.push((reached(done).div_ceil(PERIOD) * PERIOD + DELAY, id));
+    }
+    drain(&mut run, u64::MAX);
+    assert_eq!(run.sent, expected);
+    let bursts = run.sent.chunk_by(|one, next| one.0 == next.0).count();
+    // A full burst has 2.5 ms of the rate, 10,416 bytes, which are 13.2 packets.
+    assert!((100_000 / 14..100_000 / 10).contains(&bursts), "{bursts}");
+}
