@@ -37,7 +37,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         self._composed += 1
         if self._composed > MAX_VALUES:
             raise yaml.composer.ComposerError(
-                problem=f"has too many values; allowed: at most {MAX_VALUES}", problem_mark=self.peek_event().start_mark
+                problem=f"has too many values; allowed: at most {MAX_VALUES}", problem_mark=self.get_mark()
             )
         return super().compose_node(parent, index)
 

@@ -11,7 +11,7 @@ COMMAND_LINE = {"typer", "click", "shellingham", "annotated_doc", "typing_extens
 OURS = {
     "narrows", "narrows.cli", "narrows.cli.added", "narrows.entry", "narrows.errors", "narrows.search_path",
     "narrows.targets", "narrows.targets.registry", "narrows_formats", "narrows_formats.files",
-    "narrows_formats.plugins", "narrows_formats.beneath", "narrows.plain_text",
+    "narrows_formats.plugins", "narrows_formats.beneath", "narrows_formats.bounded_json", "narrows.plain_text",
     "narrows_formats.units",
     *(f"narrows.cli.{command}" for command in ("analyze", "benchmark", "calibrate", "check", "clean", "collect",
                                                "collector_command", "compare", "completion", "doctor", "examples",

@@ -97,8 +97,13 @@ def test_an_experiment_may_come_through_a_pipe(tmp_path: Path) -> None:
     text = f"{BASE}flows: [{{cca: cubic, duration: 1s}}]\n"
     (tmp_path / "x.yaml").write_text(text)
     out, into = os.pipe()
+
+    def write() -> None:
+        os.write(into, text.encode())
+        os.close(into)
+
     # What comes late, too.
-    later = threading.Timer(0.3, lambda: (os.write(into, text.encode()), os.close(into)))
+    later = threading.Timer(0.3, write)
     later.start()
     assert load(Path(f"/dev/fd/{out}")) == load(tmp_path / "x.yaml")
     later.join()

@@ -27,7 +27,9 @@ def _read_switch(value: object) -> object:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
-OnOrOff = Annotated[Literal["on", "off"], BeforeValidator(_read_switch), WithJsonSchema({"enum": ["on", "off"]})]
+OnOrOff = Annotated[
+    Literal["on", "off"], BeforeValidator(_read_switch), WithJsonSchema({"enum": ["on", "off", True, False]})
+]
 
 
 class Event(Model):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from narrows_formats.units import NANOSECONDS
 
@@ -30,7 +30,6 @@ from narrows.run.changes import Changes
 from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
 from narrows.run.condition_readings import ConditionReadings
-from narrows.run.controller import Controller
 from narrows.run.counting import POLL_S, SwitchWatch, clock_offset_ns, link_queues, read_counters, why_lost
 from narrows.run.ending import Ending
 from narrows.run.measured import Counters, Measured
@@ -43,6 +42,9 @@ from narrows.run.watching import Watch
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import AppliedSettings, Target
 from narrows.traffic.traffic import Traffic
+
+if TYPE_CHECKING:
+    from narrows.run.controller import Controller
 
 # The phase in which flows run.
 TRAFFIC = "traffic"
@@ -118,7 +120,11 @@ class Measurement:
         self._results = results
         self._testbed = target.testbed(plan, state, mtu)
         self._traffic = Traffic(plan, self._testbed, results.hosts, socket_interval_ns)
-        self._controller = Controller(plan, target, self._testbed, results.hosts)
+        self._controller: Controller | None = None
+        if plan.has_controller:
+            from narrows.run.controller import Controller  # guests without one would wait for what it imports
+
+            self._controller = Controller(plan, target, self._testbed, results.hosts)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
         self._metrics_sink = metrics_sink
@@ -168,7 +174,8 @@ class Measurement:
         await self._observer.start(at_once=self._conductor is not None)
         progress.phase("starting collector and servers")
         metrics = await self._start_collector()
-        await self._controller.start()
+        if self._controller is not None:
+            await self._controller.start()
         await self._traffic.start()
         return Prepared(applied, await clock_offset_ns(self._target), metrics)
 
@@ -194,7 +201,7 @@ class Measurement:
             self._monitor(prepared.metrics, progress),
             *([self._change(prepared, begun)] if self._plan.changes or self._plan.reactions or self._conductor else []),
             *([self._read_watched(prepared, begun)] if self._plan.watches else []),
-            *([self._controller.watch()] if self._plan.has_controller else []),
+            *([] if self._controller is None else [self._controller.watch()]),
             # In a guest no time passes while something is to be done; a switch elsewhere is reached by a network.
             *([] if self._plan.in_guest or self._target.hosts_are_machines else [watch.run()]),
         ]
@@ -265,8 +272,8 @@ class Measurement:
         """Stop what runs and remove what was made; in this order processes can still report."""
         progress.phase("removing the testbed")
         ending.begin()
-        parts = (self._collector, self._traffic, self._controller)
-        for stop in (*(part.stop for part in parts), self._traffic.finish, self._target.stop):
+        controller = [] if self._controller is None else [self._controller.stop]
+        for stop in (self._collector.stop, self._traffic.stop, *controller, self._traffic.finish, self._target.stop):
             with ending.remembering_failure():
                 await stop()
         if self._stream is not None:
