@@ -80,8 +80,8 @@ def test_a_link_changes_as_its_event_says() -> None:
         ({"when": "flows.a.rtt_s > 3s", "at": "1s", "stop": "a"}, "has at and when; allowed: one of the two"),
         ({"stop": "a"}, "has neither at nor when"),
         ({"at": "1s", "for": "1s", "stop": "a"}, "has for without when"),
-        ({"when": "flows.a.rtt_s > 3s", "start": "a"}, "has when, and starts or stops flows again"),
-        ({"when": "flows.a.rtt_s > 3s", "once": False, "stop": "a"}, "has when, and starts or stops flows again"),
+        ({"when": "flows.a.rtt_s > 3s", "once": False, "start": "a"}, "has once: false, and starts or stops flows"),
+        ({"when": "flows.a.rtt_s > 3s", "once": False, "stop": "a"}, "has once: false, and starts or stops flows"),
         ({"when": "flows.a.rtt_s > 3s", "link": "bottleneck", "rate": "0bit"}, "has when, and a delay or rate 0bit"),
         ({"when": "flows.a.rtt_s > 3s", "link": "bottleneck", "delay": "1ms"}, "has when, and a delay or rate 0bit"),
         ({"when": "flows.a.rtt_s > 3s", "hysteresis": "1s", "stop": "a"}, "has hysteresis, and happens once"),
@@ -94,6 +94,14 @@ def test_a_link_changes_as_its_event_says() -> None:
 def test_what_cannot_be_is_refused(event: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         plan_of(event)
+
+
+def test_what_a_condition_starts_is_held_back_until_then() -> None:
+    plan = plan_of({"when": "flows.a.rtt_s > 3s", "start": "talk"})
+    assert [flow.group for flow in plan.flows if flow.held] == ["talk"]
+    assert (plan.reactions[0].verb, plan.reactions[0].group, plan.takes_commands) == ("start", "talk", True)
+    with pytest.raises(InputError, match=r"events\.0\.start: 'talk' stops at a set time, and a condition starts it"):
+        plan_of({"when": "flows.a.rtt_s > 3s", "start": "talk"}, {"at": "5s", "stop": "talk"})
 
 
 def test_a_setting_has_a_time_or_a_condition() -> None:

@@ -257,3 +257,28 @@ flows: [{{cca: cubic, duration: 3s}}]
     assert data["enqueue_depth"][early].max() > 30_000
     # A queue of 7,570 bytes has room for a fifth full-size frame when it has four.
     assert data["enqueue_depth"][data["came"] > 2_100_000_000].max() <= 4 * 1514
+
+
+@pytest.mark.parametrize(("packets", "starts"), [(500, True), (5000, False)])
+def test_a_condition_starts_flows_or_they_do_not_start(tmp_path: Path, packets: int, starts: bool) -> None:
+    """The reading of the 500th departure, and what a host takes, 1 ms; 2,000 departures are all that there are."""
+    text = f"""\
+name: events
+bottleneck: {{rate: 20Mbit, buffer: 10packets, rtt: 20ms}}
+flows:
+  - {{udp: {{rate: 1Mbit, payload: 125B}}, duration: 2s}}
+  - {{name: guest, udp: {{rate: 1Mbit, payload: 500B}}, duration: 1s}}
+hosts: {{jitter: 0s}}
+events: [{{when: links.bottleneck.departed_packets >= {packets}, start: guest}}]
+"""
+    reports, record = run(tmp_path, text)
+    (event,) = record["events"]
+    guests = reports[reports["packet_length"] == 542]["came"]
+    if not starts:
+        assert (event["at_ns"], event["achieved_ns"], len(guests)) == (None, None, 0)
+        assert max(flow["ended_s"] for flow in record["flows"]) < 2.001
+        return
+    at_ns = -(-sorted(reports["left"])[499] // MS) * MS
+    assert event["at_ns"] == at_ns and 0 <= event["achieved_ns"] - at_ns - MS < 1000
+    # 1 Mbit/s in datagrams of 500 bytes, one each 4 ms, for a second.
+    assert len(guests) == 250 and guests.min() - at_ns == pytest.approx(MS, abs=20_000)

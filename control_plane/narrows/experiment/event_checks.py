@@ -76,9 +76,9 @@ def conditions(experiment: Experiment) -> dict[int, Condition]:
 
 def flow_times(group: FlowGroup, experiment: Experiment) -> tuple[int, int | None]:
     """When a group's first flow starts, and when all of its flows stop where an event says so, in nanoseconds."""
-    start = next((at_ns(event) for event in experiment.events if event.start == group.name), group.start)
-    timed = (event for event in experiment.events if event.stop == group.name)
-    return start, next((event.at for event in timed), None)
+    timed = [event for event in experiment.events if event.at is not None]
+    start = next((at_ns(event) for event in timed if event.start == group.name), group.start)
+    return start, next((event.at for event in timed if event.stop == group.name), None)
 
 
 def unchangeable(
@@ -152,6 +152,8 @@ def _of_groups(experiment: Experiment) -> Iterator[str]:
             group = groups[name]
             if verb == "start" and group.start:
                 yield f"{field}: '{name}' has a start of its own; allowed: one of the two"
+            if verb == "start" and event.when is not None:
+                yield from _start_by_condition(field, group, experiment)
             if verb == "stop":
                 yield from _stop(field, event, group, experiment)
 
@@ -163,6 +165,16 @@ def _application(field: str, event: Event, group: FlowGroup) -> Iterator[str]:
     elif event.at is not None and event.at >= group.start + (group.duration or 0):
         end = format_time(group.start + (group.duration or 0))
         yield f"{field}: '{group.name}' has ended at {format_time(event.at)}; allowed: before {end}"
+
+
+def _start_by_condition(field: str, group: FlowGroup, experiment: Experiment) -> Iterator[str]:
+    name = group.name
+    if group.made_of.is_program:
+        yield f"{field}: the flows of '{name}' are programs, which start at a set time; allowed: other kinds"
+    if any(event.stop == name and event.at is not None for event in experiment.events):
+        yield f"{field}: '{name}' stops at a set time, and a condition starts it; allowed: a duration"
+    if other := next((one.name for one in experiment.flows if one.ends_with == name), None):
+        yield f"{field}: '{other}' lasts until '{name}', which may never start; allowed: another group in its until"
 
 
 def _stop(field: str, event: Event, group: FlowGroup, experiment: Experiment) -> Iterator[str]:

@@ -121,8 +121,8 @@ class Event(Model):
             return self
         if self.hysteresis is not None and self.once is not False:
             raise refuse("has hysteresis, and happens once", "hysteresis with once: false")
-        if self.start is not None or (self.stop is not None and self.once is False):
-            raise refuse("has when, and starts or stops flows again", "when with link, flow, or stop and once: true")
+        if (self.start or self.stop) is not None and self.once is False:
+            raise refuse("has once: false, and starts or stops flows", "once: true, as a flow starts and stops once")
         if self.delay is not None or self.rate == 0:
             raise refuse("has when, and a delay or rate 0bit", "when with a rate above 0, buffer or loss of a link")
         return self

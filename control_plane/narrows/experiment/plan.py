@@ -248,8 +248,8 @@ class Change:
 class Reaction:
     """What an event of that number does when its condition holds: one of the others, about a link or about a group.
 
-    ``change`` is a link's. ``application`` is that of the flows of ``group``, which stop where it is None. The times of
-    both are those at which the condition holds.
+    ``change`` is a link's, ``application`` is that of the flows of ``group``, ``verb`` what these do. Times are those
+    at which the condition holds.
     """
 
     event: int
@@ -257,6 +257,7 @@ class Reaction:
     change: Change | None = None
     group: str = ""
     application: ApplicationChange | None = None
+    verb: Verb | None = None
 
 
 @dataclass(frozen=True)

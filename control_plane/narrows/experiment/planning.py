@@ -121,7 +121,8 @@ def _reaction(experiment: Experiment, network: Topology, number: int, condition:
     if event.flow is not None:
         application = ApplicationChange(number, 0, event.sends, event.send_rate)
         return Reaction(number, condition, group=event.flow, application=application)
-    return Reaction(number, condition, group=event.stop or "")
+    verb, name = event.request
+    return Reaction(number, condition, group=name, verb=verb)
 
 
 def _tcp_buffer(network: Topology) -> int:
@@ -148,6 +149,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
         first_ns, stop_ns = flow_times(group, experiment)
         starts_ns = [first_ns + number * group.stagger for number in range(group.count)]
         lasting = [group.duration if stop_ns is None else stop_ns - start_ns for start_ns in starts_ns]
+        held = any(event.start == group.name and event.when is not None for event in experiment.events)
         payloads = [
             _payload(experiment, network, position, (start_ns, duration_ns), (drawn, seed + number))
             for number, (start_ns, duration_ns) in enumerate(zip(starts_ns, lasting, strict=True))
@@ -185,6 +187,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     rtt_ns=route.rtt_ns,
                     payload=payload,
                     tcp=_tcp(group, payload),
+                    held=held,
                 )
             )
     _check_applications(experiment, flows)
@@ -276,6 +279,6 @@ def _tcp(group: FlowGroup, payload: Payload) -> Tcp:
 
 
 def _end_ns(flows: tuple[Flow, ...]) -> int | None:
-    """When the last flow ends, or None if a finite flow decides that itself."""
-    ends = [flow.end_ns for flow in flows if flow.end_ns is not None]
+    """When the last flow ends, or None if a finite flow, or one that a condition starts, decides that itself."""
+    ends = [flow.end_ns for flow in flows if flow.end_ns is not None and not flow.held]
     return max(ends) if len(ends) == len(flows) else None

@@ -151,8 +151,9 @@ class Changes:
         if reaction.application is not None:
             await self._traffic.apply(reaction.group, reaction.application)
             return Reacted(reaction.event, at_ns)
+        act = self._traffic.start_flows if reaction.verb == "start" else self._traffic.stop_flows
         try:
-            await self._traffic.stop_flows(reaction.group, None, at_ns)
+            await act(reaction.group, None, at_ns)
         except InputError as error:
             return Reacted(reaction.event, at_ns, why_not=str(error))
         return Reacted(reaction.event, at_ns)

@@ -92,9 +92,11 @@ def _of_condition(event: Event, reacted: Reacted | None, measured: Measured) -> 
         return _record(event.what, None if reacted is None else reacted.at_ns, None, timed_by)
     if reacted.made is not None:
         return _record(event.what, reacted.at_ns, reacted.made.achieved_ns, timed_by)
-    flows = [one for one in measured.connections if one.flow.group in (event.flow, event.stop)]
-    if event.stop is not None:
-        return _record(event.what, reacted.at_ns, _of_flows("stop", flows), timed_by)
+    if event.flow is None:
+        verb, name = event.request
+        flows = [one for one in measured.connections if one.flow.group == name]
+        return _record(event.what, reacted.at_ns, _of_flows(verb, flows), timed_by)
+    flows = [one for one in measured.connections if one.flow.group == event.flow]
     done = [at_ns for one in flows for number, at_ns in one.changes if number == reacted.event]
     return _record(
         event.what, reacted.at_ns, min((one for one in done if one >= reacted.at_ns), default=None), timed_by

@@ -181,6 +181,10 @@ class Generator(ABC):
         """Have the flow's host do what `steer` says, and say so in an event."""
         raise InputError(f"flow {name}: is of a kind whose window cannot be set; allowed: bulk and finite flows")
 
+    def waits(self, name: str) -> bool:
+        """Whether a flow is held back, and has not been released."""
+        return name in self._released and not self._released[name].is_set()
+
     async def follow(self, name: str) -> None:
         """Wait for the end of a flow.
 

@@ -85,6 +85,7 @@ class Traffic:
             await begins(self._origin)
         await asyncio.gather(*(generator.start(self._origin) for generator in self._generators))
         running = [flow.group for flow in self._plan.flows]
+        left = [(generator, flow.name) for generator in self._generators for flow in generator.flows]
 
         async def follow(generator: Generator, flow: Flow) -> None:
             await generator.follow(flow.name)
@@ -92,6 +93,11 @@ class Traffic:
                 for task in following:
                     task.cancel()
                 return
+            left.remove((generator, flow.name))
+            if self._plan.reactions and all(other.waits(name) for other, name in left):
+                # What a condition was to start does not start any more.
+                for task in following:
+                    task.cancel()
             running.remove(flow.group)
             if flow.group not in running:
                 await asyncio.gather(*(one.group_ended(flow.group) for one in self._generators))
