@@ -459,8 +459,8 @@ class Plan:
 
     @property
     def has_applications(self) -> bool:
-        """Whether programs of users run on its hosts."""
-        return any(flow.payload.is_program for flow in self.flows)
+        """Whether programs of users run on its hosts, or as the controller of its switch."""
+        return self.has_controller or any(flow.payload.is_program for flow in self.flows)
 
     @property
     def has_controller(self) -> bool:

@@ -33,7 +33,7 @@ def programs(plan: Plan, target: Target, environment: Environment) -> dict[str, 
         RunError: one cannot be read.
     """
     shaping: dict[str, Path] = {COLLECTOR: binary(COLLECTOR), **target.programs(plan), **environment.programs}
-    if plan.has_applications or plan.has_controller:
+    if plan.has_applications:
         from narrows.traffic.applications import user_programs
 
         shaping |= user_programs(plan)
@@ -47,7 +47,7 @@ def inputs(plan: Plan) -> dict[str, str]:
         RunError: one cannot be read.
     """
     read = {file: Path(file) for _, file in plan.bpf}
-    if plan.has_applications or plan.has_controller:
+    if plan.has_applications:
         from narrows.traffic.applications import user_files
 
         read |= user_files(plan)

@@ -154,7 +154,7 @@ pub(crate) fn wire_length(program: &Program, packet: &Packet) -> u32 {
     let mut length = packet.end - packet.payload + packet.missing;
     let mut headers = packet.valid & program.emitted;
     while headers != 0 {
-        length += program.headers[headers.trailing_zeros() as usize];
+        length += program.emitted_bytes[headers.trailing_zeros() as usize];
         headers &= headers - 1;
     }
     length

@@ -33,6 +33,8 @@ pub struct Program {
     pub deparser: Vec<u8>,
     /// Bit h: header h leaves with the packet if it is valid.
     pub emitted: u64,
+    /// Bytes of the output that are of each header, where it is valid: twice its length if it is emitted twice.
+    pub emitted_bytes: Vec<u32>,
     pub code: Code,
     pub infos: Vec<TableInfo>,
     pub tables: Vec<TableCode>,

@@ -96,6 +96,8 @@ fn finish(
     let (homes, headroom) = homes(layout, &code.ops, &deparser)?;
     let intrinsics = architecture::intrinsics(layout)?;
     let emitted = deparser.iter().fold(0, |set, &header| set | 1 << header) & !intrinsics.manager_headers();
+    let times = |header: usize| deparser.iter().filter(|&&emitted| usize::from(emitted) == header).count() as u32;
+    let emitted_bytes = layout.headers.iter().enumerate().map(|(header, h)| h.bytes * times(header)).collect();
     let placed = homes.iter().enumerate().filter(|(_, &home)| home > 0);
     let added_headers = placed.map(|(header, _)| 1 << header).sum();
     let mut program = Program {
@@ -108,6 +110,7 @@ fn finish(
         headroom,
         deparser,
         emitted,
+        emitted_bytes,
         infos: tables.iter().map(|t| t.info.clone()).collect(),
         tables,
         counters,
@@ -227,9 +230,6 @@ fn load_deparser(root: &Value, layout: &Layout) -> Result<Vec<u8>> {
     }
     for name in json::array(deparser, "order", "deparser")? {
         let header = layout.header(json::as_text(name, "deparser")?, "deparser")?;
-        if order.contains(&header) {
-            return Err(LoadError::unsupported("a header that is emitted twice", "deparser"));
-        }
         order.extend(layout.parts(header));
     }
     Ok(order)

@@ -213,7 +213,7 @@ impl Lowering<'_, '_> {
             if self.shape.headers.of(header) == Some(false) {
                 continue;
             }
-            let bytes = i64::from(self.program.headers[usize::from(header)]);
+            let bytes = i64::from(self.program.emitted_bytes[usize::from(header)]);
             let is_valid = self.is_valid(header);
             let bytes = self.b.ins().imul_imm(is_valid, bytes);
             length = self.b.ins().iadd(length, bytes);

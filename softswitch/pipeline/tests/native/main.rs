@@ -147,6 +147,7 @@ proptest! {
         egress in prop::collection::vec(primitive(true), 0..8),
         kinds in prop::sample::select(vec!["exact", "ternary", "lpm", "range"]),
         updates in any::<bool>(),
+        twice in any::<bool>(),
         frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), metadata(), preparation()), 1..6),
     ) {
         let name = if kinds == "lpm" { "c" } else { "b" };
@@ -161,6 +162,9 @@ proptest! {
                 "name": "c", "id": 0, "target": ["h", "b"], "type": "generic", "calculation": "sum",
                 "verify": false, "update": true, "if_cond": binary("!=", field("h", "c"), hex(0))
             }]);
+        }
+        if twice {
+            root["deparsers"][0]["order"] = json!(["h", "small", "g", "h"]);
         }
         let Ok(program) = Program::load(root.to_string().as_bytes()) else {
             return Ok(());
@@ -185,6 +189,22 @@ proptest! {
             twins.pass(frame, 3, meta, *preparation);
         }
         twins.compare();
+    }
+}
+
+/// The output has it each time, as the program has left it, and queues account as much.
+#[test]
+fn a_header_that_is_emitted_twice_leaves_twice() {
+    let change = call("assign", json!([field("h", "a"), hex(9)]));
+    for [ingress, egress] in [[json!([change]), json!([])], [json!([]), json!([change])]] {
+        let mut root = program(ingress, egress);
+        root["deparsers"][0]["order"] = json!(["small", "h", "h"]);
+        let came = common::frame(1, 2, 3, 4, 5);
+        let trace = twins(&root).pass(&came, 3, &EgressMeta::default(), Preparation::AsItComes);
+        let changed = common::frame(9, 2, 3, 4, 5);
+        // 31 bytes of the header, and 2 behind it.
+        let expected = [&changed[..31], &changed[..]].concat();
+        assert_eq!((trace.sent, trace.length), (vec![expected], 31 + 33));
     }
 }
 
