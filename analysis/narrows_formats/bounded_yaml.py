@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -17,6 +18,8 @@ MAX_VALUES = 100_000
 class _UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a mapping that names a key twice, where YAML loaders silently take the last one, and names bad values."""
 
+    _composed = 0
+
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             if isinstance(node, yaml.ScalarNode):
@@ -28,6 +31,15 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(
                 problem=f"{shown} is not the number, date or text that it is written as", problem_mark=node.start_mark
             ) from None
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        # While it is read: a large file is refused before the most of it.
+        self._composed += 1
+        if self._composed > MAX_VALUES:
+            raise yaml.composer.ComposerError(
+                problem=f"has too many values; allowed: at most {MAX_VALUES}", problem_mark=self.get_mark()
+            )
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
@@ -49,15 +61,31 @@ def parse(text: str | bytes) -> Any:
     Raises:
         ValueError: it is not YAML, nested too deeply, or too much; the message says where.
     """
-    try:
+    with _as_value_errors():
         data = yaml.load(text, _UniqueKeyLoader)
+    if _size(data, {}) > MAX_VALUES:
+        raise ValueError(f"has too many values, its aliases written out; allowed: at most {MAX_VALUES}")
+    return data
+
+
+def compose(text: str) -> yaml.Node | None:
+    """The nodes of a text, which know their places in it; None if it is empty.
+
+    Raises:
+        ValueError: as `parse`.
+    """
+    with _as_value_errors():
+        return yaml.compose(text, _UniqueKeyLoader)
+
+
+@contextmanager
+def _as_value_errors() -> Iterator[None]:
+    try:
+        yield
     except yaml.YAMLError as error:
         raise ValueError(_problem(error)) from error
     except RecursionError:
         raise ValueError("is nested too deeply") from None
-    if _size(data, {}) > MAX_VALUES:
-        raise ValueError(f"has too many values, its aliases written out; allowed: at most {MAX_VALUES}")
-    return data
 
 
 def _size(data: object, known: dict[int, int]) -> int:

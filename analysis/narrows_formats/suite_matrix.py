@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from narrows_formats import files, storage
+from narrows_formats import beneath, files, storage
 
 # To be raised whenever a field is added, renamed or given another meaning.
 FORMAT = 1
@@ -95,7 +95,7 @@ def read(directory: Path) -> Matrix:
         OSError: there is none.
         ValueError: it is not what `write` writes (pydantic.ValidationError).
     """
-    return TypeAdapter(Matrix).validate_json((directory / files.MATRIX).read_bytes(), strict=True)
+    return TypeAdapter(Matrix).validate_json(beneath.read(directory, files.MATRIX), strict=True)
 
 
 def check(data: Any) -> Matrix:

@@ -405,7 +405,8 @@ def test_text_protobuf_has_the_same_entries(example: Path) -> None:
 
     change(example, "entries.txtpb", "table_id", "table_di")
     (problem,) = refused(example)
-    assert f"entries.txtpb:{line_of(example, 'table_di', 'entries.txtpb')}: is not a P4Runtime WriteRequest" in problem
+    place = f"entries.txtpb:{line_of(example, 'table_di', 'entries.txtpb')}:7"
+    assert f"{place}: is not a P4Runtime WriteRequest" in problem
 
 
 def test_a_source_needs_a_compiler(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from narrows_formats import beneath
+from narrows_formats import beneath, bounded_json
 
 from narrows_analysis.errors import AnalysisError
 
@@ -34,10 +33,10 @@ def read_json(directory: Path, name: str) -> dict[str, Any]:
     """
     path = directory / name
     try:
-        value = json.loads(beneath.read(directory, name), parse_int=_integer)
+        value = bounded_json.parse(beneath.read(directory, name), _integer)
     except FileNotFoundError:
         raise AnalysisError(f"{path}: no such file; a run directory holds run.json and telemetry/") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise AnalysisError(f"{path}: not readable as JSON: {error}") from None
     if not isinstance(value, dict):
         raise AnalysisError(f"{path}: a JSON object is expected, not {type(value).__name__}")

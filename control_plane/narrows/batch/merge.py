@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from narrows_formats import beneath, bounded_yaml, files
+from narrows_formats import beneath, bounded_json, bounded_yaml, files
 from narrows_formats.flat import flat, shown
 from narrows_formats.provenance import difference
 
@@ -23,7 +23,7 @@ OF_A_REPETITION = frozenset({"seed"})
 def read_record(directory: Path) -> dict[str, Any]:
     """run.json as it is; empty if it cannot be read."""
     try:
-        found = json.loads(beneath.read(directory, files.RUN))
+        found = bounded_json.parse(beneath.read(directory, files.RUN))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from narrows_formats import beneath, files
+from narrows_formats import beneath, bounded_json, files
 
 from narrows.errors import InputError
 
@@ -153,11 +153,9 @@ def _figures(one: dict[str, Any]) -> Iterator[str]:
 
 def _read(directory: Path, name: str) -> dict[str, Any]:
     """A JSON file below a directory; empty where it is not there, or is not one."""
-    import json
-
     try:
-        data = json.loads(beneath.read(directory, name))
-    except (OSError, ValueError, RecursionError):
+        data = bounded_json.parse(beneath.read(directory, name))
+    except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
 

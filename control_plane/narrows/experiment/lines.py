@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import yaml
+from narrows_formats import bounded_yaml, named_file
 
 # FILE: [sweep at ...: ]FIELD: PROBLEM, as the loader writes it.
 _MESSAGE = re.compile(r"(?P<file>.+?): (?P<sweep>sweep at .*?: )?(?P<field>[A-Za-z0-9_.*-]+): ")
@@ -26,8 +27,8 @@ def with_line(message: str) -> str:
 def _line_of(path: Path, field: str) -> int | None:
     """The line (from 1) of a dotted field, or, where the file lacks its last part, of what that would belong to."""
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        node = bounded_yaml.compose(named_file.read_text(path))
+    except ValueError:
         return None
     line = None
     while node is not None and field:

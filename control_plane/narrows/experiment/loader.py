@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from narrows_formats import bounded_yaml
+from narrows_formats import bounded_yaml, named_file
 from narrows_formats.validation import problems
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +20,8 @@ from narrows.flows.cdf import ALLOWED_CDF, read_cdf
 from narrows.flows.program import resolve_paths
 
 Checked = TypeVar("Checked", bound=BaseModel)
+# Of a file given on the command line. That of a run has its traces in it.
+MOST_BYTES = 64 << 20
 
 
 def read_experiment(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
@@ -55,12 +57,7 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
         InputError: it cannot be read, is not YAML, or "is not" ``what``.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"{path}: cannot be read: {reason}") from error
-    try:
-        data = bounded_yaml.parse(text)
+        data = bounded_yaml.parse(named_file.read_text(path, MOST_BYTES, may_be_a_pipe=True))
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     if not isinstance(data, dict):

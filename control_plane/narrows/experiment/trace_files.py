@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from narrows.errors import InputError
+from narrows_formats import named_file
 
-MAX_BYTES = 16 << 20
+from narrows.errors import InputError
 
 
 def inline_traces(data: Any, path: Path) -> None:
@@ -26,14 +26,6 @@ def inline_traces(data: Any, path: Path) -> None:
 
 def _read(file: Path, path: Path) -> str:
     try:
-        # Others may have written the experiment: a pipe would be waited for, and a device has no end.
-        if file.exists() and not file.is_file():
-            raise InputError(f"{path}: trace: {file} is no ordinary file; allowed: a file")
-        with file.open("rb") as opened:
-            content = opened.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise InputError(f"{path}: trace: {file} is too large; allowed: up to {MAX_BYTES >> 20} MiB")
-        return content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"{path}: trace: {file} cannot be read: {reason}") from None
+        return named_file.read_text(file)
+    except ValueError as error:
+        raise InputError(f"{path}: trace: {file} {error}") from None

@@ -9,6 +9,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from narrows_formats import named_file
+
+MOST_BYTES = 1 << 20
 ALLOWED_CDF = "pairs of value and fraction, neither descending, none negative, fractions up to 1, or to 100 for percent"
 Points = Sequence[tuple[float, float]]
 
@@ -57,9 +60,9 @@ def read_cdf(path: Path) -> list[tuple[float, float]]:
         ValueError: it cannot be read, or is not a distribution; begins with the file, and the line that is wrong.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+        lines = named_file.read_text(path, MOST_BYTES).splitlines()
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from None
     points: list[tuple[float, float]] = []
     numbers: list[int] = []
     for number, line in enumerate(lines, 1):

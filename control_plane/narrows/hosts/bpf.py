@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from narrows_formats import named_file
+
 from narrows.errors import RunError
 from narrows.hosts.machine import SYSTEM_PATH, kernel_ccas
 
@@ -36,7 +38,7 @@ def problems(cca: str, file: Path) -> list[str]:
     """Why an object file cannot be registered under a name here; what is in it is not looked at."""
     found = lacking()
     try:
-        with file.open("rb") as opened:
+        with named_file.opened(file) as opened:
             if opened.read(len(ELF)) != ELF:
                 found.append(f"{file} is no object file; allowed: what clang -target bpf makes")
     except OSError as error:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 from google.protobuf.message import Message
+from narrows_formats import bounded_json, named_file
 from narrows_formats.suggestion import suggestion
 
 _MAC = re.compile(r"(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
@@ -113,19 +114,18 @@ def read_entries(path: Path, info: p4i.P4Info, ports: Mapping[int, str]) -> list
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadEntries(f"{path}: cannot be read: {reason}") from None
+        return named_file.read_text(path)
+    except ValueError as error:
+        raise BadEntries(f"{path}: {error}") from None
 
 
 def _parsed(path: Path, text: str, message: _Message, what: str) -> _Message:
     try:
         text_format.Parse(text, message)
     except text_format.ParseError as error:
-        line = error.GetLine()
-        reason = re.sub(r"^\d+:\d+ : ", "", str(error))
-        raise BadEntries(f"{path}{f':{line}' if line else ''}: is not {what}: {reason}") from None
+        # Without the text: the file may be one that only root can read.
+        place = f":{error.GetLine()}:{error.GetColumn()}" if error.GetLine() else ""
+        raise BadEntries(f"{path}{place}: is not {what}") from None
     return message
 
 
@@ -180,7 +180,7 @@ class _Tutorial:
         """Each list of the file by its name, every element with its place in the text."""
         decoder = json.JSONDecoder()
         try:
-            whole = decoder.decode(self._text)
+            whole = bounded_json.parse(self._text)
             if not isinstance(whole, dict):
                 raise self._error(0, "is not an object; allowed: one with table_entries")
             at = self._after("{", 0)
@@ -198,8 +198,8 @@ class _Tutorial:
                     )
                 _, end = decoder.raw_decode(self._text, at)
                 at = self._after(",}", end)
-        except json.JSONDecodeError as error:
-            raise BadEntries(f"{self._path}:{error.lineno}: is not JSON: {error.msg}") from None
+        except bounded_json.NotJsonError as error:
+            raise BadEntries(f"{self._path}{error.place}: {error}") from None
 
     def _elements(self, decoder: json.JSONDecoder, at: int, key: str, value: object) -> list[tuple[int, Any]]:
         if not isinstance(value, list):

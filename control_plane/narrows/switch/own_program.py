@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import functools
-import json
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from narrows_formats import bounded_json, named_file
 from narrows_formats.file_digest import file_digest
 from narrows_formats.programs import SOFTSWITCH
 from narrows_formats.suggestion import suggestion
@@ -109,13 +109,11 @@ def _check_json(program: OwnProgram) -> None:
     """
     where = f"{program.field}.json: {program.json}"
     try:
-        found = json.loads(program.json.read_bytes())
+        found = bounded_json.parse(named_file.read(program.json))
     except OSError as error:
         raise InputError(f"{where}: cannot be read: {error.strerror}") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}:{error.lineno}: is not JSON: {error.msg}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: is not JSON: it is not UTF-8 text") from None
+    except bounded_json.NotJsonError as error:
+        raise InputError(f"{where}{error.place}: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("pipelines"), list):
         raise InputError(f"{where}: is not a compiled program; allowed: what p4c-bm2-ss writes with -o")
     headers = found.get("headers")

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
+
+from narrows_formats import bounded_json
 
 from narrows.experiment.traces.base import RatePoint, TraceError, nanoseconds, number
 
@@ -52,11 +53,9 @@ def opennetlab(text: str, direction: str | None) -> Periods:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TraceError(f"line {error.lineno} is not JSON", "a JSON file") from None
-    except RecursionError:
-        raise TraceError("is nested too deeply", "a JSON file") from None
+        return bounded_json.parse(text)
+    except bounded_json.NotJsonError as error:
+        raise TraceError(f"{error.place.replace(':', 'line ')} {error}".strip(), "a JSON file") from None
 
 
 def _periods(entries: Any, duration: str, rate: str) -> Periods:
