@@ -13,6 +13,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from io import BufferedReader
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
@@ -44,7 +45,7 @@ def path(directory: Path, name: str) -> Path:
 
 
 @contextmanager
-def opened(directory: Path, name: str) -> Iterator[BinaryIO]:
+def opened(directory: Path, name: str) -> Iterator[BufferedReader]:
     """An ordinary file below a directory, open for reading.
 
     Args:

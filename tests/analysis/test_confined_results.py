@@ -17,7 +17,7 @@ import synthetic
 from narrows.batch import sweep_table
 from narrows.batch.merge import experiment_of, read_record
 from narrows.cli.runs import _listed
-from narrows_analysis import AnalysisError, analyze_run, read_run
+from narrows_analysis import AnalysisError, analyze_run, read_run, write_report
 from narrows_analysis.comparison.sides import read_side
 from narrows_analysis.records.json_files import read_json
 from narrows_analysis.study_results import MeasuredPoint, read_variants
@@ -92,6 +92,18 @@ def test_a_fifo_is_not_waited_for(run: Path) -> None:
         read_run(run)
     with pytest.raises(AnalysisError, match="is not an ordinary file"):
         read_json(run, "hosts/fifo")
+
+
+def test_an_experiment_that_is_swapped_for_a_link_is_not_in_the_page(run: Path) -> None:
+    """Root may make the page of what belongs to another user, who then has it."""
+    (run / "experiment.yaml").write_text("name: x\n")
+    analyze_run(run)
+    read = read_run(run)
+    (run / "experiment.yaml").unlink()
+    (run / "experiment.yaml").symlink_to(run.parent / "private" / "flow0.json")
+    with pytest.raises(AnalysisError, match=r"experiment\.yaml: "):
+        write_report(read)
+    assert not (run / "report.html").exists()
 
 
 def test_reports_without_a_run_are_ordinary_files(run: Path, tmp_path: Path) -> None:

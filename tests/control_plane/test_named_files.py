@@ -99,8 +99,8 @@ def test_an_experiment_may_come_through_a_pipe(tmp_path: Path) -> None:
     out, into = os.pipe()
 
     def write() -> None:
-        os.write(into, text.encode())
-        os.close(into)
+        with os.fdopen(into, "w") as pipe:
+            pipe.write(text)
 
     # What comes late, too.
     later = threading.Timer(0.3, write)

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from narrows.cli import app
 from narrows.errors import InputError
+from narrows.run import artifact
 from narrows.run.artifact import pack
 from narrows_analysis import load
+from narrows_analysis.records.json_files import only_files
 from narrows_formats.file_digest import file_digest
 from typer.testing import CliRunner
 
@@ -94,3 +96,20 @@ def test_what_cannot_be_packed_is_refused(
             app, ["pack", str(run), "--out", str(tmp_path / "x.tar.gz")], catch_exceptions=False, standalone_mode=False
         )
     assert set(tmp_path.iterdir()) == before
+
+
+def test_what_its_owner_swaps_meanwhile_is_not_packed(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may pack what belongs to another user, who then has the archive."""
+    (tmp_path / "secret").write_text("what only root may read")
+
+    def swap(directory: Path) -> None:
+        only_files(directory)
+        (run / "experiment.yaml").unlink()
+        (run / "experiment.yaml").symlink_to(tmp_path / "secret")
+
+    monkeypatch.setattr(artifact, "only_files", swap)
+    with pytest.raises(InputError, match=r"experiment\.yaml: "):
+        pack(run, [run], tmp_path / "x.tar.gz")
+    assert not (tmp_path / "x.tar.gz").exists()

@@ -14,9 +14,10 @@ import jinja2
 import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
-from narrows_formats import files, storage
+from narrows_formats import beneath, files, storage
 from narrows_formats.decimals import as_decimals
 
+from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
@@ -97,12 +98,25 @@ def _file_rows(run: Run) -> list[dict[str, str]]:
                 count = "unreadable"
         digest = "not computed (large)"
         if length <= _DIGEST_LIMIT_BYTES:
-            with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()[:16] + "…"
+            try:
+                with beneath.opened(run.path, str(path.relative_to(run.path))) as stream:
+                    digest = hashlib.file_digest(stream, "sha256").hexdigest()[:16] + "…"
+            except (OSError, ValueError):
+                digest = "unreadable"
         rows.append(
             {"name": str(path.relative_to(run.path)), "rows": count, "bytes": units.count(length), "digest": digest}
         )
     return rows
+
+
+def _experiment(run: Run) -> str:
+    # By descriptors: its owner may have put a link in its place since the run was read, and the page is the owner's.
+    try:
+        return beneath.read(run.path, files.EXPERIMENT).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise AnalysisError(f"{run.path / files.EXPERIMENT}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def write_report(run_dir: Run | Path | str) -> Path:
@@ -123,7 +137,6 @@ def write_report(run_dir: Run | Path | str) -> Path:
                 sections.append({"title": title, "rows": kept})
                 charts += [chart for row in kept for chart in row]
     add_marks(charts, run.events)
-    experiment = run.path / files.EXPERIMENT
     page = render(
         "report.html.j2",
         title=str(run.raw.get("name") or run.path.resolve().name),
@@ -136,7 +149,7 @@ def write_report(run_dir: Run | Path | str) -> Path:
         sections=sections,
         dynamics=dynamics(summary) if sections else [],
         parameters=parameters(run, summary),
-        experiment=experiment.read_text(encoding="utf-8", errors="replace") if experiment.is_file() else "",
+        experiment=_experiment(run),
         run_json=json.dumps(run.raw, indent=2, ensure_ascii=False),
         provenance=provenance(run, summary),
         files=_file_rows(run),

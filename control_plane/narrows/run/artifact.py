@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
+import os
 import tarfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.json_files import only_files, read_json
-from narrows_formats import files, storage
+from narrows_formats import beneath, files, storage
 from narrows_formats.file_digest import file_digest
 from narrows_formats.provenance import KERNEL_IMAGE, PROVENANCE_NAMES, provenance
 
@@ -50,7 +53,7 @@ def pack(directory: Path, runs: Sequence[Path], archive: Path) -> str:
     found = list(_files(directory))
     if unfinished := next((path for path in found if any(UNFINISHED in part for part in path.parts)), None):
         raise InputError(f"{directory / unfinished}: of a run that is under way or was killed; fix: narrows clean")
-    digests = "".join(f"{file_digest(directory / path)}  {path}\n" for path in found)
+    digests = "".join(f"{_digest(directory, path)}  {path}\n" for path in found)
     how = _reproduce(name, directory, records)
     with (
         storage.replacing(archive) as out,
@@ -61,10 +64,26 @@ def pack(directory: Path, runs: Sequence[Path], archive: Path) -> str:
         for made, text in ((README, how), (MANIFEST, digests)):
             _add(tar, f"{name}/{made}", io.BytesIO(text.encode()), len(text.encode()))
         for path in found:
-            with (directory / path).open("rb") as content:
-                _add(tar, f"{name}/{path}", content, (directory / path).stat().st_size)
+            with _opened(directory, path) as content:
+                _add(tar, f"{name}/{path}", content, os.fstat(content.fileno()).st_size)
     give_to_user(archive)
     return file_digest(archive)
+
+
+@contextmanager
+def _opened(directory: Path, path: Path) -> Iterator[io.BufferedReader]:
+    # Its owner may have put a link in its place since it was looked at, while root packs it.
+    with ExitStack() as opened:
+        try:
+            content = opened.enter_context(beneath.opened(directory, str(path)))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{directory / path}: {getattr(error, 'strerror', None) or error}") from None
+        yield content
+
+
+def _digest(directory: Path, path: Path) -> str:
+    with _opened(directory, path) as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _files(directory: Path) -> Iterator[Path]:
