@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -38,13 +40,15 @@ from narrows.cli import (
 from narrows.cli.added import Commands
 from narrows.cli.examples import examples_of
 from narrows.cli.streams import outlive_readers
-from narrows.errors import EXIT_INTERRUPTED, NarrowsError
+from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, NarrowsError
 from narrows.plain_text import say
 from narrows.search_path import SEARCH_PATH
 
 # Objects that a command makes before garbage is looked for; by default it is after 700. Imported modules, most of what
 # short commands make, would be gone through again and again, which takes a tenth of their time.
 OBJECTS_AT_ONCE = 50_000
+# Why a file cannot be written that is no fault of ours.
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 app = typer.Typer(
     name="narrows",
@@ -117,19 +121,28 @@ def main() -> None:
     try:
         app()
     except NarrowsError as error:
-        from narrows.terminal import Terminal
-
-        console = Terminal(stderr=True)
         from narrows.experiment.lines import with_line
 
-        for line in map(with_line, str(error).splitlines()):
-            console.print(f"narrows: {line}", style="red", highlight=False, markup=False, soft_wrap=True)
+        _print_error(map(with_line, str(error).splitlines()))
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        _print_error([f"{error.filename or 'a file'} cannot be written: {error.strerror}"])
+        sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     finally:
         # All goes with the process, and Python would look for garbage in it before.
         gc.freeze()
+
+
+def _print_error(lines: Iterable[str]) -> None:
+    from narrows.terminal import Terminal
+
+    console = Terminal(stderr=True)
+    for line in lines:
+        console.print(f"narrows: {line}", style="red", highlight=False, markup=False, soft_wrap=True)
 
 
 def _ignore_stop_signals() -> None:
