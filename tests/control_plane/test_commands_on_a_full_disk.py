@@ -17,7 +17,7 @@ SEED = sorted((Path(__file__).parents[1] / "formats").glob("*/run"))[-1]
 NARROWS = Path(sys.executable).with_name("narrows")
 SIZE_MB = 8
 
-pytestmark = pytest.mark.needs("root", "unshare", "narrows-collector")
+pytestmark = pytest.mark.needs("root", "mount", "narrows-collector")
 
 
 @pytest.fixture
@@ -36,7 +36,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-@pytest.mark.parametrize("command", ["report a", "analyze a", "pack a --out a.tar.gz", "new x.yaml"])
+@pytest.mark.parametrize(
+    "command", ["report a", "analyze a", "pack a --out a.tar.gz", "new x.yaml", "compare a b --out c"]
+)
 def test_what_does_not_fit_is_one_message(disk: Path, command: str) -> None:
     # Nothing of it is left, not even what an empty directory takes.
     with pytest.raises(OSError, match="No space"), (disk / "fill").open("wb", buffering=0) as fill:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from narrows_formats import storage
 
 from narrows_analysis.comparison.differences import Difference, as_frame, warnings
 from narrows_analysis.comparison.settings import differing
@@ -36,7 +37,7 @@ def write_comparison(
     """
     place.mkdir(parents=True, exist_ok=True)
     page = place / f"{NAME}.html"
-    page.write_text(_page(first, second, differences), encoding="utf-8")
+    storage.write_text(page, _page(first, second, differences))
     written = [page]
     # CSV is for programs, LaTeX for readers.
     frames = {"csv": as_frame(differences), "tex": labelled(first, second, differences)}
