@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import glob
 import json
 import os
 from collections.abc import Iterator
@@ -27,15 +30,45 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     Raises:
         OSError: the file cannot be made or written.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.unfinished")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    _remove_abandoned(path)
+    temporary, handle = _temporary(path, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-        temporary.replace(path)
+            file.flush()
+            # While it is locked: nobody takes it for an abandoned one.
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _temporary(path: Path, mode: int) -> tuple[Path, int]:
+    """A new file to be renamed to ``path``, and its descriptor, which holds a lock as long as it is open."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.unfinished")
+        handle = os.open(temporary, flags, mode)
+        # A file system may have no locks: then what a killed writer leaves stays there.
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return temporary, handle
+        # Another writer took it for an abandoned one before it had its lock.
+        os.close(handle)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what writers of a file left who were killed: nobody holds a lock on it."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*.unfinished"):
+        # Others may have made it, and be anything: it is not waited for, and not followed.
+        with contextlib.suppress(OSError):
+            handle = os.open(old, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                old.unlink()
+            finally:
+                os.close(handle)
 
 
 def reserve(path: Path, size: int, mode: int = 0o666) -> None:

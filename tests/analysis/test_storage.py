@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,32 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         write_json(path, {"rate_bps": float("nan")})
     assert [(one, one.read_text()) for one in tmp_path.iterdir()] == [(path, "old")]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from narrows_formats.storage import replacing
+with replacing(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    path, other = tmp_path / "sweep[1].json", tmp_path / ".sweep1.json.00.unfinished"
+    other.write_text("of another file")
+    killed = subprocess.run([sys.executable, "-c", KILLED, path])
+    assert killed.returncode == -signal.SIGKILL and len([*tmp_path.iterdir()]) == 2
+    (tmp_path / f".{path.name}.01.unfinished").symlink_to(other)
+    os.mkfifo(tmp_path / f".{path.name}.02.unfinished")
+    with replacing(path) as one:
+        # One that is being written stays.
+        write_text(path, "second")
+        one.write(b"first")
+    assert path.read_text() == "first"
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names == {path.name, other.name, f".{path.name}.01.unfinished"} and other.read_text() == "of another file"
 
 
 def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
