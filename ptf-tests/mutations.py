@@ -117,14 +117,14 @@ MUTATIONS = (
         _PRIMITIVES,
         "            bad_states.read(is_bad, (bit<32>)bottleneck);",
         "            bad_states.read(is_bad, 0);",
-        "loss.MemoryOfOneBottleneck",
+        "loss.StateOfOneBottleneck",
     ),
     Mutation(
         "all bottlenecks share one position",
         _PRIMITIVES,
         "            positions.read(position, (bit<32>)bottleneck);",
         "            positions.read(position, 0);",
-        "loss.MemoryOfOneBottleneck",
+        "loss.PositionOfOneBottleneck",
     ),
     Mutation(
         "a pattern is one packet longer",

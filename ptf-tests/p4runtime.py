@@ -16,6 +16,8 @@ from google.protobuf import text_format
 DEVICE_ID = 1
 TIMEOUT_S = 10.0
 ENTRY_PRIORITY_NONE = 0
+# Of `set_loss_model`.
+BY_STATE = 1
 
 # Exact and LPM keys are one value or (value, prefix length); ternary keys (value, mask), ranges (first, last).
 Match = Mapping[str, int | tuple[int, int]]
@@ -182,6 +184,21 @@ class Client:
     def delete(self, *entries: Entry) -> None:
         """Remove table entries."""
         self._write(p4r.Update.DELETE, (p4r.Entity(table_entry=self.program.table_entry(e)) for e in entries))
+
+    def lose_by_state(self, bottleneck: int, *states: tuple[int, int]) -> None:
+        """Lose frames of a bottleneck as its good and its bad state say; see `targets.base.Control`."""
+        self.insert(
+            Entry("loss", {"bottleneck": bottleneck}, "set_loss_model", {"model": BY_STATE}),
+            *(
+                Entry(
+                    "loss_states",
+                    {"bottleneck": bottleneck, "is_bad": is_bad},
+                    "set_chances",
+                    {"loss": loss, "leave": leave},
+                )
+                for is_bad, (loss, leave) in enumerate(states)
+            ),
+        )
 
     def _mirror(self, session: int, port: int) -> p4r.Entity:
         entity = p4r.Entity()

@@ -16,6 +16,7 @@ from narrows_tofino.rate_steps import refuse_unless_kept
 from narrows_tofino.sampling import with_sample_that_fits
 from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.writes.entries import flow_table
+from narrows_tofino.writes.losses import refuse_losses_it_lacks, refuse_separate_states
 
 # Reports come from the switch itself; the address is of the range for benchmarking and never routed.
 SWITCH_MAC = "02:4e:57:00:00:00"
@@ -27,9 +28,9 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
     Source ports are those of `narrows.experiment.port_choice`, a sampling that is ``auto`` is what the collector holds.
 
     Raises:
-        InputError: more hosts or loopback ports than the testbed has, a link with a delay of its own, or with two
-            queues and a port that it shares, or a machine without an address of the plan's IP version or at the port of
-            another one's link.
+        InputError: more hosts or loopback ports than the testbed has, a link with a delay of its own, with two queues
+            and a port that it shares, or with loss in bursts and senders in several pipes, or a machine without an
+            address of the plan's IP version or at the port of another one's link.
     """
     _refuse_what_it_lacks(plan, inventory)
     loopbacks = [port.dev_port for port in inventory.loopback_ports]
@@ -48,6 +49,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
             paths=tuple(hop for path in bound.paths for hop in _by_way_of(line, path, bound.links[0].index)),
         )
     queue_management.refuse_shared_ports(bound, inventory)
+    refuse_separate_states(bound)
     return with_sample_that_fits(avoid_index_collisions(bound, flow_table(bound)), inventory)
 
 
@@ -55,12 +57,8 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     """Raises InputError if the plan has links or loopback ports that the testbed cannot have."""
     refuse_unless_kept(plan, inventory.calibration)
     queue_management.refuse_what_it_lacks(plan, inventory)
+    refuse_losses_it_lacks(plan)
     for link in plan.links:
-        if link.loss_model is not None:
-            raise InputError(
-                f"{link.field}.loss: Tofino's program loses packets independently of each other only; allowed: a "
-                "ratio, or --target soft"
-            )
         if link.burst_bytes:
             raise InputError(
                 f"{link.field}.burst: a Tofino's shapers have bursts of their own, which are no setting here; allowed: "

@@ -35,10 +35,10 @@ control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, in bit<
         loss_threshold = 0;
     }
 
-#ifdef LOSS_WITH_MEMORY
-    // Loss in bursts, from a model of two states, and by position, from a recording. Not on Tofino: to draw against a state
-    // that another draw has just changed takes one register access too many.
+    // Loss in bursts, from a model of two states.
     LossStates() states;
+#ifdef LOSS_PATTERNS
+    // Loss by position, from a recording. Not on Tofino, whose TCAM has room for few ranges of positions.
     LossPattern() pattern;
     bit<2> loss_model = LOSS_INDEPENDENT;
 
@@ -49,15 +49,15 @@ control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, in bit<
     }
 #endif
 
-    // How a bottleneck loses packets: each with probability threshold / 2^32, independently of all others, or (where
-    // losses with memory are available) depending on earlier packets.
+    // How a bottleneck loses packets: each with probability threshold / 2^32, independently of all others, or (where there
+    // is a choice of models) depending on earlier packets.
     table loss {
         key = {
             flow.bottleneck: exact @name("bottleneck");
         }
         actions = {
             set_loss;
-#ifdef LOSS_WITH_MEMORY
+#ifdef LOSS_PATTERNS
             set_loss_model;
 #endif
             @defaultonly keep;
@@ -74,12 +74,14 @@ control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, in bit<
 
         loss.apply();
         dice.apply(loss_threshold, lost);
-#ifdef LOSS_WITH_MEMORY
+#ifdef LOSS_PATTERNS
         if (loss_model == LOSS_BY_STATE) {
             states.apply(flow.bottleneck, lost);
         } else if (loss_model == LOSS_BY_PATTERN) {
             pattern.apply(flow.bottleneck, lost);
         }
+#else
+        states.apply(flow.bottleneck, lost);
 #endif
         flow_loss_drops.apply(flow.index, (bit<32>)lost, flow.loss_drops);
         if (lost == 1) {

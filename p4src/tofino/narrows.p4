@@ -343,6 +343,10 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     }
 
     apply {
+#if __TARGET_TOFINO__ == 2
+        // Copies are of the frame as it leaves, as Tofino 1 makes them: as it came, it has bridge headers in front.
+        for_deparser.mirror_io_select = 1;
+#endif
         flow_identity.apply(hdr.frame, meta.identity);
         flow_index.apply(meta.identity, meta.flow.bottleneck, meta.flow.flags, meta.flow.index);
 #ifdef MANAGED_QUEUES

@@ -283,4 +283,92 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     }
 }
 
+// Loss in bursts, from the model of Gilbert (1960) and Elliott (1963): a packet is judged by the state that it finds, then the
+// state may change. Both are decided for either state before the state is known, so that a single register access is left.
+// Chances are in units of 2^-32.
+control LossStates(in bottleneck_index_t bottleneck, inout bit<1> lost) {
+    // 0 while a bottleneck is in its good state, anything else in its bad one.
+    Register<bit<32>, bottleneck_index_t>(BOTTLENECK_COUNT) bad_states;
+    Random<bit<32>>() fate_random;
+    Random<bit<32>>() move_random;
+    bit<32> fate;
+    bit<32> move;
+    bit<32> enter;
+    bit<32> stay;
+    bit<32> lose_in_good;
+    bit<32> lose_in_bad;
+    bit<32> found;
+
+    // Reads the state that the packet finds, and leaves the next one: what was decided for the one found.
+    RegisterAction<bit<32>, bottleneck_index_t, bit<32>>(bad_states) change = {
+        void apply(inout bit<32> stored, out bit<32> before) {
+            before = stored;
+            if (stored == 0) {
+                stored = enter;
+            } else {
+                stored = stay;
+            }
+        }
+    };
+
+    // The chances that the bad state follows, on the good one and on itself, and that a packet is lost in each. That of the
+    // bad state has one added, so that it can lose everything.
+    action set_chances(bit<32> enter_chance, bit<32> stay_chance, bit<32> good_chance, bit<32> bad_chance) {
+        enter = enter_chance;
+        stay = stay_chance;
+        lose_in_good = good_chance;
+        lose_in_bad = bad_chance;
+    }
+
+    // The chances of each bottleneck. One without an entry stays in its good state, which loses nothing.
+    table loss_states {
+        key = {
+            bottleneck: exact @name("bottleneck");
+        }
+        actions = {
+            set_chances;
+        }
+        const default_action = set_chances(0, 0, 0, 0);
+        size = BOTTLENECK_COUNT;
+    }
+
+    // The state that the packet found loses it.
+    action lose() {
+        lost = 1;
+    }
+
+    // Which of the two draws counts. In the good state 0 is no loss, in the bad one anything else.
+    table loss_verdict {
+        key = {
+            found: ternary;
+            lose_in_good: ternary;
+            fate: ternary;
+        }
+        actions = {
+            lose;
+            NoAction;
+        }
+        const default_action = NoAction();
+        size = 3;
+        const entries = {
+            (0, 0, _): NoAction();
+            (0, _, _): lose();
+            (_, _, 0): lose();
+        }
+    }
+
+    apply {
+        loss_states.apply();
+        fate = fate_random.get();
+        move = move_random.get();
+        // By how much a chance exceeds its draw: 0 if it does not. Of the bad state's loss it is by how much the draw does.
+        enter = enter |-| move;
+        stay = stay |-| move;
+        lose_in_good = lose_in_good |-| fate;
+        fate = fate |-| lose_in_bad;
+        found = change.execute(bottleneck);
+        loss_verdict.apply();
+    }
+}
+
 #endif

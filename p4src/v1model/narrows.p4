@@ -11,8 +11,8 @@ typedef bit<32> mirror_session_t;
 #define COUNTED_BEFORE_QUEUE 0
 #define COUNTED_BEHIND_QUEUE 0
 
-// A packet can read what the one before it wrote, and can draw any number of random values.
-#define LOSS_WITH_MEMORY
+// Tables match any number of ranges: recordings of losses have room.
+#define LOSS_PATTERNS
 
 // Arithmetic can mix a seed into numbers, from which a position in a row of samples is drawn.
 #define SEEDED_SAMPLING

@@ -154,7 +154,7 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
 }
 
 // Loss in bursts (Gilbert 1960, Elliott 1963): the current state decides about a packet, then the state may change.
-control LossStates(in bottleneck_index_t bottleneck, out bit<1> lost) {
+control LossStates(in bottleneck_index_t bottleneck, inout bit<1> lost) {
     // Which bottlenecks are in their bad state.
     register<bit<1>>(BOTTLENECK_COUNT) bad_states;
     bit<1> is_bad;
@@ -183,7 +183,6 @@ control LossStates(in bottleneck_index_t bottleneck, out bit<1> lost) {
     }
 
     apply {
-        lost = 0;
         random(fate, 32w0, 32w0xffffffff);
         random(move, 32w0, 32w0xffffffff);
         @atomic {

@@ -33,7 +33,7 @@ class Ability(enum.Enum):
     HOLD = "a queue that holds frames until it is let go"
     MANAGED = "a traffic manager whose queues the program manages"
     TOFINO_LAWS = "laws of Tofino's program, which decide on arrival by what software computes"
-    LOSS_WITH_MEMORY = "losses that depend on the packets before"
+    LOSS_BY_POSITION = "losses at set positions"
     INDEPENDENT_DRAWS = "random numbers that do not depend on those before"
     SEEDED_SAMPLING = "samples that a seed chooses"
     PACKET_DEPTH = "the number of packets that a packet finds"
@@ -89,6 +89,12 @@ class Profile:
         return self.depth(packets, frame_bytes) if self.tells_depth_left else 0
 
 
+# Of a state: the chances that a packet is lost in it and that it is left after the packet, in units of 2^-32.
+State = tuple[int, int]
+# A chance that is certain.
+CERTAIN = 1 << 32
+
+
 class Control(Protocol):
     """Entries, mirror sessions, counters and digests of the program; names may be endings of full names."""
 
@@ -100,6 +106,9 @@ class Control(Protocol):
 
     def delete(self, *entries: Entry) -> None:
         """Remove table entries."""
+
+    def lose_by_state(self, bottleneck: int, good: State, bad: State) -> None:
+        """Lose frames of a bottleneck as two states say. Only the bad one loses with certainty and is left with it."""
 
     def add_mirror(self, session: int, port: int) -> None:
         """Let copies of a mirror session leave by a port."""

@@ -25,7 +25,7 @@ from narrows_tofino.chip.model import CHIPS
 from p4runtime import Entry
 from processes import Child, inside
 
-from targets.base import Ability, Control, Parameters, Profile, Result, Switch, namespace_links
+from targets.base import Ability, Control, Parameters, Profile, Result, State, Switch, namespace_links
 from targets.soft import Softswitch, SoftTarget
 from targets.tofino import MODEL_PORTS, PROGRAM, connect_switch, port_parameter
 from targets.tofino_switch import TofinoSwitch
@@ -33,7 +33,7 @@ from targets.tofino_switch import TofinoSwitch
 FAKES = Path(__file__).resolve().parents[2] / "tests" / "tofino"
 NAME = "tofino-fake"
 # What neither Tofino's program nor its traffic manager has.
-NOTHING_TO_SHADOW = (Ability.MANAGED, Ability.LOSS_WITH_MEMORY, Ability.VARYING_LINE)
+NOTHING_TO_SHADOW = (Ability.MANAGED, Ability.LOSS_BY_POSITION, Ability.VARYING_LINE)
 
 # Parameters of `observe` that Tofino's program does not have.
 SOFTWARE_ONLY = ("counts_packets", "seed")
@@ -75,6 +75,12 @@ class ShadowedControl:
         self._first.delete(*entries)
         for other in self._others:
             other.control.delete(*entries)
+
+    def lose_by_state(self, bottleneck: int, good: State, bad: State) -> None:
+        """Lose frames of a bottleneck as two states say."""
+        self._first.lose_by_state(bottleneck, good, bad)
+        for other in self._others:
+            other.control.lose_by_state(bottleneck, good, bad)
 
     def add_mirror(self, session: int, port: int) -> None:
         """Let copies of a mirror session leave by a port."""

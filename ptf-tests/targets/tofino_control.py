@@ -21,6 +21,8 @@ from narrows_tofino.writes.planned import number
 from narrows_tofino.writes.queue_aqms import meter_write
 from p4runtime import Entry
 
+from targets.base import CERTAIN, State
+
 REGISTERS = (
     "flow_arrivals",
     "flow_departures",
@@ -28,6 +30,7 @@ REGISTERS = (
     "flow_owner",
     "bottleneck_departures",
     "high_watermark",
+    "bad_states",
 )
 COUNTERS = ("arrival_counter", "departure_counter", "loss_counter", "delay_histogram")
 # Which of them, and of those below, have a cell for each flow: too many to clear them all for every case.
@@ -160,6 +163,16 @@ class TofinoControl:
         write = meter_write(index, settings)
         assert write.key is not None
         self._client.write(write.operation, self._client.schema.table(write.table), write.key, write.data)
+
+    def lose_by_state(self, bottleneck: int, good: State, bad: State) -> None:
+        """Lose frames as two states say; the program adds one to the chance of a loss in the bad one."""
+        chances = {
+            "enter_chance": good[1],
+            "stay_chance": CERTAIN - bad[1],
+            "good_chance": good[0],
+            "bad_chance": bad[0] - 1,
+        }
+        self.insert(Entry("loss_states", {"bottleneck": bottleneck}, "set_chances", chances))
 
     # --- mirror sessions
 

@@ -29,7 +29,7 @@ _CHIP_LACKS = {
     Ability.BYTE_LIMIT: _IN_CELLS,
     Ability.EXACT_RATE: "a shaper's bucket lets two frames or more through at once",
     Ability.MANAGED: "its traffic manager neither drops at departure for free nor tells depths before",
-    Ability.LOSS_WITH_MEMORY: "its program loses packets independently of each other only",
+    Ability.LOSS_BY_POSITION: "its tables have room for few ranges of positions",
     Ability.SEEDED_SAMPLING: "its program samples the last packet of each row",
     Ability.PACKET_DEPTH: "its traffic manager counts depths in cells",
     Ability.VARYING_LINE: "its ports have no delay line",

@@ -99,7 +99,7 @@ def case_classes() -> dict[str, ast.ClassDef]:
 
 
 # What cases derive from that need what the program for Tofino has not.
-SOFT_ONLY = ("ManagedTest", "MemoryTest", "LineTest")
+SOFT_ONLY = ("ManagedTest", "PatternTest", "LineTest")
 # And those of the program with queue management, which neither the softswitch nor the fakes of a run have.
 MANAGED_TOFINO_ONLY = ("LawTest",)
 

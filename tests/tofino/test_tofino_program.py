@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-from fakeswitch.fixtures import make_experiment, make_inventory
+from fakeswitch.fixtures import inventory_data, make_experiment
 from fakeswitch.program_schema import program_schema
 from narrows_tofino.bfrt.schema import Schema
 from narrows_tofino.bfrt.values import encode_data, encode_key
 from narrows_tofino.chip.depth import IN_MEMORY_OVERHEAD_BYTES
 from narrows_tofino.planner import plan
+from narrows_tofino.testbed.inventory import Inventory
 from narrows_tofino.writes.entries import TABLES
 from narrows_tofino.writes.mirror import MIRROR_HEADER_BYTES
 
@@ -24,6 +25,7 @@ REGISTERS = (
     "flow_owner",
     "bottleneck_departures",
     "high_watermark",
+    "bad_states",
 )
 COUNTERS = ("delay_histogram", "arrival_counter", "departure_counter")
 
@@ -33,9 +35,13 @@ def schema(request: pytest.FixtureRequest) -> Schema:
     return Schema.parse(program_schema(request.param))
 
 
-def test_every_planned_entry_fits_the_program(schema: Schema) -> None:
+@pytest.mark.parametrize("loss", [0.1, {"gilbert_elliott": {"p": "1%", "r": "20%"}}], ids=["by chance", "in bursts"])
+def test_every_planned_entry_fits_the_program(loss: float | dict[str, dict[str, str]], schema: Schema) -> None:
     for chip in ("tofino", "tofino2"):
-        for write in plan(make_experiment(loss=0.1, ecn_threshold="100kB"), make_inventory(chip)):
+        data = inventory_data(chip)
+        # In the pipe of the other sender, as loss in bursts needs it.
+        data["ports"][3]["dev_port"] = 140
+        for write in plan(make_experiment(loss=loss, ecn_threshold="100kB"), Inventory.model_validate(data)):
             if write.table not in TABLES:
                 continue
             table = schema.table(write.table)
@@ -76,6 +82,6 @@ def test_the_mirror_header_is_as_long_as_the_session_allows_for() -> None:
 
 
 def test_names_are_those_of_the_sources() -> None:
-    text = "".join(path.read_text() for path in sorted(SOURCES.glob("common/*.p4")))
+    text = "".join(path.read_text() for path in [*SOURCES.glob("common/*.p4"), *SOURCES.glob("tofino/*.p4")])
     for name in (*TABLES, *REGISTERS, *COUNTERS):
         assert re.search(rf"(table {name} |\) {name};|\b{name};)", text), name

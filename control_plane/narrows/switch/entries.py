@@ -68,6 +68,9 @@ class ProgramEntry:
     priority: int | None = None
 
 
+LossesOf = Callable[[int, GilbertElliott | LossPattern], Iterator[ProgramEntry]]
+
+
 @dataclass(frozen=True)
 class Observation:
     """The depth from which on packets of a link are marked, `ECN_OFF` for none, and its ``unit``, for people.
@@ -108,12 +111,36 @@ def loss_threshold(loss: float) -> int:
     return round(loss * (1 << LOSS_BITS))
 
 
+def loss_model_entries(index: int, model: GilbertElliott | LossPattern) -> Iterator[ProgramEntry]:
+    """Loss of a bottleneck that depends on earlier packets, in v1model's program."""
+    by_state = isinstance(model, GilbertElliott)
+    kind, words = (LOSS_BY_STATE, "in bursts") if by_state else (LOSS_BY_PATTERN, "by position")
+    yield ProgramEntry("loss", {"bottleneck": index}, "set_loss_model", {"model": kind}, f"emulated loss, {words}")
+    if isinstance(model, GilbertElliott):
+        for is_bad, loss, leave in ((0, model.loss_in_good, model.p), (1, model.loss_in_bad, model.r)):
+            yield ProgramEntry(
+                "loss_states",
+                {"bottleneck": index, "is_bad": is_bad},
+                "set_chances",
+                {"loss": loss_threshold(loss), "leave": loss_threshold(leave)},
+                f"in the {'bad' if is_bad else 'good'} state",
+                {"loss": f"2^-32, a loss ratio of {loss:g}", "leave": f"2^-32, a probability of {leave:g}"},
+            )
+        return
+    length = {"packets": model.packets if model.loop else 0}
+    yield ProgramEntry("loss_pattern", {"bottleneck": index}, "set_length", length, "when the pattern begins again")
+    for number, (first, last) in enumerate(model.runs):
+        key: dict[str, int | Range] = {"bottleneck": index, "position": Range(first, last)}
+        yield ProgramEntry("lost_positions", key, "lose", {}, "packets that are lost", priority=FIRST_PRIORITY + number)
+
+
 def program_entries(
     plan: Plan,
     observation: Callable[[ReportedLink], Observation],
     share_of: Callable[[int], int] = lambda _: 0,
     delay_bits: int = DELAY_BITS,
     aqms_of: AqmsOf = aqm_entries,
+    losses_of: LossesOf = loss_model_entries,
 ) -> Iterator[ProgramEntry]:
     """All entries of a plan, in the order in which they are to be installed.
 
@@ -123,6 +150,7 @@ def program_entries(
         share_of: share of the flow indices of the pipe of an ingress port; 0 is all of them.
         delay_bits: width of a queue delay in the program.
         aqms_of: the program's entries that manage the queue of a link with frames of so many bytes.
+        losses_of: its entries of a bottleneck whose losses depend on earlier packets.
     """
     for bin_ in delay_bins(delay_bits):
         yield ProgramEntry(
@@ -134,7 +162,7 @@ def program_entries(
         )
     for link in plan.reported:
         yield _collector(plan, link.index)
-        yield from link_entries(link, plan.frame_bytes, aqms_of)
+        yield from link_entries(link, plan.frame_bytes, aqms_of, losses_of)
         whose = "" if link.name == ONLY_LINK else f"{link.name}: "
         marks = "no CE marks by depth" if link.ecn_threshold is None else "mark CE from a depth on"
         reports = f"one departure in {1 << link.sample_shift}" if link.sample_shift else "each departure"
@@ -144,10 +172,12 @@ def program_entries(
     yield from _paths(plan, share_of)
 
 
-def link_entries(link: ReportedLink, frame_bytes: int, aqms_of: AqmsOf = aqm_entries) -> Iterator[ProgramEntry]:
+def link_entries(
+    link: ReportedLink, frame_bytes: int, aqms_of: AqmsOf = aqm_entries, losses_of: LossesOf = loss_model_entries
+) -> Iterator[ProgramEntry]:
     """What the program has of a link's own settings: its loss, and how its queue is managed."""
     if link.loss_model is not None:
-        yield from _loss_model(link.index, link.loss_model)
+        yield from losses_of(link.index, link.loss_model)
     elif link.loss:
         yield _loss(link)
     if isinstance(link, Link):
@@ -170,29 +200,6 @@ def _loss(link: ReportedLink) -> ProgramEntry:
         "emulated loss, counted apart from the queue's drops",
         {"threshold": f"2^-32, a loss ratio of {link.loss:g}"},
     )
-
-
-def _loss_model(index: int, model: GilbertElliott | LossPattern) -> Iterator[ProgramEntry]:
-    """Loss with memory, of the programs that have it (v1model)."""
-    by_state = isinstance(model, GilbertElliott)
-    kind, words = (LOSS_BY_STATE, "in bursts") if by_state else (LOSS_BY_PATTERN, "by position")
-    yield ProgramEntry("loss", {"bottleneck": index}, "set_loss_model", {"model": kind}, f"emulated loss, {words}")
-    if isinstance(model, GilbertElliott):
-        for is_bad, loss, leave in ((0, model.loss_in_good, model.p), (1, model.loss_in_bad, model.r)):
-            yield ProgramEntry(
-                "loss_states",
-                {"bottleneck": index, "is_bad": is_bad},
-                "set_chances",
-                {"loss": loss_threshold(loss), "leave": loss_threshold(leave)},
-                f"in the {'bad' if is_bad else 'good'} state",
-                {"loss": f"2^-32, a loss ratio of {loss:g}", "leave": f"2^-32, a probability of {leave:g}"},
-            )
-        return
-    length = {"packets": model.packets if model.loop else 0}
-    yield ProgramEntry("loss_pattern", {"bottleneck": index}, "set_length", length, "when the pattern begins again")
-    for number, (first, last) in enumerate(model.runs):
-        key: dict[str, int | Range] = {"bottleneck": index, "position": Range(first, last)}
-        yield ProgramEntry("lost_positions", key, "lose", {}, "packets that are lost", priority=FIRST_PRIORITY + number)
 
 
 def passthrough_entries(cables: Collection[tuple[int, str | None, int]]) -> Iterator[ProgramEntry]:

@@ -24,6 +24,7 @@ _ZEROED = {
     "flow_owner": REGISTER,
     "bottleneck_departures": REGISTER,
     "high_watermark": REGISTER,
+    "bad_states": REGISTER,
     "delay_histogram": COUNTER,
     "arrival_counter": COUNTER,
     "departure_counter": COUNTER,
@@ -43,11 +44,11 @@ BULK_FROM = 512
 
 
 def clear_writes(managed: bool) -> list[PlannedWrite]:
-    """Zeroes everything that is counted by flow or bottleneck, in all pipes, before a run begins.
+    """Zeroes everything that is kept by flow or bottleneck, in all pipes, before a run begins.
 
     ``managed``: the program manages queues.
     """
-    why = "what an earlier run has counted"
+    why = "what an earlier run has left"
     return [PlannedWrite(Operation.CLEAR, name, None, {}, why) for name in _counted(managed)]
 
 

@@ -13,6 +13,7 @@ from narrows_tofino.bfrt.values import KeyValue, Lpm, Ternary
 from narrows_tofino.chip.depth import depth_units
 from narrows_tofino.chip.model import pipe_of
 from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.losses import loss_entries
 from narrows_tofino.writes.planned import PlannedWrite, Reader
 from narrows_tofino.writes.queue_aqms import aqms, meter_writes, queue_entries
 
@@ -26,7 +27,7 @@ DELAY_BITS = 32
 # Ternary fields, and all of their bits.
 MASKS = {"ingress_port": 0x1FF, "dst_mac": (1 << 48) - 1}
 # Tables whose entries of an earlier run would misdirect packets or reports.
-TABLES = ("cross_connect", "loss", "bottleneck", "collector", "delay_bins")
+TABLES = ("cross_connect", "loss", "loss_states", "bottleneck", "collector", "delay_bins")
 # The same of the program that manages queues (p4src/tofino/queue_management).
 LAWS = ("enqueue_law", "dequeue_law", "arrival_queue", "departure_queue")
 
@@ -57,6 +58,7 @@ def program_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Pla
         lambda port: shares[pipe_of(port)],
         DELAY_BITS,
         lambda link, _: aqms(link, inventory.latency_ns),
+        loss_entries,
     )
     meters = meter_writes(plan, inventory.switch.generation.cell_bytes)
     return [*left, *meters, *(entry_write(entry) for entry in (*queue_entries(plan), *entries))]
