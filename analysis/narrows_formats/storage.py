@@ -36,7 +36,7 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            # While it is locked: nobody takes it for an abandoned one.
+            # Before it is unlocked, or another writer would remove it as abandoned.
             temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -59,7 +59,7 @@ def _temporary(path: Path, mode: int) -> tuple[Path, int]:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove what writers of a file left who were killed: nobody holds a lock on it."""
+    """Remove temporary files of writers that were killed: no process holds a lock on them."""
     for old in path.parent.glob(f".{glob.escape(path.name)}.*.unfinished"):
         # Others may have made it, and be anything: it is not waited for, and not followed.
         with contextlib.suppress(OSError):

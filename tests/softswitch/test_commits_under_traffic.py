@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,17 +95,6 @@ class Receiver(threading.Thread):
         """Until the last frame is there."""
         self._stop_it.set()
         self.join()
-
-
-@pytest.fixture
-def network() -> Iterator[Network]:
-    """Three hosts and a switch."""
-    network = Network()
-    try:
-        network.up()
-        yield network
-    finally:
-        network.down()
 
 
 class Client:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -86,17 +86,6 @@ async def refusal(path: Path, packet: p4r.PacketOut, election_id: int) -> p4r.St
 async def lost(switch: Switch) -> int:
     """Packet-ins that did not get to their controller."""
     return int((await switch.tm.port_stats()).discards.packet_ins)
-
-
-@pytest.fixture
-def network() -> Iterator[Network]:
-    """Three hosts and a switch."""
-    network = Network()
-    try:
-        network.up()
-        yield network
-    finally:
-        network.down()
 
 
 def test_packets_go_to_the_controller_and_come_from_it(network: Network, tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ Only comparisons of one number with one bound are evaluated, so that a foreign f
 
 from __future__ import annotations
 
-import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +31,8 @@ from narrows_formats.summary import (
 from narrows_formats.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
 from typing_extensions import is_typeddict
 
-COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "<": operator.lt, ">": operator.gt,
-}  # fmt: skip
+from narrows.experiment.comparison import COMPARISONS
+
 ALLOWED = "FIELD COMPARISON NUMBER, such as flows.bbr-1.share >= 0.4 or bottleneck.queue_delay_s.p99 < 50ms"
 _FORM = re.compile(r"\s*([A-Za-z][^\s<>=]*)\s*(<=|>=|==|<|>)\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%]*)\s*\Z")
 _SECONDS = 1e-9
@@ -199,7 +197,7 @@ def in_si_units(number: str, unit: str, fields: Sequence[str], *, counts: bool) 
     """A bound in the field's own unit; a bare number is in SI units. Of what a field `counts` there is no percent.
 
     Raises:
-        BadExpectation: it is no number, or the field does not have that unit.
+        BadExpectation: it is not a number, or the field does not have that unit.
     """
     try:
         value = float(number)

@@ -97,7 +97,7 @@ class JointTrace(TextFile):
         """Every row; an empty cell changes nothing.
 
         Raises:
-            TraceError: a column is not there, a cell is no number, or times do not ascend.
+            TraceError: a column is missing, a cell is not a number, or times do not ascend.
         """
         found: list[Row] = []
         for where, cells in self._cells():

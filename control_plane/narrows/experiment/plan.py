@@ -469,7 +469,7 @@ class Plan:
 
     @property
     def takes_commands(self) -> bool:
-        """Whether flows are told while they run what to do."""
+        """Whether flows get commands while they run."""
         return self.driven or any(one.change is None for one in self.reactions)
 
     @property

@@ -36,7 +36,7 @@ class Processes(Engine):
         # Of each host one that sends and one that receives, if it does both.
         self._senders: dict[str, Process] = {}
         self._receivers: dict[str, Process] = {}
-        # Of each host with flows that begin there, where flows are told what to do: where its process reads commands.
+        # Of each host with flows that begin there, in runs whose flows get commands: where its process reads them.
         self._commands: dict[str, int] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._offsets_s: dict[str, float] = {}

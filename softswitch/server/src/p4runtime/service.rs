@@ -489,19 +489,21 @@ mod tests {
         update(kind, Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(group) }))
     }
 
-    fn service(running: &narrows_switch::io::Running) -> P4RuntimeService {
-        P4RuntimeService::new(Arc::new(Control::new(1, running.handle.clone(), 1, None)))
-    }
-
-    fn running() -> narrows_switch::io::Running {
+    /// Runs a test with the service of a switch that has no ports and no program yet, and ends the switch.
+    fn with_service(test: impl AsyncFnOnce(&P4RuntimeService)) {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
         let (to_control, _from) = control_channels();
-        spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads")
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads");
+        let service = P4RuntimeService::new(Arc::new(Control::new(1, running.handle.clone(), 1, None)));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        runtime.block_on(test(&service));
+        running.handle.stop();
+        running.thread.join().expect("ends");
     }
 
-    async fn load(control: &Control) {
+    async fn load(control: &Control, program: p4::ForwardingPipelineConfig) {
         let mut pipelines = control.pipelines.lock().await;
-        let fresh = control.fresh(control.verify(Some(with_table())).await.expect("verified"));
+        let fresh = control.fresh(control.verify(Some(program)).await.expect("verified"));
         control.commit(&mut pipelines, fresh).await.expect("committed");
     }
 
@@ -534,12 +536,9 @@ mod tests {
     /// default goes on instead.
     #[test]
     fn a_batch_that_fails_leaves_nothing_behind_unless_it_may() {
-        let running = running();
-        let service = service(&running);
-        let control = &service.control;
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
-        runtime.block_on(async {
-            load(control).await;
+        with_service(async |service| {
+            let control = &service.control;
+            load(control, with_table()).await;
             let first = [entry(Type::Insert, 1, 1), entry(Type::Insert, 2, 1), group(Type::Insert, 5), cells(9)];
             let results = service.write_all_or_none(control.pipelines.lock().await, &first).await.expect("written");
             assert_eq!(results, vec![Ok(()); 4]);
@@ -588,8 +587,6 @@ mod tests {
             // 2, 3 and 4.
             assert_eq!(state(control).await.len(), 3 + 4 + 1);
         });
-        running.handle.stop();
-        running.thread.join().expect("ends");
     }
 
     /// The same with a direct meter of the table, and a value set of two fields.
@@ -621,15 +618,9 @@ mod tests {
     /// nothing; and a program that replaces this one has it.
     #[test]
     fn direct_meters_and_value_sets_are_read_as_they_were_written() {
-        let running = running();
-        let service = service(&running);
-        let control = &service.control;
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
-        runtime.block_on(async {
-            let mut pipelines = control.pipelines.lock().await;
-            let fresh = control.fresh(control.verify(Some(with_meter_and_set())).await.expect("verified"));
-            control.commit(&mut pipelines, fresh).await.expect("committed");
-            drop(pipelines);
+        with_service(async |service| {
+            let control = &service.control;
+            load(control, with_meter_and_set()).await;
             let rates = |cir| Some(p4::MeterConfig { cir, cburst: 1_500, pir: 2 * cir, pburst: 3_000, eburst: 0 });
             let with_rates = |kind, key, meter_config| match entry(kind, key, 1).entity.and_then(|e| e.entity) {
                 Some(Entity::TableEntry(entry)) => p4::TableEntry { meter_config, ..entry },
@@ -708,19 +699,14 @@ mod tests {
             drop(pipelines);
             assert_eq!(read().await, now);
         });
-        running.handle.stop();
-        running.thread.join().expect("ends");
     }
 
     /// P4Runtime, SetForwardingPipelineConfig: the state is preserved, or INVALID_ARGUMENT and nothing has changed.
     #[test]
     fn a_program_is_replaced_with_its_state_or_not_at_all() {
-        let running = running();
-        let service = service(&running);
-        let control = &service.control;
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
-        runtime.block_on(async {
-            load(control).await;
+        with_service(async |service| {
+            let control = &service.control;
+            load(control, with_table()).await;
             let batch = [entry(Type::Insert, 1, 1), entry(Type::Insert, 2, 1), group(Type::Insert, 5), cells(9)];
             let results = service.write_all(control.pipelines.lock().await, &batch).await.expect("written");
             assert_eq!(results, vec![Ok(()); 4]);
@@ -757,20 +743,15 @@ mod tests {
             assert_eq!(reconcile(shorten).await, Ok(()));
             assert_eq!(state(control).await.len(), before.len() - 1);
         });
-        running.handle.stop();
-        running.thread.join().expect("ends");
     }
 
     /// P4Runtime, Table Idle Timeout Notification: one after each timeout without a packet, with the key and what is stored with it.
     #[test]
     fn an_idle_entry_is_notified_after_each_timeout() {
         const TIMEOUT_NS: i64 = 60_000_000;
-        let running = running();
-        let service = service(&running);
-        let control = &service.control;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
-        runtime.block_on(async {
-            load(control).await;
+        with_service(async |service| {
+            let control = &service.control;
+            load(control, with_table()).await;
             let (stream, mut messages) = tokio::sync::mpsc::channel(16);
             let client = control.clients().connect().expect("few streams");
             let election_id = Some(p4::Uint128 { high: 0, low: 1 });
@@ -803,22 +784,15 @@ mod tests {
             }
             watch.abort();
         });
-        running.handle.stop();
-        running.thread.join().expect("ends");
     }
 
     /// What is configured of digests for a saved program comes with its COMMIT, and not before.
     #[test]
     fn digests_are_those_of_the_program_for_which_they_were_configured() {
-        let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
-        let (to_control, _from) = control_channels();
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads");
-        let service = P4RuntimeService::new(Arc::new(Control::new(1, running.handle.clone(), 1, None)));
-        let control = &service.control;
-        let lists_of = |max_list_size| Some(p4::digest_entry::Config { max_list_size, ..Default::default() });
-        let in_use = || control.digests().config(DIGEST).map(|config| config.max_list_size);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
-        runtime.block_on(async {
+        with_service(async |service| {
+            let control = &service.control;
+            let lists_of = |max_list_size| Some(p4::digest_entry::Config { max_list_size, ..Default::default() });
+            let in_use = || control.digests().config(DIGEST).map(|config| config.max_list_size);
             let mut pipelines = control.pipelines.lock().await;
             let first = control.fresh(control.verify(Some(config())).await.expect("verified"));
             control.commit(&mut pipelines, first).await.expect("committed");
@@ -836,7 +810,5 @@ mod tests {
             control.commit(&mut pipelines, saved).await.expect("committed");
             assert_eq!(in_use(), Some(3), "what was accepted for the saved program");
         });
-        running.handle.stop();
-        running.thread.join().expect("ends");
     }
 }

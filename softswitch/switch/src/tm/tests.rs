@@ -1100,7 +1100,7 @@ fn schedules_begin_when_they_are_asked_to() {
 
 #[test]
 fn a_hundred_thousand_packets_leave_in_the_bursts_of_their_periods() {
-    // A link of 33,333,337 bit/s that hands over each 4 ms, 1.5 ms of which are nobody's: what exact fractions say of each packet.
+    // A link of 33,333,337 bit/s that hands over each 4 ms, 1.5 ms of which are overhead: what exact fractions say of each packet.
     const RATE: u64 = 33_333_337;
     const PERIOD: u64 = 4_000_000;
     const SILENT: u64 = 1_500_000;
