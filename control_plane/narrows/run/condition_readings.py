@@ -74,14 +74,7 @@ class ConditionReadings:
         counts = await self._observer.counts(reading.drops)
         flows: dict[tuple[str, str], dict[str, Value]] = {("flows", name): asdict(one) for name, one in counts.items()}
         for link in self._plan.links:
-            queue = queues[link.port, link.queue]
-            flows["links", link.name] = {
-                "queue_bytes": queue.depth_bytes,
-                "queue_packets": queue.depth_packets,
-                "departed_bytes": queue.dequeued_bytes,
-                "departed_packets": queue.dequeued_packets,
-                "dropped_packets": queue.dropped_packets,
-            }
+            flows["links", link.name] = {**queues[link.port, link.queue].by_name}
         return flows
 
     def _sockets(self, diag: socket.socket) -> dict[tuple[Any, ...], dict[str, int]]:

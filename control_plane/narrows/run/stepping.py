@@ -242,9 +242,5 @@ def _state(link: Link, queue: QueueStats) -> dict[str, Any]:
         "limit_packets": link.limit_packets,
         "delay_ns": link.delay_ns,
         "loss": link.loss,
-        "queue_bytes": queue.depth_bytes,
-        "queue_packets": queue.depth_packets,
-        "departed_bytes": queue.dequeued_bytes,
-        "departed_packets": queue.dequeued_packets,
-        "dropped_packets": queue.dropped_packets,
+        **queue.by_name,
     }

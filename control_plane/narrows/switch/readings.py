@@ -39,6 +39,17 @@ class QueueStats:
     duplicated_packets: int | None = None
     aqm_dropped_packets: int | None = None
 
+    @property
+    def by_name(self) -> dict[str, int | None]:
+        """What drivers of a run and the conditions of events see of a queue, by the names that they have for it."""
+        return {
+            "queue_bytes": self.depth_bytes,
+            "queue_packets": self.depth_packets,
+            "departed_bytes": self.dequeued_bytes,
+            "departed_packets": self.dequeued_packets,
+            "dropped_packets": self.dropped_packets,
+        }
+
 
 class _Placed(Protocol):
     @property
