@@ -259,6 +259,36 @@ def test_a_guest_that_does_nothing_is_distinguished_from_one_that_is_held_up(mon
             process.kill()
 
 
+@pytest.mark.parametrize("also", ["kswapd0", "python"])
+def test_a_guest_that_only_makes_room_in_its_memory_is_noticed(monkeypatch: pytest.MonkeyPatch, also: str) -> None:
+    """A process that computes stands for the guest, in which another runs now and then."""
+
+    class Reading:
+        def __init__(self, *_: object) -> None:
+            self._looks = 0
+
+        def close(self) -> None:
+            pass
+
+        def time_ns(self) -> int:
+            return 7
+
+        def running(self) -> memory.Running:
+            self._looks += 1
+            return memory.Running("tokio-rt-worker" if self._looks % 5 else also, is_users=False)
+
+    for name, value in (("GuestMemory", Reading), ("STILL_CPU_S", 0.5), ("LOOK_EVERY_S", 0.02)):
+        monkeypatch.setattr(watch, name, value)
+    unused: Any = SimpleNamespace(name="test", path=None)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
+        try:
+            still = asyncio.run(watch.Watch(unused, spinning.pid).until_still())
+        finally:
+            spinning.kill()
+    assert still is not None and also in still.why
+    assert still.short_of_memory == (also == "kswapd0")
+
+
 def test_a_kernel_that_lets_no_process_run_is_noticed() -> None:
     def processes(kernel: int, space: int) -> dict[int, list[str]]:
         return {pid: ["R", *["0"] * 10, str(ticks), "0"] for pid, ticks in ((7, kernel), (8, space), (9, 20))}

@@ -332,12 +332,12 @@ def test_a_signal_that_comes_before_the_measurement_ends_it(tmp_path: Path, numb
 @pytest.mark.long
 @pytest.mark.fault("out of memory", "set-up", "virtual")
 def test_a_guest_without_enough_memory_is_a_failed_run(tmp_path: Path) -> None:
-    """Its kernel and Python have room, the switch's rings have none."""
+    """Its kernel and Python have room, the switch's rings have none: a process is killed, or room made without end."""
     before = "from narrows.virtual import guest_memory\nguest_memory.memory_bytes = lambda plan: 72 << 20"
     process = start(tmp_path, SHORT.replace("10Mbit", "300Mbit").replace("1bdp", "4MB"), before=before)
     assert process.wait(PATIENCE_S) == 1, (tmp_path / "said").read_text()
     said = (tmp_path / "said").read_text()
-    assert "the guest's memory of 72 MB was full, and its kernel killed '" in said and "Traceback" not in said
+    assert "the guest's memory of 72 MB was full, and its kernel " in said and "Traceback" not in said
     # Which process is killed, and whether anything was measured then, is the kernel's choice.
     record = tmp_path / "out" / "run.json"
     assert {path.name for path in tmp_path.iterdir()} - {"out"} == {"experiment.yaml", "said"}

@@ -85,11 +85,13 @@ def _judged(measured: Measured, ending: GuestEnding, full: list[str]) -> Measure
 
 
 def _full_memory(ending: GuestEnding) -> list[str]:
-    """In a sentence, what the guest's kernel ended for want of memory; nothing if it did not have to."""
-    if not ending.out_of_memory:
-        return []
-    names = ", ".join(f"'{name}'" for name in dict.fromkeys(ending.out_of_memory))
-    return [f"the guest's memory of {ending.memory_bytes >> 20} MB was full, and its kernel killed {names}"]
+    """In a sentence, what the guest's kernel did for want of memory; nothing if there was enough."""
+    full = f"the guest's memory of {ending.memory_bytes >> 20} MB was full, and its kernel"
+    if ending.out_of_memory:
+        names = ", ".join(f"'{name}'" for name in dict.fromkeys(ending.out_of_memory))
+        return [f"{full} killed {names}"]
+    # It kills nothing while there are pages of files to drop, though programs read them again at once.
+    return [f"{full} did little but make room in it"] if ending.guarded.short_of_memory else []
 
 
 def _slow_programs(use: GuestUse) -> Iterator[str]:

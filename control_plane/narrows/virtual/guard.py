@@ -35,10 +35,12 @@ SPUN_END_S = 3.0
 
 @dataclass(frozen=True)
 class Guarded:
-    """What a guard saw of a guest and did to it: why the guest was ended (``still``, empty: it was not), what users'
-    programs spun, and whether the run's traffic was ended for one. Times are seconds of processor time."""
+    """What a guard saw of a guest and did to it: why the guest was ended (``still``, empty: it was not) and whether its
+    memory was full then, what users' programs spun, and whether the run's traffic was ended for one. Times are seconds
+    of processor time."""
 
     still: str = ""
+    short_of_memory: bool = False
     spun: tuple[str, ...] = ()
     ended_traffic: bool = False
     cpu_s: float = 0.0
@@ -54,7 +56,7 @@ class Guard:
         self._guest = guest
         self._progress = progress
         self._watch: Watch | None = None
-        self._still = ""
+        self._still, self._short_of_memory = "", False
         self._spun: list[str] = []
         self._traffic_flows = self._ended_traffic = False
         # Of a phase that takes a time: its start by the guest's clock and by ours, and how long it takes.
@@ -65,7 +67,7 @@ class Guard:
         """What there is to say of the guest until now."""
         watch = self._watch
         used = (0.0, {}) if watch is None else (watch.cpu_s, dict(watch.programs_s))
-        return Guarded(self._still, tuple(self._spun), self._ended_traffic, *used)
+        return Guarded(self._still, self._short_of_memory, tuple(self._spun), self._ended_traffic, *used)
 
     def phase(self, total_s: float | None, traffic_flows: bool) -> None:
         """A phase of the run begins in the guest; it takes ``total_s`` of its time, if that is known."""
@@ -107,6 +109,7 @@ class Guard:
                 if (still := looking.result()) is None:
                     return
                 if still.program is None or len(self._spun) == MOST_SPINS:
+                    self._short_of_memory = still.short_of_memory
                     self._end(still.why)
                     return
                 self._end_program(still.why, still.program)

@@ -32,15 +32,18 @@ IDLE_CPU_S = 1.0
 HELD_UP = ("R", "T")
 TICKS = os.sysconf("SC_CLK_TCK")
 SHOWN = 3
+# The kernel's thread that makes room in memory (mm/vmscan.c): it runs when there is little left.
+RECLAIMER = "kswapd"
 
 
 @dataclass(frozen=True)
 class Still:
     """Why a guest's time stands still, in words; ``program`` is the process of this machine that is a user's program
-    inside, if that is why."""
+    inside, if that is why, and ``short_of_memory`` says whether its kernel had to make room in its memory."""
 
     why: str
     program: int | None = None
+    short_of_memory: bool = False
 
 
 def cpu_s(pid: int) -> float:
@@ -131,7 +134,8 @@ class Watch:
                 ((name, _),) = programs.most_common(1)
                 return Still(_spun(name, moved_ns, self.now_ns, spent_s), _busiest(before, processes))
             if spent_s > STILL_CPU_S:
-                return Still(f"{_at(moved_ns)} while it computed for {spent_s:.0f} s without a sleep, in {_who(seen)}")
+                why = f"{_at(moved_ns)} while it computed for {spent_s:.0f} s without a sleep, in {_who(seen)}"
+                return Still(why, short_of_memory=any(running.name.startswith(RECLAIMER) for running in seen))
             if idle_s > IDLE_S and spent_s < IDLE_CPU_S:
                 return Still(f"{_at(moved_ns)} for {idle_s:.0f} s while it did nothing")
 
