@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from narrows.cli import completion
 from narrows.cli.examples import examples
-from narrows.cli.options import AllowMismatch, AnyTarget, Inventory, Mixed, Quiet
+from narrows.cli.options import AllowMismatch, AnyTarget, Inventory, Mixed, OnCluster, Quiet
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.targets.registry import LOCAL, target_factory
 
@@ -76,10 +76,7 @@ def study(
             min=1, help=f"Runs at once: each takes one processor, or {CPUS_A_RUN} idle ones with --real-time."
         ),
     ] = 1,
-    cluster: Annotated[
-        str | None,
-        typer.Option(help="HOST:PORT of a Dask scheduler whose workers run the points.", show_default="this machine"),
-    ] = None,
+    cluster: OnCluster = None,
     real_time: Annotated[
         bool, typer.Option("--real-time", help="In real time, with this machine's kernel; needs root.")
     ] = False,

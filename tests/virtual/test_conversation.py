@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from narrows.onhost import wire
 from narrows.virtual.conversation import Conversation
+from narrows.virtual.messages import DriverAnswer
 
 
 class Guest:
@@ -23,7 +24,7 @@ class Guest:
     async def lines(self) -> AsyncIterator[bytes]:
         while not self.heard:
             await asyncio.sleep(0)
-        yield json.dumps({"driver": {"made_ns": 1}}).encode()
+        yield wire.dumps(DriverAnswer({"made_ns": 1})).encode()
 
     def say(self, word: str) -> None:
         self.heard.append(word)

@@ -301,7 +301,8 @@ import os, pickle, signal
 from dataclasses import replace
 from narrows.virtual.conversation import Conversation
 from narrows.virtual.measurement import VirtualMeasurement
-tell, task = Conversation._tell, VirtualMeasurement._task
+from narrows.virtual.messages import Up
+pass_on, task = Conversation._pass_on, VirtualMeasurement._task
 class Late:
     def __init__(self, data):
         self.data = data
@@ -311,11 +312,11 @@ class Late:
 def late(self):
     made = task(self)
     return replace(made, target=pickle.dumps(Late(made.target)))
-def at_once(self, event):
-    if "up" in event:
+def at_once(self, message):
+    if message == Up():
         os.kill(os.getpid(), signal.{})
-    return tell(self, event)
-Conversation._tell, VirtualMeasurement._task = at_once, late
+    pass_on(self, message)
+Conversation._pass_on, VirtualMeasurement._task = at_once, late
 """
 
 

@@ -37,6 +37,14 @@ KernelName = Annotated[
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
 ]
+OnCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="HOST:PORT of a Dask scheduler whose workers, with the same kernels, make the runs in virtual time.",
+        show_default="this machine",
+    ),
+]
 SeriesOut = Annotated[
     Path | None,
     typer.Option(

@@ -18,6 +18,7 @@ from narrows.cli.options import (
     Jobs,
     KernelName,
     Mixed,
+    OnCluster,
     Quiet,
     SeriesOut,
     Settings,
@@ -46,12 +47,7 @@ def run(
     virtual: Virtual = False,
     kernel: KernelName = None,
     jobs: Jobs = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="HOST:PORT of a Dask scheduler whose workers make the runs of --virtual.", show_default="this machine"
-        ),
-    ] = None,
+    cluster: OnCluster = None,
     add: Annotated[
         list[Path] | None,
         typer.Option(

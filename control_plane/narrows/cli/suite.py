@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli import completion
 from narrows.cli.examples import examples_of
-from narrows.cli.options import Jobs, Quiet
+from narrows.cli.options import Jobs, OnCluster, Quiet
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.plain_text import say
 
@@ -97,9 +97,7 @@ def run(
         ),
     ] = None,
     jobs: Jobs = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="HOST:PORT of a Dask scheduler.", show_default="this machine")
-    ] = None,
+    cluster: OnCluster = None,
     junit: Annotated[Path | None, typer.Option(help="File for the verdicts as JUnit XML.", show_default=False)] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from narrows.cli import completion
-from narrows.cli.options import Jobs, Quiet, SeriesOut, Settings
+from narrows.cli.options import Jobs, OnCluster, Quiet, SeriesOut, Settings
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, NarrowsError
 
 if TYPE_CHECKING:
@@ -82,13 +82,7 @@ def tune(
         str | None, typer.Option(help="Name of the kernel with all variants.", show_default="tune-FILE")
     ] = None,
     jobs: Jobs = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="HOST:PORT of a Dask scheduler whose workers make the runs; they need that kernel.",
-            show_default="this machine",
-        ),
-    ] = None,
+    cluster: OnCluster = None,
     settings: Settings = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="The ranking as JSON.")] = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from narrows_formats.flow_names import possible_ends
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Link, Plan
+from narrows.onhost.wire import message
 from narrows.switch.readings import QueueStats
 
 # Rates are means over about this time: long enough to be read, short enough to show what a flow does.
@@ -52,6 +53,7 @@ class FlowCounts:
     dropped_packets: int = 0
 
 
+@message
 @dataclass(frozen=True)
 class FlowRate:
     """A flow or a group: L2 rate behind its last queue (None before there are two readings), drops so far."""
@@ -63,6 +65,7 @@ class FlowRate:
     drops: int | None
 
 
+@message
 @dataclass(frozen=True)
 class LinkState:
     """A link at a moment: its rate, and the L2 rate of everything that left its queue; its queue; drops so far.
@@ -84,16 +87,17 @@ class LinkState:
     ce_marks: int | None = None
 
 
+@message
 @dataclass(frozen=True)
 class Snapshot:
-    """What the live view shows at a moment. None is what is not known (yet)."""
+    """What the live view shows at a moment. None is what is not known (yet). A guest sends it."""
 
     time_s: float
     remaining_s: float | None
     active: int
-    links: tuple[LinkState, ...]
-    flows: tuple[FlowRate, ...]
-    groups: tuple[FlowRate, ...]
+    links: Sequence[LinkState]
+    flows: Sequence[FlowRate]
+    groups: Sequence[FlowRate]
 
     def with_marks(self, marks: Mapping[str, int]) -> Snapshot:
         """The same with the packets that links have marked CE, by the link's name."""

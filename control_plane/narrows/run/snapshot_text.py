@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from narrows_formats.flow_names import OTHER_GROUP
 from rich.table import Table
 
@@ -13,7 +15,7 @@ NOT_KNOWN = "-"
 MAX_ROWS = 12
 
 
-def rows(snapshot: Snapshot) -> tuple[FlowRate, ...]:
+def rows(snapshot: Snapshot) -> Sequence[FlowRate]:
     """What gets a row: every flow, or every group when flows are many; in the plan's order."""
     if len(snapshot.flows) <= MAX_ROWS:
         return snapshot.flows

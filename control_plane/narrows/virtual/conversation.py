@@ -8,12 +8,14 @@ import signal
 from asyncio import Event
 from typing import Any
 
+from narrows.onhost import wire
 from narrows.run.measurement import TRAFFIC
 from narrows.run.progress import RunProgress
-from narrows.run.sampler import FlowRate, LinkState, Snapshot
+from narrows.run.sampler import Snapshot
 from narrows.run.stepping import Driver
 from narrows.virtual.guard import Guard
 from narrows.virtual.guest import Guest
+from narrows.virtual.messages import DriverAnswer, Ending, Note, Phase
 
 
 class Conversation:
@@ -30,17 +32,17 @@ class Conversation:
         self.driver_ended = False
         """Whether the run was ended because its driver had."""
 
-    async def until_ended(self) -> dict[str, Any]:
-        """Listen until the guest has ended; returns how it said that it ended, empty if it did not say so."""
-        ended: dict[str, Any] = {}
+    async def until_ended(self) -> Ending | None:
+        """Listen until the guest has ended; returns how it said that its run ended, None if it did not say so."""
+        ending: Ending | None = None
         async for line in self._guest.lines():
-            event = json.loads(line)
+            message = wire.loads(line)
             self.up.set()
-            if self._driver is not None and "driver" in event:
-                self._answer(event["driver"], self._driver)
+            if isinstance(message, Ending):
+                ending = message
             else:
-                ended = self._tell(event) or ended
-        return ended
+                self._pass_on(message)
+        return ending
 
     async def pass_commands_on(self) -> None:
         """Tell the guest what the driver says; without a driver any more it ends in order."""
@@ -53,6 +55,19 @@ class Conversation:
         self._guard.pause(False)
         self._guest.say(signal.SIGTERM.name)
 
+    def _pass_on(self, message: object) -> None:
+        """Show what there is to show, and give the driver its answer."""
+        match message:
+            case Phase(text, total_s):
+                self._progress.phase(text, total_s)
+                self._guard.phase(total_s, text == TRAFFIC)
+            case Snapshot():
+                self._progress.show(message)
+            case Note(text):
+                self._progress.note(text)
+            case DriverAnswer(answer) if self._driver is not None:
+                self._answer(answer, self._driver)
+
     def _answer(self, answer: dict[str, Any], driver: Driver) -> None:
         """Pass an answer on to the driver, for whose next command the guest stands still until its traffic is over.
 
@@ -63,22 +78,3 @@ class Conversation:
         if is_awaited:
             self._guest.halt()
         driver.tell(answer)
-
-    def _tell(self, event: dict[str, Any]) -> dict[str, Any] | None:
-        """Pass an event on; returns it if it says how the run ended."""
-        if "phase" in event:
-            self._progress.phase(event["phase"], event["total_s"])
-            self._guard.phase(event["total_s"], event["phase"] == TRAFFIC)
-        elif "snapshot" in event:
-            self._progress.show(_snapshot(event["snapshot"]))
-        elif "note" in event:
-            self._progress.note(event["note"])
-        elif "up" not in event:
-            return event
-        return None
-
-
-def _snapshot(data: dict[str, Any]) -> Snapshot:
-    flows = {name: tuple(FlowRate(**rate) for rate in data[name]) for name in ("flows", "groups")}
-    links = tuple(LinkState(**link) for link in data["links"])
-    return Snapshot(**{**data, **flows, "links": links})

@@ -9,19 +9,20 @@ from collections import deque
 from typing import Any, Protocol
 
 from narrows.virtual.clock_pause import ClockPause
+from narrows.virtual.messages import DriverAnswer
 
 
-class Telling(Protocol):
-    """The outside."""
+class Outside(Protocol):
+    """Takes what the guest says."""
 
-    def tell(self, **event: Any) -> None:
-        """One event."""
+    def send(self, message: object) -> None:
+        """One of `narrows.virtual.messages`."""
 
 
 class GuestDriver:
     """See `narrows.run.stepping.Driver`."""
 
-    def __init__(self, outside: Telling, pause: ClockPause) -> None:
+    def __init__(self, outside: Outside, pause: ClockPause) -> None:
         """``outside`` takes the answers."""
         self._outside = outside
         self._pause = pause
@@ -49,4 +50,4 @@ class GuestDriver:
 
     def tell(self, answer: dict[str, Any]) -> None:
         """An answer."""
-        self._outside.tell(driver=answer)
+        self._outside.send(DriverAnswer(answer))

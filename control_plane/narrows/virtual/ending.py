@@ -6,16 +6,15 @@ from __future__ import annotations
 import asyncio
 import pickle
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from narrows.errors import Interrupted, RunError
 from narrows.run.measured import GuestUse, Measured
 from narrows.run.stepping import DRIVER_ENDED
-from narrows.virtual import guest_supervisor
+from narrows.virtual import guest_supervisor, messages
 from narrows.virtual.guard import Guarded
 
 # A program that takes more processor time than that for each second of virtual time is named at the end.
@@ -26,11 +25,11 @@ NOTED_CPU_S = 10.0
 class GuestEnding:
     """All that is known of a guest that has ended.
 
-    ``said`` is its last word about the run, empty without one; ``killed``: a second signal ended it; ``out_of_memory``
+    ``said`` is its last word about the run, None without one; ``killed``: a second signal ended it; ``out_of_memory``
     are the processes that its kernel ended for want of its ``memory_bytes``; ``tail`` is the end of its console.
     """
 
-    said: Mapping[str, Any]
+    said: messages.Ending | None
     code: int
     was_up: bool
     killed: bool
@@ -54,16 +53,16 @@ def measured_in(ending: GuestEnding, found: Path) -> Measured:
     full, guarded = _full_memory(ending), ending.guarded
     if guarded.still:
         raise RunError("\n".join((*full, f"{guarded.still}; the guest was ended{ending.tail}")))
-    if "interrupted" in ending.said:
+    if isinstance(ending.said, messages.Interrupted):
         raise asyncio.CancelledError
-    if ending.killed and "measured" not in ending.said:
+    if ending.killed and not isinstance(ending.said, messages.Completed):
         raise Interrupted("the guest was ended before it could end by itself; nothing was kept")
-    if "failed" in ending.said:
-        raise RunError("\n".join((*guarded.spun[:1], *full, ending.said["failed"])))
-    if "measured" not in ending.said:
+    if isinstance(ending.said, messages.Failed):
+        raise RunError("\n".join((*guarded.spun[:1], *full, ending.said.why)))
+    if ending.said is None:
         raise RunError("\n".join((*full, f"{how_it_ended(ending.code, ending.was_up)}{ending.tail}")))
     measured: Measured = pickle.loads(found.read_bytes())
-    use = GuestUse(ending.wall_s, guarded.cpu_s, guarded.programs_cpu_s, ending.said["virtual_s"])
+    use = GuestUse(ending.wall_s, guarded.cpu_s, guarded.programs_cpu_s, ending.said.virtual_s)
     notes = (*measured.notes, *_slow_programs(use))
     # The guest's calendar is one of its own.
     measured = replace(measured, started=ending.started, ended=ending.ended, notes=notes, guest=use)

@@ -51,7 +51,11 @@ class Channel:
 
     def tell(self, **event: Any) -> None:
         """One event."""
-        data = json.dumps(event).encode() + b"\n"
+        self.write(json.dumps(event))
+
+    def write(self, line: str) -> None:
+        """A line."""
+        data = line.encode() + b"\n"
         while data:
             data = data[os.write(self._file, data) :]
 

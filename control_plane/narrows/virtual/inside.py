@@ -15,12 +15,13 @@ import subprocess
 import threading
 import time
 import traceback
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from narrows.onhost import wire
 from narrows.run.stop_signals import stop_signals_wait
-from narrows.virtual import init
+from narrows.virtual import init, messages
 from narrows.virtual.clock_pause import ClockPause
 from narrows.virtual.driven import GuestDriver
 from narrows.virtual.task import TASK_FILE, GuestTask
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from narrows.run.measured import Measured
+    from narrows.run.sampler import Snapshot
     from narrows.targets.base import Target
 
 # The directory that the guest's kernel runs in, outside: as long as nothing else is mounted, /proc is the host's. The
@@ -60,17 +62,21 @@ class Channel(init.Channel):
 
         threading.Thread(target=listen, daemon=True).start()
 
+    def send(self, message: object) -> None:
+        """One of `narrows.virtual.messages`."""
+        self.write(wire.dumps(message))
+
     def phase(self, text: str, total_s: float | None = None) -> None:
         """A phase of the run begins."""
-        self.tell(phase=text, total_s=total_s)
+        self.send(messages.Phase(text, total_s))
 
-    def show(self, snapshot: Any) -> None:
+    def show(self, snapshot: Snapshot) -> None:
         """Figures of the moment."""
-        self.tell(snapshot=asdict(snapshot))
+        self.send(snapshot)
 
     def note(self, text: str) -> None:
         """A line for the user."""
-        self.tell(note=text)
+        self.send(messages.Note(text))
 
 
 def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None, came: Sequence[signal.Signals]) -> None:
@@ -109,9 +115,9 @@ def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None, came:
     try:
         measured = asyncio.run(run())
     except asyncio.CancelledError:
-        channel.tell(interrupted=True)
+        channel.send(messages.Interrupted())
     except NarrowsError as error:
-        channel.tell(failed=str(error))
+        channel.send(messages.Failed(str(error)))
     else:
         # What the host cannot take is one more reason why the run is not complete.
         if problems := init.write_out(task.results.path):
@@ -121,7 +127,7 @@ def measure(task: GuestTask, channel: Channel, driver: GuestDriver | None, came:
             file.write(pickle.dumps(measured))
             file.flush()
             os.fsync(file)
-        channel.tell(measured=True, virtual_s=time.monotonic())
+        channel.send(messages.Completed(time.monotonic()))
 
 
 def main() -> None:
@@ -144,7 +150,7 @@ def _live(came: Sequence[signal.Signals]) -> None:
     channel = Channel()
     driver = GuestDriver(channel, ClockPause()) if task.driven else None
     channel.listen(driver)
-    channel.tell(up=True)
+    channel.send(messages.Up())
     if task.plan.has_applications and not init.charge_system_calls(task.syscall_ns):
         channel.note(UNCHARGED.format(task.kernel_command))
     os.environ |= task.environment
@@ -152,4 +158,4 @@ def _live(came: Sequence[signal.Signals]) -> None:
         measure(task, channel, driver, came)
     except Exception as error:
         traceback.print_exc()
-        channel.tell(failed=f"{type(error).__name__} in the guest: {error}")
+        channel.send(messages.Failed(f"{type(error).__name__} in the guest: {error}"))
