@@ -84,10 +84,15 @@ def reserve(path: Path, size: int, mode: int = 0o666) -> None:
         os.close(descriptor)
 
 
+def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file in one step; see `replacing`."""
+    with replacing(path, mode) as file:
+        file.write(data)
+
+
 def write_text(path: Path, text: str, mode: int = 0o666) -> None:
     """Write a file of UTF-8 text in one step; see `replacing`."""
-    with replacing(path, mode) as file:
-        file.write(text.encode())
+    write_bytes(path, text.encode(), mode)
 
 
 def write_json(path: Path, data: Any, indent: int | None = 2, mode: int = 0o666) -> None:

@@ -138,3 +138,15 @@ def test_bmv2_path_is_for_bmv2(tmp_path: Path, narrows: Narrows) -> None:
     assert result.returncode == EXIT_BAD_INPUT
     said = "--bmv2-path /opt/bmv2: --target soft does not run BMv2; allowed: with --target bmv2"
     assert result.stderr == f"narrows: {said}\n"
+
+
+@pytest.mark.parametrize("command", [("test", "one.yaml", "--virtual"), ("suite", "run", "rfc9743")])
+@pytest.mark.parametrize("place", ["missing/junit.xml", "."])
+def test_a_file_that_cannot_be_written_is_refused_before_any_run(
+    tmp_path: Path, narrows: Narrows, command: tuple[str, ...], place: str
+) -> None:
+    said = narrows(*command, "--junit", place)
+    assert said.returncode == EXIT_BAD_INPUT and list(tmp_path.iterdir()) == []
+    assert said.stderr == (
+        f"narrows: --junit {place}: cannot be written; allowed: a file in a directory that exists, and may be\n"
+    )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -45,6 +46,7 @@ OnCluster = Annotated[
         show_default="this machine",
     ),
 ]
+JunitFile = Annotated[Path | None, typer.Option(help="File for the verdicts as JUnit XML.", show_default=False)]
 SeriesOut = Annotated[
     Path | None,
     typer.Option(
@@ -90,6 +92,18 @@ def mode_of(target: str, virtual: bool, kernel: str | None, jobs: int | None = N
     from narrows.virtual.environment import Guests
 
     return RunMode(target, Guests(kernels.find(kernel or kernels.DEFAULT)))
+
+
+def check_new_file(option: str, file: Path | None) -> None:
+    """See that a file which is written once all runs are made can be.
+
+    Raises:
+        InputError: its directory is missing or may not be written, or it is a directory itself.
+    """
+    if file is None:
+        return
+    if file.is_dir() or not os.access(file.parent, os.W_OK | os.X_OK):
+        raise InputError(f"{option} {file}: cannot be written; allowed: a file in a directory that exists, and may be")
 
 
 def quantity(option: str, text: str, parse: Callable[[str], _Parsed]) -> _Parsed:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from narrows_formats import storage
 
 from narrows.cli import completion
 from narrows.cli.examples import examples_of
-from narrows.cli.options import Jobs, OnCluster, Quiet
+from narrows.cli.options import Jobs, JunitFile, OnCluster, Quiet, check_new_file
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.plain_text import say
 
@@ -98,7 +99,7 @@ def run(
     ] = None,
     jobs: Jobs = None,
     cluster: OnCluster = None,
-    junit: Annotated[Path | None, typer.Option(help="File for the verdicts as JUnit XML.", show_default=False)] = None,
+    junit: JunitFile = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -111,6 +112,7 @@ def run(
     from narrows.suites import running, suite
     from narrows.terminal import Terminal
 
+    check_new_file("--junit", junit)
     chosen = suite.load(name)
     some = chosen.only(case or ())
     directory = out or Path("results") / "suites" / (chosen.name + ("-quick" if quick else ""))
@@ -119,7 +121,7 @@ def run(
     with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:
         matrix, page = measure(runner, directory, Terminal(stderr=True, quiet=quiet), jobs, workers)
     if junit is not None:
-        junit.write_bytes(running.junit(matrix))
+        storage.write_bytes(junit, running.junit(matrix))
     if as_json:
         print_json(matrix)
     else:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from narrows_formats import storage
 
-from narrows.cli.options import Jobs, KernelName, LocalTarget, Quiet, Virtual, mode_of
+from narrows.cli.options import Jobs, JunitFile, KernelName, LocalTarget, Quiet, Virtual, check_new_file, mode_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, RunError
 from narrows.plain_text import say
 from narrows.targets.registry import LOCAL, target_factory
@@ -47,7 +48,7 @@ def test(
         Path | None,
         typer.Option(help="Directory for the results, one for each file.", show_default="results/NAME-TIME"),
     ] = None,
-    junit: Annotated[Path | None, typer.Option(help="File for the verdicts as JUnit XML.", show_default=False)] = None,
+    junit: JunitFile = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON on standard output.")] = False,
 ) -> None:
@@ -63,6 +64,7 @@ def test(
 
     if target not in LOCAL:
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
+    check_new_file("--junit", junit)
     mode = mode_of(target, virtual, kernel, jobs)
     # All files are read before the first run.
     series = [load_series(file) for file in files]
@@ -91,7 +93,7 @@ def test(
     if junit is not None:
         from narrows.run import verdicts as xml
 
-        junit.write_bytes(xml.junit(suites))
+        storage.write_bytes(junit, xml.junit(suites))
     raise typer.Exit(code)
 
 

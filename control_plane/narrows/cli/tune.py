@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from narrows_formats import storage
 
 from narrows.cli import completion
 from narrows.cli.options import Jobs, OnCluster, Quiet, SeriesOut, Settings
@@ -139,7 +140,7 @@ def _build(found: Sequence[Variant], directory: Path, base: str, name: str, cons
     kernels.find(base)
     place.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
-        file.write_text(text, encoding="utf-8")
+        storage.write_text(file, text)
 
     def say(text: str) -> None:
         console.print(f"kernel {name}: {text}", highlight=False, markup=False, soft_wrap=True)
