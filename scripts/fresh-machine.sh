@@ -4,7 +4,7 @@
 # bookworm)
 #   demo   only `make demo`
 #   test   and `make ptf` and `make test` (default)
-#   wheel  instead, a wheel of `make release` where there is Python and nothing else
+#   wheel  instead, a wheel of `make release` where there are Python and iproute2 and nothing else
 # The machine is a root file system of its own, made by mmdebstrap (apt-get install mmdebstrap), with a clone of what is
 # committed here, in namespaces of its own; it shares this machine's kernel. Rust is this machine's toolchain as rustup
 # gives it, mounted read-only, since a release of Debian may have none that is recent enough. How package registries are
@@ -27,7 +27,7 @@ demo | test) ;;
 wheel)
     wheel=${3:-}
     [ -f "$wheel" ] || fail "wheel '$wheel': is no file; allowed: a wheel of make release"
-    included=python3,python3-venv
+    included=python3,python3-venv,iproute2
     ;;
 *) fail "no step '$last'; allowed: demo, test, wheel" ;;
 esac
