@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Runs the README's two commands on a machine that has nothing but what the README presupposes: git, Python and Rust.
-# Usage: scripts/fresh-machine.sh [SUITE [demo|test]], SUITE is a release of Debian (bookworm, trixie; default: bookworm)
-#   demo  only `make demo`
-#   test  and `make ptf` and `make test` (default)
+# Usage: scripts/fresh-machine.sh [SUITE [demo|test|wheel FILE]], SUITE is a release of Debian (bookworm, trixie; default:
+# bookworm)
+#   demo   only `make demo`
+#   test   and `make ptf` and `make test` (default)
+#   wheel  instead, a wheel of `make release` where there are Python and iproute2 and nothing else
 # The machine is a root file system of its own, made by mmdebstrap (apt-get install mmdebstrap), with a clone of what is
 # committed here, in namespaces of its own; it shares this machine's kernel. Rust is this machine's toolchain as rustup
 # gives it, mounted read-only, since a release of Debian may have none that is recent enough. How package registries are
@@ -19,7 +21,16 @@ fail() {
     printf 'fresh-machine: error: %s\n' "$*" >&2
     exit 2
 }
-[ "$last" = demo ] || [ "$last" = test ] || fail "no step '$last'; allowed: demo, test"
+included=git,make,python3
+case $last in
+demo | test) ;;
+wheel)
+    wheel=${3:-}
+    [ -f "$wheel" ] || fail "wheel '$wheel': is no file; allowed: a wheel of make release"
+    included=python3,python3-venv,iproute2
+    ;;
+*) fail "no step '$last'; allowed: demo, test, wheel" ;;
+esac
 [ "$(id -u)" = 0 ] || fail "root is needed to make the machine"
 for tool in mmdebstrap rustc git unshare; do
     command -v "$tool" >/dev/null || fail "$tool is not installed"
@@ -128,15 +139,20 @@ step() {
 }
 
 make_root() {
-    mmdebstrap --quiet --variant=minbase --include=git,make,python3 "${apt_options[@]}" "$suite" "$root" "$mirror"
+    mmdebstrap --quiet --variant=minbase --include="$included" "${apt_options[@]}" "$suite" "$root" "$mirror"
     chmod 755 "$root"
     git clone --quiet . "$root/root/narrows"
 }
 
 packages() { chroot "$root" apt-mark showmanual | sort; }
 
-step "a machine with git, make, Python and Rust" make_root
+step "a machine with ${included//,/, }" make_root
 give_settings
+if [ "$last" = wheel ]; then
+    cp "$wheel" "$root/root/"
+    step "$(basename "$wheel")" inside with "python3 scripts/release.py --wheel /root/$(basename "$wheel")"
+    exit
+fi
 before=$(packages)
 step "make demo" inside with "make demo"
 if [ "$last" = test ]; then

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes and tries what a release ships for this kind of machine, in dist/; publishes nothing.
 
-Usage: .venv/bin/python scripts/release.py [OUT] [--programs DIR]
+Usage: .venv/bin/python scripts/release.py [OUT] [--programs DIR], or python3 scripts/release.py --wheel FILE
 
 The source archive, the programs, a wheel with them in it, the components in CycloneDX, and SHA256SUMS. Without
 --programs they are compiled (`cargo build --profile dist`). The wheel is installed with every Python that is here and
 that it allows, each in an environment of its own outside of the checkout, where each program has to start and an
-experiment to be checked. Exit code 1 if one does not.
+experiment to be checked. Exit code 1 if one does not. With --wheel nothing is made: that wheel is tried in this way, as
+`scripts/fresh-machine.sh SUITE wheel FILE` does on a bare Debian.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def build_packages(source: Path, programs: Path, out: Path) -> None:
 
 
 def usable_pythons() -> list[str]:
-    """Those of `PYTHONS` that start here."""
+    """Those of `PYTHONS` that can make an environment here."""
     found = filter(None, map(shutil.which, PYTHONS))
-    return [one for one in found if not subprocess.run([one, "-c", "import venv"], capture_output=True).returncode]
+    return [one for one in found if not subprocess.run([one, "-c", "import ensurepip"], capture_output=True).returncode]
 
 
 def try_wheel(wheel: Path, python: str) -> None:
@@ -96,12 +97,26 @@ def try_wheel(wheel: Path, python: str) -> None:
         run(program / "narrows", "check", "first.yaml", cwd=there, **bare)
 
 
+def try_with_each(wheel: Path) -> None:
+    """The wheel with every Python that is here and can make an environment."""
+    pythons = usable_pythons()
+    if not pythons:
+        raise SystemExit(f"release: {wheel.name} cannot be tried: no Python is here; allowed: {', '.join(PYTHONS)}")
+    for python in pythons:
+        print(f"release: {wheel.name} with {python}", flush=True)
+        try_wheel(wheel, python)
+
+
 def main(words: list[str]) -> int:
     """Make, try and sum up."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("out", nargs="?", type=Path, default=ROOT / "dist")
     options.add_argument("--programs", type=Path, help="directory of compiled programs")
+    options.add_argument("--wheel", type=Path, help="only try this wheel")
     chosen = options.parse_args(words)
+    if chosen.wheel is not None:
+        try_with_each(chosen.wheel.resolve())
+        return 0
     out: Path = chosen.out.resolve()
     if out.exists() and any(out.iterdir()):
         print(f"release: {out} is not empty: move it away", file=sys.stderr)
@@ -121,9 +136,7 @@ def main(words: list[str]) -> int:
         build_packages(Path(name), programs.resolve(), out)
     (out / SBOM).write_text(json.dumps(components(), indent=1) + "\n")
     (wheel,) = out.glob("*.whl")
-    for python in usable_pythons():
-        print(f"release: {wheel.name} with {python}")
-        try_wheel(wheel, python)
+    try_with_each(wheel)
     files = sorted(path for path in out.iterdir() if path.name != SUMS)
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (out / SUMS).write_text("".join(lines))

@@ -60,7 +60,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for source in [*(ROOT / "experiments").glob("*.yaml"), *(ROOT / "experiments" / "own-program").glob("*.yaml")]:
         text = re.sub(r"(duration: *)\d+s", r"\g<1>1s", source.read_text())
         (tmp_path / source.relative_to(ROOT)).write_text(text)
-    for name in ("experiment", "first", "shallow-buffers", "bbrv3", "dualpi2", "l4s", "my_cca"):
+    for name in ("experiment", "first", "shallow-buffers", "bbrv3", "dualpi2", "my_cca"):
         shutil.copy(tmp_path / "experiments" / "demo.yaml", tmp_path / f"{name}.yaml")
     shutil.copy(ROOT / "deploy" / "inventory.example.yaml", tmp_path / "lab.yaml")
     shutil.copy(ROOT / "deploy" / "soft-inventory.example.yaml", tmp_path / "box.yaml")

@@ -14,6 +14,8 @@ import synthetic
 from narrows_analysis import analyze_run, load, write_report
 from narrows_analysis.comparison.differences import as_frame, compare
 from narrows_analysis.comparison.sides import read_sides
+from narrows_analysis.gallery import figure
+from narrows_analysis.report import units
 
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 CE_MARKED = 1
@@ -140,6 +142,12 @@ def test_depth_and_delay_of_each_queue_over_time(tmp_path: Path) -> None:
             assert own["departures"][at] == here.sum()
     page = write_report(tmp_path).read_text()
     assert "Delay of each queue" in page and "Depth of each queue" in page
+    for one in found:
+        assert f"{one['name']} {units.duration(one['queue_delay_s']['mean'])}" in page
+    # Its own figure has the low-latency queue alone.
+    (line,) = figure(load(tmp_path), "low_latency_delay").axes[0].get_lines()
+    low = series[series["queue"] == "low latency"]["delay_mean_s"].max() * 1e3
+    assert np.nanmax(np.asarray(line.get_ydata())) == pytest.approx(low)
 
 
 def test_queues_of_two_runs_are_compared(tmp_path: Path) -> None:

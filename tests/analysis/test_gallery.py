@@ -23,7 +23,17 @@ from narrows_analysis.report.content import parameters, setting
 from narrows_analysis.report.figures import RunFigures
 
 # What needs hosts/sockets.parquet, a link that varies, marks, or DualPI2.
-ABSENT = {"cwnd", "inflight", "pacing", "link_rate", "link_delay", "marks", "delay_by_queue", "depth_by_queue"}
+ABSENT = {
+    "cwnd",
+    "inflight",
+    "pacing",
+    "link_rate",
+    "link_delay",
+    "marks",
+    "delay_by_queue",
+    "depth_by_queue",
+    "low_latency_delay",
+}
 Competition = tuple[Path, synthetic.Truth, Any]
 
 

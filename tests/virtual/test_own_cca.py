@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ static void avoid(struct sock *sk, u32 ack, u32 acked)
 static struct tcp_congestion_ops own __read_mostly = {
 \t.name\t\t= "%(name)s",
 \t.owner\t\t= THIS_MODULE,
+\t.flags\t\t= %(flags)s,
 \t.ssthresh\t= tcp_reno_ssthresh,
 \t.cong_avoid\t= avoid,
 \t.undo_cwnd\t= tcp_reno_undo_cwnd,
@@ -49,13 +51,16 @@ BODIES = {
     "oopses": "*(volatile u32 *)8 = ack;",
     "misspelt": "tcp_sk(sk)->snd_cwnd = twenty;",
     "taken": "tcp_reno_cong_avoid(sk, ack, acked);",
+    "low": "tcp_reno_cong_avoid(sk, ack, acked);",
 }
 NAMES = {"taken": "cubic"}
+# As RFC 9331, section 4, asks of a sender.
+FLAGS = {"low": "TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN | TCP_CONG_ECT_1_NEGOTIATION"}
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 MSS, RTT_S, RATE_BPS = 1448, 0.02, 100_000_000
 EXPERIMENT = """\
 name: own-cca
-bottleneck: {{rate: 100Mbit, buffer: 1MB, rtt: 20ms}}
+bottleneck: {{rate: 100Mbit, buffer: 1MB, rtt: 20ms, queue: {queue}}}
 hosts: {{jitter: 0s}}
 flows: [{{name: own, cca: {cca}, duration: 3s}}]
 """
@@ -72,7 +77,8 @@ def ccas(tmp_path: Path) -> Path:
     place = tmp_path / "ccas"
     place.mkdir()
     for name, body in BODIES.items():
-        (place / f"{name}.c").write_text(TEXT % {"name": NAMES.get(name, name), "body": body})
+        words = {"name": NAMES.get(name, name), "flags": FLAGS.get(name, "0"), "body": body}
+        (place / f"{name}.c").write_text(TEXT % words)
     return place
 
 
@@ -93,8 +99,8 @@ def build(ccas: Path) -> Iterator[Build]:
         kernels.remove(name)
 
 
-def run(place: Path, kernel: str, cca: str) -> subprocess.CompletedProcess[str]:
-    (place / "x.yaml").write_text(EXPERIMENT.format(cca=cca))
+def run(place: Path, kernel: str, cca: str, queue: str = "tail-drop") -> subprocess.CompletedProcess[str]:
+    (place / "x.yaml").write_text(EXPERIMENT.format(cca=cca, queue=queue))
     return subprocess.run(
         [*NARROWS, "run", "x.yaml", "--virtual", "--kernel", kernel, "--out", f"out-{cca}"],
         cwd=place, capture_output=True, text=True,
@@ -109,6 +115,15 @@ def test_a_window_of_twenty_segments_carries_twenty_segments_an_rtt(tmp_path: Pa
     expected = 20 * MSS * 8 / (RTT_S + 2 * 1514 * 8 / RATE_BPS)
     assert summary["groups"][0]["goodput_bps"] == pytest.approx(expected, rel=0.01)
     assert kernels.config_digest(kernels.find(kernel)) != kernels.config_digest(kernels.find(kernels.DEFAULT))
+
+
+def test_a_congestion_control_that_asks_for_ect_1_has_it_in_its_data(tmp_path: Path, build: Build) -> None:
+    """So its packets are in DualPI2's low-latency queue, and marked; a reset at the end has no codepoint."""
+    assert run(tmp_path, build("low"), "low", "dualpi2").returncode == 0
+    classic, low = load(tmp_path / "out-low").summary["bottleneck"]["queues"]
+    assert low["departures"] > 10_000 and classic["departures"] < 100 and low["ce_marks"] > 0
+    (connection,) = (tmp_path / "out-low" / "hosts").glob("own*.json")
+    assert json.loads(connection.read_text())["ecn"] == "accurate"
 
 
 @pytest.mark.parametrize(

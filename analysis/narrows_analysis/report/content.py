@@ -298,7 +298,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
          f"{_dropped(link)}{_unreported(link)}{_emulated(link)}{_marked(link)}"),
         ("Queue delay, mean", "bottleneck.queue_delay_s.mean",
          _with_error(units.duration, delay["mean"], errors["queue_delay_mean_s"]), delay["mean"],
-         f"99 % below {units.duration(delay['p99'])}"),
+         _of_each_queue(link) or f"99 % below {units.duration(delay['p99'])}"),
         ("Queue depth, mean", "bottleneck.queue_bytes.mean",
          _with_error(units.size, depth["mean"], errors["queue_bytes_mean"]), depth["mean"],
          f"at most {units.size(depth['max'])}"),
@@ -311,6 +311,11 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
             ("Jain's index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
         )
     return [_tile(*row) for row in rows]
+
+
+def _of_each_queue(link: BottleneckSummary) -> str:
+    """The mean delay of each queue of a link that has several."""
+    return ", ".join(f"{one['name']} {units.duration(one['queue_delay_s']['mean'])}" for one in link["queues"])
 
 
 def _with_error(text: Callable[[float | None], str], value: float | None, error: float | None) -> str:

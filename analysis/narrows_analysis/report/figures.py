@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from narrows_analysis.metrics.throughput import fair_goodput
 from narrows_analysis.records.sockets import lines as socket_lines
 from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
 from narrows_analysis.run_data import RunData
+from narrows_analysis.summary.dual_queue import NAMES as DUAL_QUEUE
 
 FloatArray = npt.NDArray[np.float64]
 # From a largest value to the size of its unit and the unit's name; values with the names of their lines.
@@ -49,6 +50,13 @@ def _size_unit(size_bytes: float) -> tuple[float, str]:
 
 def _delay_unit(delay_s: float) -> tuple[float, str]:
     return (MILLISECOND, "ms") if delay_s >= 5e-4 else (1e-6, "µs")
+
+
+# Of a queue's quantity: its distribution in the summary, its columns over time, its units.
+OF_QUEUES: dict[str, tuple[Literal["queue_delay_s", "queue_bytes"], str, UnitOf]] = {
+    "delay": ("queue_delay_s", "delay_{}_s", _delay_unit),
+    "depth": ("queue_bytes", "depth_{}_bytes", _size_unit),
+}
 
 
 def _until(link: LinkRecord) -> str:
@@ -288,34 +296,32 @@ class RunFigures:
     def delay_by_queue(self) -> Chart | None:
         """Delay over time of each queue of DualPI2."""
         caption = "Time that packets waited in each of the two queues: mean, shortest and longest."
-        return self._chart_by_queue("delay", caption, "queue_delay_s", "delay_{}_s", _delay_unit)
+        return self._of_queues("delay-by-queue", "Delay of each queue", caption, "delay", DUAL_QUEUE)
+
+    def low_latency_delay(self) -> Chart | None:
+        """Delay over time of DualPI2's low-latency queue, too short to be seen next to that of the classic one."""
+        caption = "Time that packets waited in the low-latency queue: mean, shortest and longest."
+        return self._of_queues("low-latency-delay", "Delay of the low-latency queue", caption, "delay", DUAL_QUEUE[1:])
 
     def depth_by_queue(self) -> Chart | None:
         """Depth over time of each queue of DualPI2, where it is known."""
         caption = "What departures left behind in their own queue: mean, least and most."
-        return self._chart_by_queue("depth", caption, "queue_bytes", "depth_{}_bytes", _size_unit)
+        return self._of_queues("depth-by-queue", "Depth of each queue", caption, "depth", DUAL_QUEUE)
 
-    def _chart_by_queue(
-        self, quantity: str, caption: str, of: Literal["queue_delay_s", "queue_bytes"], column: str, unit_of: UnitOf
-    ) -> Chart | None:
-        """``of`` has the quantity in the summary, ``column`` over time."""
-        greatest = max((queue[of]["max"] or 0.0 for queue in self.summary["bottleneck"]["queues"]), default=0.0)
-        scale, unit = unit_of(greatest)
-        series, title = self._by_queue(column, scale), quantity.capitalize()
-        return None if series is None else Chart(
-            f"{quantity}-by-queue", f"{title} of each queue", caption,
-            self.x_range, f"{title} ({unit})", quantity, unit, series,
-        )  # fmt: skip
-
-    def _by_queue(self, column: str, scale: float) -> list[ChartSeries] | None:
-        """A line for each queue of a link that has two; None where there is one, or nothing is known."""
+    def _of_queues(self, chart: str, title: str, caption: str, quantity: str, names: Sequence[str]) -> Chart | None:
+        """A quantity of some of the queues of a link that has two; None where it has one, or nothing is known."""
+        of, column, unit_of = OF_QUEUES[quantity]
+        queues = [queue for queue in self.summary["bottleneck"]["queues"] if queue["name"] in names]
+        scale, unit = unit_of(max((queue[of]["max"] or 0.0 for queue in queues), default=0.0))
         known = self.data.queues[self.data.queues["time_s"] + self.data.queues["interval_s"] <= self.x_range[1] + 1e-9]
+        known = known[known["queue"].isin(names)]
         if known[column.format("mean")].isna().all():
             return None
-        queues = known.groupby("queue", sort=False)
-        return [
-            self._band_of(frame, str(name), f"c{number}", column, scale) for number, (name, frame) in enumerate(queues)
+        series = [
+            self._band_of(frame, str(name), f"c{DUAL_QUEUE.index(str(name))}", column, scale)
+            for name, frame in known.groupby("queue", sort=False)
         ]
+        return Chart(chart, title, caption, self.x_range, f"{quantity.capitalize()} ({unit})", quantity, unit, series)
 
     def drops(self) -> Chart:
         """Drops of each flow over time."""
@@ -488,6 +494,7 @@ FIGURES: dict[str, Callable[[RunFigures], Chart | None]] = {
     "queue_delay": RunFigures.delay,
     "depth_by_queue": RunFigures.depth_by_queue,
     "delay_by_queue": RunFigures.delay_by_queue,
+    "low_latency_delay": RunFigures.low_latency_delay,
     "drops": RunFigures.drops,
     "marks": RunFigures.marks,
     "loss": RunFigures.loss,
@@ -502,7 +509,7 @@ FIGURES: dict[str, Callable[[RunFigures], Chart | None]] = {
 COMPETITION = (("goodput",), ("jain",))
 QUEUE = (
     ("link_rate",), ("link_delay",), ("queue_depth",), ("queue_delay",), ("depth_by_queue",), ("delay_by_queue",),
-    ("drops",), ("marks",), ("loss",),
+    ("low_latency_delay",), ("drops",), ("marks",), ("loss",),
 )  # fmt: skip
 DISTRIBUTIONS = (("delay_cdf", "depth_cdf"),)
 SENDERS = (("rtt",), ("cwnd",), ("inflight",), ("pacing",))

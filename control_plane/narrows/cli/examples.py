@@ -18,7 +18,7 @@ _EXAMPLES: dict[str, tuple[str, ...]] = {
     "export": ("narrows export results/demo --csv tables", "narrows export results/demo --pcapng demo.pcapng"),
     "kernel build": (
         "narrows kernel build --source bbr --name bbr3",
-        "narrows kernel build --patch prague.patch --name prague",
+        "narrows kernel build --cca tcp_prague.c --name prague",
     ),
     "kernel list": ("narrows kernel list",),
     "kernel remove": ("narrows kernel remove bbr3",),

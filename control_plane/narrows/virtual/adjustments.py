@@ -135,6 +135,13 @@ ADJUSTMENTS = (
         ),
         needed_by=("include/net/tcp_ecn.h", "num_timeout"),
     ),
+    # Linux from Accurate ECN on has ECT(1) in a SYN of congestion controls that ask for it, as those of L4S have to
+    # (RFC 9331, section 4.1), and ECT(0) in all that follows.
+    Adjustment(
+        "a congestion control may have ECT(1) in its packets",
+        (Edit(f"{TCP}/tcp_output.c", "INET_ECN_xmit(sk);", "INET_ECN_xmit_ect_1_negotiation(sk);"),),
+        needed_by=("include/net/tcp_ecn.h", "INET_ECN_xmit_ect_1_negotiation"),
+    ),
     # The switch passes frames on ahead of their time: by a device that is made for it in less time than by queues.
     Adjustment(
         "it has a device for frames ahead of their time",

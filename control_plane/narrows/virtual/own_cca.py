@@ -15,6 +15,7 @@ from narrows.errors import InputError, RunError
 from narrows.virtual import build, kernels
 from narrows.virtual.adjustments import ADDED, TCP
 from narrows.virtual.kernels import IMAGE, About, Kernel, build_command, find, remember_build
+from narrows.virtual.ports import port
 from narrows.virtual.probing import about
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,40}\.c", re.ASCII)
@@ -34,7 +35,8 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
         say: progress.
 
     Raises:
-        InputError: one is no such file, or the objects of the other kernel were not kept.
+        InputError: one is no such file, or of another tree's version that cannot be changed for this one (`port`), or
+            the objects of the other kernel were not kept.
         RunError: one does not compile, the message has the compiler's with its lines; or the kernel does not boot.
     """
     if lacks := build.problems():
@@ -53,6 +55,7 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
                 f"--base {base}: its objects were not kept, it was built by another version or elsewhere; "
                 f"fix: {build_command(Kernel(base, kernels.directory(base) / IMAGE))}"
             )
+        texts = {file: port(file, written, place / build.TREE, say) for file, written in texts.items()}
         for old in tree.glob(f"{OWN}*.c"):
             old.unlink()
         for file, written in texts.items():
