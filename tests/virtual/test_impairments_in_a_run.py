@@ -77,6 +77,29 @@ flows: [{cca: cubic, duration: 3s}]
     assert steady.sum() * 8 / 2 == pytest.approx(16e6, abs=2 * 1514 * 8)
 
 
+def test_full_bursts_take_their_overhead_and_their_bytes(tmp_path: Path) -> None:
+    """16 frames of 1,514 bytes at 100 Mbit/s and 0.5 ms: 2,437,920 ns each. CoDel drops cost no time of the link."""
+    text = """\
+name: x
+bottleneck: {rate: 100Mbit, buffer: 1bdp, rtt: 40ms, queue: codel, aggregation: {frames: 16, overhead: 500us}}
+flows: [{cca: cubic, duration: 3s, count: 2}]
+"""
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["links"][0]["aggregation"] == {"packets": 16, "bytes": None, "overhead_ns": 500_000}
+    assert run["drop_cross_check"]["bottleneck"]["holds"]
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["bottleneck"]["aqm_drops"] > 0
+    files = sorted((tmp_path / "out/telemetry").glob("reports-*.parquet"))
+    reports = pd.concat(pd.read_parquet(path) for path in files)
+    bursts = reports.groupby("timestamp")["packet_length"].agg(["count", "sum"])
+    assert bursts["count"].max() == 16
+    begun = bursts.index.astype("int64")
+    full = (bursts["sum"] == 16 * 1514).to_numpy()[:-1]
+    took = (begun[1:] - begun[:-1])[full]
+    assert len(took) > 500 and took.min() == 2_437_920
+    assert (took == 2_437_920).mean() > 0.95
+
+
 def test_a_policer_drops_what_exceeds_its_rate_and_burst(tmp_path: Path) -> None:
     """Frames of 125 + 42 bytes, one a millisecond; the bucket has 1,670 bytes and gets 83.5 a millisecond, so that of
     5,000 in 4.999 s (1670 + 83.5 * 4999) / 167 = 2509.5 pass; NICs delay each frame a little."""

@@ -269,7 +269,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "burst_bytes": link.burst_bytes,
         **{
             name: asdict(value)
-            for name in ("loss_model", "policer", "delay_steps", "jitter")
+            for name in ("loss_model", "policer", "aggregation", "delay_steps", "jitter")
             if (value := getattr(link, name)) is not None
         },
         **({} if link.aqm is None else {"queue_management": asdict(link.aqm)}),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use narrows_proto::narrows::v1 as narrows;
 use narrows_switch::line::{DelaySteps, Jitter, Variation};
 use narrows_switch::tm::{
-    BucketSettings, Changes, DelayChange, FlowCause, Management, Opportunities, PolicerSettings, QueueStatus, Rate,
-    RateSchedule, Schedule, Scheduling, Steps, NEVER, PRIORITIES,
+    AggregationSettings, BucketSettings, Changes, DelayChange, FlowCause, Management, Opportunities, PolicerSettings,
+    QueueStatus, Rate, RateSchedule, Schedule, Scheduling, Steps, NEVER, PRIORITIES,
 };
 
 /// What a request asks for. Errors: name the field, and what is allowed.
@@ -29,6 +29,7 @@ pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
         },
         head_drop: request.head_drop,
         policer: request.policer.map(policer).transpose()?,
+        aggregation: request.aggregation.map(aggregation).transpose()?,
         management: request.management.map(management).transpose()?,
     })
 }
@@ -109,6 +110,19 @@ fn policer(given: narrows::Policer) -> Result<Option<PolicerSettings>, String> {
     made.map(Some).map_err(|error| format!("policer: {error}"))
 }
 
+fn aggregation(given: narrows::Aggregation) -> Result<Option<AggregationSettings>, String> {
+    if !given.enabled {
+        return Ok(None);
+    }
+    let made = AggregationSettings::new(given.packets, given.bytes, given.overhead_ns);
+    made.map(Some).map_err(|error| format!("aggregation: {error}"))
+}
+
+fn aggregation_message(aggregation: AggregationSettings) -> narrows::Aggregation {
+    let AggregationSettings { packets, bytes, overhead_ns } = aggregation;
+    narrows::Aggregation { enabled: true, packets, bytes, overhead_ns }
+}
+
 fn policer_message(policer: PolicerSettings) -> narrows::Policer {
     let bucket =
         |bucket: BucketSettings| narrows::Bucket { rate_bps: bucket.rate_bps, burst_bytes: bucket.burst_bytes };
@@ -185,6 +199,7 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
         head_drop: status.head_drop,
         management: status.management.map(management_message),
         policer: status.policer.map(policer_message),
+        aggregation: status.aggregation.map(aggregation_message),
         policed_packets: counters.policed_packets,
         policed_bytes: counters.policed_bytes,
     }

@@ -53,7 +53,7 @@ def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     if shaped := [link.field for link in plan.links if link.burst_bytes]:
         # A packet's time there follows from the one before it.
         return [f"{field}.burst: BMv2's queues keep no tokens; allowed: none, or --target soft" for field in shaped]
-    if gathering := [link.field for link in plan.links if link.delay_steps is not None and link.delay_steps.gathers]:
+    if gathering := [link.field for link in plan.links if link.aggregates]:
         # What its delay line holds is what it holds of everything.
         return [f"{field}.aggregation: BMv2 has none; allowed: none, or --target soft" for field in gathering]
     if plan.loopbacks:

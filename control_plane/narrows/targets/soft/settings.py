@@ -34,6 +34,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             variation=variation(link, seed),
             head_drop=drops_from_head(link),
             policer=policer_message(link),
+            aggregation=aggregation_message(link),
             management=management_message(link, plan),
         )
 
@@ -52,6 +53,16 @@ def policer_message(link: Link) -> pb.Policer:
     if policer.peak_rate_bps is not None and policer.peak_burst_bytes is not None:
         message.peak.CopyFrom(_bucket(policer.peak_rate_bps, policer.peak_burst_bytes))
     return message
+
+
+def aggregation_message(link: Link) -> pb.Aggregation:
+    """The bursts in which a link carries packets."""
+    bursts = link.aggregation
+    if bursts is None:
+        return pb.Aggregation(enabled=False)
+    return pb.Aggregation(
+        enabled=True, packets=bursts.packets or 0, bytes=bursts.bytes or 0, overhead_ns=bursts.overhead_ns
+    )
 
 
 def _bucket(rate_bps: int, burst_bytes: int) -> pb.Bucket:

@@ -440,7 +440,12 @@ class SoftTarget(P4RuntimeTarget):
     async def _check_messages(self, link: Link, plan: Plan) -> None:
         """What is not a number of a queue's: how it is managed, and what varies."""
         from narrows.switch.link_models import schedule_status, variation
-        from narrows.targets.soft.settings import drops_from_head, management_message, policer_message
+        from narrows.targets.soft.settings import (
+            aggregation_message,
+            drops_from_head,
+            management_message,
+            policer_message,
+        )
 
         queues = by_queue((await self._switch.manager.list()).queues)
         queue = queues[link.port, link.queue]
@@ -453,6 +458,7 @@ class SoftTarget(P4RuntimeTarget):
             ("burst", link.burst_bytes, queue.burst_bytes),
             ("drop from the head", drops_from_head(link), queue.head_drop),
             ("policer", None if link.policer is None else policer_message(link), queue.policer),
+            ("aggregation", None if link.aggregation is None else aggregation_message(link), queue.aggregation),
             ("queue management", management_message(link, plan), queue.management),
         ):
             if asked is not None and read != asked:

@@ -360,6 +360,9 @@ impl Switch {
             if self.telemetry.is_some() {
                 self.note_unsent(port, &packet, true);
             }
+            if managed {
+                self.tm.pass_over(queue);
+            }
             self.recirculate(list, start_ns, packet, output);
         } else {
             if self.telemetry.is_some() {

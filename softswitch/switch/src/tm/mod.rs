@@ -8,6 +8,7 @@
 //! links, calls [`TrafficManager::poll_start`] instead, and [`TrafficManager::take_exits`] now and then. Where some ports are
 //! loopbacks, what leaves these comes in again and has its place among the starts: [`TrafficManager::poll_inside`].
 // SPDX-License-Identifier: Apache-2.0
+mod aggregation;
 mod clock;
 mod control;
 mod curve;
@@ -25,6 +26,7 @@ use narrows_pipeline::EgressMeta;
 
 use crate::earliest::Earliest;
 use crate::line::Delay;
+pub use aggregation::AggregationSettings;
 pub use clock::{ByteClock, MAX_RATE_BPS};
 pub use control::{Changes, DelayChange, QueueStatus, RateSchedule};
 pub use curve::{Curve, Opportunities, Rate, Schedule, Steps, NEVER};
@@ -318,6 +320,7 @@ impl<P> TrafficManager<P> {
         if !queue.is_empty() {
             self.starts.set(number, queue.next_start());
         }
+        self.settle_exits(number);
         exit_ns
     }
 
@@ -333,6 +336,26 @@ impl<P> TrafficManager<P> {
     /// Counts a packet of a managed queue that egress has dropped. It has cost the link nothing.
     pub fn count_managed_drop(&mut self, queue: QueueNumber, length: u32, flow: Option<u32>) {
         self.queues[usize::from(queue.0)].count_managed_drop(length, flow);
+        self.pass_over(queue);
+    }
+
+    /// A packet of a managed queue does not start: it may have been the last one that a burst could still have had.
+    #[inline(always)]
+    pub fn pass_over(&mut self, queue: QueueNumber) {
+        let number = usize::from(queue.0);
+        if self.queues[number].end_burst().is_some() {
+            self.starts.set(number, self.queues[number].next_start());
+            self.settle_exits(number);
+        }
+    }
+
+    /// The packets of a burst know when they leave once it has ended.
+    #[inline(always)]
+    fn settle_exits(&mut self, number: usize) {
+        let queue = &self.queues[number];
+        if queue.aggregation().is_some() {
+            self.exits.refresh(queue.exit_port, &self.queues);
+        }
     }
 
     /// A packet that finds no room takes the place of others.
@@ -452,6 +475,7 @@ impl<P> TrafficManager<P> {
         let (managed, start_ns) = (queue.management.is_some(), self.meta.timestamp);
         let exit_ns = if managed { NEVER } else { queue.start_link(start_ns, waited.length, &mut self.delays) };
         self.starts.set(number, queue.next_start());
+        self.settle_exits(number);
         Some(Dequeued { packet: waited.packet, queue: QueueNumber(number as u16), exit_ns, managed })
     }
 

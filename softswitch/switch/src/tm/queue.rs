@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use narrows_pipeline::EgressMeta;
 
+use super::aggregation::{Aggregation, AggregationSettings};
 use super::curve::NEVER;
 use super::management::{scheduling_of, Management, QueueState};
 use super::policer::{Policer, PolicerSettings};
@@ -147,6 +148,8 @@ pub(super) struct Queue<P> {
     pub head_drop: bool,
     /// In front of the queue.
     policer: Option<Box<Policer>>,
+    /// What waits leaves in bursts.
+    aggregation: Option<Box<Aggregation>>,
     /// The program manages it.
     pub management: Option<Management>,
     fifo: VecDeque<Queued<P>>,
@@ -200,6 +203,7 @@ impl<P> Queue<P> {
             shaper: Shaper::default(),
             head_drop: false,
             policer: None,
+            aggregation: None,
             management: None,
             fifo: VecDeque::new(),
             scheduler: None,
@@ -269,6 +273,16 @@ impl<P> Queue<P> {
     #[inline(always)]
     pub fn passes_policer(&mut self, now_ns: u64, length: u32) -> bool {
         self.policer.as_mut().is_none_or(|policer| policer.passes(now_ns, length))
+    }
+
+    /// What waits leaves in such bursts from now on; or packet by packet. No burst is on the link.
+    pub fn set_aggregation(&mut self, settings: Option<AggregationSettings>) {
+        self.aggregation = settings.map(|settings| Box::new(Aggregation::new(settings)));
+    }
+
+    /// The bursts in which what waits leaves.
+    pub fn aggregation(&self) -> Option<AggregationSettings> {
+        self.aggregation.as_ref().map(|aggregation| aggregation.settings())
     }
 
     /// Tail drop decision for an arriving packet of `length` bytes.
@@ -368,7 +382,7 @@ impl<P> Queue<P> {
     /// The same of a packet that has waited, and is to start now.
     #[inline(always)]
     pub fn waited(&self, waited: &Queued<P>) -> EgressMeta {
-        let start_ns = self.shaper.free_ns();
+        let start_ns = self.free_ns();
         EgressMeta {
             port: self.port,
             priority: self.priority,
@@ -392,7 +406,35 @@ impl<P> Queue<P> {
             self.serve(start_ns, length);
             return self.place_varying(&mut delays[self.exit_port]);
         }
+        if self.aggregation.is_some() {
+            return self.start_in_burst(start_ns, length);
+        }
         self.start_plain(start_ns, length)
+    }
+
+    /// The same where packets leave in bursts; [`NEVER`]: others may still be added to this one.
+    #[cold]
+    fn start_in_burst(&mut self, start_ns: u64, length: u32) -> u64 {
+        let first = self.aggregation.as_mut().and_then(|aggregation| aggregation.add(start_ns, length));
+        if let Some(overhead_ns) = first {
+            self.shaper.occupy(start_ns, overhead_ns);
+        }
+        self.serve(start_ns, length);
+        self.end_burst().unwrap_or(NEVER)
+    }
+
+    /// Ends the burst that is open, if nothing that waits still belongs to it. Returns when it leaves the delay line.
+    pub fn end_burst(&mut self) -> Option<u64> {
+        // The next one of several queues is not known; their bursts have no limit in bytes.
+        let next = self.fifo.front().map(|queued| queued.length);
+        let next = next.or((!self.is_empty()).then_some(0));
+        if !self.aggregation.as_mut()?.ends_before(next) {
+            return None;
+        }
+        let exit_ns = self.place(self.finish_ns);
+        let members = self.delay_line.iter_mut().rev().take_while(|(exit_ns, _)| *exit_ns == NEVER);
+        members.for_each(|(member_ns, _)| *member_ns = exit_ns);
+        Some(exit_ns)
     }
 
     /// The same where its delay does not vary.
@@ -430,7 +472,7 @@ impl<P> Queue<P> {
         flow: impl FnOnce() -> Option<u32>,
     ) -> Option<u64> {
         let fits = self.limit_bytes == 0 || u64::from(length) <= self.limit_bytes;
-        if self.varies || !self.fifo.is_empty() || !fits || self.policer.is_some() {
+        if self.varies || !self.fifo.is_empty() || !fits || self.policer.is_some() || self.aggregation.is_some() {
             return None;
         }
         if self.management.is_some() {
@@ -550,8 +592,15 @@ impl<P> Queue<P> {
     /// When the packet starts that has waited longest.
     #[inline]
     pub fn next_start(&self) -> Option<u64> {
-        let start_ns = self.shaper.free_ns();
+        let start_ns = self.free_ns();
         (!self.is_empty() && start_ns != NEVER).then_some(start_ns)
+    }
+
+    /// When the link takes the next packet: at once, if that belongs to the burst that starts.
+    #[inline(always)]
+    fn free_ns(&self) -> u64 {
+        let open = self.aggregation.as_ref().and_then(|aggregation| aggregation.open_ns());
+        open.unwrap_or(self.shaper.free_ns())
     }
 
     /// Puts a packet behind those that wait.
