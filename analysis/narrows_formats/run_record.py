@@ -140,6 +140,9 @@ class LinkRecord(_Record):
     many `packets`; null: not at all."""
     burst_bytes: Whole = 0
     """What the link's token bucket holds; 0: it has none."""
+    ack_filter: Text | None = None
+    """Whether acknowledgements that wait go when a later one makes them redundant: `conservative` (two stay) or
+    `aggressive`; null: all stay."""
     aggregation: AggregationRecord | None = None
     """Bursts in which the link carries what waits: at most so many `packets` or `bytes`, null: any number, and
     `overhead_ns` for each; null: packet by packet, or those of `delay_steps`."""

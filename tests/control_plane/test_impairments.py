@@ -91,6 +91,16 @@ def test_bursts_are_asked_of_the_traffic_manager() -> None:
         assert request.HasField("aggregation") and not request.aggregation.enabled
 
 
+def test_an_ack_filter_is_asked_of_the_traffic_manager() -> None:
+    for name, keep in (("conservative", 2), ("aggressive", 0)):
+        (request,) = queue_requests(plan_of(ack_filter=name), 1)
+        assert request.ack_filter == pb.AckFilter(enabled=True, keep=keep)
+    (request,) = queue_requests(plan_of(), 1)
+    assert request.HasField("ack_filter") and not request.ack_filter.enabled
+    with pytest.raises(InputError, match="ack_filter"):
+        plan_of(ack_filter="all")
+
+
 def test_a_link_takes_its_overheads_as_well() -> None:
     """10 full frames are 15,140 bytes: at least 4 in a burst of 240 bytes or more, so that 64 bursts carry all."""
     link = link_of(aggregation={"frames": 4, "overhead": "1ms"})

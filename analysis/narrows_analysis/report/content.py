@@ -113,6 +113,8 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         parts.append(f"token bucket of {units.size(link.burst_bytes)}")
     if link.policer is not None:
         parts.append(f"policer of {_policer(link)}")
+    if link.ack_filter is not None:
+        parts.append(f"{link.ack_filter} ACK filter")
     if link.aggregation is not None:
         parts.append(f"bursts of {_bursts(link.aggregation)}")
     if link.jitter or link.delay_steps or link.duplication:
@@ -339,11 +341,12 @@ def _tile(name: str, key: str, value: str, raw: float | None, detail: str) -> di
 
 def _dropped(link: BottleneckSummary) -> str:
     """How many packets of flows the queue dropped, and of probes, whose losses are not in the flows' loss."""
-    policed = f", {units.count(link['policer_drops'])} of them by the policer" if link["policer_drops"] else ""
+    apart = [(link["policer_drops"], "policer"), (link["ack_filter_drops"], "ACK filter")]
+    others = "".join(f", {units.count(drops)} of them by the {cause}" for drops, cause in apart if drops)
     if link["drops"] is None or not link["probe_drops"]:
-        return f"{units.count(link['drops'])} packets{policed}"
+        return f"{units.count(link['drops'])} packets{others}"
     own = units.count(link["drops"] - link["probe_drops"])
-    return f"{own} packets, and {units.count(link['probe_drops'])} of probes{policed}"
+    return f"{own} packets, and {units.count(link['probe_drops'])} of probes{others}"
 
 
 def _unreported(link: BottleneckSummary) -> str:
@@ -527,6 +530,7 @@ def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
         *([("Token bucket of the link", units.size(link.burst_bytes))] if link.burst_bytes else []),
         ("Policer in front of the queue", _policer(link)),
+        *([("ACK filter", link.ack_filter)] if link.ack_filter is not None else []),
         *([("Packets leave in bursts", _bursts(link.aggregation))] if link.aggregation is not None else []),
         ("Behind the queue", _behind_queue(link)),
         ("ECN threshold", _ecn_threshold(link)),

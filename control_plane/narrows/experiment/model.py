@@ -132,6 +132,12 @@ class DirectionSettings(Model):
         description="A policer behind `loss` and in front of the queue: it delays nothing, and drops what exceeds its "
         "rate and burst. Its drops are counted by cause (`policer_drops`). On the softswitch.",
     )
+    ack_filter: Literal["conservative", "aggressive"] | None = Field(
+        default=None,
+        description="TCP acknowledgements that wait go when one arrives that makes them redundant (RFC 3449, section "
+        "5.2.1): all of them (`aggressive`), or all but two (`conservative`), as with tc-cake's `ack-filter`. Counted "
+        "by cause (`ack_filter_drops`). On the softswitch.",
+    )
     capture: bool = Field(
         default=False,
         description="The results have `captures/NAME.pcapng`: the packets in front of and behind this queue, with "

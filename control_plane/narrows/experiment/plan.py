@@ -169,6 +169,7 @@ class Link(ReportedLink):
     ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
     ``burst_bytes`` are what its token bucket holds, 0: it has none.
     ``aggregation`` are the bursts in which it carries packets, None: one by one, or those of a time (``delay_steps``).
+    ``ack_filter`` drops acknowledgements that others make redundant: ``conservative`` or ``aggressive``.
     ``policer`` is in front of its queue. ``aqm`` is how that is managed, None: it drops what it has no room for.
     """
 
@@ -183,6 +184,7 @@ class Link(ReportedLink):
     burst_bytes: int = 0
     policer: Policer | None = None
     aggregation: Bursts | None = None
+    ack_filter: str | None = None
     aqm: Aqm | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()
 

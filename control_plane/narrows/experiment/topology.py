@@ -229,6 +229,7 @@ def _limited(
         burst_bytes=_burst(settings, schedule, field, frame),
         policer=_policer(settings, field, frame),
         aggregation=_bursts(settings, field, frame),
+        ack_filter=settings.ack_filter,
         aqm=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
 

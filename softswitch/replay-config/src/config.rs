@@ -149,6 +149,8 @@ pub struct QueueConfig {
     pub head_drop: Option<bool>,
     /// A policer in front of it.
     pub policer: Option<PolicerConfig>,
+    /// Acknowledgements make others redundant; so many of these stay.
+    pub ack_filter: Option<u64>,
     /// What waits leaves in bursts.
     pub aggregation: Option<AggregationConfig>,
     /// How the program manages it.

@@ -76,6 +76,7 @@ pub fn changes(given: &QueueConfig) -> Result<Changes, String> {
         },
         head_drop: given.head_drop,
         policer: given.policer.map(policer).transpose().map_err(|error| format!("policer: {error}"))?,
+        ack_filter: given.ack_filter.map(Some),
         aggregation: given.aggregation.map(aggregation).transpose().map_err(|error| format!("aggregation: {error}"))?,
         management: given.management.map(management).transpose().map_err(|error| format!("management: {error}"))?,
     })

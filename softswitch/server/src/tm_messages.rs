@@ -29,6 +29,7 @@ pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
         },
         head_drop: request.head_drop,
         policer: request.policer.map(policer).transpose()?,
+        ack_filter: request.ack_filter.map(|filter| filter.enabled.then_some(filter.keep)),
         aggregation: request.aggregation.map(aggregation).transpose()?,
         management: request.management.map(management).transpose()?,
     })
@@ -150,7 +151,10 @@ pub fn flow_cause(cause: i32) -> Result<FlowCause, String> {
         Ok(narrows::Cause::Managed) => Ok(FlowCause::Managed),
         Ok(narrows::Cause::Duplicate) => Ok(FlowCause::Duplicate),
         Ok(narrows::Cause::Policed) => Ok(FlowCause::Policed),
-        Err(_) => Err(format!("cause {cause}: allowed are 0 (tail), 3 (duplicate), 4 (managed) and 5 (policed)")),
+        Ok(narrows::Cause::Redundant) => Ok(FlowCause::Redundant),
+        Err(_) => Err(format!(
+            "cause {cause}: allowed are 0 (tail), 3 (duplicate), 4 (managed), 5 (policed) and 6 (redundant)"
+        )),
     }
 }
 
@@ -199,6 +203,9 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
         head_drop: status.head_drop,
         management: status.management.map(management_message),
         policer: status.policer.map(policer_message),
+        ack_filter: status.ack_filter.map(|keep| narrows::AckFilter { enabled: true, keep }),
+        redundant_packets: counters.redundant_packets,
+        redundant_bytes: counters.redundant_bytes,
         aggregation: status.aggregation.map(aggregation_message),
         policed_packets: counters.policed_packets,
         policed_bytes: counters.policed_bytes,

@@ -32,6 +32,8 @@ pub struct Changes {
     pub head_drop: Option<bool>,
     /// The policer in front of the queue, whose buckets are full then; `Some(None)`: none.
     pub policer: Option<Option<PolicerSettings>>,
+    /// Acknowledgements that arrive make others redundant, and so many of these stay; `Some(None)`: all.
+    pub ack_filter: Option<Option<u64>>,
     /// The bursts in which what waits leaves; `Some(None)`: packet by packet.
     pub aggregation: Option<Option<AggregationSettings>>,
     /// How the program manages the queue; `Some(None)`: it does not.
@@ -91,6 +93,8 @@ pub struct QueueStatus {
     pub head_drop: bool,
     /// The policer in front of the queue.
     pub policer: Option<PolicerSettings>,
+    /// How many acknowledgements stay that others make redundant; `None`: all.
+    pub ack_filter: Option<u64>,
     /// The bursts in which what waits leaves.
     pub aggregation: Option<AggregationSettings>,
     /// How the program manages it.
@@ -162,6 +166,9 @@ impl<P> TrafficManager<P> {
         }
         if let Some(policer) = changes.policer {
             queue.set_policer(policer, now_ns);
+        }
+        if let Some(ack_filter) = changes.ack_filter {
+            queue.set_ack_filter(ack_filter);
         }
         if let Some(aggregation) = changes.aggregation {
             queue.set_aggregation(aggregation);
@@ -251,6 +258,7 @@ impl<P> TrafficManager<P> {
             variation: self.delays[queue.exit_port].variation().clone(),
             head_drop: queue.head_drop,
             policer: queue.policer(),
+            ack_filter: queue.ack_filter(),
             aggregation: queue.aggregation(),
             management: queue.management,
             epoch: queue.epoch(),

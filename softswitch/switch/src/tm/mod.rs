@@ -8,6 +8,7 @@
 //! links, calls [`TrafficManager::poll_start`] instead, and [`TrafficManager::take_exits`] now and then. Where some ports are
 //! loopbacks, what leaves these comes in again and has its place among the starts: [`TrafficManager::poll_inside`].
 // SPDX-License-Identifier: Apache-2.0
+mod ack_filter;
 mod aggregation;
 mod clock;
 mod control;
@@ -26,6 +27,7 @@ use narrows_pipeline::EgressMeta;
 
 use crate::earliest::Earliest;
 use crate::line::Delay;
+pub use ack_filter::Ack;
 pub use aggregation::AggregationSettings;
 pub use clock::{ByteClock, MAX_RATE_BPS};
 pub use control::{Changes, DelayChange, QueueStatus, RateSchedule};
@@ -71,13 +73,15 @@ pub struct Dequeued<P> {
     pub managed: bool,
 }
 
-/// A packet that was dropped to make room for another.
+/// A packet that waited and was dropped when another came.
 #[derive(Debug)]
 pub struct PushedOut<P> {
     /// Where it waited.
     pub queue: QueueNumber,
     /// Since when.
     pub enqueue_ns: u64,
+    /// The other made it redundant; else it made room.
+    pub redundant: bool,
     /// The packet.
     pub packet: P,
 }
@@ -126,7 +130,9 @@ pub struct TrafficManager<P> {
     next_tick_ns: u64,
     /// The program manages some queue.
     manages: bool,
-    /// Packets that were dropped to make room, and are to be counted.
+    /// What a packet acknowledges.
+    acks: fn(&P) -> Option<Ack>,
+    /// Packets that were dropped as others came, and are to be counted.
     pushed_out: Vec<PushedOut<P>>,
     meta: EgressMeta,
     /// What follows from the heads of the lines of queues whose packets leave the switch.
@@ -148,6 +154,7 @@ impl<P> TrafficManager<P> {
             ticks: Earliest::default(),
             next_tick_ns: NEVER,
             manages: false,
+            acks: |_| None,
             pushed_out: Vec::new(),
             meta: EgressMeta::default(),
             exits: Exits::new(),
@@ -156,6 +163,11 @@ impl<P> TrafficManager<P> {
             held: 0,
             pool_limit,
         }
+    }
+
+    /// Says what packets acknowledge, for queues that filter acknowledgements.
+    pub fn read_acks(&mut self, acks: fn(&P) -> Option<Ack>) {
+        self.acks = acks;
     }
 
     /// Makes a port a loopback, before it has a queue.
@@ -281,6 +293,10 @@ impl<P> TrafficManager<P> {
             queue.count_drop(length, flow, Refusal::Policer);
             return Admission::Policed(packet);
         }
+        if queue.ack_filter().is_some() {
+            self.filter_acks(number, arrival, &packet);
+        }
+        let queue = &mut self.queues[number];
         if !queue.admits(length) {
             if queue.pushes_out(length) {
                 return self.push_out(number, arrival, packet);
@@ -358,6 +374,23 @@ impl<P> TrafficManager<P> {
         }
     }
 
+    /// Drops what a packet makes redundant that is admitted then.
+    #[cold]
+    fn filter_acks(&mut self, number: usize, arrival: Arrival, packet: &P) {
+        let Some(ack) = (self.acks)(packet).filter(|_| arrival.flow.is_some() && self.held < self.pool_limit) else {
+            return;
+        };
+        let queue = &mut self.queues[number];
+        let acks = self.acks;
+        for waited in
+            queue.take_redundant(arrival, |other| acks(other).is_some_and(|other| ack.makes_redundant(&other)))
+        {
+            self.held -= 1;
+            let (queue, enqueue_ns) = (QueueNumber(number as u16), waited.enqueue_ns);
+            self.pushed_out.push(PushedOut { queue, enqueue_ns, redundant: true, packet: waited.packet });
+        }
+    }
+
     /// A packet that finds no room takes the place of others.
     #[cold]
     fn push_out(&mut self, number: usize, arrival: Arrival, packet: P) -> Admission<P> {
@@ -372,7 +405,7 @@ impl<P> TrafficManager<P> {
         let mut drop = |waited: Queued<P>| {
             *held -= 1;
             let (queue, enqueue_ns) = (QueueNumber(number as u16), waited.enqueue_ns);
-            pushed_out.push(PushedOut { queue, enqueue_ns, packet: waited.packet });
+            pushed_out.push(PushedOut { queue, enqueue_ns, redundant: false, packet: waited.packet });
         };
         if queue.is_fair() {
             // The arriving packet counts when the longest queue is looked for.
@@ -387,15 +420,20 @@ impl<P> TrafficManager<P> {
         Admission::Queued
     }
 
-    /// A packet that was dropped to make room for another and is not yet counted, which [`TrafficManager::count_pushed_out`] does.
+    /// A packet that was dropped as another came and is not yet counted, which [`TrafficManager::count_pushed_out`] does.
     #[inline]
     pub fn next_pushed_out(&mut self) -> Option<PushedOut<P>> {
         self.pushed_out.pop()
     }
 
-    /// Counts a packet that was dropped to make room for another.
-    pub fn count_pushed_out(&mut self, queue: QueueNumber, length: u32, flow: Option<u32>) {
-        self.queues[usize::from(queue.0)].count_pushed_out(length, flow);
+    /// Counts a packet that was dropped as another came, which made it `redundant` or found no room.
+    pub fn count_pushed_out(&mut self, queue: QueueNumber, redundant: bool, length: u32, flow: Option<u32>) {
+        let queue = &mut self.queues[usize::from(queue.0)];
+        if redundant {
+            queue.count_drop(length, flow, Refusal::Redundant);
+        } else {
+            queue.count_pushed_out(length, flow);
+        }
     }
 
     /// Bytes and packets that wait in a queue; none if there is no such queue.
