@@ -67,6 +67,7 @@ COLUMNS = (
     # Of the queue alone; "lost" is with loss emulation everywhere.
     Column("dropped", "ratio", lambda flow: flow["loss_ratio"], brief=True),
     Column("policed", "count", lambda flow: flow["policer_drops"], optional=True),
+    Column("thinned", "count", lambda flow: flow["ack_filter_drops"], optional=True),
     Column("lost by emulation", "count", lambda flow: flow["loss_emulation_drops"], optional=True),
     Column("retransmitted", "ratio", lambda flow: flow["retransmit_ratio"]),
     Column("RTT mean", "duration", _rtt("mean"), brief=True),

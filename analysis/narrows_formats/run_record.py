@@ -71,6 +71,14 @@ class PolicerRecord(_Record):
     peak_burst_bytes: Positive | None = None
 
 
+class AggregationRecord(_Record):
+    """The limits of a burst, None where there is none, and its overhead."""
+
+    packets: Positive | None = None
+    bytes: Positive | None = None
+    overhead_ns: Whole = 0
+
+
 class LinkRecord(_Record):
     """A direction of a link: rate in L2 bit/s, buffer and BDP in bytes, times in seconds; None where not known."""
 
@@ -132,6 +140,12 @@ class LinkRecord(_Record):
     many `packets`; null: not at all."""
     burst_bytes: Whole = 0
     """What the link's token bucket holds; 0: it has none."""
+    ack_filter: Text | None = None
+    """Whether acknowledgements that wait go when a later one makes them redundant: `conservative` (two stay) or
+    `aggressive`; null: all stay."""
+    aggregation: AggregationRecord | None = None
+    """Bursts in which the link carries what waits: at most so many `packets` or `bytes`, null: any number, and
+    `overhead_ns` for each; null: packet by packet, or those of `delay_steps`."""
     policer: PolicerRecord | None = None
     """Token buckets in front of the queue: `rate_bps` (L2) and `burst_bytes`, and `peak_rate_bps` and
     `peak_burst_bytes` of a second one, or null; null: there is none."""

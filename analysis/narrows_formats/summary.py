@@ -19,7 +19,7 @@ from narrows_formats.kinds.requests import ResponseSummary
 from narrows_formats.kinds.video import VideoSummary
 
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 11
+FORMAT = 12
 
 # Traffic that is not the experiment's is shown beside its flows from this part of the goodput on: below are iperf3's
 # control connections.
@@ -112,6 +112,7 @@ class BottleneckSummary(TypedDict):
     drops_after_reports: int | None
     aqm_drops: int | None
     policer_drops: int | None
+    ack_filter_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
     queues: list[QueueSummary]
@@ -159,6 +160,7 @@ class LinkFlowSummary(TypedDict):
     loss_ratio: float | None
     aqm_drops: int | None
     policer_drops: int | None
+    ack_filter_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
     queue_delay_mean_s: float | None
@@ -254,6 +256,7 @@ class FlowSummary(TypedDict):
     share_of_run: float | None
     aqm_drops: int | None
     policer_drops: int | None
+    ack_filter_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
     inflight_bytes: InflightSummary

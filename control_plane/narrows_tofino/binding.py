@@ -69,10 +69,15 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
                 f"{link.field}.policer: Tofino's program has none (a meter whose drops its reports would have to count "
                 "by cause); allowed: none, or --target soft"
             )
-        if link.delay_steps is not None and link.delay_steps.gathers:
+        if link.ack_filter is not None:
             raise InputError(
-                f"{link.field}.aggregation: Tofino's program cannot hold packets behind a queue; allowed: none, or "
-                "--target soft"
+                f"{link.field}.ack_filter: a Tofino's traffic manager lets nothing leave the middle of a queue; "
+                "allowed: none, or --target soft"
+            )
+        if link.aggregates:
+            raise InputError(
+                f"{link.field}.aggregation: Tofino's program cannot hold packets behind a queue, nor its shaper wait "
+                "for several; allowed: none, or --target soft"
             )
         if link.varies_behind:
             raise InputError(

@@ -25,6 +25,8 @@ pub enum Cause {
     Full = 3,
     /// A policer in front of the queue.
     Policer = 4,
+    /// An acknowledgement that waited, and that a later one made redundant.
+    AckFilter = 5,
 }
 
 impl Cause {
@@ -35,6 +37,7 @@ impl Cause {
             2 => Some(Cause::Management),
             3 => Some(Cause::Full),
             4 => Some(Cause::Policer),
+            5 => Some(Cause::AckFilter),
             _ => None,
         }
     }
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         assert_eq!(DropRecord::decode(&RECORD.encode()), Some(RECORD));
-        for cause in [Cause::LossEmulation, Cause::Full, Cause::Policer] {
+        for cause in [Cause::LossEmulation, Cause::Full, Cause::Policer, Cause::AckFilter] {
             let record = DropRecord { cause, ..RECORD };
             assert_eq!(DropRecord::decode(&record.encode()), Some(record));
         }

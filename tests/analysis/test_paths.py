@@ -203,7 +203,7 @@ def test_flows_of_two_links_that_count_in_the_same_cells_have_no_losses(tmp_path
     assert all("of another link" in one["message"] for one in shared["warnings"])
     only, both = shared["flows"]
     assert only == apart["flows"][0] and only["drops"] == truth.drops[0] > 0
-    lost = ("arrivals", "drops", "loss_ratio", "aqm_drops", "loss_emulation_drops", "policer_drops")
+    lost = ("arrivals", "drops", "loss_ratio", "aqm_drops", "loss_emulation_drops", "policer_drops", "ack_filter_drops")
     assert [both[name] for name in lost] == [None] * len(lost)
     assert {name: both[name] for name in both if name not in lost} == {
         name: value for name, value in apart["flows"][1].items() if name not in lost

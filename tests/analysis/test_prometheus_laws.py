@@ -143,6 +143,8 @@ def expected(experiment: Experiment, lives: list[Life], came: Received, index: i
             last = max(left, key=lambda life: life.started or 0)
             arrivals, tail = last.arrivals, last.arrivals - last.departures - last.managed
             causes = {"tail": tail, "aqm": last.managed, "policer": 0, "loss": last.losses}
+        # No packet of the lives is an acknowledgement.
+        causes["ack-filter"] = 0
         add("flow_arrivals_packets_total", arrivals, **labels)
         add("flow_departures_packets_total", len(left), **labels)
         for cause, count in causes.items():

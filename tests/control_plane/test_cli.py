@@ -26,6 +26,7 @@ FLOW: dict[str, Any] = {
             "throughput_bps",
             "aqm_drops",
             "policer_drops",
+            "ack_filter_drops",
             "loss_emulation_drops",
             "ce_marks",
             "host_retransmits",
@@ -52,6 +53,7 @@ SUMMARY: Any = {
                 "drops_after_reports",
                 "aqm_drops",
                 "policer_drops",
+                "ack_filter_drops",
                 "loss_emulation_drops",
                 "ce_marks",
             )

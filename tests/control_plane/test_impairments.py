@@ -83,6 +83,30 @@ def test_a_burst_is_asked_of_the_traffic_manager() -> None:
     assert request.HasField("burst_bytes") and request.burst_bytes == 0
 
 
+def test_bursts_are_asked_of_the_traffic_manager() -> None:
+    (request,) = queue_requests(plan_of(aggregation={"frames": 32, "size": "12kB", "overhead": "250us"}), 1)
+    assert request.aggregation == pb.Aggregation(enabled=True, packets=32, bytes=12_000, overhead_ns=250_000)
+    for aggregation in ({}, {"aggregation": {"period": "5ms"}}):
+        (request,) = queue_requests(plan_of(**aggregation), 1)
+        assert request.HasField("aggregation") and not request.aggregation.enabled
+
+
+def test_an_ack_filter_is_asked_of_the_traffic_manager() -> None:
+    for name, keep in (("conservative", 2), ("aggressive", 0)):
+        (request,) = queue_requests(plan_of(ack_filter=name), 1)
+        assert request.ack_filter == pb.AckFilter(enabled=True, keep=keep)
+    (request,) = queue_requests(plan_of(), 1)
+    assert request.HasField("ack_filter") and not request.ack_filter.enabled
+    with pytest.raises(InputError, match="ack_filter"):
+        plan_of(ack_filter="all")
+
+
+def test_a_link_takes_its_overheads_as_well() -> None:
+    """10 full frames are 15,140 bytes: at least 4 in a burst of 240 bytes or more, so that 64 bursts carry all."""
+    link = link_of(aggregation={"frames": 4, "overhead": "1ms"})
+    assert link.longest_s(15_140) == pytest.approx(15_140 * 8 / link.rate_bps + 65e-3)
+
+
 OUTAGE = {"steps": [{"at": "0s", "rate": "10Mbit"}, {"at": "1s", "rate": "0bit"}, {"at": "2s", "rate": "10Mbit"}]}
 
 

@@ -77,6 +77,60 @@ flows: [{cca: cubic, duration: 3s}]
     assert steady.sum() * 8 / 2 == pytest.approx(16e6, abs=2 * 1514 * 8)
 
 
+def test_full_bursts_take_their_overhead_and_their_bytes(tmp_path: Path) -> None:
+    """16 frames of 1,514 bytes at 100 Mbit/s and 0.5 ms: 2,437,920 ns each. CoDel drops cost no time of the link."""
+    text = """\
+name: x
+bottleneck: {rate: 100Mbit, buffer: 1bdp, rtt: 40ms, queue: codel, aggregation: {frames: 16, overhead: 500us}}
+flows: [{cca: cubic, duration: 3s, count: 2}]
+"""
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["links"][0]["aggregation"] == {"packets": 16, "bytes": None, "overhead_ns": 500_000}
+    assert run["drop_cross_check"]["bottleneck"]["holds"]
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["bottleneck"]["aqm_drops"] > 0
+    files = sorted((tmp_path / "out/telemetry").glob("reports-*.parquet"))
+    reports = pd.concat(pd.read_parquet(path) for path in files)
+    bursts = reports.groupby("timestamp")["packet_length"].agg(["count", "sum"])
+    assert bursts["count"].max() == 16
+    begun = bursts.index.astype("int64")
+    full = (bursts["sum"] == 16 * 1514).to_numpy()[:-1]
+    took = (begun[1:] - begun[:-1])[full]
+    assert len(took) > 500 and took.min() == 2_437_920
+    assert (took == 2_437_920).mean() > 0.95
+
+
+def test_redundant_acknowledgements_go_and_nothing_else(tmp_path: Path) -> None:
+    """Without the filter 500 kbit/s carry 947 ACKs of 66 bytes a second, for twice as many segments: 22 Mbit/s."""
+    text = """\
+name: x
+bottleneck:
+  rate: 50Mbit
+  buffer: 2bdp
+  rtt: 20ms
+  reverse: {rate: 500kbit, buffer: 20kB, ack_filter: aggressive}
+flows: [{cca: bbr, duration: 3s}, {udp: {rate: 64kbit, payload: 200B}, duration: 3s, direction: reverse}]
+"""
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert [link.get("ack_filter") for link in run["links"]] == [None, "aggressive"]
+    assert all(checked["holds"] for checked in run["drop_cross_check"].values())
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    (reverse,) = (link for link in summary["links"] if link["name"] == "bottleneck.reverse")
+    drops = pd.concat(pd.read_parquet(path) for path in (tmp_path / "out/telemetry").glob("drops*.parquet"))
+    of_link = drops[drops["bottleneck"] == 1]
+    thinned = of_link[of_link["cause"] == 5]
+    # Those with SACK stay, and may find the queue full.
+    assert (reverse["ack_filter_drops"], reverse["drops"]) == (len(thinned), len(of_link))
+    assert len(thinned) > 500
+    assert (thinned["waited"] > 0).all() and thinned["packet_length"].max() <= 66
+    acks, datagrams = (next(flow for flow in reverse["flows"] if flow["name"] == name) for name in ("bbr-1", "udp-1"))
+    assert acks["arrivals"] == acks["departures"] + acks["drops"]
+    assert acks["ack_filter_drops"] == len(thinned)
+    assert (datagrams["drops"], datagrams["ack_filter_drops"]) == (0, 0)
+    assert summary["flows"][0]["goodput_bps"] > 30e6
+
+
 def test_a_policer_drops_what_exceeds_its_rate_and_burst(tmp_path: Path) -> None:
     """Frames of 125 + 42 bytes, one a millisecond; the bucket has 1,670 bytes and gets 83.5 a millisecond, so that of
     5,000 in 4.999 s (1670 + 83.5 * 4999) / 167 = 2509.5 pass; NICs delay each frame a little."""

@@ -24,7 +24,7 @@ from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid
 from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.interval_lengths import queue_interval
-from narrows_analysis.records.drops import LOSS_EMULATION, MANAGEMENT, POLICER, drop_batches
+from narrows_analysis.records.drops import ACK_FILTER, LOSS_EMULATION, MANAGEMENT, POLICER, drop_batches
 from narrows_analysis.records.flow_table import FlowTable, Key
 from narrows_analysis.records.reports import ReportClock, SkippedReports
 from narrows_analysis.records.run_directory import Run
@@ -39,8 +39,9 @@ BATCH_ROWS = 1 << 16
 MAX_ERROR = 0.05
 MIN_REPORTS = round(2 / MAX_ERROR) - 1
 FLOW_SUMS = (
-    "arrivals", "departures", "drops", "aqm_drops", "policer_drops", "loss_drops", "bytes", "payload_bytes",
-    "new_bytes", "advanced_bytes", "data_packets", "retransmitted_packets", "ce_marks", "samples", "delay_ticks",
+    "arrivals", "departures", "drops", "aqm_drops", "policer_drops", "ack_filter_drops", "loss_drops", "bytes",
+    "payload_bytes", "new_bytes", "advanced_bytes", "data_packets", "retransmitted_packets", "ce_marks", "samples",
+    "delay_ticks",
 )  # fmt: skip
 # What is known of a connection of a program; times are timestamps.
 CONNECTION_COLUMNS = (
@@ -48,8 +49,8 @@ CONNECTION_COLUMNS = (
     "delay_sum", "delay_max", "data_packets", "retransmitted_packets",
 )  # fmt: skip
 QUEUE_SUMS = (
-    "departures", "bytes", "drops", "aqm_drops", "policer_drops", "loss_drops", "ce_marks", "samples", "depth_units",
-    "delay_ticks", "missing",
+    "departures", "bytes", "drops", "aqm_drops", "policer_drops", "ack_filter_drops", "loss_drops", "ce_marks",
+    "samples", "depth_units", "delay_ticks", "missing",
 )  # fmt: skip
 _DEPTH, _DELAY = 1, 0
 # The collector's word for an index that flows of several links have, in the column `collision`.
@@ -151,6 +152,7 @@ class Aggregation:
         self.drops_recorded = run.bottleneck.drops_recorded
         # Reports do not tell a policer's drops from those of a full queue; records do.
         self.policer_known = self.drops_recorded or run.bottleneck.policer is None
+        self.ack_filter_known = self.drops_recorded or run.bottleneck.ack_filter is None
         # Every packet that left is in a report.
         self.complete = not self.order.lost and not self.order.sample_shift
         self.rows = len(run.flows) + 1
@@ -481,9 +483,10 @@ class Aggregation:
         for batch in self._drops():
             row, ticks, one = self._row(batch), batch["ticks"], np.ones(len(batch["ticks"]), np.int64)
             emulated, managed = batch["cause"] == LOSS_EMULATION, batch["cause"] == MANAGEMENT
-            policed = batch["cause"] == POLICER
+            policed, redundant = batch["cause"] == POLICER, batch["cause"] == ACK_FILTER
             counts = {
-                "drops": one - emulated, "aqm_drops": managed, "policer_drops": policed, "loss_drops": emulated,
+                "drops": one - emulated, "aqm_drops": managed, "policer_drops": policed, "ack_filter_drops": redundant,
+                "loss_drops": emulated,
             }  # fmt: skip
             self.flows.add(row, ticks // flow_ticks, **counts)
             self.flows.add(row, (ticks - batch["waited"]) // flow_ticks, arrivals=one - emulated)

@@ -124,8 +124,8 @@ def _packet(
 def _drops(report: Report, policed: Policed) -> dict[str, int]:
     """The drops that a report shows, by what made them."""
     by_policer = policed.of(report)
-    causes = {"the policer or the queue": report.drops} if by_policer is None else {
-        "the policer": by_policer, "the queue": report.drops - by_policer,
+    causes = {f"the policer or {policed.others}": report.drops} if by_policer is None else {
+        "the policer": by_policer, policed.others: report.drops - by_policer,
     }  # fmt: skip
     return {cause: drops for cause, drops in {**causes, "loss emulation": report.loss_drops}.items() if drops}
 

@@ -17,8 +17,11 @@ from narrows_analysis.records.run_directory import Run
 Int64Array = npt.NDArray[np.int64]
 
 # Values of the column `cause`.
-LOSS_EMULATION, MANAGEMENT, FULL, POLICER = 1, 2, 3, 4
-CAUSES = {LOSS_EMULATION: "loss emulation", MANAGEMENT: "queue management", FULL: "full queue", POLICER: "policer"}
+LOSS_EMULATION, MANAGEMENT, FULL, POLICER, ACK_FILTER = 1, 2, 3, 4, 5
+CAUSES = {
+    LOSS_EMULATION: "loss emulation", MANAGEMENT: "queue management", FULL: "full queue", POLICER: "policer",
+    ACK_FILTER: "ACK filter",
+}  # fmt: skip
 UNKNOWN = "unknown"
 COLUMNS = ("timestamp", "flow", "signature", "cause", "packet_length", "waited", "depth_bytes", "depth_packets")
 _BATCH_ROWS = 1 << 18

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from narrows_formats.flow_names import OTHER_GROUP
 from narrows_formats.flow_rows import SHARE_OF_RUN, flow_rows, shown_columns
-from narrows_formats.run_record import LinkRecord
+from narrows_formats.run_record import AggregationRecord, LinkRecord
 from narrows_formats.schedules import Opportunities
 from narrows_formats.summary import (
     BottleneckSummary,
@@ -113,6 +113,10 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         parts.append(f"token bucket of {units.size(link.burst_bytes)}")
     if link.policer is not None:
         parts.append(f"policer of {_policer(link)}")
+    if link.ack_filter is not None:
+        parts.append(f"{link.ack_filter} ACK filter")
+    if link.aggregation is not None:
+        parts.append(f"bursts of {_bursts(link.aggregation)}")
     if link.jitter or link.delay_steps or link.duplication:
         parts.append(_behind_queue(link))
     return parts
@@ -160,6 +164,13 @@ def _policer(link: LinkRecord) -> str:
     if policer.peak_rate_bps is None:
         return text
     return f"{text}; peak {units.rate(policer.peak_rate_bps)}, {units.size(policer.peak_burst_bytes)} burst"
+
+
+def _bursts(aggregation: AggregationRecord) -> str:
+    """What the bursts of a link are at most, and what each costs."""
+    limits = [] if aggregation.packets is None else [f"{aggregation.packets} packets"]
+    limits += [] if aggregation.bytes is None else [units.size(aggregation.bytes)]
+    return f"up to {' and '.join(limits)}, {units.duration(aggregation.overhead_ns / NANOSECONDS)} overhead each"
 
 
 def _behind_queue(link: LinkRecord) -> str:
@@ -335,11 +346,12 @@ def _tile(name: str, key: str, value: str, raw: float | None, detail: str) -> di
 
 def _dropped(link: BottleneckSummary) -> str:
     """How many packets of flows the queue dropped, and of probes, whose losses are not in the flows' loss."""
-    policed = f", {units.count(link['policer_drops'])} of them by the policer" if link["policer_drops"] else ""
+    apart = [(link["policer_drops"], "policer"), (link["ack_filter_drops"], "ACK filter")]
+    others = "".join(f", {units.count(drops)} of them by the {cause}" for drops, cause in apart if drops)
     if link["drops"] is None or not link["probe_drops"]:
-        return f"{units.count(link['drops'])} packets{policed}"
+        return f"{units.count(link['drops'])} packets{others}"
     own = units.count(link["drops"] - link["probe_drops"])
-    return f"{own} packets, and {units.count(link['probe_drops'])} of probes{policed}"
+    return f"{own} packets, and {units.count(link['probe_drops'])} of probes{others}"
 
 
 def _unreported(link: BottleneckSummary) -> str:
@@ -523,6 +535,8 @@ def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
         *([("Token bucket of the link", units.size(link.burst_bytes))] if link.burst_bytes else []),
         ("Policer in front of the queue", _policer(link)),
+        *([("ACK filter", link.ack_filter)] if link.ack_filter is not None else []),
+        *([("Packets leave in bursts", _bursts(link.aggregation))] if link.aggregation is not None else []),
         ("Behind the queue", _behind_queue(link)),
         ("ECN threshold", _ecn_threshold(link)),
     ]

@@ -330,6 +330,8 @@ class RunFigures:
         by = "the full queue" if managed is None else f"the queue ({managed})"
         if self.run.bottleneck.policer is not None:
             by = f"the policer or {by}"
+        if self.run.bottleneck.ack_filter is not None:
+            by = f"the ACK filter or {by}"
         caption = f"Packets that {by} dropped, per {self.interval_s:g} s, by the time they arrived."
         if emulated:
             caption += f" The {emulated:,} packets that loss emulation discarded are not among them."

@@ -153,6 +153,7 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "drops_after_reports": None,
         "aqm_drops": None,
         "policer_drops": None,
+        "ack_filter_drops": None,
         "loss_emulation_drops": None,
         "ce_marks": None,
         "queues": [],
@@ -187,6 +188,8 @@ def bottleneck_section(
         section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
         section["aqm_drops"] = int(totals["aqm_drops"].sum())
         section["policer_drops"] = int(totals["policer_drops"].sum()) if aggregation.policer_known else None
+        thinned = totals["ack_filter_drops"].sum()
+        section["ack_filter_drops"] = int(thinned) if aggregation.ack_filter_known else None
     if dual_queue is not None:
         section["queues"] = dual_queue.sections()
     if not aggregation.order.reports:
@@ -458,7 +461,8 @@ def _flow_section(
         "arrivals": None, "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
         "fct_s": None, "fct_reason": unseen, "throughput_bps": None, "share": None, "share_of_run": None,
-        "aqm_drops": None, "policer_drops": None, "loss_emulation_drops": None, "ce_marks": None,
+        "aqm_drops": None, "policer_drops": None, "ack_filter_drops": None, "loss_emulation_drops": None,
+        "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None, "ack_compression": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
         "links": list(flow.links), "limited_by": {}, "datagrams": None, "responses": None, "video": None,
@@ -496,6 +500,7 @@ def _flow_section(
         section["drops"] = int(totals["drops"])
         section["aqm_drops"] = int(totals["aqm_drops"])
         section["policer_drops"] = int(totals["policer_drops"]) if aggregation.policer_known else None
+        section["ack_filter_drops"] = int(totals["ack_filter_drops"]) if aggregation.ack_filter_known else None
         section["loss_ratio"] = loss_ratio(float(totals["drops"]), float(totals["arrivals"]))
     section["fct_reason"] = _no_completion(flow, aggregation, number)
     if section["fct_reason"] is None:

@@ -24,9 +24,9 @@ FloatArray = npt.NDArray[np.float64]
 _WRITE_ROWS = 1 << 18
 
 _EXTREMES = ("depth_min_bytes", "depth_max_bytes", "delay_min_s", "delay_max_s")
-_OFFERED = ("arrivals", "drops", "aqm_drops", "policer_drops", "loss_drops")
-_COUNTS = {"arrivals", "departures", "drops", "aqm_drops", "policer_drops", "loss_drops", "ce_marks", "data_packets",
-           "retransmitted_packets", "missing_reports"}  # fmt: skip
+_OFFERED = ("arrivals", "drops", "aqm_drops", "policer_drops", "ack_filter_drops", "loss_drops")
+_COUNTS = {"arrivals", "departures", "drops", "aqm_drops", "policer_drops", "ack_filter_drops", "loss_drops",
+           "ce_marks", "data_packets", "retransmitted_packets", "missing_reports"}  # fmt: skip
 
 
 def _schema(columns: tuple[Column, ...]) -> pa.Schema:
@@ -112,6 +112,8 @@ def _write_flows_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
                 values |= dict.fromkeys((*_OFFERED, "loss_ratio"), [None] * n)
             if not aggregation.policer_known:
                 values["policer_drops"] = [None] * n
+            if not aggregation.ack_filter_known:
+                values["ack_filter_drops"] = [None] * n
             writer.write_table(_table(FLOW_SERIES_SCHEMA, values))
 
 
@@ -141,12 +143,14 @@ def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
         "throughput_bps": cells["bytes"] * 8 / width,
         "missing_reports": cells["missing"].astype(np.int64),
     }
-    for name in ("departures", "drops", "aqm_drops", "policer_drops", "loss_drops", "ce_marks"):
+    for name in ("departures", "drops", "aqm_drops", "policer_drops", "ack_filter_drops", "loss_drops", "ce_marks"):
         values[name] = np.rint(cells[name]).astype(np.int64)
     if aggregation.uncounted.any():
         values |= {name: [None] * aggregation.queue.bins for name in _OFFERED if name in values}
     if not aggregation.policer_known:
         values["policer_drops"] = [None] * aggregation.queue.bins
+    if not aggregation.ack_filter_known:
+        values["ack_filter_drops"] = [None] * aggregation.queue.bins
     if aggregation.order.sample_shift:
         # The extremes of a sample are not those of the packets.
         values |= {name: [None] * aggregation.queue.bins for name in _EXTREMES}

@@ -91,15 +91,17 @@ def _of_queue(queue: QueueSummary) -> str:
 
 
 def _lost(bottleneck: BottleneckSummary) -> str:
-    """Packets that did not pass, and by whom, where loss emulation or a policer took some."""
+    """Packets that did not pass, and by whom, where not only the queue took some."""
     lost = f"{scaled(bottleneck['total_loss_ratio'], 100, '%')} lost"
     if bottleneck["ce_marks"]:
         lost = f"{bottleneck['ce_marks']} packets marked, {lost}"
     emulated, policed = bottleneck["loss_emulation_drops"], bottleneck["policer_drops"] or 0
-    elsewhere = [(count, cause) for count, cause in ((emulated, "loss emulation"), (policed, "the policer")) if count]
+    thinned = bottleneck["ack_filter_drops"] or 0
+    causes = ((emulated, "loss emulation"), (policed, "the policer"), (thinned, "the ACK filter"))
+    elsewhere = [(count, cause) for count, cause in causes if count]
     if not elsewhere:
         return lost
-    (count, cause), *others = [*elsewhere, ((bottleneck["drops"] or 0) - policed, "the queue")]
+    (count, cause), *others = [*elsewhere, ((bottleneck["drops"] or 0) - policed - thinned, "the queue")]
     return f"{lost} ({count} packets by {cause}, {', '.join(f'{count} by {cause}' for count, cause in others)})"
 
 

@@ -89,9 +89,14 @@ def unchangeable(
     ``delay_ns`` is the new delay, if there is to be one.
     """
     for name in changed:
-        aggregates = settings.aggregation is not None and (
-            name == "delay" or (name == "rate" and settings.aggregation.overhead > 0)
-        )
+        aggregation = settings.aggregation
+        if aggregation is not None and aggregation.bursts is not None and name in ("rate", "delay"):
+            yield (
+                name,
+                "carries bursts, each with one rate and delay; allowed: a link without aggregation by frames or size",
+            )
+            continue
+        aggregates = aggregation is not None and (name == "delay" or (name == "rate" and aggregation.overhead > 0))
         recorded = settings.trace is not None and name in settings.trace.settings
         if aggregates or recorded or (name != "buffer" and not isinstance(getattr(settings, name), int | float)):
             yield name, "has one that varies by itself; allowed: a link whose own is constant"

@@ -10,15 +10,17 @@ from itertools import groupby, pairwise
 from typing import Annotated, Any, Literal, Self
 
 from narrows_formats.schedules import DelaySteps, RateSteps
-from narrows_formats.units import ALLOWED_TIME, UnitError, parse_time
+from narrows_formats.units import ALLOWED_TIME, UnitError, format_time, parse_time
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern, Policer
-from narrows.field_types import Model, Probability, Rate, Ratio, Size, TextFile, Time
+from narrows.experiment.impairments import Bursts, GilbertElliott, Jitter, LossPattern, Policer
+from narrows.field_types import Count, Model, Probability, Rate, Ratio, Size, TextFile, Time
 
 # Runs of lost packets and samples that a switch takes.
 MAX_RUNS, MAX_SAMPLES = 65_536, 4_000_000
+# Of a burst, in nanoseconds: what the switch takes.
+MAX_OVERHEAD = 100_000_000_000
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -52,31 +54,54 @@ class PolicerSettings(Model):
 
 
 class AggregationSettings(Model):
-    """A link that hands packets over in bursts, at set intervals, as cellular and cable links do."""
+    """A link that hands packets over in bursts: at set intervals (`period`), or of a number of `frames` or a `size`."""
 
-    period: Annotated[Time, Field(gt=0)] = Field(
+    period: Annotated[Time, Field(gt=0)] | None = Field(
+        default=None,
         description="Packets whose last bit passes the link in such an interval leave it together at its end. "
-        "The first interval begins with the experiment."
+        "The first interval begins with the experiment.",
+    )
+    frames: Count | None = Field(
+        default=None,
+        description="Packets of a burst, at most. A burst begins when the link is free, with what waits then, or with "
+        "a packet that finds it free; all of it leaves at its end.",
+    )
+    size: Size | None = Field(
+        default=None,
+        description="Bytes of a burst, at most; at least a full-size frame. Alone or with `frames`; not where a link "
+        "has several queues.",
     )
     overhead: Time = Field(
         default=0,
-        description="Part of each interval, its beginning, in which the link carries nothing: what is left of the rate "
-        "is `rate` x (1 - `overhead` / `period`).",
+        description="Time in which the link carries nothing, at the beginning of each interval or burst. With "
+        "`period`, what is left of the rate is `rate` x (1 - `overhead` / `period`).",
     )
 
     @model_validator(mode="after")
     def _carries_something(self) -> Self:
-        if self.overhead >= self.period:
+        bursts = self.frames is not None or self.size is not None
+        if bursts == (self.period is not None):
+            raise refuse("needs exactly one kind of burst", "period; or frames, size or both")
+        if self.period is not None and self.overhead >= self.period:
             raise refuse("has an overhead that leaves no time for packets", "an overhead shorter than the period")
+        if self.overhead > MAX_OVERHEAD:
+            raise refuse(f"has an overhead of {format_time(self.overhead)}", f"up to {format_time(MAX_OVERHEAD)}")
         return self
+
+    @property
+    def bursts(self) -> Bursts | None:
+        """Those of a number of packets or bytes, as a plan has them; None: they are of a time."""
+        return Bursts(self.frames, self.size, self.overhead) if self.period is None else None
 
     def rates(self, rate_bps: int) -> RateSteps | None:
         """What a link of that rate offers; None: that rate."""
-        return RateSteps(((0, 0), (self.overhead, rate_bps)), self.period) if self.overhead else None
+        if self.period is None or not self.overhead:
+            return None
+        return RateSteps(((0, 0), (self.overhead, rate_bps)), self.period)
 
-    def delays(self, delay_ns: int) -> DelaySteps:
-        """What packets are delayed by behind the queue, with that delay of the link's."""
-        return DelaySteps(((0, delay_ns),), self.period, gathers=True)
+    def delays(self, delay_ns: int) -> DelaySteps | None:
+        """What packets are delayed by behind the queue, with that delay of the link's; None: by that."""
+        return None if self.period is None else DelaySteps(((0, delay_ns),), self.period, gathers=True)
 
 
 class GilbertElliottSettings(Model):

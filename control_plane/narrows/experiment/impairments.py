@@ -10,6 +10,8 @@ from dataclasses import dataclass
 CUT_DEVIATIONS, LONGEST_DEVIATIONS = 4, 6
 # Of a Pareto distribution, what one value in this number exceeds.
 LONGEST_OF = 1_000_000
+# Without its checksum.
+MIN_FRAME_BYTES = 60
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,25 @@ class Policer:
     burst_bytes: int
     peak_rate_bps: int | None = None
     peak_burst_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Bursts in which a link carries what waits when it is free: up to ``packets`` or ``bytes``, None: any number.
+
+    Each takes ``overhead_ns`` and its bytes at the link's rate.
+    """
+
+    packets: int | None
+    bytes: int | None
+    overhead_ns: int
+
+    def overheads_ns(self, size_bytes: int) -> int:
+        """The most that the overheads of so many waiting bytes take."""
+        # Two bursts in a row have more bytes than one may have.
+        at_least = [] if self.bytes is None else [self.bytes / 2]
+        at_least += [] if self.packets is None else [self.packets * MIN_FRAME_BYTES]
+        return (math.ceil(size_bytes / min(at_least)) + 1) * self.overhead_ns
 
 
 @dataclass(frozen=True)

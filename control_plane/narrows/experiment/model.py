@@ -95,8 +95,8 @@ class DirectionSettings(Model):
     )
     aggregation: AggregationSettings | None = Field(
         default=None,
-        description="Packets leave the link in bursts, at the ends of set intervals; of a `reverse` that "
-        "compresses acknowledgements. On the softswitch.",
+        description="Packets leave the link in bursts: at the ends of set intervals, or of a number of frames or "
+        "bytes; of a `reverse` that compresses acknowledgements. On the softswitch.",
     )
     trace: JointTrace | None = Field(
         default=None,
@@ -131,6 +131,12 @@ class DirectionSettings(Model):
         default=None,
         description="A policer behind `loss` and in front of the queue: it delays nothing, and drops what exceeds its "
         "rate and burst. Its drops are counted by cause (`policer_drops`). On the softswitch.",
+    )
+    ack_filter: Literal["conservative", "aggressive"] | None = Field(
+        default=None,
+        description="TCP acknowledgements that wait go when one arrives that makes them redundant (RFC 3449, section "
+        "5.2.1): all of them (`aggressive`), or all but two (`conservative`), as with tc-cake's `ack-filter`. Counted "
+        "by cause (`ack_filter_drops`). On the softswitch.",
     )
     capture: bool = Field(
         default=False,
@@ -172,7 +178,17 @@ class DirectionSettings(Model):
                 raise refuse(f"has aggregation, and {what} that varies", "aggregation of a link whose own are constant")
             if self.burst is not None and self.aggregation.overhead:
                 raise refuse("has burst, and aggregation with an overhead, which the bucket would make up for", "one")
+            if self.aggregation.bursts is not None:
+                self._check_bursts(self.aggregation)
         return self
+
+    def _check_bursts(self, aggregation: AggregationSettings) -> None:
+        if self.burst is not None:
+            raise refuse("has burst, and aggregation by frames or size", "one")
+        if self.duplication:
+            raise refuse("has duplication, and aggregation by frames or size", "one")
+        if aggregation.size is not None and self.queue.several_queues:
+            raise refuse(f"has aggregation by size, and several queues ({self.queue.kind})", "aggregation by frames")
 
     @property
     def base_delay_ns(self) -> int:

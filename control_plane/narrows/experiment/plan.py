@@ -20,7 +20,7 @@ from narrows_formats.units import ETHERNET_HEADER_BYTES as ETHERNET_HEADER_BYTES
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
 from narrows.experiment.comparison import Condition
-from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern, Policer
+from narrows.experiment.impairments import Bursts, GilbertElliott, Jitter, LossPattern, Policer
 from narrows.onhost.application import Change as ApplicationChange
 from narrows.onhost.payload import DATA_PORTS as DATA_PORTS
 from narrows.onhost.payload import Payload, Tcp
@@ -168,6 +168,8 @@ class Link(ReportedLink):
     `Plan.changes` make of its limit, in bytes and packets as well. ``field`` is where an experiment file has it. With
     ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
     ``burst_bytes`` are what its token bucket holds, 0: it has none.
+    ``aggregation`` are the bursts in which it carries packets, None: one by one, or those of a time (``delay_steps``).
+    ``ack_filter`` drops acknowledgements that others make redundant: ``conservative`` or ``aggressive``.
     ``policer`` is in front of its queue. ``aqm`` is how that is managed, None: it drops what it has no room for.
     """
 
@@ -181,6 +183,8 @@ class Link(ReportedLink):
     schedule: RateSchedule | None = None
     burst_bytes: int = 0
     policer: Policer | None = None
+    aggregation: Bursts | None = None
+    ack_filter: str | None = None
     aqm: Aqm | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()
 
@@ -195,6 +199,11 @@ class Link(ReportedLink):
         return self.ecn_threshold is not None or (self.aqm is not None and self.aqm.marks)
 
     @property
+    def aggregates(self) -> bool:
+        """Whether packets leave it in bursts."""
+        return self.aggregation is not None or (self.delay_steps is not None and self.delay_steps.gathers)
+
+    @property
     def most_limit_bytes(self) -> int:
         """The most that may ever wait."""
         return max(self.limit_bytes, *(limit_bytes for limit_bytes, _ in self.later_limits), 0)
@@ -207,7 +216,8 @@ class Link(ReportedLink):
     def longest_s(self, size_bytes: int) -> float:
         """Seconds that these bytes take at most."""
         if self.schedule is None:
-            return size_bytes * 8 / self.rate_bps
+            overheads_ns = 0 if self.aggregation is None else self.aggregation.overheads_ns(size_bytes)
+            return size_bytes * 8 / self.rate_bps + overheads_ns / NANOSECONDS
         return self.schedule.longest_ns(size_bytes) / NANOSECONDS
 
     @property

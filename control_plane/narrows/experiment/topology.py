@@ -24,7 +24,7 @@ from narrows.errors import InputError
 from narrows.experiment.delays import NoDelays, host_delays
 from narrows.experiment.events import delay_steps, of_link, rate_steps
 from narrows.experiment.impairment_settings import LossModel
-from narrows.experiment.impairments import Policer
+from narrows.experiment.impairments import Bursts, Policer
 from narrows.experiment.plan import (
     COLLECTOR_PORT,
     ETHERNET_HEADER_BYTES,
@@ -228,13 +228,15 @@ def _limited(
         schedule=schedule,
         burst_bytes=_burst(settings, schedule, field, frame),
         policer=_policer(settings, field, frame),
+        aggregation=_bursts(settings, field, frame),
+        ack_filter=settings.ack_filter,
         aqm=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
 
 
 def _nominal_bps(settings: DirectionSettings, schedule: RateSchedule | None) -> int:
     """The rate that a BDP is of: where events change it the first one."""
-    aggregated = settings.aggregation is not None and settings.aggregation.overhead > 0
+    aggregated = settings.aggregation is not None and settings.aggregation.rates(1) is not None
     if isinstance(settings.rate, int) and (schedule is None or not aggregated):
         return settings.rate
     return schedule.nominal_bps if schedule is not None else 0
@@ -252,8 +254,8 @@ def _schedules(settings: DirectionSettings, events: Sequence[Event]) -> tuple[Ra
             rates = settings.aggregation.rates(settings.rate)
     if not isinstance(settings.delay, int):
         return rates, settings.delay.schedule
-    if settings.aggregation is not None:
-        return rates, settings.aggregation.delays(settings.delay)
+    if settings.aggregation is not None and (gathering := settings.aggregation.delays(settings.delay)) is not None:
+        return rates, gathering
     if delays := {row.at_ns: row.delay_ns for row in settings.recorded if row.delay_ns is not None}:
         return rates, DelaySteps(tuple(({0: settings.delay} | delays).items()))
     return rates, delay_steps(settings.delay, events)
@@ -348,6 +350,21 @@ def _policer(settings: DirectionSettings, field: str, frame: int) -> Policer | N
                 f"allowed: {frame} B or more"
             )
     return settings.policer.planned
+
+
+def _bursts(settings: DirectionSettings, field: str, frame: int) -> Bursts | None:
+    """The bursts of packets or bytes in which a link carries them; ``frame`` is a full-size one, in bytes.
+
+    Raises:
+        InputError: no full-size frame fits into one.
+    """
+    bursts = None if settings.aggregation is None else settings.aggregation.bursts
+    if bursts is not None and bursts.bytes is not None and bursts.bytes < frame:
+        raise InputError(
+            f"{field}.aggregation.size: {format_size(bursts.bytes)} holds no full-size frame of {frame} B; "
+            f"allowed: {frame} B or more"
+        )
+    return bursts
 
 
 def _check_loss(loss: float, field: str) -> None:

@@ -267,9 +267,10 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "loss": link.loss,
         "duplication": link.duplication,
         "burst_bytes": link.burst_bytes,
+        "ack_filter": link.ack_filter,
         **{
             name: asdict(value)
-            for name in ("loss_model", "policer", "delay_steps", "jitter")
+            for name in ("loss_model", "policer", "aggregation", "delay_steps", "jitter")
             if (value := getattr(link, name)) is not None
         },
         **({} if link.aqm is None else {"queue_management": asdict(link.aqm)}),

@@ -13,13 +13,15 @@ class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DUPLICATE: _ClassVar[Cause]
     MANAGED: _ClassVar[Cause]
     POLICED: _ClassVar[Cause]
+    REDUNDANT: _ClassVar[Cause]
 TAIL: Cause
 DUPLICATE: Cause
 MANAGED: Cause
 POLICED: Cause
+REDUNDANT: Cause
 
 class ConfigureRequest(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "head_drop", "management", "policer", "burst_bytes")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "head_drop", "management", "policer", "burst_bytes", "aggregation", "ack_filter")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +38,8 @@ class ConfigureRequest(_message.Message):
     MANAGEMENT_FIELD_NUMBER: _ClassVar[int]
     POLICER_FIELD_NUMBER: _ClassVar[int]
     BURST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATION_FIELD_NUMBER: _ClassVar[int]
+    ACK_FILTER_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
@@ -52,7 +56,29 @@ class ConfigureRequest(_message.Message):
     management: Management
     policer: Policer
     burst_bytes: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., burst_bytes: _Optional[int] = ...) -> None: ...
+    aggregation: Aggregation
+    ack_filter: AckFilter
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., burst_bytes: _Optional[int] = ..., aggregation: _Optional[_Union[Aggregation, _Mapping]] = ..., ack_filter: _Optional[_Union[AckFilter, _Mapping]] = ...) -> None: ...
+
+class AckFilter(_message.Message):
+    __slots__ = ("enabled", "keep")
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    enabled: bool
+    keep: int
+    def __init__(self, enabled: _Optional[bool] = ..., keep: _Optional[int] = ...) -> None: ...
+
+class Aggregation(_message.Message):
+    __slots__ = ("enabled", "packets", "bytes", "overhead_ns")
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    OVERHEAD_NS_FIELD_NUMBER: _ClassVar[int]
+    enabled: bool
+    packets: int
+    bytes: int
+    overhead_ns: int
+    def __init__(self, enabled: _Optional[bool] = ..., packets: _Optional[int] = ..., bytes: _Optional[int] = ..., overhead_ns: _Optional[int] = ...) -> None: ...
 
 class Policer(_message.Message):
     __slots__ = ("enabled", "committed", "peak")
@@ -279,7 +305,7 @@ class ListResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ..., flow_drops: _Optional[_Iterable[_Union[FlowDropsResponse, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management", "policer", "policed_packets", "policed_bytes", "burst_bytes")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management", "policer", "policed_packets", "policed_bytes", "burst_bytes", "aggregation", "ack_filter", "redundant_packets", "redundant_bytes")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -315,6 +341,10 @@ class Queue(_message.Message):
     POLICED_PACKETS_FIELD_NUMBER: _ClassVar[int]
     POLICED_BYTES_FIELD_NUMBER: _ClassVar[int]
     BURST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATION_FIELD_NUMBER: _ClassVar[int]
+    ACK_FILTER_FIELD_NUMBER: _ClassVar[int]
+    REDUNDANT_PACKETS_FIELD_NUMBER: _ClassVar[int]
+    REDUNDANT_BYTES_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
@@ -350,7 +380,11 @@ class Queue(_message.Message):
     policed_packets: int
     policed_bytes: int
     burst_bytes: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., policed_packets: _Optional[int] = ..., policed_bytes: _Optional[int] = ..., burst_bytes: _Optional[int] = ...) -> None: ...
+    aggregation: Aggregation
+    ack_filter: AckFilter
+    redundant_packets: int
+    redundant_bytes: int
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., policed_packets: _Optional[int] = ..., policed_bytes: _Optional[int] = ..., burst_bytes: _Optional[int] = ..., aggregation: _Optional[_Union[Aggregation, _Mapping]] = ..., ack_filter: _Optional[_Union[AckFilter, _Mapping]] = ..., redundant_packets: _Optional[int] = ..., redundant_bytes: _Optional[int] = ...) -> None: ...
 
 class ScheduleStatus(_message.Message):
     __slots__ = ("entries", "period_ns", "epoch_ns")

@@ -24,6 +24,13 @@ def unreported_waits(plan: Plan, delay_bits: int, unit_ns: int) -> list[str]:
     for link in plan.links:
         most_bytes = -(-longest_ns * link.rate_bps // (8 * NANOSECONDS)) - 1 - plan.frame_bytes
         if link.most_limit_bytes <= most_bytes:
+            waits_s = link.longest_s(link.most_limit_bytes + plan.frame_bytes)
+            if link.aggregation is not None and waits_s * NANOSECONDS >= longest_ns:
+                found.append(
+                    f"{link.field}.aggregation.overhead: a full buffer may be a wait of {waits_s:.6g} s in small "
+                    f"bursts, and reports hold less than {longest_ns / NANOSECONDS:.6g} s; allowed: a smaller buffer "
+                    "or overhead"
+                )
             continue
         wait_s = (link.most_limit_bytes + plan.frame_bytes) * 8 / link.rate_bps
         found.append(

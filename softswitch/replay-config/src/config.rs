@@ -149,6 +149,10 @@ pub struct QueueConfig {
     pub head_drop: Option<bool>,
     /// A policer in front of it.
     pub policer: Option<PolicerConfig>,
+    /// Acknowledgements make others redundant; so many of these stay.
+    pub ack_filter: Option<u64>,
+    /// What waits leaves in bursts.
+    pub aggregation: Option<AggregationConfig>,
     /// How the program manages it.
     pub management: Option<ManagementConfig>,
 }
@@ -165,6 +169,21 @@ pub struct PolicerConfig {
     pub peak_rate_bps: Option<u64>,
     /// Bytes.
     pub peak_burst_bytes: Option<u64>,
+}
+
+/// Bursts of packets, with an overhead each.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AggregationConfig {
+    /// At most; 0 = any number.
+    #[serde(default)]
+    pub packets: u64,
+    /// At most; 0 = any number.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Time of the link before a burst's first byte.
+    #[serde(default)]
+    pub overhead_ns: u64,
 }
 
 /// How the program manages a queue.

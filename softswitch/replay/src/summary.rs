@@ -31,6 +31,8 @@ pub fn summary(run: &Run, seed: u64) -> Value {
             "pool_dropped_packets": counters.pool_dropped_packets,
             "policed_packets": counters.policed_packets, "policed_bytes": counters.policed_bytes,
             "flow_policed": flows(FlowCause::Policed),
+            "redundant_packets": counters.redundant_packets, "redundant_bytes": counters.redundant_bytes,
+            "flow_redundant": flows(FlowCause::Redundant),
             "depth_packets": queue.depth_packets, "depth_bytes": queue.depth_bytes,
             "peak_depth_packets": counters.peak_depth_packets, "peak_depth_bytes": counters.peak_depth_bytes,
             "flow_drops": flows(FlowCause::Tail),

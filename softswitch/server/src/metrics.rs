@@ -111,8 +111,15 @@ fn add_queues(page: &mut Page, queues: &[QueueStatus]) {
         queues.iter().flat_map(|queue| {
             let counters = &queue.counters;
             let causes = [
-                ("tail", counters.dropped_packets - counters.pool_dropped_packets - counters.policed_packets),
+                (
+                    "tail",
+                    counters.dropped_packets
+                        - counters.pool_dropped_packets
+                        - counters.policed_packets
+                        - counters.redundant_packets,
+                ),
                 ("policer", counters.policed_packets),
+                ("ack-filter", counters.redundant_packets),
                 ("pool", counters.pool_dropped_packets),
                 ("aqm", counters.managed_drop_packets),
                 ("flushed", counters.flushed_packets),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use narrows_proto::narrows::v1 as narrows;
 use narrows_switch::line::{DelaySteps, Jitter, Variation};
 use narrows_switch::tm::{
-    BucketSettings, Changes, DelayChange, FlowCause, Management, Opportunities, PolicerSettings, QueueStatus, Rate,
-    RateSchedule, Schedule, Scheduling, Steps, NEVER, PRIORITIES,
+    AggregationSettings, BucketSettings, Changes, DelayChange, FlowCause, Management, Opportunities, PolicerSettings,
+    QueueStatus, Rate, RateSchedule, Schedule, Scheduling, Steps, NEVER, PRIORITIES,
 };
 
 /// What a request asks for. Errors: name the field, and what is allowed.
@@ -29,6 +29,8 @@ pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
         },
         head_drop: request.head_drop,
         policer: request.policer.map(policer).transpose()?,
+        ack_filter: request.ack_filter.map(|filter| filter.enabled.then_some(filter.keep)),
+        aggregation: request.aggregation.map(aggregation).transpose()?,
         management: request.management.map(management).transpose()?,
     })
 }
@@ -109,6 +111,19 @@ fn policer(given: narrows::Policer) -> Result<Option<PolicerSettings>, String> {
     made.map(Some).map_err(|error| format!("policer: {error}"))
 }
 
+fn aggregation(given: narrows::Aggregation) -> Result<Option<AggregationSettings>, String> {
+    if !given.enabled {
+        return Ok(None);
+    }
+    let made = AggregationSettings::new(given.packets, given.bytes, given.overhead_ns);
+    made.map(Some).map_err(|error| format!("aggregation: {error}"))
+}
+
+fn aggregation_message(aggregation: AggregationSettings) -> narrows::Aggregation {
+    let AggregationSettings { packets, bytes, overhead_ns } = aggregation;
+    narrows::Aggregation { enabled: true, packets, bytes, overhead_ns }
+}
+
 fn policer_message(policer: PolicerSettings) -> narrows::Policer {
     let bucket =
         |bucket: BucketSettings| narrows::Bucket { rate_bps: bucket.rate_bps, burst_bytes: bucket.burst_bytes };
@@ -136,7 +151,10 @@ pub fn flow_cause(cause: i32) -> Result<FlowCause, String> {
         Ok(narrows::Cause::Managed) => Ok(FlowCause::Managed),
         Ok(narrows::Cause::Duplicate) => Ok(FlowCause::Duplicate),
         Ok(narrows::Cause::Policed) => Ok(FlowCause::Policed),
-        Err(_) => Err(format!("cause {cause}: allowed are 0 (tail), 3 (duplicate), 4 (managed) and 5 (policed)")),
+        Ok(narrows::Cause::Redundant) => Ok(FlowCause::Redundant),
+        Err(_) => Err(format!(
+            "cause {cause}: allowed are 0 (tail), 3 (duplicate), 4 (managed), 5 (policed) and 6 (redundant)"
+        )),
     }
 }
 
@@ -185,6 +203,10 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
         head_drop: status.head_drop,
         management: status.management.map(management_message),
         policer: status.policer.map(policer_message),
+        ack_filter: status.ack_filter.map(|keep| narrows::AckFilter { enabled: true, keep }),
+        redundant_packets: counters.redundant_packets,
+        redundant_bytes: counters.redundant_bytes,
+        aggregation: status.aggregation.map(aggregation_message),
         policed_packets: counters.policed_packets,
         policed_bytes: counters.policed_bytes,
     }

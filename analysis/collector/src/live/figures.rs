@@ -35,6 +35,8 @@ pub struct FlowTotals {
     pub aqm_drops: u64,
     /// Drops by a policer, where drops are recorded; `drops` includes them.
     pub policer_drops: u64,
+    /// Acknowledgements that later ones made redundant, where drops are recorded; `drops` includes them.
+    pub ack_filter_drops: u64,
     /// Reported packets that the queue marked CE.
     pub marks: u64,
     /// Bytes of the frames of reported packets.
@@ -50,12 +52,14 @@ impl FlowTotals {
     /// Adds another flow's packets.
     pub fn merge(&mut self, other: &FlowTotals) {
         // Destructured in full: a new field does not compile until it is added up here.
-        let FlowTotals { arrivals, departures, loss_drops, aqm_drops, policer_drops, marks, bytes } = *other;
+        let FlowTotals { arrivals, departures, loss_drops, aqm_drops, policer_drops, ack_filter_drops, marks, bytes } =
+            *other;
         self.arrivals += arrivals;
         self.departures += departures;
         self.loss_drops += loss_drops;
         self.aqm_drops += aqm_drops;
         self.policer_drops += policer_drops;
+        self.ack_filter_drops += ack_filter_drops;
         self.marks += marks;
         self.bytes += bytes;
     }
@@ -85,15 +89,17 @@ struct RecordedDrops {
     management: u64,
     full: u64,
     policer: u64,
+    ack_filter: u64,
 }
 
 impl RecordedDrops {
     /// Replaces what reports tell of drops: they only tell of those before the latest one.
     fn correct(&self, totals: &mut FlowTotals) {
-        totals.arrivals = totals.departures + self.management + self.full + self.policer;
+        totals.arrivals = totals.departures + self.management + self.full + self.policer + self.ack_filter;
         totals.loss_drops = self.loss;
         totals.aqm_drops = self.management;
         totals.policer_drops = self.policer;
+        totals.ack_filter_drops = self.ack_filter;
     }
 }
 
@@ -199,6 +205,7 @@ impl Figures {
             Cause::Management => recorded.management += 1,
             Cause::Full => recorded.full += 1,
             Cause::Policer => recorded.policer += 1,
+            Cause::AckFilter => recorded.ack_filter += 1,
         }
     }
 
@@ -253,6 +260,7 @@ mod tests {
             loss_drops: 3 * by,
             aqm_drops: 4 * by,
             policer_drops: 2 * by,
+            ack_filter_drops: 5 * by,
             marks: 5 * by,
             bytes: 6 * by,
         };

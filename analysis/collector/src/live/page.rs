@@ -161,9 +161,15 @@ fn add_flows(page: &mut Page, figures: &Figures, keys: &HashMap<FlowId, FlowKey>
         "narrows_flow_drops_packets",
         "Packets dropped; without records of drops, up to the arrival of the latest reported one",
         flows.iter().flat_map(|(labels, totals)| {
-            let FlowTotals { aqm_drops, policer_drops, loss_drops, .. } = *totals;
-            let tail = totals.drops().saturating_sub(aqm_drops + policer_drops);
-            let causes = [("tail", tail), ("aqm", aqm_drops), ("policer", policer_drops), ("loss", loss_drops)];
+            let FlowTotals { aqm_drops, policer_drops, ack_filter_drops, loss_drops, .. } = *totals;
+            let tail = totals.drops().saturating_sub(aqm_drops + policer_drops + ack_filter_drops);
+            let causes = [
+                ("tail", tail),
+                ("aqm", aqm_drops),
+                ("policer", policer_drops),
+                ("ack-filter", ack_filter_drops),
+                ("loss", loss_drops),
+            ];
             causes.map(|(cause, value)| (with(labels.clone(), "cause", cause), value))
         }),
     );

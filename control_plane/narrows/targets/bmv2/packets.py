@@ -50,10 +50,13 @@ def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     if policed := [link.field for link in plan.links if link.policer is not None]:
         # Its drops by cause and by flow would have to be told by the program, whose reports have no room for them.
         return [f"{field}.policer: BMv2's program has none; allowed: none, or --target soft" for field in policed]
+    if filtered := [link.field for link in plan.links if link.ack_filter is not None]:
+        # Nothing leaves the middle of its queues.
+        return [f"{field}.ack_filter: BMv2's queues have none; allowed: none, or --target soft" for field in filtered]
     if shaped := [link.field for link in plan.links if link.burst_bytes]:
         # A packet's time there follows from the one before it.
         return [f"{field}.burst: BMv2's queues keep no tokens; allowed: none, or --target soft" for field in shaped]
-    if gathering := [link.field for link in plan.links if link.delay_steps is not None and link.delay_steps.gathers]:
+    if gathering := [link.field for link in plan.links if link.aggregates]:
         # What its delay line holds is what it holds of everything.
         return [f"{field}.aggregation: BMv2 has none; allowed: none, or --target soft" for field in gathering]
     if plan.loopbacks:

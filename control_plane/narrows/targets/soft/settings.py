@@ -11,6 +11,9 @@ from narrows.experiment.plan import Link, Plan
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.switch.link_models import delay_message, rate_message, variation
 
+# Of tc-cake's documentation: two redundant ones always stay, or none.
+REDUNDANT_ACKS_KEPT = {"conservative": 2, "aggressive": 0}
+
 
 def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
     """What the traffic manager is asked for each link's queue."""
@@ -34,6 +37,8 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             variation=variation(link, seed),
             head_drop=drops_from_head(link),
             policer=policer_message(link),
+            aggregation=aggregation_message(link),
+            ack_filter=ack_filter_message(link),
             management=management_message(link, plan),
         )
 
@@ -52,6 +57,23 @@ def policer_message(link: Link) -> pb.Policer:
     if policer.peak_rate_bps is not None and policer.peak_burst_bytes is not None:
         message.peak.CopyFrom(_bucket(policer.peak_rate_bps, policer.peak_burst_bytes))
     return message
+
+
+def aggregation_message(link: Link) -> pb.Aggregation:
+    """The bursts in which a link carries packets."""
+    bursts = link.aggregation
+    if bursts is None:
+        return pb.Aggregation(enabled=False)
+    return pb.Aggregation(
+        enabled=True, packets=bursts.packets or 0, bytes=bursts.bytes or 0, overhead_ns=bursts.overhead_ns
+    )
+
+
+def ack_filter_message(link: Link) -> pb.AckFilter:
+    """Which acknowledgements go that others make redundant."""
+    if link.ack_filter is None:
+        return pb.AckFilter(enabled=False)
+    return pb.AckFilter(enabled=True, keep=REDUNDANT_ACKS_KEPT[link.ack_filter])
 
 
 def _bucket(rate_bps: int, burst_bytes: int) -> pb.Bucket:

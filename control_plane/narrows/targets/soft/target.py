@@ -93,8 +93,9 @@ class SoftTarget(P4RuntimeTarget):
         self._reports: str | None = None
         # Links before whose queues the program drops, and the flow indices that have been seen there.
         self._dropping: dict[int, Link] = {}
-        # Ports and queues of links with a policer.
+        # Ports and queues of links with a policer, and of those with an ACK filter.
         self._policed: set[tuple[int, int]] = set()
+        self._filtered: set[tuple[int, int]] = set()
         self._indices: dict[int, set[int]] = defaultdict(set)
 
     @classmethod
@@ -202,6 +203,7 @@ class SoftTarget(P4RuntimeTarget):
             if plan.program is not None or (link.aqm is not None and link.aqm.drops_on_arrival)
         }
         self._policed = {(link.port, link.queue) for link in plan.links if link.policer is not None}
+        self._filtered = {(link.port, link.queue) for link in plan.links if link.ack_filter is not None}
 
     async def start(self, testbed: Testbed, piped: bool = False) -> None:
         """Start the switch on the testbed's ports and connect to it.
@@ -311,7 +313,7 @@ class SoftTarget(P4RuntimeTarget):
         return (await self.read_queues(())).queues
 
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
-        """Drops at a queue by flow index: by a policer, where there was no room, and by queue management."""
+        """Drops at a queue by flow index: by a policer, an ACK filter or queue management, or for want of room."""
         return (await self.read_queues([(port, queue)])).drops[port, queue]
 
     async def read_queues(self, places: Collection[tuple[int, int]], at_ns: int | None = None) -> QueueReading:
@@ -346,7 +348,9 @@ class SoftTarget(P4RuntimeTarget):
 
         # Only a program with AQMs drops at departure.
         managed = [] if self._program == PROGRAM and self._own is None else [pb.MANAGED]
-        return [pb.TAIL, *([pb.POLICED] if (port, queue) in self._policed else []), *managed]
+        policed = [pb.POLICED] if (port, queue) in self._policed else []
+        filtered = [pb.REDUNDANT] if (port, queue) in self._filtered else []
+        return [pb.TAIL, *policed, *filtered, *managed]
 
     async def new_flows(self) -> list[dict[str, Any]]:
         """See `Target.new_flows`; whose they are is kept where the program drops in front of a queue."""
@@ -440,7 +444,13 @@ class SoftTarget(P4RuntimeTarget):
     async def _check_messages(self, link: Link, plan: Plan) -> None:
         """What is not a number of a queue's: how it is managed, and what varies."""
         from narrows.switch.link_models import schedule_status, variation
-        from narrows.targets.soft.settings import drops_from_head, management_message, policer_message
+        from narrows.targets.soft.settings import (
+            ack_filter_message,
+            aggregation_message,
+            drops_from_head,
+            management_message,
+            policer_message,
+        )
 
         queues = by_queue((await self._switch.manager.list()).queues)
         queue = queues[link.port, link.queue]
@@ -453,6 +463,8 @@ class SoftTarget(P4RuntimeTarget):
             ("burst", link.burst_bytes, queue.burst_bytes),
             ("drop from the head", drops_from_head(link), queue.head_drop),
             ("policer", None if link.policer is None else policer_message(link), queue.policer),
+            ("aggregation", None if link.aggregation is None else aggregation_message(link), queue.aggregation),
+            ("ACK filter", None if link.ack_filter is None else ack_filter_message(link), queue.ack_filter),
             ("queue management", management_message(link, plan), queue.management),
         ):
             if asked is not None and read != asked:

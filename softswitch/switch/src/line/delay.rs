@@ -159,6 +159,11 @@ impl Variation {
         Ok(Variation { jitter, reorder, duplicate: Chance::new("duplicate", duplicate)?, seed })
     }
 
+    /// Whether packets differ.
+    pub fn varies(&self) -> bool {
+        self.jitter != Jitter::None || self.reorder || self.duplicate != Chance(Some(0))
+    }
+
     /// What is drawn for each packet.
     pub fn jitter(&self) -> &Jitter {
         &self.jitter
@@ -210,8 +215,7 @@ impl Delay {
 
     /// Whether packets have other delays than `delay_ns`, may overtake or leave twice.
     pub fn varies(&self) -> bool {
-        let Variation { jitter, reorder, duplicate, .. } = &self.variation;
-        self.steps.is_some() || *jitter != Jitter::None || *reorder || *duplicate != Chance(Some(0))
+        self.steps.is_some() || self.variation.varies()
     }
 
     /// What differs from packet to packet.

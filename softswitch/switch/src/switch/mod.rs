@@ -12,7 +12,7 @@ use narrows_pipeline::{DigestRecord, Packet, PacketPool};
 use path::Copied;
 
 use crate::telemetry::Telemetry;
-use crate::tm::{Event, TrafficManager, PORTS};
+use crate::tm::{Ack, Event, TrafficManager, PORTS};
 use crate::unit::ProgramUnit;
 
 /// Frames received before what has left the delay lines is sent on: in a batch it costs less.
@@ -107,7 +107,8 @@ impl Switch {
                 *slot = *kind;
             }
         }
-        let mut tm = TrafficManager::new(pool_limit);
+        let mut tm: TrafficManager<Box<Packet>> = TrafficManager::new(pool_limit);
+        tm.read_acks(|packet| Ack::of(packet.bytes()));
         for (port, _) in kinds.iter().filter(|(_, kind)| *kind == PortKind::Loopback) {
             tm.set_loopback(*port);
         }

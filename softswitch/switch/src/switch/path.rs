@@ -302,9 +302,10 @@ impl Switch {
 
     #[inline]
     fn count_pushed_out(&mut self, at_ns: u64, queue: (u16, u8), output: &mut impl Output) {
-        while let Some(PushedOut { queue: number, enqueue_ns, packet }) = self.tm.next_pushed_out() {
-            self.tm.count_pushed_out(number, packet.length(), flow_of(&packet));
-            let place = Dropped { cause: Cause::Full, at_ns, enqueued_ns: enqueue_ns, queue: Some(queue) };
+        while let Some(PushedOut { queue: number, enqueue_ns, redundant, packet }) = self.tm.next_pushed_out() {
+            self.tm.count_pushed_out(number, redundant, packet.length(), flow_of(&packet));
+            let cause = if redundant { Cause::AckFilter } else { Cause::Full };
+            let place = Dropped { cause, at_ns, enqueued_ns: enqueue_ns, queue: Some(queue) };
             self.record_drop(&packet, place, output);
             self.pool().give(packet);
         }
@@ -359,6 +360,9 @@ impl Switch {
         } else if let Some(list) = verdict.again {
             if self.telemetry.is_some() {
                 self.note_unsent(port, &packet, true);
+            }
+            if managed {
+                self.tm.pass_over(queue);
             }
             self.recirculate(list, start_ns, packet, output);
         } else {

@@ -60,6 +60,12 @@ impl ByteClock {
         }
         start_ns
     }
+
+    /// Keeps the link for so long from `start_ns` on, or from the previous finish, without any bytes.
+    pub(super) fn occupy(&mut self, start_ns: u64, time_ns: u64) {
+        self.start(start_ns, 0);
+        self.finish_ns = self.finish_ns.saturating_add(time_ns);
+    }
 }
 
 #[cfg(test)]

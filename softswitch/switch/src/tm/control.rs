@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use super::curve::{Curve, Rate, Schedule, NEVER};
+use super::management::scheduling_of;
 use super::queue::{Counters, Drops, FlowCause, MAX_DROPPED_FLOWS};
-use super::{Management, PolicerSettings, TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS, PRIORITIES};
+use super::{
+    AggregationSettings, Management, PolicerSettings, Scheduling, TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS,
+    PRIORITIES,
+};
 use crate::line::{Delay, DelaySteps, Variation};
 
 /// Settings to change; `None` leaves one as it is.
@@ -28,8 +32,20 @@ pub struct Changes {
     pub head_drop: Option<bool>,
     /// The policer in front of the queue, whose buckets are full then; `Some(None)`: none.
     pub policer: Option<Option<PolicerSettings>>,
+    /// Acknowledgements that arrive make others redundant, and so many of these stay; `Some(None)`: all.
+    pub ack_filter: Option<Option<u64>>,
+    /// The bursts in which what waits leaves; `Some(None)`: packet by packet.
+    pub aggregation: Option<Option<AggregationSettings>>,
     /// How the program manages the queue; `Some(None)`: it does not.
     pub management: Option<Option<Management>>,
+}
+
+impl Changes {
+    /// Whether they have packets on the link leave at another time.
+    fn moves_packets(&self) -> bool {
+        let of_rate = self.rate.is_some() || self.schedule.is_some() || self.burst_bytes.is_some();
+        of_rate || self.delay_ns.is_some() || self.delay.steps.is_some() || self.delay.variation.is_some()
+    }
 }
 
 /// A schedule and when it begins.
@@ -77,6 +93,10 @@ pub struct QueueStatus {
     pub head_drop: bool,
     /// The policer in front of the queue.
     pub policer: Option<PolicerSettings>,
+    /// How many acknowledgements stay that others make redundant; `None`: all.
+    pub ack_filter: Option<u64>,
+    /// The bursts in which what waits leaves.
+    pub aggregation: Option<AggregationSettings>,
     /// How the program manages it.
     pub management: Option<Management>,
     /// Generation of the settings.
@@ -110,10 +130,11 @@ impl<P> TrafficManager<P> {
         if changes.rate.is_some() || changes.schedule.is_some() {
             curve = Curve::constant(changes.rate.unwrap_or(curve.rate));
         }
-        if let Some(RateSchedule { schedule, epoch_ns }) = changes.schedule {
-            curve = Curve { schedule: Some(schedule), epoch_ns: epoch_ns.unwrap_or(NEVER), ..curve };
+        if let Some(RateSchedule { schedule, epoch_ns }) = &changes.schedule {
+            curve = Curve { schedule: Some(schedule.clone()), epoch_ns: epoch_ns.unwrap_or(NEVER), ..curve };
         }
         check_burst(burst_bytes, &curve)?;
+        self.check_aggregation(number, now_ns, &changes, (&curve, burst_bytes))?;
         if let Some(management) = changes.management {
             self.manage(number, now_ns, management)?;
         }
@@ -146,7 +167,50 @@ impl<P> TrafficManager<P> {
         if let Some(policer) = changes.policer {
             queue.set_policer(policer, now_ns);
         }
+        if let Some(ack_filter) = changes.ack_filter {
+            queue.set_ack_filter(ack_filter);
+        }
+        if let Some(aggregation) = changes.aggregation {
+            queue.set_aggregation(aggregation);
+        }
         Ok(queue.start_epoch())
+    }
+
+    /// Bursts have one rate and one delay from their beginning to their end. Errors: names what else they would have.
+    fn check_aggregation(
+        &self,
+        number: usize,
+        now_ns: u64,
+        changes: &Changes,
+        (curve, burst_bytes): (&Curve, u64),
+    ) -> Result<(), String> {
+        let queue = &self.queues[number];
+        let aggregation = changes.aggregation.unwrap_or(queue.aggregation());
+        let others = self.queues.iter().filter(|other| other.port == queue.port);
+        let aggregating = others.filter(|other| other.aggregation().is_some());
+        let busy = aggregating.clone().any(|other| other.shaper.free_ns() > now_ns);
+        if busy && (changes.moves_packets() || aggregation != queue.aggregation()) {
+            return Err(format!("port {}: a burst is on its link, whose rate and delay cannot change", queue.port));
+        }
+        if aggregation.is_some() || aggregating.count() > 0 {
+            let delay = &self.delays[queue.exit_port];
+            let steps = changes.delay.steps.is_some() || (changes.delay_ns.is_none() && delay.steps.is_some());
+            let variation = changes.delay.variation.as_ref().unwrap_or(delay.variation());
+            if steps || variation.varies() || queue.varies {
+                return Err("aggregation: allowed on a port whose delay does not vary".into());
+            }
+        }
+        let Some(AggregationSettings { bytes, .. }) = aggregation else {
+            return Ok(());
+        };
+        if !matches!(curve, Curve { rate: Rate::Bps(1..), schedule: None, .. }) || burst_bytes > 0 {
+            return Err("aggregation: allowed where a link has a constant rate above 0, and no burst_bytes".into());
+        }
+        let management = changes.management.unwrap_or(queue.management);
+        if bytes > 0 && scheduling_of(management) != Scheduling::Fifo {
+            return Err(format!("aggregation: bytes {bytes}: allowed is 0 where several queues share the link"));
+        }
+        Ok(())
     }
 
     /// Lets all schedules begin that wait for it, at `epoch_ns`. Returns how many queues and delay lines have one.
@@ -194,6 +258,8 @@ impl<P> TrafficManager<P> {
             variation: self.delays[queue.exit_port].variation().clone(),
             head_drop: queue.head_drop,
             policer: queue.policer(),
+            ack_filter: queue.ack_filter(),
+            aggregation: queue.aggregation(),
             management: queue.management,
             epoch: queue.epoch(),
             depth_bytes: queue.depth_bytes,

@@ -8,6 +8,8 @@
 //! links, calls [`TrafficManager::poll_start`] instead, and [`TrafficManager::take_exits`] now and then. Where some ports are
 //! loopbacks, what leaves these comes in again and has its place among the starts: [`TrafficManager::poll_inside`].
 // SPDX-License-Identifier: Apache-2.0
+mod ack_filter;
+mod aggregation;
 mod clock;
 mod control;
 mod curve;
@@ -25,6 +27,8 @@ use narrows_pipeline::EgressMeta;
 
 use crate::earliest::Earliest;
 use crate::line::Delay;
+pub use ack_filter::Ack;
+pub use aggregation::AggregationSettings;
 pub use clock::{ByteClock, MAX_RATE_BPS};
 pub use control::{Changes, DelayChange, QueueStatus, RateSchedule};
 pub use curve::{Curve, Opportunities, Rate, Schedule, Steps, NEVER};
@@ -69,13 +73,15 @@ pub struct Dequeued<P> {
     pub managed: bool,
 }
 
-/// A packet that was dropped to make room for another.
+/// A packet that waited and was dropped when another came.
 #[derive(Debug)]
 pub struct PushedOut<P> {
     /// Where it waited.
     pub queue: QueueNumber,
     /// Since when.
     pub enqueue_ns: u64,
+    /// The other made it redundant; else it made room.
+    pub redundant: bool,
     /// The packet.
     pub packet: P,
 }
@@ -124,7 +130,9 @@ pub struct TrafficManager<P> {
     next_tick_ns: u64,
     /// The program manages some queue.
     manages: bool,
-    /// Packets that were dropped to make room, and are to be counted.
+    /// What a packet acknowledges.
+    acks: fn(&P) -> Option<Ack>,
+    /// Packets that were dropped as others came, and are to be counted.
     pushed_out: Vec<PushedOut<P>>,
     meta: EgressMeta,
     /// What follows from the heads of the lines of queues whose packets leave the switch.
@@ -146,6 +154,7 @@ impl<P> TrafficManager<P> {
             ticks: Earliest::default(),
             next_tick_ns: NEVER,
             manages: false,
+            acks: |_| None,
             pushed_out: Vec::new(),
             meta: EgressMeta::default(),
             exits: Exits::new(),
@@ -154,6 +163,11 @@ impl<P> TrafficManager<P> {
             held: 0,
             pool_limit,
         }
+    }
+
+    /// Says what packets acknowledge, for queues that filter acknowledgements.
+    pub fn read_acks(&mut self, acks: fn(&P) -> Option<Ack>) {
+        self.acks = acks;
     }
 
     /// Makes a port a loopback, before it has a queue.
@@ -279,6 +293,10 @@ impl<P> TrafficManager<P> {
             queue.count_drop(length, flow, Refusal::Policer);
             return Admission::Policed(packet);
         }
+        if queue.ack_filter().is_some() {
+            self.filter_acks(number, arrival, &packet);
+        }
+        let queue = &mut self.queues[number];
         if !queue.admits(length) {
             if queue.pushes_out(length) {
                 return self.push_out(number, arrival, packet);
@@ -318,6 +336,7 @@ impl<P> TrafficManager<P> {
         if !queue.is_empty() {
             self.starts.set(number, queue.next_start());
         }
+        self.settle_exits(number);
         exit_ns
     }
 
@@ -333,6 +352,43 @@ impl<P> TrafficManager<P> {
     /// Counts a packet of a managed queue that egress has dropped. It has cost the link nothing.
     pub fn count_managed_drop(&mut self, queue: QueueNumber, length: u32, flow: Option<u32>) {
         self.queues[usize::from(queue.0)].count_managed_drop(length, flow);
+        self.pass_over(queue);
+    }
+
+    /// A packet of a managed queue does not start: it may have been the last one that a burst could still have had.
+    #[inline(always)]
+    pub fn pass_over(&mut self, queue: QueueNumber) {
+        let number = usize::from(queue.0);
+        if self.queues[number].end_burst().is_some() {
+            self.starts.set(number, self.queues[number].next_start());
+            self.settle_exits(number);
+        }
+    }
+
+    /// The packets of a burst know when they leave once it has ended.
+    #[inline(always)]
+    fn settle_exits(&mut self, number: usize) {
+        let queue = &self.queues[number];
+        if queue.aggregation().is_some() {
+            self.exits.refresh(queue.exit_port, &self.queues);
+        }
+    }
+
+    /// Drops what a packet makes redundant that is admitted then.
+    #[cold]
+    fn filter_acks(&mut self, number: usize, arrival: Arrival, packet: &P) {
+        let Some(ack) = (self.acks)(packet).filter(|_| arrival.flow.is_some() && self.held < self.pool_limit) else {
+            return;
+        };
+        let queue = &mut self.queues[number];
+        let acks = self.acks;
+        for waited in
+            queue.take_redundant(arrival, |other| acks(other).is_some_and(|other| ack.makes_redundant(&other)))
+        {
+            self.held -= 1;
+            let (queue, enqueue_ns) = (QueueNumber(number as u16), waited.enqueue_ns);
+            self.pushed_out.push(PushedOut { queue, enqueue_ns, redundant: true, packet: waited.packet });
+        }
     }
 
     /// A packet that finds no room takes the place of others.
@@ -349,7 +405,7 @@ impl<P> TrafficManager<P> {
         let mut drop = |waited: Queued<P>| {
             *held -= 1;
             let (queue, enqueue_ns) = (QueueNumber(number as u16), waited.enqueue_ns);
-            pushed_out.push(PushedOut { queue, enqueue_ns, packet: waited.packet });
+            pushed_out.push(PushedOut { queue, enqueue_ns, redundant: false, packet: waited.packet });
         };
         if queue.is_fair() {
             // The arriving packet counts when the longest queue is looked for.
@@ -364,15 +420,20 @@ impl<P> TrafficManager<P> {
         Admission::Queued
     }
 
-    /// A packet that was dropped to make room for another and is not yet counted, which [`TrafficManager::count_pushed_out`] does.
+    /// A packet that was dropped as another came and is not yet counted, which [`TrafficManager::count_pushed_out`] does.
     #[inline]
     pub fn next_pushed_out(&mut self) -> Option<PushedOut<P>> {
         self.pushed_out.pop()
     }
 
-    /// Counts a packet that was dropped to make room for another.
-    pub fn count_pushed_out(&mut self, queue: QueueNumber, length: u32, flow: Option<u32>) {
-        self.queues[usize::from(queue.0)].count_pushed_out(length, flow);
+    /// Counts a packet that was dropped as another came, which made it `redundant` or found no room.
+    pub fn count_pushed_out(&mut self, queue: QueueNumber, redundant: bool, length: u32, flow: Option<u32>) {
+        let queue = &mut self.queues[usize::from(queue.0)];
+        if redundant {
+            queue.count_drop(length, flow, Refusal::Redundant);
+        } else {
+            queue.count_pushed_out(length, flow);
+        }
     }
 
     /// Bytes and packets that wait in a queue; none if there is no such queue.
@@ -452,6 +513,7 @@ impl<P> TrafficManager<P> {
         let (managed, start_ns) = (queue.management.is_some(), self.meta.timestamp);
         let exit_ns = if managed { NEVER } else { queue.start_link(start_ns, waited.length, &mut self.delays) };
         self.starts.set(number, queue.next_start());
+        self.settle_exits(number);
         Some(Dequeued { packet: waited.packet, queue: QueueNumber(number as u16), exit_ns, managed })
     }
 

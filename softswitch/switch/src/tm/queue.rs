@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use narrows_pipeline::EgressMeta;
 
+use super::aggregation::{Aggregation, AggregationSettings};
 use super::curve::NEVER;
 use super::management::{scheduling_of, Management, QueueState};
 use super::policer::{Policer, PolicerSettings};
@@ -52,8 +53,8 @@ impl ByFlow {
     }
 }
 
-/// Counters of one queue. `enqueued = dequeued + flushed + pushed out + managed drops + waiting`, in packets and in bytes, at any
-/// instant.
+/// Counters of one queue. `enqueued = dequeued + flushed + pushed out + redundant + managed drops + waiting`, in packets and in
+/// bytes, at any instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Admitted packets.
@@ -74,6 +75,10 @@ pub struct Counters {
     pub policed_packets: u64,
     /// Their bytes.
     pub policed_bytes: u64,
+    /// Acknowledgements that waited and became redundant; part of `dropped_packets`.
+    pub redundant_packets: u64,
+    /// Their bytes.
+    pub redundant_bytes: u64,
     /// Packets that waited and were dropped, to make room for others or with the whole head of the queue; part of
     /// `dropped_packets`.
     pub pushed_out_packets: u64,
@@ -104,6 +109,8 @@ pub enum FlowCause {
     Managed,
     /// Dropped by the policer before the queue.
     Policed,
+    /// Acknowledgements that later ones made redundant.
+    Redundant,
     /// Left the delay line twice.
     Duplicate,
 }
@@ -124,6 +131,8 @@ pub(super) enum Refusal {
     Limit,
     Pool,
     Policer,
+    /// It was not refused, but another has come that says all that it does.
+    Redundant,
 }
 
 pub(super) struct Queue<P> {
@@ -145,8 +154,12 @@ pub(super) struct Queue<P> {
     pub shaper: Shaper,
     /// A full queue drops its oldest packets, not the newest.
     pub head_drop: bool,
+    /// Acknowledgements that arrive make others redundant; so many of these stay.
+    ack_filter: Option<u64>,
     /// In front of the queue.
     policer: Option<Box<Policer>>,
+    /// What waits leaves in bursts.
+    aggregation: Option<Box<Aggregation>>,
     /// The program manages it.
     pub management: Option<Management>,
     fifo: VecDeque<Queued<P>>,
@@ -165,6 +178,7 @@ pub(super) struct Queue<P> {
     flow_drops: ByFlow,
     flow_managed_drops: ByFlow,
     flow_policed: ByFlow,
+    flow_redundant: ByFlow,
     flow_duplicates: ByFlow,
 }
 
@@ -199,7 +213,9 @@ impl<P> Queue<P> {
             telemetry_epoch: telemetry_epoch(1),
             shaper: Shaper::default(),
             head_drop: false,
+            ack_filter: None,
             policer: None,
+            aggregation: None,
             management: None,
             fifo: VecDeque::new(),
             scheduler: None,
@@ -212,6 +228,7 @@ impl<P> Queue<P> {
             flow_drops: ByFlow::default(),
             flow_managed_drops: ByFlow::default(),
             flow_policed: ByFlow::default(),
+            flow_redundant: ByFlow::default(),
             flow_duplicates: ByFlow::default(),
         }
     }
@@ -246,8 +263,9 @@ impl<P> Queue<P> {
 
     pub fn counters(&self) -> Counters {
         let all = self.counters;
-        let other_packets = all.flushed_packets + all.pushed_out_packets + all.managed_drop_packets;
-        let other_bytes = all.flushed_bytes + all.pushed_out_bytes + all.managed_drop_bytes;
+        let other_packets =
+            all.flushed_packets + all.pushed_out_packets + all.redundant_packets + all.managed_drop_packets;
+        let other_bytes = all.flushed_bytes + all.pushed_out_bytes + all.redundant_bytes + all.managed_drop_bytes;
         Counters {
             dequeued_packets: all.enqueued_packets - other_packets - self.depth_packets(),
             dequeued_bytes: all.enqueued_bytes - other_bytes - self.depth_bytes,
@@ -271,6 +289,55 @@ impl<P> Queue<P> {
         self.policer.as_mut().is_none_or(|policer| policer.passes(now_ns, length))
     }
 
+    /// Acknowledgements that arrive from now on drop those that they make redundant, but for so many; or none.
+    pub fn set_ack_filter(&mut self, keep: Option<u64>) {
+        self.ack_filter = keep;
+    }
+
+    /// How many of those stay; `None`: all.
+    pub fn ack_filter(&self) -> Option<u64> {
+        self.ack_filter
+    }
+
+    /// Takes out what an arriving packet makes redundant, the oldest first, if that finds room then. It is to be put there at once.
+    pub fn take_redundant(&mut self, arrival: Arrival, is_redundant: impl Fn(&P) -> bool) -> Vec<Queued<P>> {
+        let above = arrival.priority - self.priority;
+        let link_queue = self.scheduler.as_ref().map_or(0, |all| all.queue_of(above, arrival.flow));
+        let waiting = match &self.scheduler {
+            None => &self.fifo,
+            Some(scheduler) => scheduler.waiting(link_queue),
+        };
+        let found = waiting.iter().enumerate().filter(|(_, queued)| is_redundant(&queued.packet));
+        let mut positions: Vec<(usize, u32)> = found.map(|(position, queued)| (position, queued.length)).collect();
+        let keep = usize::try_from(self.ack_filter.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        positions.truncate(positions.len().saturating_sub(keep));
+        let taken_bytes: u64 = positions.iter().map(|(_, length)| u64::from(*length)).sum();
+        if !self.has_room_without((positions.len() as u64, taken_bytes), arrival.length, 1) {
+            return Vec::new();
+        }
+        let mut taken = Vec::with_capacity(positions.len());
+        // From the last on, so that the others stay where they are.
+        for (position, length) in positions.into_iter().rev() {
+            let queued = match &mut self.scheduler {
+                None => self.fifo.remove(position),
+                Some(scheduler) => scheduler.remove(link_queue, position),
+            };
+            self.depth_bytes -= u64::from(length);
+            taken.extend(queued);
+        }
+        taken
+    }
+
+    /// What waits leaves in such bursts from now on; or packet by packet. No burst is on the link.
+    pub fn set_aggregation(&mut self, settings: Option<AggregationSettings>) {
+        self.aggregation = settings.map(|settings| Box::new(Aggregation::new(settings)));
+    }
+
+    /// The bursts in which what waits leaves.
+    pub fn aggregation(&self) -> Option<AggregationSettings> {
+        self.aggregation.as_ref().map(|aggregation| aggregation.settings())
+    }
+
     /// Tail drop decision for an arriving packet of `length` bytes.
     #[inline]
     pub fn admits(&self, length: u32) -> bool {
@@ -291,8 +358,15 @@ impl<P> Queue<P> {
     /// Whether there is room for that much more.
     #[inline]
     fn has_room(&self, bytes: u32, packets: u64) -> bool {
-        (self.limit_bytes == 0 || self.depth_bytes + u64::from(bytes) <= self.limit_bytes)
-            && (self.limit_packets == 0 || self.depth_packets() + packets <= self.limit_packets)
+        self.has_room_without((0, 0), bytes, packets)
+    }
+
+    /// The same if so many packets and bytes that wait did not.
+    #[inline]
+    fn has_room_without(&self, (less_packets, less_bytes): (u64, u64), bytes: u32, packets: u64) -> bool {
+        let (depth_packets, depth_bytes) = (self.depth_packets() - less_packets, self.depth_bytes - less_bytes);
+        (self.limit_bytes == 0 || depth_bytes + u64::from(bytes) <= self.limit_bytes)
+            && (self.limit_packets == 0 || depth_packets + packets <= self.limit_packets)
     }
 
     #[inline]
@@ -309,6 +383,11 @@ impl<P> Queue<P> {
                 self.counters.policed_packets += 1;
                 self.counters.policed_bytes += u64::from(length);
                 return self.flow_policed.count(flow, length);
+            }
+            Refusal::Redundant => {
+                self.counters.redundant_packets += 1;
+                self.counters.redundant_bytes += u64::from(length);
+                return self.flow_redundant.count(flow, length);
             }
             Refusal::Pool => self.counters.pool_dropped_packets += 1,
             Refusal::Limit => {}
@@ -336,6 +415,7 @@ impl<P> Queue<P> {
             FlowCause::Tail => &self.flow_drops,
             FlowCause::Managed => &self.flow_managed_drops,
             FlowCause::Policed => &self.flow_policed,
+            FlowCause::Redundant => &self.flow_redundant,
             FlowCause::Duplicate => &self.flow_duplicates,
         }
     }
@@ -368,7 +448,7 @@ impl<P> Queue<P> {
     /// The same of a packet that has waited, and is to start now.
     #[inline(always)]
     pub fn waited(&self, waited: &Queued<P>) -> EgressMeta {
-        let start_ns = self.shaper.free_ns();
+        let start_ns = self.free_ns();
         EgressMeta {
             port: self.port,
             priority: self.priority,
@@ -392,7 +472,35 @@ impl<P> Queue<P> {
             self.serve(start_ns, length);
             return self.place_varying(&mut delays[self.exit_port]);
         }
+        if self.aggregation.is_some() {
+            return self.start_in_burst(start_ns, length);
+        }
         self.start_plain(start_ns, length)
+    }
+
+    /// The same where packets leave in bursts; [`NEVER`]: others may still be added to this one.
+    #[cold]
+    fn start_in_burst(&mut self, start_ns: u64, length: u32) -> u64 {
+        let first = self.aggregation.as_mut().and_then(|aggregation| aggregation.add(start_ns, length));
+        if let Some(overhead_ns) = first {
+            self.shaper.occupy(start_ns, overhead_ns);
+        }
+        self.serve(start_ns, length);
+        self.end_burst().unwrap_or(NEVER)
+    }
+
+    /// Ends the burst that is open, if nothing that waits still belongs to it. Returns when it leaves the delay line.
+    pub fn end_burst(&mut self) -> Option<u64> {
+        // The next one of several queues is not known; their bursts have no limit in bytes.
+        let next = self.fifo.front().map(|queued| queued.length);
+        let next = next.or((!self.is_empty()).then_some(0));
+        if !self.aggregation.as_mut()?.ends_before(next) {
+            return None;
+        }
+        let exit_ns = self.place(self.finish_ns);
+        let members = self.delay_line.iter_mut().rev().take_while(|(exit_ns, _)| *exit_ns == NEVER);
+        members.for_each(|(member_ns, _)| *member_ns = exit_ns);
+        Some(exit_ns)
     }
 
     /// The same where its delay does not vary.
@@ -430,7 +538,7 @@ impl<P> Queue<P> {
         flow: impl FnOnce() -> Option<u32>,
     ) -> Option<u64> {
         let fits = self.limit_bytes == 0 || u64::from(length) <= self.limit_bytes;
-        if self.varies || !self.fifo.is_empty() || !fits || self.policer.is_some() {
+        if self.varies || !self.fifo.is_empty() || !fits || self.policer.is_some() || self.aggregation.is_some() {
             return None;
         }
         if self.management.is_some() {
@@ -550,8 +658,15 @@ impl<P> Queue<P> {
     /// When the packet starts that has waited longest.
     #[inline]
     pub fn next_start(&self) -> Option<u64> {
-        let start_ns = self.shaper.free_ns();
+        let start_ns = self.free_ns();
         (!self.is_empty() && start_ns != NEVER).then_some(start_ns)
+    }
+
+    /// When the link takes the next packet: at once, if that belongs to the burst that starts.
+    #[inline(always)]
+    fn free_ns(&self) -> u64 {
+        let open = self.aggregation.as_ref().and_then(|aggregation| aggregation.open_ns());
+        open.unwrap_or(self.shaper.free_ns())
     }
 
     /// Puts a packet behind those that wait.

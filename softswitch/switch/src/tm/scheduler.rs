@@ -135,7 +135,7 @@ impl<P> Scheduler<P> {
     }
 
     /// The queue of a packet: `above` is its priority above that of the link's first queue.
-    fn queue_of(&self, above: u8, flow: Option<u32>) -> usize {
+    pub fn queue_of(&self, above: u8, flow: Option<u32>) -> usize {
         match &self.order {
             Order::Coupled { .. } => usize::from(above & 1),
             Order::Fair { .. } => flow.unwrap_or(0) as usize & (self.queues.len() - 1),
@@ -197,6 +197,20 @@ impl<P> Scheduler<P> {
             }
             _ => {}
         }
+    }
+
+    /// What waits in a queue.
+    pub fn waiting(&self, number: usize) -> &VecDeque<Queued<P>> {
+        &self.queues[number].packets
+    }
+
+    /// Takes a packet out of a queue, into which another one follows at once: it stays where it is among the others.
+    pub fn remove(&mut self, number: usize, position: usize) -> Option<Queued<P>> {
+        let queue = &mut self.queues[number];
+        let queued = queue.packets.remove(position)?;
+        queue.bytes -= u64::from(queued.length);
+        self.length -= 1;
+        Some(queued)
     }
 
     /// The packet to start next. It costs its queue nothing before [`Scheduler::charge`].

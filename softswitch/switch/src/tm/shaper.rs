@@ -95,6 +95,11 @@ impl Shaper {
         self.serve_across(start_ns, length)
     }
 
+    /// Keeps a link of constant rate for so long, from `start_ns` as in [`Shaper::serve`] on, without any bytes.
+    pub fn occupy(&mut self, start_ns: u64, time_ns: u64) {
+        self.clock.occupy(start_ns, time_ns);
+    }
+
     #[cold]
     fn serve_across(&mut self, start_ns: u64, length: u32) -> u64 {
         let done = self.done(start_ns) + self.curve.work(start_ns, length);
