@@ -101,7 +101,7 @@ flows: [{cca: cubic, duration: 3s, count: 2}]
 
 
 def test_frames_take_the_time_of_their_cells(tmp_path: Path) -> None:
-    """1,514 + 26 bytes are 33 cells of 53 bytes, 1,749 in all: 1.3992 ms at 10 Mbit/s; 254 + 26 bytes are 6, 318 in all."""
+    """1,514 + 26 bytes are 33 cells of 53 bytes: 1.3992 ms at 10 Mbit/s. 254 + 26 bytes are 6."""
     text = """\
 name: x
 bottleneck:

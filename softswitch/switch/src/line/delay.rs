@@ -80,7 +80,7 @@ impl DelaySteps {
         };
         let most_ns = self.jitters.get(place.step).copied().unwrap_or(0);
         // From 0 to twice the most, each as likely but for 2^-32.
-        let above_least = (u128::from(2 * most_ns + 1) * u128::from(drawn as u32) >> 32) as u64;
+        let above_least = ((u128::from(2 * most_ns + 1) * u128::from(drawn as u32)) >> 32) as u64;
         (offset_ns.saturating_add(waits_ns), self.delays[place.step] - most_ns + above_least)
     }
 
