@@ -24,6 +24,7 @@ from narrows.experiment.events import Event
 from narrows.experiment.impairment_settings import (
     AggregationSettings,
     DelayStep,
+    FramingSettings,
     GilbertElliottSettings,
     JitterSettings,
     LossModel,
@@ -202,6 +203,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (JointColumns, "trace.columns.{}"),
         (JointUnits, "trace.units.{}"),
     ],
+    "framing": [(FramingSettings, "framing.{}")],
     "aggregation": [(AggregationSettings, "aggregation.{}")],
     "delays": [
         (VaryingDelay, "delay.{}"),

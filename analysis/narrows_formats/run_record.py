@@ -71,6 +71,14 @@ class PolicerRecord(_Record):
     peak_burst_bytes: Positive | None = None
 
 
+class FramingRecord(_Record):
+    """Bytes of a frame on a medium."""
+
+    overhead: int = 0
+    mpu: Whole = 0
+    linklayer: Literal["ethernet", "atm", "ptm"] = "ethernet"
+
+
 class AggregationRecord(_Record):
     """The limits of a burst, None where there is none, and its overhead."""
 
@@ -140,6 +148,9 @@ class LinkRecord(_Record):
     many `packets`; null: not at all."""
     burst_bytes: Whole = 0
     """What the link's token bucket holds; 0: it has none."""
+    framing: FramingRecord | None = None
+    """What a frame takes on the medium, whose bytes `rate_bps` counts: `overhead` more than as an Ethernet frame, `mpu`
+    at least, divided as `linklayer` does; null: what it has."""
     ack_filter: Text | None = None
     """Whether acknowledgements that wait go when a later one makes them redundant: `conservative` (two stay) or
     `aggressive`; null: all stay."""
@@ -150,8 +161,8 @@ class LinkRecord(_Record):
     """Token buckets in front of the queue: `rate_bps` (L2) and `burst_bytes`, and `peak_rate_bps` and
     `peak_burst_bytes` of a second one, or null; null: there is none."""
     delay_steps: dict[str, Any] | None = None
-    """A delay that varies: `steps` of nanoseconds from the experiment's start and the delay from then on; null: it does
-    not."""
+    """A delay that varies: `steps` of nanoseconds from the experiment's start and the delay from then on, and
+    `jitters`, by which packets differ in each; null: it does not."""
     jitter: dict[str, Any] | None = None
     """What is added to each packet's delay, in nanoseconds."""
     duplication: Number = 0.0

@@ -208,12 +208,14 @@ def as_json(schedule: RateSchedule) -> dict[str, Any]:
 class DelaySteps:
     """A delay in nanoseconds from each start on.
 
+    With ``jitters``, one for each step, each packet's delay is more or less by up to so much, uniformly.
     With ``gathers`` the delays of packets that pass the link in a period begin together, at its end.
     """
 
     steps: tuple[tuple[int, int], ...]
     period_ns: int | None = None
     gathers: bool = False
+    jitters: tuple[int, ...] = ()
 
     def at(self, time_ns: int) -> int:
         """The delay that holds at a time."""
@@ -232,6 +234,8 @@ class DelaySteps:
 
     @property
     def span_ns(self) -> Span:
-        """The shortest and the longest one, without jitter."""
-        delays = [delay for _, delay in self.steps]
-        return Span(min(delays), max(delays) + (self.period_ns or 0 if self.gathers else 0))
+        """The shortest and the longest one, with jitters of its own."""
+        jitters = self.jitters or (0,) * len(self.steps)
+        least = min(delay - jitter for (_, delay), jitter in zip(self.steps, jitters, strict=True))
+        most = max(delay + jitter for (_, delay), jitter in zip(self.steps, jitters, strict=True))
+        return Span(least, most + (self.period_ns or 0 if self.gathers else 0))

@@ -69,6 +69,11 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
                 f"{link.field}.policer: Tofino's program has none (a meter whose drops its reports would have to count "
                 "by cause); allowed: none, or --target soft"
             )
+        if link.framing is not None:
+            raise InputError(
+                f"{link.field}.framing: a Tofino's shapers count Ethernet frames, with or without preamble and gap "
+                "(rate_layer); allowed: none, or --target soft"
+            )
         if link.ack_filter is not None:
             raise InputError(
                 f"{link.field}.ack_filter: a Tofino's traffic manager lets nothing leave the middle of a queue; "

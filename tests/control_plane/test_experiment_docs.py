@@ -116,7 +116,7 @@ def test_an_example_is_an_experiment(tmp_path: Path, text: str) -> None:
 def test_every_field_is_in_an_example() -> None:
     """What the page explains, it also shows."""
     fragments = re.findall(
-        r"^```\n((?:rate|loss|policer|delay|program|trace): .*?)^```", PAGE, re.MULTILINE | re.DOTALL
+        r"^```\n((?:rate|loss|policer|delay|program|trace|framing): .*?)^```", PAGE, re.MULTILINE | re.DOTALL
     )
     shown = set(re.findall(r"(\w+):", "\n".join([*EXAMPLES, *fragments])))
     assert {name for path, name, _ in FIELDS if not path.endswith(".queue")} <= shown

@@ -101,6 +101,29 @@ def test_an_ack_filter_is_asked_of_the_traffic_manager() -> None:
         plan_of(ack_filter="all")
 
 
+def test_framing_is_asked_of_the_traffic_manager() -> None:
+    (request,) = queue_requests(plan_of(framing={"overhead": -14, "mpu": 64, "linklayer": "ptm"}), 1)
+    assert request.framing == pb.Framing(overhead=-14, mpu=64, link_layer="PTM")
+    (request,) = queue_requests(plan_of(), 1)
+    assert request.HasField("framing") and request.framing == pb.Framing()
+    # Full frames of 1,514 bytes are 33 cells; what is asked for is at least that, as frames may be short.
+    link = link_of(framing={"overhead": 26, "linklayer": "atm"})
+    assert link.longest_s(1514) >= 33 * 53 * 8 / link.rate_bps
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ({"framing": {"overhead": 257}}, "framing.overhead"),
+        ({"framing": {"linklayer": "adsl"}}, "framing.linklayer"),
+        ({"framing": {"overhead": 4}, "rate_layer": "l1"}, "framing: rate_layer is l1, which counts"),
+    ],
+)
+def test_framing_that_cannot_be_is_refused(link: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plan_of(**link)
+
+
 def test_a_link_takes_its_overheads_as_well() -> None:
     """10 full frames are 15,140 bytes: at least 4 in a burst of 240 bytes or more, so that 64 bursts carry all."""
     link = link_of(aggregation={"frames": 4, "overhead": "1ms"})

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import Change, Plan
+from narrows.experiment.plan import Change, Link, Plan
 from narrows.experiment.planning import make_plan
+from narrows.switch.link_models import delay_message, variation
 from narrows_formats.schedules import DelaySteps, RateSteps
 
 US = 1_000
@@ -88,6 +89,42 @@ def test_what_cannot_be_read_is_named_with_its_line(text: str, message: str) -> 
 def test_a_property_has_one_source(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         plan_of(**more)
+
+
+JITTERS = {"file": "drive.csv", "columns": {"time": "t", "delay": "owd", "jitter": "ipdv"}, "units": {"jitter": "ms"}}
+
+
+def jittering(text: str, **more: Any) -> Link:
+    """A link with a delay of 10 ms and that recording of delays in seconds and jitters in milliseconds."""
+    trace = JITTERS | {"text": text}
+    link = {"rate": "10Mbit", "buffer": "50kB", "rtt": "40ms", "delay": "10ms", "trace": trace} | more
+    flows = [{"cca": "cubic", "duration": "9s"}]
+    return make_plan(validate({"name": "x", "bottleneck": link, "flows": flows}, "x")).links[0]
+
+
+def test_jitter_is_that_of_its_row() -> None:
+    link = jittering("t,owd,ipdv\n1,,2\n2,0.005,\n3,0.02,0\n")
+    steps = ((0, 10_000_000), (1_000_000_000, 10_000_000), (2_000_000_000, 5_000_000), (3_000_000_000, 20_000_000))
+    assert link.delay_steps == DelaySteps(steps, jitters=(0, 2_000_000, 2_000_000, 0))
+    assert (link.shortest_delay_ns, link.longest_delay_ns) == (3_000_000, 20_000_000)
+    message = delay_message(link.delay_steps)
+    assert [step.jitter_ns for step in message.steps] == [0, 2_000_000, 2_000_000, 0]
+    # What is drawn follows from the run's seed.
+    drawn = variation(link, 1)
+    assert drawn is not None and drawn.seed and drawn != variation(link, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        ("t,owd,ipdv\n1,0.001,2\n", {}, "jitter at 1s, 2ms, takes more than the delay of 1ms"),
+        ("t,owd,ipdv\n0,,11\n", {}, "jitter at 0s, 11ms, takes more than the delay of 10ms"),
+        ("t,owd,ipdv\n1,,1\n", {"jitter": {"uniform": "1ms"}}, "has a trace with a column of jitter"),
+    ],
+)
+def test_jitter_that_cannot_be_is_refused(text: str, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        jittering(text, **more)
 
 
 def test_events_do_not_change_what_a_recording_does() -> None:

@@ -209,6 +209,7 @@ def test_sabre_and_opennetlab(tmp_path: Path) -> None:
     ("text", "given", "message"),
     [
         ("1\n\n2\n", {"format": "mahimahi"}, "trace: line 2 is not a whole number of milliseconds"),
+        ("1 20 3 5\n", {"format": "mahimahi"}, "line 1 is of CellReplay's trace for light load"),
         ("1\n1.5\n", {"format": "mahimahi"}, "line 2"),
         ("5\n4\n", {"format": "mahimahi"}, "line 2 is earlier"),
         ("0\n0\n", {"format": "mahimahi"}, "more than 0 ms"),

@@ -215,6 +215,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (None, {"mid": {"aggregation": {"period": "5ms"}}}, "links.mid.aggregation: Tofino's program cannot hold packets"),
     (None, {"mid": {"aggregation": {"frames": 8}}}, "links.mid.aggregation: Tofino's program cannot hold packets"),
     (None, {"mid": {"ack_filter": "aggressive"}}, "links.mid.ack_filter: a Tofino's traffic manager lets nothing"),
+    (None, {"mid": {"framing": {"overhead": 4}}}, "links.mid.framing: a Tofino's shapers count Ethernet frames"),
     (None, {"mid": {"rate_layer": "l1"}}, "links.right.rate_layer: is l2, and mid with l1 is in the same pipe (1)"),
     (None, {"mid": {"rate": "200Gbit"}}, "links.mid.rate: 200Gbit is too much: "),
     (None, {"mid": {"buffer": "19MB"}}, "links.mid.buffer: 19MB takes "),

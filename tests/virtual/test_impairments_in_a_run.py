@@ -100,6 +100,42 @@ flows: [{cca: cubic, duration: 3s, count: 2}]
     assert (took == 2_437_920).mean() > 0.95
 
 
+def test_frames_take_the_time_of_their_cells(tmp_path: Path) -> None:
+    """1,514 + 26 bytes are 33 cells of 53 bytes: 1.3992 ms at 10 Mbit/s. 254 + 26 bytes are 6."""
+    text = """\
+name: x
+bottleneck:
+  {rate: 10Mbit, buffer: 40packets, rtt: 40ms, queue: codel, framing: {overhead: 26, linklayer: atm}}
+flows: [{cca: cubic, duration: 3s}, {udp: {rate: 100kbit, payload: 212B}, duration: 3s}]
+"""
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["links"][0]["framing"] == {"overhead": 26, "mpu": 0, "linklayer": "atm"}
+    files = sorted((tmp_path / "out/telemetry").glob("reports-*.parquet"))
+    reports = pd.concat(pd.read_parquet(path) for path in files)
+    took = -reports["timestamp"].astype("int64").diff(-1)
+    for length, most_ns, least in ((1514, 1_399_200, 1000), (254, 6 * 53 * 800, 100)):
+        of_length = took[reports["packet_length"] == length]
+        # One that leaves an idle link behind is followed later.
+        assert (of_length == most_ns).sum() > least, length
+        assert of_length.min() == most_ns, length
+
+
+def test_jitter_changes_with_a_recording(tmp_path: Path) -> None:
+    """One datagram a millisecond: a second at 10 ms, then three at 20 ms, more or less by up to 0.4 ms, uniformly.
+
+    Of all, 95 % are at most where 0.7 / 0.75 of the later ones are: 19.6 + 0.8 * 0.7 / 0.75 = 20.347 ms.
+    """
+    (tmp_path / "t.csv").write_text("t,owd,ipdv\n0,10,\n1,20,400\n")
+    units = "columns: {time: t, delay: owd, jitter: ipdv}, units: {delay: ms, jitter: us}"
+    counted = flow_of(tmp_path, f"trace: {{file: t.csv, {units}}}", 4)["datagrams"]
+    assert (counted["sent"], counted["lost"], counted["reordered"]) == (4000, 0, 0)
+    delays = counted["delay_s"]
+    assert delays["mean"] - delays["min"] == pytest.approx(0.0075, abs=CARD_S + 1e-5)
+    assert delays["p95"] - delays["min"] == pytest.approx(0.010347, abs=2 * CARD_S)
+    assert delays["max"] - delays["min"] == pytest.approx(0.0104, abs=CARD_S)
+
+
 def test_redundant_acknowledgements_go_and_nothing_else(tmp_path: Path) -> None:
     """Without the filter 500 kbit/s carry 947 ACKs of 66 bytes a second, for twice as many segments: 22 Mbit/s."""
     text = """\

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from narrows_formats.flow_names import OTHER_GROUP
 from narrows_formats.flow_rows import SHARE_OF_RUN, flow_rows, shown_columns
-from narrows_formats.run_record import AggregationRecord, LinkRecord
+from narrows_formats.run_record import AggregationRecord, FramingRecord, LinkRecord
 from narrows_formats.schedules import Opportunities
 from narrows_formats.summary import (
     BottleneckSummary,
@@ -113,6 +113,8 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         parts.append(f"token bucket of {units.size(link.burst_bytes)}")
     if link.policer is not None:
         parts.append(f"policer of {_policer(link)}")
+    if link.framing is not None:
+        parts.append(_framing(link.framing))
     if link.ack_filter is not None:
         parts.append(f"{link.ack_filter} ACK filter")
     if link.aggregation is not None:
@@ -166,6 +168,13 @@ def _policer(link: LinkRecord) -> str:
     return f"{text}; peak {units.rate(policer.peak_rate_bps)}, {units.size(policer.peak_burst_bytes)} burst"
 
 
+def _framing(framing: FramingRecord) -> str:
+    """The bytes of a frame on the link's medium."""
+    least = f", {framing.mpu} B at least" if framing.mpu else ""
+    layer = "" if framing.linklayer == "ethernet" else f", by {framing.linklayer.upper()}"
+    return f"frames with {framing.overhead:+d} B{least}{layer}"
+
+
 def _bursts(aggregation: AggregationRecord) -> str:
     """What the bursts of a link are at most, and what each costs."""
     limits = [] if aggregation.packets is None else [f"{aggregation.packets} packets"]
@@ -182,6 +191,8 @@ def _behind_queue(link: LinkRecord) -> str:
             parts.append(f"in bursts each {units.duration(link.delay_steps['period_ns'] / NANOSECONDS)}")
             return ", ".join(parts)
         parts = [f"delay of {', '.join(list(delays)[:MAX_STEPS])}{', ...' if len(delays) > MAX_STEPS else ''}"]
+        if jitters := link.delay_steps.get("jitters"):
+            parts.append(f"uniform jitter of up to {units.duration(max(jitters) / NANOSECONDS)}, in order")
     if link.jitter is not None:
         kind = next(name for name in ("uniform_ns", "normal_ns", "pareto", "samples_ns") if link.jitter[name])
         parts.append(f"{kind.removesuffix('_ns')} jitter, {'reordering' if link.jitter['reorder'] else 'in order'}")
@@ -535,6 +546,7 @@ def _link_parameters(link: LinkRecord, section: BottleneckSummary) -> list[tuple
         ("Random loss set", units.percent(link.loss) + _loss_model(link)),
         *([("Token bucket of the link", units.size(link.burst_bytes))] if link.burst_bytes else []),
         ("Policer in front of the queue", _policer(link)),
+        *([("Bytes that the rate counts", _framing(link.framing))] if link.framing is not None else []),
         *([("ACK filter", link.ack_filter)] if link.ack_filter is not None else []),
         *([("Packets leave in bursts", _bursts(link.aggregation))] if link.aggregation is not None else []),
         ("Behind the queue", _behind_queue(link)),

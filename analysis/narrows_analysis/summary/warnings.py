@@ -319,8 +319,8 @@ def _late_service_warnings(run: Run, section: BottleneckSummary) -> list[Warning
     deepest = link.deepest_bytes
     if delay_s is None or deepest is None or link.rate_bps is None or link.schedule is not None:
         return []
-    # How many overheads packets wait for depends on how full bursts are.
-    if link.has_several_queues or link.aggregation is not None:
+    # How long that is depends on how full bursts are, and on what frames take.
+    if link.has_several_queues or link.aggregation is not None or link.framing is not None:
         return []
     # The packet in service comes on top of those that wait.
     full_s = (deepest + link.mtu_frame_bytes) * 8 / link.rate_bps

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Self
 from narrows_formats.schedules import DelaySteps, RateSteps
 from narrows_formats.units import ALLOWED_TIME, UnitError, format_time, parse_time
 from narrows_formats.validation import refuse
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
 
-from narrows.experiment.impairments import Bursts, GilbertElliott, Jitter, LossPattern, Policer
+from narrows.experiment.impairments import Bursts, Framing, GilbertElliott, Jitter, LossPattern, Policer
 from narrows.field_types import Count, Model, Probability, Rate, Ratio, Size, TextFile, Time
 
 # Runs of lost packets and samples that a switch takes.
@@ -51,6 +51,28 @@ class PolicerSettings(Model):
     def planned(self) -> Policer:
         """The same in a plan."""
         return Policer(self.rate, self.burst, self.peak_rate, self.peak_burst)
+
+
+class FramingSettings(Model):
+    """What frames take on a medium that is not Ethernet, by the names of tc-stab(8) and tc-cake(8)."""
+
+    overhead: Annotated[StrictInt, Field(ge=-14, le=256)] = Field(
+        default=0,
+        description="Bytes added to each Ethernet frame, whose header of 14 bytes counts: -14 (the IP packet) to 256.",
+    )
+    mpu: Annotated[StrictInt, Field(ge=0, le=256)] = Field(
+        default=0, description="Bytes that no frame has less than with it, up to 256."
+    )
+    linklayer: Literal["ethernet", "atm", "ptm"] = Field(
+        default="ethernet",
+        description="`atm`: cells of 53 bytes with 48 of a frame in each, the last one filled up. `ptm`: a byte more "
+        "for each 64, or part of it.",
+    )
+
+    @property
+    def planned(self) -> Framing:
+        """The same in a plan."""
+        return Framing(self.overhead, self.mpu, self.linklayer)
 
 
 class AggregationSettings(Model):

@@ -65,6 +65,24 @@ class Policer:
 
 
 @dataclass(frozen=True)
+class Framing:
+    """Bytes of a frame on a medium: ``overhead`` more, ``mpu`` at least, divided as ``linklayer`` does (tc-stab(8))."""
+
+    overhead: int
+    mpu: int
+    linklayer: str
+
+    def most(self, size_bytes: int) -> int:
+        """The most that so many bytes of Ethernet frames may be there: of the shortest frames, in bytes."""
+        frame = max(MIN_FRAME_BYTES + self.overhead, self.mpu)
+        if self.linklayer == "atm":
+            frame = math.ceil((frame / 48 + 1) * 53)
+        elif self.linklayer == "ptm":
+            frame += frame // 64 + 1
+        return math.ceil(size_bytes * max(1.0, frame / MIN_FRAME_BYTES))
+
+
+@dataclass(frozen=True)
 class Bursts:
     """Bursts in which a link carries what waits when it is free: up to ``packets`` or ``bytes``, None: any number.
 

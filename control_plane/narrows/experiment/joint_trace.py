@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording of several properties of a link that change together: one table of rate, delay, loss and buffer."""
+"""A recording of several properties of a link that change together: one table of rate, delay, jitter, loss, buffer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from narrows.field_types import Model, TextFile
 
 # What units are worth in base units; others are base units.
 _FACTORS: dict[str, Mapping[str, int | Fraction]] = {
-    "time": TIME_UNITS, "delay": TIME_UNITS, "rate": RATE_UNITS, "buffer": SIZE_UNITS, "loss": {"%": Fraction(1, 100)},
+    "time": TIME_UNITS, "delay": TIME_UNITS, "jitter": TIME_UNITS, "rate": RATE_UNITS, "buffer": SIZE_UNITS,
+    "loss": {"%": Fraction(1, 100)},
 }  # fmt: skip
 # Each row with a loss or a buffer halts a run in virtual time for a moment.
 MAX_ROWS = 1_000_000
-SETTINGS = ("rate", "delay", "loss", "buffer")
+SETTINGS = ("rate", "delay", "jitter", "loss", "buffer")
 Column = Annotated[str, Field(min_length=1)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
@@ -36,6 +37,7 @@ class Row:
     at_ns: int
     rate_bps: int | None = None
     delay_ns: int | None = None
+    jitter_ns: int | None = None
     loss: float | None = None
     buffer: QueueDepth | None = None
 
@@ -46,6 +48,11 @@ class JointColumns(Model):
     time: Column = Field(description="Times, which ascend, from the start of the experiment.")
     rate: Column | None = Field(default=None, description="Rates of the link; 0: nothing passes.")
     delay: Column | None = Field(default=None, description="One-way delays.")
+    jitter: Column | None = Field(
+        default=None,
+        description="The most that a packet's delay differs by, either way, uniformly, as tc-netem's jitter; at most "
+        "the delay. Packets stay in order.",
+    )
     loss: Column | None = Field(default=None, description="Random loss.")
     buffer: Column | None = Field(default=None, description="What may wait in the queue.")
 
@@ -61,12 +68,13 @@ class JointUnits(Model):
     time: TimeUnit = Field(default="s", description="Of times; nothing is finer than a nanosecond.")
     rate: Literal["bit", "kbit", "Mbit", "Gbit"] = Field(default="bit", description="Of rates, per second.")
     delay: TimeUnit = Field(default="s", description="Of delays.")
+    jitter: TimeUnit = Field(default="s", description="Of jitters.")
     loss: Literal["ratio", "%"] = Field(default="ratio", description="Of losses.")
     buffer: Literal["B", "kB", "KiB", "MB", "packets"] = Field(default="B", description="Of buffers.")
 
 
 class JointTrace(TextFile):
-    """A CSV file whose rows change rate, delay, loss and buffer of a link together."""
+    """A CSV file whose rows change rate, delay, jitter, loss and buffer of a link together."""
 
     columns: JointColumns = Field(description="Its columns: the times, and one or more others.")
     units: JointUnits = Field(default=JointUnits(), description="Units of its numbers.")
@@ -108,6 +116,7 @@ class JointTrace(TextFile):
                 at_ns=round(values["time"]),
                 rate_bps=round(values["rate"]) if "rate" in values else None,
                 delay_ns=round(values["delay"]) if "delay" in values else None,
+                jitter_ns=round(values["jitter"]) if "jitter" in values else None,
                 loss=float(values["loss"]) if "loss" in values else None,
                 buffer=self._depth(values["buffer"], where) if "buffer" in values else None,
             )

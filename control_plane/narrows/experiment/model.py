@@ -34,6 +34,7 @@ from narrows.experiment.events import Event
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import (
     AggregationSettings,
+    FramingSettings,
     JitterSettings,
     LinkDelay,
     LinkLoss,
@@ -82,6 +83,11 @@ class DirectionSettings(Model):
         description="How much may wait in the queue, the packet in service not counted; at least a full-size frame. "
         "If the rate varies, a BDP or a depth in time refers to the mean over a period, or to the first rate above 0 "
         "if nothing repeats."
+    )
+    framing: FramingSettings | None = Field(
+        default=None,
+        description="What frames take on another medium (ATM, PTM, PPPoE, DOCSIS): `rate` counts those bytes, and all "
+        "that is measured those of Ethernet frames. On the softswitch.",
     )
     burst: Size | None = Field(
         default=None,
@@ -156,6 +162,33 @@ class DirectionSettings(Model):
         return self
 
     @property
+    def _delay_varies(self) -> bool:
+        return not isinstance(self.delay, int)
+
+    @model_validator(mode="after")
+    def _no_recorded_delay_below_0(self) -> Self:
+        for at_ns, delay_ns, jitter_ns in () if self._delay_varies else self.recorded_delays:
+            if jitter_ns > delay_ns:
+                at, jitter = format_time(at_ns), format_time(jitter_ns)
+                problem = f"has a trace whose jitter at {at}, {jitter}, takes more than the delay of"
+                raise refuse(f"{problem} {format_time(delay_ns)}", "a jitter of at most the delay")
+        return self
+
+    @property
+    def recorded_delays(self) -> tuple[tuple[int, int, int], ...]:
+        """Time, delay and jitter in nanoseconds where its ``trace`` changes one of them; first what holds before."""
+        found = [(0, self.base_delay_ns, 0)]
+        for row in self.recorded:
+            _, delay_ns, jitter_ns = found[-1]
+            delay_ns = delay_ns if row.delay_ns is None else row.delay_ns
+            jitter_ns = jitter_ns if row.jitter_ns is None else row.jitter_ns
+            if row.at_ns == 0:
+                found = [(0, delay_ns, jitter_ns)]
+            elif row.delay_ns is not None or row.jitter_ns is not None:
+                found.append((row.at_ns, delay_ns, jitter_ns))
+        return tuple(found) if self.trace is not None and {"delay", "jitter"} & {*self.trace.settings} else ()
+
+    @property
     def recorded(self) -> tuple[Row, ...]:
         """The rows of its `trace`."""
         return () if self.trace is None else self.trace.rows
@@ -163,6 +196,11 @@ class DirectionSettings(Model):
     @model_validator(mode="after")
     def _one_source_of_each(self) -> Self:
         for name in () if self.trace is None else self.trace.settings:
+            if name == "jitter" and (self.jitter is not None or self.aggregation is not None or self._delay_varies):
+                allowed = "a delay that is constant or in the trace, and no jitter or aggregation, with a trace of it"
+                raise refuse("has a trace with a column of jitter, and varies without it", allowed)
+            if name == "jitter":
+                continue
             varies = name != "buffer" and not isinstance(getattr(self, name), int | float)
             if varies or (name in ("rate", "delay") and self.aggregation is not None):
                 allowed = f"a {name} that is constant, and no aggregation, with a trace of it"

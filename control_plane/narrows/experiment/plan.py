@@ -20,7 +20,7 @@ from narrows_formats.units import ETHERNET_HEADER_BYTES as ETHERNET_HEADER_BYTES
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
 from narrows.experiment.comparison import Condition
-from narrows.experiment.impairments import Bursts, GilbertElliott, Jitter, LossPattern, Policer
+from narrows.experiment.impairments import Bursts, Framing, GilbertElliott, Jitter, LossPattern, Policer
 from narrows.onhost.application import Change as ApplicationChange
 from narrows.onhost.payload import DATA_PORTS as DATA_PORTS
 from narrows.onhost.payload import Payload, Tcp
@@ -169,6 +169,7 @@ class Link(ReportedLink):
     ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
     ``burst_bytes`` are what its token bucket holds, 0: it has none.
     ``aggregation`` are the bursts in which it carries packets, None: one by one, or those of a time (``delay_steps``).
+    ``framing`` is what frames take on its medium, whose bytes ``rate_bps`` counts; None: what they have.
     ``ack_filter`` drops acknowledgements that others make redundant: ``conservative`` or ``aggressive``.
     ``policer`` is in front of its queue. ``aqm`` is how that is managed, None: it drops what it has no room for.
     """
@@ -185,6 +186,7 @@ class Link(ReportedLink):
     policer: Policer | None = None
     aggregation: Bursts | None = None
     ack_filter: str | None = None
+    framing: Framing | None = None
     aqm: Aqm | None = None
     later_limits: tuple[tuple[int, int | None], ...] = ()
 
@@ -214,7 +216,9 @@ class Link(ReportedLink):
         return Span(self.rate_bps, self.rate_bps) if self.schedule is None else self.schedule.span_bps
 
     def longest_s(self, size_bytes: int) -> float:
-        """Seconds that these bytes take at most."""
+        """Seconds that these bytes of Ethernet frames take at most."""
+        if self.framing is not None:
+            size_bytes = self.framing.most(size_bytes)
         if self.schedule is None:
             overheads_ns = 0 if self.aggregation is None else self.aggregation.overheads_ns(size_bytes)
             return size_bytes * 8 / self.rate_bps + overheads_ns / NANOSECONDS

@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
-from narrows_formats.schedules import DelaySteps, RateSchedule, RateSteps
+from narrows_formats.schedules import DelaySteps, Opportunities, RateSchedule, RateSteps
 from narrows_formats.suggestion import suggestion
 from narrows_formats.units import QueueDepth, format_size, format_time
 
@@ -24,7 +24,7 @@ from narrows.errors import InputError
 from narrows.experiment.delays import NoDelays, host_delays
 from narrows.experiment.events import delay_steps, of_link, rate_steps
 from narrows.experiment.impairment_settings import LossModel
-from narrows.experiment.impairments import Bursts, Policer
+from narrows.experiment.impairments import Bursts, Framing, Policer
 from narrows.experiment.plan import (
     COLLECTOR_PORT,
     ETHERNET_HEADER_BYTES,
@@ -230,6 +230,7 @@ def _limited(
         policer=_policer(settings, field, frame),
         aggregation=_bursts(settings, field, frame),
         ack_filter=settings.ack_filter,
+        framing=_framing(settings, schedule, field),
         aqm=settings.queue.on(LinkBasis(field, settings.buffer, rate, rtt_ns, frame)),
     )
 
@@ -256,8 +257,10 @@ def _schedules(settings: DirectionSettings, events: Sequence[Event]) -> tuple[Ra
         return rates, settings.delay.schedule
     if settings.aggregation is not None and (gathering := settings.aggregation.delays(settings.delay)) is not None:
         return rates, gathering
-    if delays := {row.at_ns: row.delay_ns for row in settings.recorded if row.delay_ns is not None}:
-        return rates, DelaySteps(tuple(({0: settings.delay} | delays).items()))
+    if recorded := settings.recorded_delays:
+        steps = tuple((at_ns, delay_ns) for at_ns, delay_ns, _ in recorded)
+        jitters = tuple(jitter_ns for _, _, jitter_ns in recorded)
+        return rates, DelaySteps(steps, jitters=jitters if any(jitters) else ())
     return rates, delay_steps(settings.delay, events)
 
 
@@ -365,6 +368,21 @@ def _bursts(settings: DirectionSettings, field: str, frame: int) -> Bursts | Non
             f"allowed: {frame} B or more"
         )
     return bursts
+
+
+def _framing(settings: DirectionSettings, schedule: RateSchedule | None, field: str) -> Framing | None:
+    """What frames take on a link's medium.
+
+    Raises:
+        InputError: the link's rate counts them otherwise.
+    """
+    if settings.framing is None:
+        return None
+    if settings.rate_layer == "l1":
+        raise InputError(f"{field}.framing: rate_layer is l1, which counts Ethernet's own overhead; allowed: l2")
+    if isinstance(schedule, Opportunities):
+        raise InputError(f"{field}.framing: delivery opportunities count packets in their own way; allowed: as: rate")
+    return settings.framing.planned
 
 
 def _check_loss(loss: float, field: str) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from narrows_formats.schedules import RateSchedule, RateSteps
 from narrows_formats.units import RATE_UNITS, TIME_UNITS, format_time
 from narrows_formats.validation import refuse
-from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
+from pydantic import Discriminator, Field, StrictInt, Tag, field_validator, model_validator
 
 from narrows.experiment.traces import holding, mahimahi, pensieve, periods, table
 from narrows.experiment.traces.base import RatePoint, TraceError
@@ -110,6 +110,14 @@ class Trace(Model):
         default=None,
         description="Contents of the file, filled in when it is read: a resolved experiment needs no file.",
     )
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _has_one_capacity(cls, given: Any) -> Any:
+        if given == "cellreplay":
+            problem = "has two traces by load, and what the link carries under any other load is in neither"
+            raise refuse(problem, "a recording of one capacity, in another format")
+        return given
 
     @model_validator(mode="after")
     def _readable(self) -> Self:

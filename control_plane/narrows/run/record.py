@@ -270,7 +270,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "ack_filter": link.ack_filter,
         **{
             name: asdict(value)
-            for name in ("loss_model", "policer", "aggregation", "delay_steps", "jitter")
+            for name in ("loss_model", "policer", "framing", "aggregation", "delay_steps", "jitter")
             if (value := getattr(link, name)) is not None
         },
         **({} if link.aqm is None else {"queue_management": asdict(link.aqm)}),

@@ -31,14 +31,18 @@ def schedule_status(schedule: RateSchedule | DelaySteps) -> tuple[int, int | Non
 
 def delay_message(schedule: DelaySteps, epoch_ns: int | None = None) -> pb.DelaySchedule:
     """A delay that changes."""
-    steps = [pb.DelayStep(start_ns=start, delay_ns=delay) for start, delay in schedule.steps]
+    jitters = schedule.jitters or (0,) * len(schedule.steps)
+    steps = [
+        pb.DelayStep(start_ns=start, delay_ns=delay, jitter_ns=jitter)
+        for (start, delay), jitter in zip(schedule.steps, jitters, strict=True)
+    ]
     period_ns, gathers = schedule.period_ns, schedule.gathers
     return pb.DelaySchedule(steps=steps, period_ns=period_ns, epoch_ns=epoch_ns, gathers=gathers)
 
 
 def variation(link: ReportedLink, seed: int) -> pb.Variation | None:
     """What differs from packet to packet behind a link's queue, in a run with this seed; None: nothing."""
-    if link.jitter is None and not link.duplication:
+    if link.jitter is None and not link.duplication and not (link.delay_steps is not None and link.delay_steps.jitters):
         return None
     jitter = link.jitter or Jitter()
     # The run's own seed is that of loss emulation, in the P4 program.

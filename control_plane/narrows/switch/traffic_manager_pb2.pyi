@@ -7,6 +7,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class LinkLayer(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ETHERNET: _ClassVar[LinkLayer]
+    ATM: _ClassVar[LinkLayer]
+    PTM: _ClassVar[LinkLayer]
+
 class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TAIL: _ClassVar[Cause]
@@ -14,6 +20,9 @@ class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MANAGED: _ClassVar[Cause]
     POLICED: _ClassVar[Cause]
     REDUNDANT: _ClassVar[Cause]
+ETHERNET: LinkLayer
+ATM: LinkLayer
+PTM: LinkLayer
 TAIL: Cause
 DUPLICATE: Cause
 MANAGED: Cause
@@ -21,7 +30,7 @@ POLICED: Cause
 REDUNDANT: Cause
 
 class ConfigureRequest(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "head_drop", "management", "policer", "burst_bytes", "aggregation", "ack_filter")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "head_drop", "management", "policer", "burst_bytes", "aggregation", "ack_filter", "framing")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +49,7 @@ class ConfigureRequest(_message.Message):
     BURST_BYTES_FIELD_NUMBER: _ClassVar[int]
     AGGREGATION_FIELD_NUMBER: _ClassVar[int]
     ACK_FILTER_FIELD_NUMBER: _ClassVar[int]
+    FRAMING_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
@@ -58,7 +68,18 @@ class ConfigureRequest(_message.Message):
     burst_bytes: int
     aggregation: Aggregation
     ack_filter: AckFilter
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., burst_bytes: _Optional[int] = ..., aggregation: _Optional[_Union[Aggregation, _Mapping]] = ..., ack_filter: _Optional[_Union[AckFilter, _Mapping]] = ...) -> None: ...
+    framing: Framing
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., burst_bytes: _Optional[int] = ..., aggregation: _Optional[_Union[Aggregation, _Mapping]] = ..., ack_filter: _Optional[_Union[AckFilter, _Mapping]] = ..., framing: _Optional[_Union[Framing, _Mapping]] = ...) -> None: ...
+
+class Framing(_message.Message):
+    __slots__ = ("overhead", "mpu", "link_layer")
+    OVERHEAD_FIELD_NUMBER: _ClassVar[int]
+    MPU_FIELD_NUMBER: _ClassVar[int]
+    LINK_LAYER_FIELD_NUMBER: _ClassVar[int]
+    overhead: int
+    mpu: int
+    link_layer: LinkLayer
+    def __init__(self, overhead: _Optional[int] = ..., mpu: _Optional[int] = ..., link_layer: _Optional[_Union[LinkLayer, str]] = ...) -> None: ...
 
 class AckFilter(_message.Message):
     __slots__ = ("enabled", "keep")
@@ -191,12 +212,14 @@ class DelaySchedule(_message.Message):
     def __init__(self, steps: _Optional[_Iterable[_Union[DelayStep, _Mapping]]] = ..., period_ns: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., gathers: _Optional[bool] = ...) -> None: ...
 
 class DelayStep(_message.Message):
-    __slots__ = ("start_ns", "delay_ns")
+    __slots__ = ("start_ns", "delay_ns", "jitter_ns")
     START_NS_FIELD_NUMBER: _ClassVar[int]
     DELAY_NS_FIELD_NUMBER: _ClassVar[int]
+    JITTER_NS_FIELD_NUMBER: _ClassVar[int]
     start_ns: int
     delay_ns: int
-    def __init__(self, start_ns: _Optional[int] = ..., delay_ns: _Optional[int] = ...) -> None: ...
+    jitter_ns: int
+    def __init__(self, start_ns: _Optional[int] = ..., delay_ns: _Optional[int] = ..., jitter_ns: _Optional[int] = ...) -> None: ...
 
 class Variation(_message.Message):
     __slots__ = ("uniform_ns", "normal_ns", "pareto", "samples", "reorder", "duplicate", "seed")
@@ -305,7 +328,7 @@ class ListResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ..., flow_drops: _Optional[_Iterable[_Union[FlowDropsResponse, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management", "policer", "policed_packets", "policed_bytes", "burst_bytes", "aggregation", "ack_filter", "redundant_packets", "redundant_bytes")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management", "policer", "policed_packets", "policed_bytes", "burst_bytes", "aggregation", "ack_filter", "framing", "redundant_packets", "redundant_bytes")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -343,6 +366,7 @@ class Queue(_message.Message):
     BURST_BYTES_FIELD_NUMBER: _ClassVar[int]
     AGGREGATION_FIELD_NUMBER: _ClassVar[int]
     ACK_FILTER_FIELD_NUMBER: _ClassVar[int]
+    FRAMING_FIELD_NUMBER: _ClassVar[int]
     REDUNDANT_PACKETS_FIELD_NUMBER: _ClassVar[int]
     REDUNDANT_BYTES_FIELD_NUMBER: _ClassVar[int]
     port: int
@@ -382,9 +406,10 @@ class Queue(_message.Message):
     burst_bytes: int
     aggregation: Aggregation
     ack_filter: AckFilter
+    framing: Framing
     redundant_packets: int
     redundant_bytes: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., policed_packets: _Optional[int] = ..., policed_bytes: _Optional[int] = ..., burst_bytes: _Optional[int] = ..., aggregation: _Optional[_Union[Aggregation, _Mapping]] = ..., ack_filter: _Optional[_Union[AckFilter, _Mapping]] = ..., redundant_packets: _Optional[int] = ..., redundant_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., policed_packets: _Optional[int] = ..., policed_bytes: _Optional[int] = ..., burst_bytes: _Optional[int] = ..., aggregation: _Optional[_Union[Aggregation, _Mapping]] = ..., ack_filter: _Optional[_Union[AckFilter, _Mapping]] = ..., framing: _Optional[_Union[Framing, _Mapping]] = ..., redundant_packets: _Optional[int] = ..., redundant_bytes: _Optional[int] = ...) -> None: ...
 
 class ScheduleStatus(_message.Message):
     __slots__ = ("entries", "period_ns", "epoch_ns")

@@ -149,6 +149,8 @@ pub struct QueueConfig {
     pub head_drop: Option<bool>,
     /// A policer in front of it.
     pub policer: Option<PolicerConfig>,
+    /// What frames take on the link.
+    pub framing: Option<FramingConfig>,
     /// Acknowledgements make others redundant; so many of these stay.
     pub ack_filter: Option<u64>,
     /// What waits leaves in bursts.
@@ -169,6 +171,34 @@ pub struct PolicerConfig {
     pub peak_rate_bps: Option<u64>,
     /// Bytes.
     pub peak_burst_bytes: Option<u64>,
+}
+
+/// What frames take on a medium.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FramingConfig {
+    /// Bytes more, or less.
+    #[serde(default)]
+    pub overhead: i32,
+    /// Bytes at least.
+    #[serde(default)]
+    pub mpu: u32,
+    /// How the link layer divides them.
+    #[serde(default)]
+    pub linklayer: LinkLayerConfig,
+}
+
+/// A link layer, by tc's names.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkLayerConfig {
+    /// Frames as they are.
+    #[default]
+    Ethernet,
+    /// Cells.
+    Atm,
+    /// 64b/65b.
+    Ptm,
 }
 
 /// Bursts of packets, with an overhead each.

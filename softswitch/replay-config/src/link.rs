@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use narrows_switch::line::{DelaySteps, Jitter, Variation};
 use narrows_switch::tm::{
-    AggregationSettings, BucketSettings, Changes, DelayChange, Management, Opportunities, PolicerSettings, Rate,
-    RateSchedule, Schedule, Steps,
+    AggregationSettings, BucketSettings, Changes, DelayChange, Framing, LinkLayer, Management, Opportunities,
+    PolicerSettings, Rate, RateSchedule, Schedule, Steps,
 };
 
-use crate::config::{AggregationConfig, ManagementConfig, PolicerConfig, QueueConfig};
+use crate::config::{AggregationConfig, FramingConfig, LinkLayerConfig, ManagementConfig, PolicerConfig, QueueConfig};
 use crate::link_config::{JitterConfig, RateConfig, VariationConfig, Word};
 
 /// The instants of a Mahimahi trace in nanoseconds. Errors: name the line.
@@ -76,6 +76,7 @@ pub fn changes(given: &QueueConfig) -> Result<Changes, String> {
         },
         head_drop: given.head_drop,
         policer: given.policer.map(policer).transpose().map_err(|error| format!("policer: {error}"))?,
+        framing: given.framing.map(framing).transpose().map_err(|error| format!("framing: {error}"))?,
         ack_filter: given.ack_filter.map(Some),
         aggregation: given.aggregation.map(aggregation).transpose().map_err(|error| format!("aggregation: {error}"))?,
         management: given.management.map(management).transpose().map_err(|error| format!("management: {error}"))?,
@@ -90,6 +91,15 @@ fn policer(given: PolicerConfig) -> Result<Option<PolicerSettings>, String> {
     };
     let committed = BucketSettings { rate_bps: given.rate_bps, burst_bytes: given.burst_bytes };
     PolicerSettings::new(committed, peak).map(Some)
+}
+
+fn framing(given: FramingConfig) -> Result<Framing, String> {
+    let link_layer = match given.linklayer {
+        LinkLayerConfig::Ethernet => LinkLayer::Ethernet,
+        LinkLayerConfig::Atm => LinkLayer::Atm,
+        LinkLayerConfig::Ptm => LinkLayer::Ptm,
+    };
+    Framing::new(given.overhead, given.mpu, link_layer)
 }
 
 fn aggregation(given: AggregationConfig) -> Result<Option<AggregationSettings>, String> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use narrows_proto::narrows::v1 as narrows;
 use narrows_switch::line::{DelaySteps, Jitter, Variation};
 use narrows_switch::tm::{
-    AggregationSettings, BucketSettings, Changes, DelayChange, FlowCause, Management, Opportunities, PolicerSettings,
-    QueueStatus, Rate, RateSchedule, Schedule, Scheduling, Steps, NEVER, PRIORITIES,
+    AggregationSettings, BucketSettings, Changes, DelayChange, FlowCause, Framing, LinkLayer, Management,
+    Opportunities, PolicerSettings, QueueStatus, Rate, RateSchedule, Schedule, Scheduling, Steps, NEVER, PRIORITIES,
 };
 
 /// What a request asks for. Errors: name the field, and what is allowed.
@@ -29,6 +29,7 @@ pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
         },
         head_drop: request.head_drop,
         policer: request.policer.map(policer).transpose()?,
+        framing: request.framing.map(framing).transpose()?,
         ack_filter: request.ack_filter.map(|filter| filter.enabled.then_some(filter.keep)),
         aggregation: request.aggregation.map(aggregation).transpose()?,
         management: request.management.map(management).transpose()?,
@@ -54,13 +55,10 @@ fn rate_schedule(given: narrows::RateSchedule) -> Result<RateSchedule, String> {
 
 fn delay_schedule(given: narrows::DelaySchedule) -> Result<(Arc<DelaySteps>, Option<u64>), String> {
     let (starts, delays) = given.steps.iter().map(|step| (step.start_ns, step.delay_ns)).unzip();
-    let steps = DelaySteps::new(starts, delays, given.period_ns).and_then(|steps| {
-        if given.gathers {
-            steps.gathering()
-        } else {
-            Ok(steps)
-        }
-    });
+    let jitters: Vec<u64> = given.steps.iter().map(|step| step.jitter_ns).collect();
+    let steps = DelaySteps::new(starts, delays, given.period_ns)
+        .and_then(|steps| if given.gathers { steps.gathering() } else { Ok(steps) })
+        .and_then(|steps| if jitters.iter().any(|jitter| *jitter > 0) { steps.jittering(jitters) } else { Ok(steps) });
     Ok((Arc::new(steps.map_err(|error| format!("delay_schedule: {error}"))?), given.epoch_ns))
 }
 
@@ -109,6 +107,24 @@ fn policer(given: narrows::Policer) -> Result<Option<PolicerSettings>, String> {
     let committed = given.committed.ok_or("policer: committed is missing")?;
     let made = PolicerSettings::new(bucket(committed), given.peak.map(bucket));
     made.map(Some).map_err(|error| format!("policer: {error}"))
+}
+
+fn framing(given: narrows::Framing) -> Result<Framing, String> {
+    let link_layer = match given.link_layer() {
+        narrows::LinkLayer::Ethernet => LinkLayer::Ethernet,
+        narrows::LinkLayer::Atm => LinkLayer::Atm,
+        narrows::LinkLayer::Ptm => LinkLayer::Ptm,
+    };
+    Framing::new(given.overhead, given.mpu, link_layer).map_err(|error| format!("framing: {error}"))
+}
+
+fn framing_message(framing: Framing) -> narrows::Framing {
+    let link_layer = match framing.link_layer() {
+        LinkLayer::Ethernet => narrows::LinkLayer::Ethernet,
+        LinkLayer::Atm => narrows::LinkLayer::Atm,
+        LinkLayer::Ptm => narrows::LinkLayer::Ptm,
+    };
+    narrows::Framing { overhead: framing.overhead(), mpu: framing.mpu(), link_layer: link_layer.into() }
 }
 
 fn aggregation(given: narrows::Aggregation) -> Result<Option<AggregationSettings>, String> {
@@ -203,6 +219,7 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
         head_drop: status.head_drop,
         management: status.management.map(management_message),
         policer: status.policer.map(policer_message),
+        framing: Some(framing_message(status.framing)),
         ack_filter: status.ack_filter.map(|keep| narrows::AckFilter { enabled: true, keep }),
         redundant_packets: counters.redundant_packets,
         redundant_bytes: counters.redundant_bytes,

@@ -22,6 +22,9 @@ def read(text: str) -> tuple[int, ...]:
     stamps: list[int] = []
     for line, word in enumerate(text.splitlines(), 1):
         if not (word.isascii() and word.isdecimal()):
+            if len(words := word.split()) > 2 and all(one.isdecimal() for one in words):
+                problem = f"line {line} is of CellReplay's trace for light load, and a link has one capacity"
+                raise TraceError(problem, "one recording, whatever the load")
             raise TraceError(f"line {line} is not a whole number of milliseconds", "one in each line, no empty line")
         stamps.append(int(word))
         if line > 1 and stamps[-1] < stamps[-2]:

@@ -50,6 +50,9 @@ def unsupported(plan: Plan, virtual: bool = False) -> list[str]:
     if policed := [link.field for link in plan.links if link.policer is not None]:
         # Its drops by cause and by flow would have to be told by the program, whose reports have no room for them.
         return [f"{field}.policer: BMv2's program has none; allowed: none, or --target soft" for field in policed]
+    if framed := [link.field for link in plan.links if link.framing is not None]:
+        # Its rate is of packets.
+        return [f"{field}.framing: BMv2's queues count packets; allowed: none, or --target soft" for field in framed]
     if filtered := [link.field for link in plan.links if link.ack_filter is not None]:
         # Nothing leaves the middle of its queues.
         return [f"{field}.ack_filter: BMv2's queues have none; allowed: none, or --target soft" for field in filtered]

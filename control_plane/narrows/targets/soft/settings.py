@@ -39,6 +39,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             policer=policer_message(link),
             aggregation=aggregation_message(link),
             ack_filter=ack_filter_message(link),
+            framing=framing_message(link),
             management=management_message(link, plan),
         )
 
@@ -67,6 +68,14 @@ def aggregation_message(link: Link) -> pb.Aggregation:
     return pb.Aggregation(
         enabled=True, packets=bursts.packets or 0, bytes=bursts.bytes or 0, overhead_ns=bursts.overhead_ns
     )
+
+
+def framing_message(link: Link) -> pb.Framing:
+    """What frames take on a link's medium."""
+    framing = link.framing
+    if framing is None:
+        return pb.Framing()
+    return pb.Framing(overhead=framing.overhead, mpu=framing.mpu, link_layer=framing.linklayer.upper())
 
 
 def ack_filter_message(link: Link) -> pb.AckFilter:

@@ -448,6 +448,7 @@ class SoftTarget(P4RuntimeTarget):
             ack_filter_message,
             aggregation_message,
             drops_from_head,
+            framing_message,
             management_message,
             policer_message,
         )
@@ -464,6 +465,7 @@ class SoftTarget(P4RuntimeTarget):
             ("drop from the head", drops_from_head(link), queue.head_drop),
             ("policer", None if link.policer is None else policer_message(link), queue.policer),
             ("aggregation", None if link.aggregation is None else aggregation_message(link), queue.aggregation),
+            ("framing", framing_message(link), queue.framing),
             ("ACK filter", None if link.ack_filter is None else ack_filter_message(link), queue.ack_filter),
             ("queue management", management_message(link, plan), queue.management),
         ):

@@ -16,6 +16,8 @@ const MAX_SAMPLES: usize = 4_000_000;
 pub struct DelaySteps {
     timeline: Timeline,
     delays: Vec<u64>,
+    /// The most that each packet's delay differs by, of each step; empty: they do not.
+    jitters: Vec<u64>,
     /// What passes in a period leaves together, at its end.
     gathers: bool,
 }
@@ -31,7 +33,25 @@ impl DelaySteps {
         if let Some((step, delay)) = delays.iter().enumerate().find(|(_, delay)| **delay > MAX_DELAY_NS) {
             return Err(format!("step {step}: delay_ns {delay}: allowed are 0 to {MAX_DELAY_NS}"));
         }
-        Ok(DelaySteps { timeline: Timeline::new(starts, period_ns)?, delays, gathers: false })
+        Ok(DelaySteps { timeline: Timeline::new(starts, period_ns)?, delays, jitters: Vec::new(), gathers: false })
+    }
+
+    /// The same, but in each step packets are delayed by up to so many nanoseconds more or less, uniformly.
+    ///
+    /// Errors: a jitter is longer than its delay, or not one for each step.
+    pub fn jittering(self, jitters: Vec<u64>) -> Result<Self, String> {
+        if jitters.len() != self.delays.len() {
+            return Err(format!("{} delays and {} jitters: allowed is one for each", self.delays.len(), jitters.len()));
+        }
+        match jitters.iter().zip(&self.delays).position(|(jitter, delay)| jitter > delay) {
+            Some(step) => Err(format!("step {step}: jitter_ns {}: allowed are 0 to its delay", jitters[step])),
+            None => Ok(DelaySteps { jitters, ..self }),
+        }
+    }
+
+    /// Whether packets differ within a step.
+    pub fn jitters(&self) -> bool {
+        !self.jitters.is_empty()
     }
 
     /// The same, but what passes in a period begins its delay together, at the period's end: a link that hands packets over in bursts
@@ -50,14 +70,18 @@ impl DelaySteps {
         self.gathers
     }
 
-    /// Of a packet that has passed at this offset from the epoch: the offset at which its delay begins, and the delay.
-    fn at(&self, offset_ns: u64) -> (u64, u64) {
+    /// Of a packet that has passed at this offset from the epoch: the offset at which its delay begins, and the delay, of which
+    /// `drawn` is what [`Delay::jitter_ns`] has drawn for it.
+    fn at(&self, offset_ns: u64, drawn: i64) -> (u64, u64) {
         let place = self.timeline.place(offset_ns);
         let waits_ns = match self.timeline.period_ns() {
             Some(period_ns) if self.gathers && place.within_ns > 0 => period_ns - place.within_ns,
             _ => 0,
         };
-        (offset_ns.saturating_add(waits_ns), self.delays[place.step])
+        let most_ns = self.jitters.get(place.step).copied().unwrap_or(0);
+        // From 0 to twice the most, each as likely but for 2^-32.
+        let above_least = ((u128::from(2 * most_ns + 1) * u128::from(drawn as u32)) >> 32) as u64;
+        (offset_ns.saturating_add(waits_ns), self.delays[place.step] - most_ns + above_least)
     }
 
     /// Steps.
@@ -228,16 +252,22 @@ impl Delay {
         self.variation.reorder
     }
 
-    /// What the next packet's delay differs by.
+    /// What the next packet's delay differs by; where steps have a jitter of their own, a part of their range, of 2^32.
     pub fn jitter_ns(&mut self) -> i64 {
-        self.variation.jitter.draw(&mut self.random)
+        match &self.steps {
+            Some(steps) if steps.jitters() => self.random.uniform(0, u64::from(u32::MAX)).unwrap_or(0) as i64,
+            _ => self.variation.jitter.draw(&mut self.random),
+        }
     }
 
     /// When a packet leaves whose last bit has passed at `finish_ns`.
     pub fn exit_ns(&self, finish_ns: u64, jitter_ns: i64) -> u64 {
+        let drawn = jitter_ns;
+        let own = self.steps.as_ref().is_some_and(|steps| steps.jitters());
+        let jitter_ns = if own { 0 } else { jitter_ns };
         let steps = self.steps.as_ref().filter(|_| finish_ns >= self.epoch_ns);
         let (begins_ns, delay_ns) = steps.map_or((finish_ns, self.delay_ns), |steps| {
-            let (offset_ns, delay_ns) = steps.at(finish_ns - self.epoch_ns);
+            let (offset_ns, delay_ns) = steps.at(finish_ns - self.epoch_ns, drawn);
             (self.epoch_ns.saturating_add(offset_ns), delay_ns)
         });
         begins_ns.saturating_add(delay_ns.saturating_add_signed(jitter_ns).min(MAX_DELAY_NS))
@@ -324,6 +354,28 @@ mod tests {
         let delay = Delay { delay_ns: 3, steps: Some(Arc::new(steps)), epoch_ns: 1_000, ..Delay::default() };
         let exits = [999, 1_000, 1_001, 1_199, 1_200, 1_201].map(|finish| delay.exit_ns(finish, 0));
         assert_eq!(exits, [1_002, 1_050, 1_250, 1_250, 1_250, 1_450]);
+    }
+
+    #[test]
+    fn steps_have_jitters_of_their_own() {
+        let steps = DelaySteps::new(vec![0, 1_000], vec![500, 70], None).expect("in range");
+        let steps = steps.jittering(vec![3, 0]).expect("in range");
+        let mut delay = Delay { delay_ns: 9, steps: Some(Arc::new(steps)), epoch_ns: 100, ..Delay::default() };
+        // All of the range, each as often: 7 values.
+        let mut found = [0usize; 7];
+        for _ in 0..DRAWS {
+            let drawn = delay.jitter_ns();
+            found[(delay.exit_ns(100, drawn) - 597) as usize] += 1;
+            // Before the epoch, and where the jitter is 0.
+            assert_eq!((delay.exit_ns(99, drawn), delay.exit_ns(1_100, drawn)), (108, 1_170));
+        }
+        let expected = DRAWS as f64 / 7.0;
+        let chi_squared: f64 = found.iter().map(|count| (*count as f64 - expected).powi(2) / expected).sum();
+        // Exceeded by one in a thousand of all series of draws, of 6 degrees of freedom.
+        assert!(chi_squared < 22.5, "{found:?}");
+        let steps = |jitters| DelaySteps::new(vec![0], vec![5], None).and_then(|steps| steps.jittering(jitters));
+        assert!(steps(vec![6]).expect_err("below 0").starts_with("step 0: jitter_ns 6"));
+        assert!(steps(vec![]).expect_err("none").starts_with("1 delays and 0 jitters"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::curve::{Curve, Rate, Schedule, NEVER};
 use super::management::scheduling_of;
 use super::queue::{Counters, Drops, FlowCause, MAX_DROPPED_FLOWS};
 use super::{
-    AggregationSettings, Management, PolicerSettings, Scheduling, TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS,
-    PRIORITIES,
+    AggregationSettings, Framing, Management, PolicerSettings, Scheduling, TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS,
+    PORTS, PRIORITIES,
 };
 use crate::line::{Delay, DelaySteps, Variation};
 
@@ -32,6 +32,8 @@ pub struct Changes {
     pub head_drop: Option<bool>,
     /// The policer in front of the queue, whose buckets are full then; `Some(None)`: none.
     pub policer: Option<Option<PolicerSettings>>,
+    /// What frames take on the link, from the next one on.
+    pub framing: Option<Framing>,
     /// Acknowledgements that arrive make others redundant, and so many of these stay; `Some(None)`: all.
     pub ack_filter: Option<Option<u64>>,
     /// The bursts in which what waits leaves; `Some(None)`: packet by packet.
@@ -93,6 +95,8 @@ pub struct QueueStatus {
     pub head_drop: bool,
     /// The policer in front of the queue.
     pub policer: Option<PolicerSettings>,
+    /// What frames take on the link.
+    pub framing: Framing,
     /// How many acknowledgements stay that others make redundant; `None`: all.
     pub ack_filter: Option<u64>,
     /// The bursts in which what waits leaves.
@@ -134,6 +138,7 @@ impl<P> TrafficManager<P> {
             curve = Curve { schedule: Some(schedule.clone()), epoch_ns: epoch_ns.unwrap_or(NEVER), ..curve };
         }
         check_burst(burst_bytes, &curve)?;
+        check_framing(changes.framing.unwrap_or(self.queues[number].framing), &curve)?;
         self.check_aggregation(number, now_ns, &changes, (&curve, burst_bytes))?;
         if let Some(management) = changes.management {
             self.manage(number, now_ns, management)?;
@@ -166,6 +171,9 @@ impl<P> TrafficManager<P> {
         }
         if let Some(policer) = changes.policer {
             queue.set_policer(policer, now_ns);
+        }
+        if let Some(framing) = changes.framing {
+            queue.framing = framing;
         }
         if let Some(ack_filter) = changes.ack_filter {
             queue.set_ack_filter(ack_filter);
@@ -258,6 +266,7 @@ impl<P> TrafficManager<P> {
             variation: self.delays[queue.exit_port].variation().clone(),
             head_drop: queue.head_drop,
             policer: queue.policer(),
+            framing: queue.framing,
             ack_filter: queue.ack_filter(),
             aggregation: queue.aggregation(),
             management: queue.management,
@@ -318,6 +327,14 @@ fn check_burst(burst_bytes: u64, curve: &Curve) -> Result<(), String> {
         false => {
             Err(format!("burst_bytes {burst_bytes}: allowed is 0 where a link has no rate, or delivery opportunities"))
         }
+    }
+}
+
+/// Delivery opportunities count frames in a way of their own. Errors: the link has some.
+fn check_framing(framing: Framing, curve: &Curve) -> Result<(), String> {
+    match framing != Framing::default() && matches!(curve.schedule, Some(Schedule::Opportunities(_))) {
+        true => Err("framing: allowed is none where a link has delivery opportunities".into()),
+        false => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@ use narrows_pipeline::EgressMeta;
 
 use super::aggregation::{Aggregation, AggregationSettings};
 use super::curve::NEVER;
+use super::framing::Framing;
 use super::management::{scheduling_of, Management, QueueState};
 use super::policer::{Policer, PolicerSettings};
 use super::queued::{telemetry_qdepth, Queued};
@@ -152,6 +153,8 @@ pub(super) struct Queue<P> {
     /// The epoch as telemetry carries it.
     telemetry_epoch: u16,
     pub shaper: Shaper,
+    /// What frames take on the link.
+    pub framing: Framing,
     /// A full queue drops its oldest packets, not the newest.
     pub head_drop: bool,
     /// Acknowledgements that arrive make others redundant; so many of these stay.
@@ -212,6 +215,7 @@ impl<P> Queue<P> {
             epoch: 1,
             telemetry_epoch: telemetry_epoch(1),
             shaper: Shaper::default(),
+            framing: Framing::default(),
             head_drop: false,
             ack_filter: None,
             policer: None,
@@ -515,7 +519,7 @@ impl<P> Queue<P> {
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.charge(length);
         }
-        self.finish_ns = self.shaper.serve(start_ns, length);
+        self.finish_ns = self.shaper.serve(start_ns, self.framing.bytes(length));
         self.last.there = false;
     }
 
@@ -549,7 +553,7 @@ impl<P> Queue<P> {
             self.pass_idle(priority, flow);
             return Some(NEVER);
         }
-        self.finish_ns = self.shaper.serve_idle(now_ns, length)?;
+        self.finish_ns = self.shaper.serve_idle(now_ns, self.framing.bytes(length))?;
         self.count_enqueue(length);
         self.last.there = false;
         Some(self.place(self.finish_ns))
