@@ -68,7 +68,7 @@ flows: [{cca: cubic, duration: 3s}]
     assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     (link,) = run["links"]
-    assert link["delay_steps"] == {"steps": [[0, 0]], "period_ns": 5_000_000, "gathers": True}
+    assert link["delay_steps"] == {"steps": [[0, 0]], "period_ns": 5_000_000, "gathers": True, "jitters": []}
     files = sorted((tmp_path / "out/telemetry").glob("reports-*.parquet"))
     reports = pd.concat(pd.read_parquet(path) for path in files)
     left = reports["timestamp"].astype("int64") - run["clock_origin_ns"]
