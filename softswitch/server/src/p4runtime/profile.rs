@@ -192,21 +192,23 @@ pub fn change_member(schema: &Schema, kind: Type, given: &ActionProfileMember) -
         let kept = unit.pipeline.members(number)?.remove(&id);
         Ok(Box::new(move |unit| {
             let is_there = unit.pipeline.members(number)?.contains_key(&id);
-            Ok(match (kept, is_there) {
-                (Some(call), true) => unit.pipeline.member_modify(number, id, &call)?,
-                (Some(call), false) => unit.pipeline.member_insert(number, id, &call)?,
-                (None, true) => unit.pipeline.member_delete(number, id)?,
-                (None, false) => {}
-            })
+            let done = match (kept, is_there) {
+                (Some(call), true) => unit.pipeline.member_modify(number, id, &call),
+                (Some(call), false) => unit.pipeline.member_insert(number, id, &call),
+                (None, true) => unit.pipeline.member_delete(number, id),
+                (None, false) => Ok(()),
+            };
+            done.map_err(UpdateError::from)
         }))
     });
     let operation: Operation = Box::new(move |unit| {
         let pipeline = &mut unit.pipeline;
-        Ok(match (kind, call) {
-            (Type::Insert, Some(call)) => pipeline.member_insert(number, id, &call)?,
-            (_, Some(call)) => pipeline.member_modify(number, id, &call)?,
-            (_, None) => pipeline.member_delete(number, id)?,
-        })
+        let done = match (kind, call) {
+            (Type::Insert, Some(call)) => pipeline.member_insert(number, id, &call),
+            (_, Some(call)) => pipeline.member_modify(number, id, &call),
+            (_, None) => pipeline.member_delete(number, id),
+        };
+        done.map_err(UpdateError::from)
     });
     Ok(Decoded::Change(Change::new(before, operation)))
 }
@@ -258,21 +260,23 @@ pub fn change_group(schema: &Schema, kind: Type, given: &ActionProfileGroup) -> 
         let kept = unit.pipeline.groups(number)?.remove(&id);
         Ok(Box::new(move |unit| {
             let is_there = unit.pipeline.groups(number)?.contains_key(&id);
-            Ok(match (kept, is_there) {
-                (Some(config), true) => unit.pipeline.group_modify(number, id, &config)?,
-                (Some(config), false) => unit.pipeline.group_insert(number, id, &config)?,
-                (None, true) => unit.pipeline.group_delete(number, id)?,
-                (None, false) => {}
-            })
+            let done = match (kept, is_there) {
+                (Some(config), true) => unit.pipeline.group_modify(number, id, &config),
+                (Some(config), false) => unit.pipeline.group_insert(number, id, &config),
+                (None, true) => unit.pipeline.group_delete(number, id),
+                (None, false) => Ok(()),
+            };
+            done.map_err(UpdateError::from)
         }))
     });
     let operation: Operation = Box::new(move |unit| {
         let pipeline = &mut unit.pipeline;
-        Ok(match (kind, config) {
-            (Type::Insert, Some(config)) => pipeline.group_insert(number, id, &config)?,
-            (_, Some(config)) => pipeline.group_modify(number, id, &config)?,
-            (_, None) => pipeline.group_delete(number, id)?,
-        })
+        let done = match (kind, config) {
+            (Type::Insert, Some(config)) => pipeline.group_insert(number, id, &config),
+            (_, Some(config)) => pipeline.group_modify(number, id, &config),
+            (_, None) => pipeline.group_delete(number, id),
+        };
+        done.map_err(UpdateError::from)
     });
     Ok(Decoded::Change(Change::new(before, operation)))
 }
