@@ -142,6 +142,11 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
         if shutil.which("tofino-model") and shutil.which("bf_switchd") and "SDE_INSTALL" in os.environ
         else "no model and driver of Tofino's SDE on PATH; no package has them (docs/tofino-evidence.md)"
     ),
+    "tutorials": lambda: (
+        None
+        if shutil.which("p4c-bm2-ss") and "NARROWS_TUTORIALS" in os.environ
+        else "no p4c on PATH, or no checkout of github.com/p4lang/tutorials that NARROWS_TUTORIALS names"
+    ),
     "prometheus": lambda: (
         None
         if shutil.which("prometheus")

@@ -99,7 +99,7 @@ def test_what_may_be_absent_is_what_no_package_has() -> None:
     """
     assert set(needs.ABSENCES) == {
         "root", "bmv2", "bpf", "guest-kernel", "repeatable-kernel", "seeded-kernel", "bridge-kernel", "mahimahi",
-        "mm-link", "default-kernel", "programs-kernel", "python-for-all", "sde", "tofino-model", "stress",
+        "mm-link", "default-kernel", "programs-kernel", "python-for-all", "sde", "tofino-model", "stress", "tutorials",
         "no-netem", "prometheus", "telegraf", "Rscript", "octave", "changed-kernel", "kernel-objects",
         "external-kernel", "counted-instructions",
     }  # fmt: skip

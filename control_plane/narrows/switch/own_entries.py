@@ -101,10 +101,10 @@ def read_entries(path: Path, info: p4i.P4Info, ports: Mapping[int, str]) -> list
     else:
         request = _parsed(path, text, p4r.WriteRequest(), "a P4Runtime WriteRequest as text")
         updates = list(request.updates)
-        known = {table.preamble.id for table in info.tables}
+        tables, profiles = ({one.preamble.id for one in all_} for all_ in (info.tables, info.action_profiles))
         for number, update in enumerate(updates):
             try:
-                _check_update(update, known, ports)
+                _check_update(update, tables, profiles, ports)
             except _Wrong as error:
                 raise BadEntries(f"{path}: updates[{number}]: {error}") from None
     if not updates:
@@ -129,12 +129,17 @@ def _parsed(path: Path, text: str, message: _Message, what: str) -> _Message:
     return message
 
 
-def _check_update(update: p4r.Update, tables: Collection[int], ports: Mapping[int, str]) -> None:
+def _check_update(
+    update: p4r.Update, tables: Collection[int], profiles: Collection[int], ports: Mapping[int, str]
+) -> None:
     entity = update.entity
     if update.type == p4r.Update.UNSPECIFIED:
         raise _Wrong("has no type; allowed: INSERT, MODIFY, DELETE")
     if entity.HasField("table_entry") and entity.table_entry.table_id not in tables:
         raise _Wrong(f"table_id {entity.table_entry.table_id} is not in P4Info")
+    for kind in ("action_profile_member", "action_profile_group"):
+        if entity.HasField(kind) and (profile := getattr(entity, kind).action_profile_id) not in profiles:
+            raise _Wrong(f"action_profile_id {profile} is not in P4Info")
     engine = entity.packet_replication_engine_entry
     for replica in (*engine.clone_session_entry.replicas, *engine.multicast_group_entry.replicas):
         number = int.from_bytes(replica.port, "big") if replica.port else replica.egress_port
@@ -254,6 +259,11 @@ class _Tutorial:
         entry.priority = priority
 
     def _add_action(self, entry: p4r.TableEntry, table: p4i.Table, given: dict[str, Any]) -> None:
+        if table.implementation_id:
+            raise _Wrong(
+                f"{table.preamble.name}: its actions are in an action profile, which this form does not have; allowed: "
+                "a P4Runtime WriteRequest as text"
+            )
         action = self._actions[given.get("action_name")]
         if action.preamble.id not in {ref.id for ref in table.action_refs}:
             raise _Wrong(f"{table.preamble.name} has no action '{action.preamble.name}'")

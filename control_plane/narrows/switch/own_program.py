@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from finsy.proto import p4i, p4r
 
 _CHECK_S = 120
+# Of a value in the results.
+_CELL_BITS = 64
 ARCHITECTURE = "v1model"
 
 
@@ -82,6 +84,8 @@ def cells(program: OwnProgram) -> list[p4r.RegisterEntry]:
             raise InputError(f"{where}: there is no register '{cell.register}'{near}")
         if cell.index >= register.size:
             raise InputError(f"{where}: the register has {register.size} cells; allowed: 0 to {register.size - 1}")
+        if (bits := register.type_spec.bitstring.bit.bitwidth) > _CELL_BITS:
+            raise InputError(f"{where}: the register has cells of {bits} bits; allowed: up to {_CELL_BITS}")
         found.append(p4r.RegisterEntry(register_id=register.preamble.id, index=p4r.Index(index=cell.index)))
     return found
 

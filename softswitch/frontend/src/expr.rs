@@ -18,6 +18,8 @@ pub(crate) enum Expr {
         negative: bool,
         magnitude: u128,
     },
+    /// A constant of more than 128 bits, the lowest word first.
+    Long(Vec<u64>),
     Bool(bool),
     Field(Field),
     Valid(u8),
@@ -103,8 +105,25 @@ impl Expr {
         ) || matches!(self, Expr::Choose(_, a, _) if a.is_bool())
     }
 
+    /// True if no instruction has a part of it: a number of more than 128 bits, or in more than 16 bytes.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            Expr::Long(_) => true,
+            Expr::Field(Field { place: Place::Header { bit, .. }, width, .. }) => *width > 64 && bit % 8 + width > 128,
+            Expr::Field(field) => field.width > 128,
+            Expr::BitNot(inner) => inner.is_long(),
+            Expr::Binary(_, a, b) | Expr::Choose(_, a, b) => a.is_long() || b.is_long(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn range(&self) -> Range {
         match self {
+            Expr::Long(words) => {
+                let top = words.iter().rposition(|word| *word > 0).unwrap_or(0);
+                let bits = 64 - words.get(top).map_or(64, |word| word.leading_zeros());
+                Range { signed: false, bits: (64 * top as u32 + bits).max(1) }
+            }
             Expr::Const { negative, magnitude } => {
                 Range { signed: *negative, bits: (128 - magnitude.leading_zeros()).max(1) }
             }
@@ -127,7 +146,11 @@ impl Expr {
         match kind {
             "expression" => Expr::parse(content, layout, params, place),
             "hexstr" => {
-                let (negative, magnitude) = json::hex(json::as_text(content, place)?, place)?;
+                let text = json::as_text(content, place)?;
+                if let Some(words) = json::long_hex(text) {
+                    return Ok(Expr::Long(words));
+                }
+                let (negative, magnitude) = json::hex(text, place)?;
                 Ok(Expr::Const { negative, magnitude })
             }
             "bool" => content
@@ -339,8 +362,11 @@ fn parse_operation(value: &Value, layout: &Layout, params: Params, place: &str) 
         "^" => binary(Binary::Xor),
         "two_comp_mod" | "usat_cast" | "sat_cast" => {
             let width = side("right")?;
-            if !matches!(width.as_constant(), Some(1..=128)) {
-                return Err(LoadError::unsupported(format!("{op} to a width that is not a constant up to 128"), place));
+            if !matches!(width.as_constant(), Some(1..=2048)) {
+                return Err(LoadError::unsupported(
+                    format!("{op} to a width that is not a constant up to 2,048"),
+                    place,
+                ));
             }
             let op = match op {
                 "two_comp_mod" => Binary::TwoComplement,

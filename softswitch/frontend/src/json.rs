@@ -79,6 +79,19 @@ pub(crate) fn hex(text: &str, place: &str) -> Result<(bool, u128)> {
     Ok((negative && magnitude != 0, magnitude))
 }
 
+/// Words, the lowest first, of a hexadecimal number that has more than 128 bits and is not negative; `None`: it is something else.
+pub(crate) fn long_hex(text: &str) -> Option<Vec<u64>> {
+    let digits = text.strip_prefix("0x")?.trim_start_matches('0');
+    if digits.len() <= 32 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let words = digits.as_bytes().rchunks(16).map(|chunk| {
+        let text = std::str::from_utf8(chunk).ok()?;
+        u64::from_str_radix(text, 16).ok()
+    });
+    words.collect()
+}
+
 /// A hexadecimal number that must not be negative.
 pub(crate) fn unsigned_hex(value: &Value, place: &str) -> Result<u128> {
     match hex(as_text(value, place)?, place)? {

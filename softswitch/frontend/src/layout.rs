@@ -175,7 +175,7 @@ impl Layout {
         } else if is_metadata {
             let mut slots = Vec::with_capacity(header_type.fields.len());
             for field in &header_type.fields {
-                let used = if field.width > 64 { 2 } else { 1 };
+                let used = field.width.div_ceil(64) as Slot;
                 slots.push(take(&mut self.metadata_slots, used, name)?);
             }
             Instance::Metadata(slots)

@@ -16,6 +16,8 @@ pub enum ControlError {
     ResourceExhausted(String),
     /// The program forbids it: constant default action, constant entries.
     PermissionDenied(String),
+    /// Something else has to be changed before.
+    FailedPrecondition(String),
     /// The index is beyond the array.
     OutOfRange { name: String, index: u64, size: u64 },
 }
@@ -27,7 +29,8 @@ impl fmt::Display for ControlError {
             ControlError::InvalidArgument(m)
             | ControlError::AlreadyExists(m)
             | ControlError::ResourceExhausted(m)
-            | ControlError::PermissionDenied(m) => f.write_str(m),
+            | ControlError::PermissionDenied(m)
+            | ControlError::FailedPrecondition(m) => f.write_str(m),
             ControlError::OutOfRange { name, index, size } => {
                 write!(f, "index {index} is out of range: {name} has {size} elements")
             }

@@ -28,6 +28,11 @@ impl Machine {
                 table.meter_hit(code, packet.ingress_length, self.now_ns).unwrap_or(old)
             }
             Extern::ValueSet => u64::from(self.value_sets[place].contains(&value)),
+            Extern::Select => self.profiles[place].choose(old as u32, value).into(),
+            Extern::Assertion => {
+                self.failed.get_or_insert(object);
+                old
+            }
             Extern::SendAgain => {
                 self.outcome.again = Some(object);
                 old

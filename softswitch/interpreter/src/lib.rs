@@ -22,6 +22,7 @@ pub mod meters;
 pub mod output;
 pub mod packet;
 pub mod prefetch;
+pub mod profiles;
 mod random;
 pub mod run;
 pub mod stages;

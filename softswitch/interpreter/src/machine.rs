@@ -11,6 +11,7 @@ use crate::frame::Frame;
 use crate::hash::Bits;
 use crate::meters::Meters;
 use crate::packet::Packet;
+use crate::profiles::Profile;
 use crate::random::Random;
 use crate::table::TableState;
 
@@ -36,12 +37,16 @@ pub struct Machine {
     pub meters: Meters,
     /// The members of each parser value set, their fields in whole bytes, the last one lowest.
     pub value_sets: Vec<Vec<u64>>,
+    /// One for each action profile.
+    pub profiles: Vec<Profile>,
     /// When the packet came in, or left its queue.
     pub now_ns: u64,
     pub random: Random,
     pub bits: Bits,
     /// What a run leaves behind.
     pub outcome: Outcome,
+    /// The first assertion that a packet has shown to be wrong.
+    pub failed: Option<u16>,
 }
 
 /// What ingress-to-egress clones of a packet carry on.
@@ -82,10 +87,12 @@ impl Machine {
             cells: Cells::new(&program.cells),
             meters: Meters::new(&program.meters),
             value_sets: vec![Vec::new(); program.value_sets.len()],
+            profiles: vec![Profile::default(); program.profiles.len()],
             now_ns: 0,
             random: Random::new(seed),
             bits: Bits::default(),
             outcome: Outcome::default(),
+            failed: None,
         }
     }
 

@@ -2,7 +2,7 @@
 //! What a pipeline takes over from another one, whose program may be another version of its own.
 
 use narrows_interpreter::ControlError;
-use narrows_program::control::RegisterInfo;
+use narrows_program::control::{ProfileInfo, ProfileTable, RegisterInfo};
 use narrows_program::table::TableCode;
 
 use crate::Pipeline;
@@ -24,6 +24,7 @@ impl Pipeline {
         for (code, number) in old.program.tables.iter().zip(0..) {
             self.adopt_table(old, code, number)?;
         }
+        self.adopt_profiles(old)?;
         self.adopt_registers(old)?;
         self.adopt_counters(old)?;
         self.adopt_meters(old)?;
@@ -64,6 +65,30 @@ impl Pipeline {
         table.adopt(next, &entries)
     }
 
+    /// What profiles have beside entries of tables: numbers and groups.
+    fn adopt_profiles(&mut self, old: &Pipeline) -> Result<()> {
+        for (number, profile) in old.program.profiles.iter().enumerate() {
+            let state = &old.machine.profiles[number];
+            if state.members.is_empty() && state.contents.is_empty() {
+                continue;
+            }
+            let tables = |pipeline: &Pipeline, profile: &ProfileInfo| -> Vec<String> {
+                let of = |table: &ProfileTable| pipeline.program.infos[table.entries.0 as usize].name.clone();
+                profile.tables.iter().map(of).collect()
+            };
+            let same = |known: &ProfileInfo| known.name == profile.name && known.selector == profile.selector;
+            let place = self.program.profiles.iter().position(same);
+            let place = place.filter(|place| {
+                let known = &self.program.profiles[*place];
+                known.size >= profile.size && tables(self, known) == tables(old, profile)
+            });
+            let place =
+                place.ok_or_else(|| lost("action profile", &profile.name, "it is smaller, or of other tables"))?;
+            self.machine.change().profiles[place] = state.clone();
+        }
+        Ok(())
+    }
+
     fn adopt_registers(&mut self, old: &Pipeline) -> Result<()> {
         for register in &old.program.registers {
             let same = |known: &&RegisterInfo| known.name == register.name && known.width == register.width;
@@ -71,8 +96,8 @@ impl Pipeline {
             for index in 0..register.size as u64 {
                 let value = old.register_read(register.id, index)?;
                 match found {
-                    Some((id, size)) if index < size as u64 => self.register_write(id, index, value)?,
-                    _ if value == 0 => {}
+                    Some((id, size)) if index < size as u64 => self.register_write(id, index, &value)?,
+                    _ if value.iter().all(|word| *word == 0) => {}
                     _ => return Err(lost("register", &register.name, "it is narrower or shorter")),
                 }
             }

@@ -5,7 +5,8 @@ use narrows_interpreter::cells::RegisterPlace;
 use narrows_interpreter::meters::Cell;
 use narrows_interpreter::table::{KeptEntry, TableState};
 use narrows_interpreter::ControlError;
-use narrows_program::bits::wide_ones;
+use narrows_program::bits::ones;
+use narrows_program::cells::words_of;
 use narrows_program::control::{
     ActionCall, CounterId, CounterValue, EntriesPart, Entry, KeyMatch, MeterConfig, MeterId, RegisterId, TableId,
     ValueSetInfo,
@@ -42,7 +43,11 @@ impl Pipeline {
     /// A key that no entry of the table can have.
     pub fn table_keep(&self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<Option<KeptEntry>> {
         let (code, state) = self.table(table)?;
-        state.keep(code, key, priority)
+        let mut kept = state.keep(code, key, priority)?;
+        if let Some(kept) = &mut kept {
+            kept.state.target = self.target(table, &kept.entry.action);
+        }
+        Ok(kept)
     }
 
     /// Makes the entry with this key and priority what [`Pipeline::table_keep`] has found.
@@ -56,8 +61,13 @@ impl Pipeline {
         priority: i32,
         kept: Option<&KeptEntry>,
     ) -> Result<()> {
+        let mut kept = kept.cloned();
+        if let (Some(kept), Some(profile)) = (&mut kept, self.profile_of(table)) {
+            // Its member, group or set may be there again only, with another number.
+            kept.entry.action = self.table_action(profile, &kept.state.target, u64::MAX)?;
+        }
         let (code, state) = self.table_mut(table)?;
-        state.put_back(code, key, priority, kept)
+        state.put_back(code, key, priority, kept.as_ref())
     }
 
     /// When a packet last found an entry, or it was inserted, of tables with idle timeouts.
@@ -104,7 +114,13 @@ impl Pipeline {
     /// A table id of another program.
     pub fn table_entries_from(&self, table: TableId, place: usize, count: usize) -> Result<EntriesPart> {
         let (code, state) = self.table(table)?;
-        Ok(state.entries_from(code, place, count))
+        let mut part = state.entries_from(code, place, count);
+        if !self.program.profiles.is_empty() {
+            for (_, entry, state) in &mut part.entries {
+                state.target = self.target(table, &entry.action);
+            }
+        }
+        Ok(part)
     }
 
     /// The default action (`NoAction` without parameters if the program has none).
@@ -229,33 +245,40 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Reads a register cell.
+    /// Reads a register cell, as words of 64 bits, the lowest first.
     ///
     /// # Errors
     /// Index out of range.
-    pub fn register_read(&self, register: RegisterId, index: u64) -> Result<u128> {
+    pub fn register_read(&self, register: RegisterId, index: u64) -> Result<Vec<u64>> {
         let (at, name, size) = self.register(register)?;
-        let value = self.machine.cells.register(at, index);
-        value.map(u128::from).ok_or_else(|| ControlError::OutOfRange { name: name.to_owned(), index, size })
+        let words = words_of(&self.program.registers, at).into_iter();
+        let value: Option<Vec<u64>> = words.map(|word| self.machine.cells.register(word.into(), index)).collect();
+        value.ok_or_else(|| ControlError::OutOfRange { name: name.to_owned(), index, size })
     }
 
-    /// Writes a register cell.
+    /// Writes a register cell, as words of 64 bits, the lowest first; those that are not given are 0.
     ///
     /// # Errors
     /// Index out of range; value too wide.
-    pub fn register_write(&mut self, register: RegisterId, index: u64, value: u128) -> Result<()> {
+    pub fn register_write(&mut self, register: RegisterId, index: u64, value: &[u64]) -> Result<()> {
         let (at, name, size) = self.register(register)?;
         let width = self.program.registers[at].width;
-        if value & !wide_ones(width) != 0 {
-            let message = format!("{name} has cells of {width} bits: {value:#x} does not fit");
+        let fits = |(number, word): (usize, &u64)| {
+            let room = width.saturating_sub(64 * number as u32).min(64);
+            word & !ones(room) == 0
+        };
+        if !value.iter().enumerate().all(fits) {
+            let message = format!("{name} has cells of {width} bits: {value:x?} does not fit");
             return Err(ControlError::InvalidArgument(message));
         }
         if index >= size {
             return Err(ControlError::OutOfRange { name: name.to_owned(), index, size });
         }
-        let at = at as u16;
+        let words = words_of(&self.program.registers, at);
         let machine = self.machine.change();
-        machine.cells.change(at, index, |_| value as u64);
+        for (number, word) in words.into_iter().enumerate() {
+            machine.cells.change(word, index, |_| value.get(number).copied().unwrap_or(0));
+        }
         Ok(())
     }
 

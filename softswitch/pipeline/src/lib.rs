@@ -27,6 +27,7 @@ mod control;
 mod packet;
 mod pipeline;
 mod pool;
+mod profiles;
 mod program;
 
 pub use narrows_frontend::LoadError;
@@ -40,9 +41,9 @@ pub use narrows_interpreter::table::KeptEntry;
 pub use narrows_interpreter::{ControlError, Random};
 pub use narrows_program::bits;
 pub use narrows_program::control::{
-    ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, EntriesPart, Entry,
-    EntryState, KeyInfo, KeyMatch, MatchKind, MeterConfig, MeterId, MeterInfo, RegisterId, RegisterInfo, TableId,
-    TableInfo, ValueSetInfo,
+    ActionCall, ActionInfo, ActionSet, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, EntriesPart,
+    Entry, EntryState, GroupConfig, KeyInfo, KeyMatch, MatchKind, MeterConfig, MeterId, MeterInfo, ProfileInfo,
+    RegisterId, RegisterInfo, TableId, TableInfo, Target, ValueSetInfo,
 };
 pub use narrows_program::field::MAX_HEADERS;
 pub use packet::Packet;

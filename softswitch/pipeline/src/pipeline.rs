@@ -120,6 +120,13 @@ impl Pipeline {
         &self.program
     }
 
+    /// What the program asserts and a packet has shown to be wrong: BMv2 ends there.
+    #[must_use]
+    pub fn failed_assertion(&self) -> Option<&str> {
+        let failed = self.machine.failed?;
+        self.program.assertions.get(usize::from(failed)).map(String::as_str)
+    }
+
     /// Says that a packet will come in soon, on `port` at `timestamp`: what has no effect on [`Pipeline::ingress`] is done
     /// already, and the cells that it uses are prefetched. This changes nothing but the time that
     /// ingress takes, whatever happens in between; if the announcement was wrong, ingress starts over.

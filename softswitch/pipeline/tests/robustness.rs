@@ -32,10 +32,10 @@ fn what_is_not_supported_is_refused_by_name() {
     let state = "/parsers/0/parse_states/0/parser_ops/0";
     for (place, value, what) in [
         ("/extern_instances".into(), json!([{"name": "x1"}]), "x1: an extern"),
-        ("/header_types/0/fields/4/1".into(), json!(256), "h_t.e: a field of 256 bits (1 to 128 are)"),
+        ("/header_types/0/fields/4/1".into(), json!(2049), "h_t.e: a field of 2049 bits (1 to 2048 are)"),
         ("/calculations/0/algo".into(), json!("xxh64"), "crc: the hash algorithm xxh64"),
-        ("/register_arrays/0/bitwidth".into(), json!(65), "r: a register of 65 bits (1 to 64 are)"),
-        (format!("{table}/type"), json!("indirect"), "table t1: the implementation indirect (action profile)"),
+        ("/register_arrays/0/bitwidth".into(), json!(2049), "r: a register of 2049 bits (1 to 2048 are)"),
+        (format!("{table}/type"), json!("indirect_xy"), "table t1: the implementation indirect_xy"),
         (format!("{state}/parameters/0/type"), json!("union"), "parser state start, extract: extraction to a union"),
         (
             format!("{state}/op"),

@@ -136,7 +136,7 @@ fn a_packet_that_is_too_short_goes_on_with_an_error_and_as_payload() {
     let mut pipeline = load(&program(steps, json!([])));
     assert_eq!(run(&mut pipeline, &[1, 2, 3]), Some((1, vec![1, 2, 3])));
     let register = pipeline.program().registers[0].id;
-    assert_eq!(pipeline.register_read(register, 0), Ok(1));
+    assert_eq!(pipeline.register_read(register, 0), Ok(vec![1]));
 }
 
 #[test]
@@ -153,10 +153,10 @@ fn registers_and_counters_ignore_indices_beyond_them() {
     assert_eq!(run(&mut pipeline, &frame(4, 7, 0x1_2345, 0, 0)), Some((1, frame(4, 7, 0x1_2345, 0, 0))));
     let program = pipeline.program().clone();
     let (r, n) = (program.registers[0].id, program.counters[0].id);
-    assert_eq!(pipeline.register_read(r, 3), Ok(0x2345));
+    assert_eq!(pipeline.register_read(r, 3), Ok(vec![0x2345]));
     assert_eq!(pipeline.counter_read(n, 3), Ok(CounterValue { packets: 1, bytes: 33 }));
     assert!(pipeline.register_read(r, 4).is_err() && pipeline.counter_read(n, 4).is_err());
-    assert!(pipeline.register_write(r, 0, 0x1_0000).is_err(), "the cell has 16 bits");
+    assert!(pipeline.register_write(r, 0, &[0x1_0000]).is_err(), "the cell has 16 bits");
 }
 
 /// What only egress writes starts as 0 for each packet, whatever the previous packet left: where there is no such cell,

@@ -45,10 +45,20 @@ pub struct CellPlace {
     pub half: bool,
 }
 
+/// The numbers that instructions have for the words of a register, the lowest first.
+#[must_use]
+pub fn words_of(registers: &[RegisterInfo], register: usize) -> Vec<u16> {
+    let above = |register: &RegisterInfo| register.width.div_ceil(64).saturating_sub(1) as usize;
+    let first = registers.len() + registers[..register].iter().map(above).sum::<usize>();
+    let own = registers.get(register).map_or(0, above);
+    std::iter::once(register).chain(first..first + own).map(|number| number as u16).collect()
+}
+
 /// All registers and indirect counters of a program.
 #[derive(Debug, Clone, Default)]
 pub struct CellLayout {
     pub banks: Vec<Bank>,
+    /// See [`words_of`].
     pub registers: Vec<Column>,
     pub counters: Vec<Column>,
 }
@@ -73,10 +83,16 @@ impl CellLayout {
         }
         // For each bank, the word whose upper half is free.
         let mut half_free: HashMap<usize, usize> = HashMap::new();
-        for register in registers {
-            let bank = bank_of(&mut layout, register.size);
-            let mask = ones(register.width);
-            let small = register.width <= 32;
+        // A register of several words has those above the lowest behind all others.
+        let above = registers.iter().flat_map(|register| {
+            let rest = register.width.saturating_sub(64);
+            (0..rest.div_ceil(64)).map(move |word| (register.size, (rest - 64 * word).min(64)))
+        });
+        let lowest = registers.iter().map(|register| (register.size, register.width.min(64)));
+        for (size, width) in lowest.chain(above) {
+            let bank = bank_of(&mut layout, size);
+            let mask = ones(width);
+            let small = width <= 32;
             let column = match half_free.remove(&bank).filter(|_| small) {
                 Some(word) => Column { bank, word, half: true, shift: 32, mask },
                 None => {

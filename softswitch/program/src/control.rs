@@ -123,12 +123,14 @@ pub struct EntriesPart {
 }
 
 /// What packets, and a controller's configuration of its meter, have left at an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EntryState {
     /// Zero if the table has no direct counter.
     pub counter: CounterValue,
     /// Of the direct meter, if there is one and it is configured.
     pub meter: Option<MeterConfig>,
+    /// Where its action is.
+    pub target: Target,
     /// When a packet last found the entry, or it was inserted, of tables with idle timeouts.
     pub hit_ns: u64,
 }
@@ -210,6 +212,100 @@ impl ValueSetInfo {
 
 fn bytes_of(width: u32) -> u32 {
     width.div_ceil(8)
+}
+
+/// An action profile: actions that entries of tables share. With a selector entries can name groups of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileInfo {
+    pub name: String,
+    /// Members that it holds at most; with a selector, also what all its groups have together.
+    pub size: usize,
+    pub selector: bool,
+    /// The tables that it implements.
+    pub tables: Vec<ProfileTable>,
+}
+
+/// A table whose actions are in a profile is two tables: what its key finds is a [`Reference`], whose number the other one finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProfileTable {
+    pub entries: TableId,
+    /// Has the actions, by the numbers of the profile's members.
+    pub members: TableId,
+}
+
+/// What an entry of such a table has in place of an action: words of the parameters of [`REFERENCE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reference {
+    /// Of a member, or of a group: not what controllers call it, and never 0.
+    pub number: u32,
+    pub group: bool,
+    /// What controllers call it; 0 for a set of actions that came with the entry.
+    pub id: u32,
+}
+
+/// Name of the only action of such a table: no P4 program can have it.
+pub const REFERENCE: &str = "(reference)";
+
+impl Reference {
+    /// The parameters that carry it.
+    #[must_use]
+    pub fn action() -> ActionInfo {
+        let params = [("number", 32), ("group", 1), ("id", 32)];
+        let params = params.map(|(name, width)| (name.to_owned(), width)).into();
+        ActionInfo { name: REFERENCE.to_owned(), params }
+    }
+
+    /// As an entry has it.
+    #[must_use]
+    pub fn call(self) -> ActionCall {
+        let params = [self.number, self.group.into(), self.id].map(u128::from).into();
+        ActionCall { action: REFERENCE.to_owned(), params }
+    }
+
+    /// From the first words of an entry's parameters.
+    #[must_use]
+    pub fn of_words(words: &[u64]) -> Option<Self> {
+        match *words {
+            [number, group, id, ..] if number > 0 => {
+                Some(Self { number: number as u32, group: group != 0, id: id as u32 })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A group of members of an action profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupConfig {
+    /// Id and weight of each member.
+    pub members: Vec<(u32, u32)>,
+    /// What its controller said of its greatest size.
+    pub max_size: u32,
+    /// What it takes of the profile's size: the sum of weights, or the number of members.
+    pub takes: u64,
+}
+
+/// Actions of which a hash chooses one for each packet, that came with an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ActionSet {
+    /// Each with its weight.
+    pub actions: Vec<(ActionCall, u32)>,
+    /// As [`GroupConfig::takes`].
+    pub takes: u64,
+    /// What its controller wants to read back with it.
+    pub note: (i32, i32),
+}
+
+/// What an entry does to a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Target {
+    /// The action that it has.
+    #[default]
+    Action,
+    /// What the member, or the group, of its table's profile with this id does.
+    Member(u32),
+    Group(u32),
+    Set(ActionSet),
 }
 
 /// What a cell of a meter is set to: rates in tokens a second, bursts in tokens.

@@ -17,6 +17,11 @@ pub enum Extern {
     DirectMeter,
     /// Looks a value up in a parser value set: writes 1 if it is a member, else 0.
     ValueSet,
+    /// Chooses a member of a group of the object, an action profile: reads a hash, and writes the member's number where the group's
+    /// was; 0, which none has, if the group has no members.
+    Select,
+    /// An assertion of the program, the object, does not hold.
+    Assertion,
     /// The packet goes through ingress once more: at ingress as it came in (resubmit), at egress as it leaves (recirculate). The
     /// object is the list of fields that it keeps.
     SendAgain,
@@ -24,5 +29,6 @@ pub enum Extern {
 
 impl Extern {
     /// By their numbers, `extern as u8`.
-    pub const ALL: [Extern; 4] = [Extern::Meter, Extern::DirectMeter, Extern::ValueSet, Extern::SendAgain];
+    pub const ALL: [Extern; 6] =
+        [Extern::Meter, Extern::DirectMeter, Extern::ValueSet, Extern::Select, Extern::Assertion, Extern::SendAgain];
 }

@@ -11,12 +11,12 @@ pub const TAIL: usize = 16;
 pub type Slot = u16;
 
 /// Widest field.
-pub const MAX_WIDTH: u32 = 128;
+pub const MAX_WIDTH: u32 = 2_048;
 
 /// Where a field's value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In one slot, or two (low word first) if wider than 64 bits.
+    /// In one slot, or several (low word first) if wider than 64 bits.
     Slot(Slot),
     /// In header `header`, `bit` bits from its start.
     Header { header: u8, bit: u32 },
@@ -30,4 +30,15 @@ pub struct Field {
     pub place: Place,
     pub width: u32,
     pub signed: bool,
+}
+
+impl Field {
+    /// The slots of metadata.
+    pub fn slots(self) -> impl Iterator<Item = Slot> {
+        let (first, count) = match self.place {
+            Place::Slot(slot) => (slot, self.width.div_ceil(64).max(1) as Slot),
+            _ => (0, 0),
+        };
+        first..first.saturating_add(count)
+    }
 }

@@ -2,7 +2,7 @@
 //! Which slots are still read: what need not be computed, and what a packet has to carry through the queue.
 
 use crate::calculation::Piece;
-use crate::field::{Field, Place, Slot};
+use crate::field::{Field, Slot};
 use crate::op::{Op, Use};
 use crate::program::Program;
 use crate::table::Source;
@@ -18,12 +18,7 @@ impl Set {
     }
 
     fn add_field(&mut self, field: Field) {
-        if let Place::Slot(slot) = field.place {
-            self.add(slot);
-            if field.width > 64 {
-                self.add(slot + 1);
-            }
-        }
+        field.slots().for_each(|slot| self.add(slot));
     }
 
     fn add(&mut self, slot: Slot) {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::calculation::{Calculation, Piece};
 use crate::cells::CellLayout;
-use crate::control::{CounterInfo, DigestInfo, MeterInfo, RegisterInfo, TableInfo, ValueSetInfo};
-use crate::field::{Field, Place, Slot};
+use crate::control::{CounterInfo, DigestInfo, MeterInfo, ProfileInfo, RegisterInfo, TableInfo, ValueSetInfo};
+use crate::field::{Field, Slot};
 use crate::intrinsics::Intrinsics;
 use crate::op::Op;
 use crate::table::TableCode;
@@ -42,6 +42,9 @@ pub struct Program {
     pub registers: Vec<RegisterInfo>,
     pub meters: Vec<MeterInfo>,
     pub value_sets: Vec<ValueSetInfo>,
+    pub profiles: Vec<ProfileInfo>,
+    /// What each `assert` and `assume` says, and where.
+    pub assertions: Vec<String>,
     /// There are instructions that call operations of the architecture, or tables that need the time.
     pub calls: bool,
     /// For each field list, the slots of what a packet keeps that goes through ingress again.
@@ -161,13 +164,9 @@ impl Program {
     /// The slots that a clone keeps.
     pub fn kept_slots(&self, fields: &[Field]) -> Vec<(usize, Slot)> {
         let mut kept = Vec::new();
-        for field in fields {
-            if let Place::Slot(first) = field.place {
-                for slot in [first, first + 1].into_iter().take(field.width.div_ceil(64) as usize) {
-                    if let Some(position) = self.live.iter().position(|&s| s == slot) {
-                        kept.push((position, slot));
-                    }
-                }
+        for slot in fields.iter().flat_map(|field| field.slots()) {
+            if let Some(position) = self.live.iter().position(|&s| s == slot) {
+                kept.push((position, slot));
             }
         }
         kept

@@ -43,10 +43,14 @@ impl Run {
         Run { switch, sinks, sources, digests: 0, heads, changes, view, until_ns }
     }
 
-    fn drain_digests(&mut self) {
+    /// Counts the program's digests.
+    ///
+    /// Errors: an assertion of the program has failed.
+    fn drain_digests(&mut self) -> Result<(), Failure> {
         let mut records = vec![];
         self.switch.drain_digests(&mut records);
         self.digests += records.len() as u64;
+        self.switch.failed_assertion().map_or(Ok(()), |failed| Err(Failure::internal(failed)))
     }
 
     /// Makes the frame ready that comes next of all inputs, and has the switch ask for what it will need.
@@ -82,7 +86,7 @@ impl Run {
             }
             frames += 1;
             if frames % HOUSEKEEPING_INTERVAL == 0 {
-                self.drain_digests();
+                self.drain_digests()?;
                 self.sinks.check()?;
             }
         }
@@ -102,7 +106,7 @@ impl Run {
         while let Some(due) = self.switch.next_due().filter(|due| *due < until_ns) {
             self.switch.advance(due, &mut self.sinks);
         }
-        self.drain_digests();
+        self.drain_digests()?;
         self.sinks.finish()
     }
 }

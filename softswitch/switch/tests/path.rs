@@ -188,7 +188,7 @@ fn registers_hold_what_a_managed_queue_is_like() {
     let seen = |switch: &mut Switch| {
         let pipeline = &switch.unit().expect("a pipeline").pipeline;
         let ids: Vec<_> = pipeline.program().registers.iter().map(|register| register.id).collect();
-        let cell = |number: usize| pipeline.register_read(ids[number], INDEX.into()).expect("a cell");
+        let cell = |number: usize| pipeline.register_read(ids[number], INDEX.into()).expect("a cell")[0];
         (cell(0), cell(1))
     };
     manage(&mut switch, 0, true);

@@ -1,11 +1,11 @@
-// A program with what the softswitch refuses: an action profile. Its P4Info is valid, so that a client can ask for it.
+// A program with what the softswitch refuses: a range of more than 64 bits. Its P4Info is valid, so that a client can ask for it.
 // SPDX-License-Identifier: Apache-2.0
 #include <core.p4>
 #include <v1model.p4>
 
 struct headers_t { }
 
-struct metadata_t { }
+struct metadata_t { bit<65> number; }
 
 parser NoParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     state start {
@@ -18,23 +18,19 @@ control NoChecksum(inout headers_t hdr, inout metadata_t meta) {
 }
 
 control ProbeIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    // Has the actions that entries share.
-    action_profile(16) shared;
-
     // Sends a packet out of a port.
     action send(bit<9> port) {
         standard.egress_spec = port;
     }
 
-    // Has an entry for each port that packets come from.
-    table ports {
-        key = { standard.ingress_port: exact; }
+    // Has an entry for each range of numbers.
+    table ranges {
+        key = { meta.number: range; }
         actions = { send; }
-        implementation = shared;
     }
 
     apply {
-        ports.apply();
+        ranges.apply();
     }
 }
 

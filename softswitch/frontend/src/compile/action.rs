@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Actions: what primitives become.
 
+use narrows_program::cells::words_of;
 use narrows_program::externs::Extern;
 use narrows_program::field::{Field, Place, Slot};
 use narrows_program::op::Op;
@@ -8,6 +9,7 @@ use narrows_program::DROP_PORT;
 use serde_json::Value;
 
 use super::emit::{Emitter, Label};
+use super::objects::numbered;
 use super::{headers, stacks, Objects, Result};
 use crate::error::LoadError;
 use crate::expr::{element_fields, Expr, Params};
@@ -80,6 +82,7 @@ impl<'v> Action<'v> {
             let primitive = Primitive {
                 op,
                 args: json::array(value, "parameters", &self.name)?,
+                source: value.get("source_info"),
                 params,
                 place: format!("action {}, {op}", self.name),
             };
@@ -104,6 +107,8 @@ impl<'v> Action<'v> {
 pub(super) struct Primitive<'a> {
     pub op: &'a str,
     pub args: &'a [Value],
+    /// Where the program has it.
+    pub source: Option<&'a Value>,
     pub params: Params<'a>,
     pub place: String,
 }
@@ -111,6 +116,16 @@ pub(super) struct Primitive<'a> {
 impl Primitive<'_> {
     fn arg(&self, index: usize) -> Result<&Value> {
         self.args.get(index).ok_or_else(|| LoadError::malformed(format!("{}: argument {index} is missing", self.place)))
+    }
+
+    /// What the program says here, and its file and line, as far as the compiler has told them.
+    fn source(&self) -> String {
+        let text = |key| self.source.and_then(|source| source.get(key)).and_then(Value::as_str);
+        let line = self.source.and_then(|source| source.get("line")).and_then(Value::as_u64);
+        match (text("source_fragment"), text("filename"), line) {
+            (Some(code), Some(file), Some(line)) => format!("{code} ({file}, line {line})"),
+            _ => self.place.clone(),
+        }
     }
 
     fn expr(&self, index: usize, objects: &Objects) -> Result<Expr> {
@@ -248,6 +263,13 @@ impl Primitive<'_> {
                 let field = self.destination(0, objects)?;
                 let (register, width) = self.register(1, objects)?;
                 let index = emitter.low(&self.expr(2, objects)?, 32, place)?;
+                if width > 64 {
+                    let words = emitter.copied_words(field, place)?;
+                    for (&d, register) in words.iter().zip(words_of(&objects.registers, usize::from(register))) {
+                        emitter.op(Op::RegisterRead { d, register, index, bits: 64 });
+                    }
+                    return emitter.store_words(field, words, place);
+                }
                 let d = emitter.destination(field, place)?;
                 // An index beyond the array leaves the destination unchanged.
                 if !matches!(field.place, Place::Slot(_)) {
@@ -260,6 +282,13 @@ impl Primitive<'_> {
             "register_write" => {
                 let (register, width) = self.register(0, objects)?;
                 let index = emitter.low(&self.expr(1, objects)?, 32, place)?;
+                if width > 64 {
+                    let words = emitter.words(&self.expr(2, objects)?, width, place)?;
+                    for (s, register) in words.into_iter().zip(words_of(&objects.registers, usize::from(register))) {
+                        emitter.op(Op::RegisterWrite { register, index, s });
+                    }
+                    return Ok(());
+                }
                 let s = emitter.low(&self.expr(2, objects)?, width, place)?;
                 emitter.op(Op::RegisterWrite { register, index, s });
             }
@@ -331,8 +360,19 @@ impl Primitive<'_> {
                 let index = index.ok_or_else(|| LoadError::malformed(format!("{place}: no digest {list}")))?;
                 emitter.op(Op::Digest { list: index as u16 });
             }
-            // Log messages and what the program takes for granted have no effect on packets.
-            "no_op" | "log_msg" | "assert" | "assume" => {}
+            "assert" | "assume" => {
+                let condition = self.expr(0, objects)?;
+                let condition = if condition.is_bool() { condition } else { Expr::ToBool(Box::new(condition)) };
+                numbered(objects.assertions.len(), "assertions", place)?;
+                let object = objects.assertions.len() as u16;
+                let (holds, unused) = (emitter.label(), emitter.allocate(1, place)?);
+                emitter.jump_if(&condition, true, holds, place)?;
+                emitter.op(Op::Extern { call: Extern::Assertion, object, d: unused, s: unused });
+                emitter.place(holds);
+                objects.assertions.push(self.source());
+            }
+            // Log messages have no effect on packets.
+            "no_op" | "log_msg" => {}
             other => return Err(LoadError::unsupported(format!("the primitive {other}"), place)),
         }
         Ok(())

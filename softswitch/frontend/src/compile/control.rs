@@ -37,8 +37,8 @@ pub(super) struct Control<'v, 'o> {
     pending: Vec<&'v str>,
     end: Label,
     pub objects: &'o mut Objects<'v>,
-    emitter: &'o mut Emitter,
-    tables: &'o mut Vec<TableCode>,
+    pub(super) emitter: &'o mut Emitter,
+    pub(super) tables: &'o mut Vec<TableCode>,
 }
 
 pub(super) fn compile<'v>(
@@ -52,9 +52,7 @@ pub(super) fn compile<'v>(
     let Some(pipeline) = pipelines.iter().find(|p| p.get("name").and_then(Value::as_str) == Some(name)) else {
         return Err(LoadError::malformed(format!("there is no pipeline {name}")));
     };
-    if let Some(profile) = json::array(pipeline, "action_profiles", name)?.first() {
-        return Err(LoadError::unsupported("an action profile", json::text(profile, "name", name)?));
-    }
+    objects.load_profiles(pipeline, name)?;
     let mut nodes = HashMap::new();
     for (key, kind) in
         [("tables", Kind::Table), ("conditionals", Kind::Conditional), ("action_calls", Kind::ActionCall)]
@@ -115,13 +113,13 @@ impl<'v> Control<'v, '_> {
     }
 
     /// Goes on at the node (or the end), which is compiled later unless it already is.
-    fn go(&mut self, next: Option<&str>, place: &str) -> Result<()> {
+    pub(super) fn go(&mut self, next: Option<&str>, place: &str) -> Result<()> {
         let label = self.label(next, place)?;
         self.emitter.op(Op::Jump(label));
         Ok(())
     }
 
-    fn label(&mut self, next: Option<&str>, place: &str) -> Result<Label> {
+    pub(super) fn label(&mut self, next: Option<&str>, place: &str) -> Result<Label> {
         let Some(name) = next else {
             return Ok(self.end);
         };
@@ -161,17 +159,14 @@ impl<'v> Control<'v, '_> {
         found.ok_or_else(|| LoadError::malformed(format!("{place}: no action with id {id}")))
     }
 
-    fn body(&mut self, action: usize, params: &[Expr]) -> Result<()> {
+    pub(super) fn body(&mut self, action: usize, params: &[Expr]) -> Result<()> {
         let action = self.objects.actions[action].clone();
         action.compile(params, self.objects, self.emitter, self.end)
     }
 
     fn table(&mut self, name: &'v str, value: &'v Value) -> Result<()> {
         let place = format!("table {name}");
-        let kind = json::text(value, "type", &place)?;
-        if kind != "simple" {
-            return Err(LoadError::unsupported(format!("the implementation {kind} (action profile)"), place));
-        }
+        let profile = self.profile_of(value, &place)?;
         let mut ids = Vec::new();
         for id in json::array(value, "action_ids", &place)? {
             ids.push(self.action(json::as_number(id, &place)?, &place)?);
@@ -233,7 +228,13 @@ impl<'v> Control<'v, '_> {
             self.tables.push(code);
             return Ok(());
         }
+        if self.tables.len() + 2 > usize::from(u16::MAX) {
+            return Err(LoadError::unsupported("this number of tables", place));
+        }
         self.emitter.op(Op::Table { table: self.tables.len() as u16 });
+        if let Some(profile) = profile {
+            return self.indirect(profile, code, &ids, value);
+        }
         for &action in &ids {
             let object = self.objects.actions[action].clone();
             let mut labels = [0; 2];
@@ -252,23 +253,24 @@ impl<'v> Control<'v, '_> {
                 self.go(nexts[usize::from(hit)], &place)?;
                 labels[usize::from(hit)] = label;
             }
-            code.actions.push(TableAction { widths: object.params.iter().map(|p| p.1).collect(), targets: labels });
+            code.actions.push(object.in_table(labels));
         }
-        // A table without default action that misses runs none.
-        let label = self.emitter.label();
-        self.emitter.place(label);
-        let next = self.next(value, "", false, &place)?;
-        self.go(next, &place)?;
-        code.actions.push(TableAction { widths: Vec::new(), targets: [label; 2] });
-        if self.tables.len() >= usize::from(u16::MAX) {
-            return Err(LoadError::unsupported("this number of tables", place));
-        }
+        code.actions.push(self.no_action(value, "", false, &place)?);
         self.tables.push(code);
         Ok(())
     }
 
+    /// What happens where a table runs no action, such as after a miss without a default one: it goes on as behind `like`.
+    pub(super) fn no_action(&mut self, value: &'v Value, like: &str, hit: bool, place: &str) -> Result<TableAction> {
+        let label = self.emitter.label();
+        self.emitter.place(label);
+        let next = self.next(value, like, hit, place)?;
+        self.go(next, place)?;
+        Ok(TableAction { widths: Vec::new(), targets: [label; 2] })
+    }
+
     /// Writes the color of a packet that has found an entry of the table that is being compiled, as BMv2 does before the action.
-    fn color(&mut self, target: Field, place: &str) -> Result<()> {
+    pub(super) fn color(&mut self, target: Field, place: &str) -> Result<()> {
         let object = self.tables.len() as u16;
         let d = self.emitter.allocate(1, place)?;
         let zero = self.emitter.constant(0)?;
@@ -281,7 +283,7 @@ impl<'v> Control<'v, '_> {
     }
 
     /// Where control goes after an action.
-    fn next(&self, value: &'v Value, action: &str, hit: bool, place: &str) -> Result<Option<&'v str>> {
+    pub(super) fn next(&self, value: &'v Value, action: &str, hit: bool, place: &str) -> Result<Option<&'v str>> {
         let none = serde_json::Map::new();
         let nexts = value.get("next_tables").and_then(Value::as_object).unwrap_or(&none);
         let key = if hit { "__HIT__" } else { "__MISS__" };
@@ -308,5 +310,9 @@ impl<'v> Control<'v, '_> {
 impl super::action::Action<'_> {
     fn info(&self) -> ActionInfo {
         ActionInfo { name: self.name.clone(), params: self.params.clone() }
+    }
+
+    pub(super) fn in_table(&self, targets: [Label; 2]) -> TableAction {
+        TableAction { widths: self.params.iter().map(|param| param.1).collect(), targets }
     }
 }

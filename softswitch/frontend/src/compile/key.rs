@@ -14,6 +14,10 @@ pub(super) fn key_part(key: &KeyInfo, field: Field, mask: Option<u128>, place: &
         let what = format!("the range key field {}, wider than 64 bits", key.name);
         return Err(LoadError::unsupported(what, place));
     }
+    if key.width > 128 {
+        let what = format!("the key field {} of {} bits (128 are)", key.name, key.width);
+        return Err(LoadError::unsupported(what, place));
+    }
     let source = match field.place {
         Place::Slot(slot) => Source::Slot(slot),
         Place::Valid(header) => Source::Valid(header),

@@ -10,12 +10,13 @@ mod headers;
 mod key;
 mod objects;
 mod parser;
+mod profiles;
 mod stacks;
 mod sums;
 
 use narrows_program::cells::CellLayout;
 use narrows_program::control::TableId;
-use narrows_program::field::{Field, Place, Slot, TAIL};
+use narrows_program::field::{Field, Slot, TAIL};
 use narrows_program::liveness::Ends;
 use narrows_program::op::Op;
 use narrows_program::table::TableCode;
@@ -133,6 +134,8 @@ fn finish(
         again: Vec::new(),
         meters,
         value_sets: objects.value_sets,
+        profiles: objects.profiles,
+        assertions: objects.assertions,
         verifies: false,
         code,
     };
@@ -146,19 +149,9 @@ fn finish(
     for (id, fields) in &objects.field_lists {
         let kept = program.kept_slots(fields);
         program.kept.push((*id as u16, kept));
-        program.again.push((*id as u16, slots_of(fields)));
+        program.again.push((*id as u16, fields.iter().flat_map(|field| field.slots()).collect()));
     }
     Ok(program)
-}
-
-/// The slots of fields.
-fn slots_of(fields: &[Field]) -> Vec<Slot> {
-    let of = |field: &Field| match field.place {
-        Place::Slot(slot) if field.width > 64 => vec![slot, slot + 1],
-        Place::Slot(slot) => vec![slot],
-        _ => vec![],
-    };
-    fields.iter().flat_map(of).collect()
 }
 
 /// A place in the headroom for each header that the program can add, in the order of the deparser, right before the

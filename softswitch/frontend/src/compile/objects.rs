@@ -5,9 +5,10 @@ use std::collections::HashMap;
 
 use narrows_program::calculation::Calculation;
 use narrows_program::control::{
-    CounterId, CounterInfo, DigestInfo, MeterId, MeterInfo, RegisterId, RegisterInfo, ValueSetInfo,
+    CounterId, CounterInfo, DigestInfo, MeterId, MeterInfo, ProfileInfo, Reference, RegisterId, RegisterInfo,
+    ValueSetInfo,
 };
-use narrows_program::field::{Field, Place, Slot};
+use narrows_program::field::{Field, Place, Slot, MAX_WIDTH};
 use narrows_program::table::{DirectMeter, BLOCK};
 use serde_json::Value;
 
@@ -49,6 +50,11 @@ pub(super) struct Objects<'v> {
     pub errors: HashMap<String, u64>,
     pub meters: Vec<MeterInfo>,
     pub value_sets: Vec<ValueSetInfo>,
+    pub profiles: Vec<ProfileInfo>,
+    /// The calculation by which each profile's selector chooses.
+    pub selectors: Vec<Option<u16>>,
+    /// [`narrows_program::Program::assertions`]
+    pub assertions: Vec<String>,
     /// An action asks for the packet as it came in.
     pub keeps_original: bool,
     pub egress_spec: Slot,
@@ -66,15 +72,17 @@ impl<'v> Objects<'v> {
             }
             Ok(())
         };
-        let mut registers = Vec::new();
+        let (mut registers, mut words) = (Vec::new(), 0);
         for value in json::array(root, "register_arrays", "program")? {
             let name = json::text(value, "name", "register_arrays")?;
             let (size, width) = (json::number(value, "size", name)?, json::number(value, "bitwidth", name)?);
-            if width == 0 || width > 64 {
-                return Err(LoadError::unsupported(format!("a register of {width} bits (1 to 64 are)"), name));
+            if width == 0 || width > u64::from(MAX_WIDTH) {
+                let what = format!("a register of {width} bits (1 to {MAX_WIDTH} are)");
+                return Err(LoadError::unsupported(what, name));
             }
-            count_cells(size, name)?;
-            numbered(registers.len(), "registers", name)?;
+            count_cells(size.saturating_mul(width.div_ceil(64)), name)?;
+            words += width.div_ceil(64) as usize;
+            numbered(words - 1, "words of registers", name)?;
             let id = RegisterId(registers.len() as u32);
             registers.push(RegisterInfo { id, name: name.to_owned(), size: size as usize, width: width as u32 });
         }
@@ -126,6 +134,7 @@ impl<'v> Objects<'v> {
             action_ids.insert(json::number(value, "id", &action.name)?, actions.len());
             actions.push(action);
         }
+        most_params = most_params.max(Reference::action().params.len() as u32);
         let params = emitter.allocate(most_params.next_multiple_of(BLOCK as u32), "action parameters")?;
         let exit = emitter.allocate(1, "exit")?;
         let Some(egress_spec) = layout.intrinsic_slot("standard_metadata.egress_spec") else {
@@ -144,6 +153,9 @@ impl<'v> Objects<'v> {
             direct_counters,
             direct_meters,
             value_sets: load_value_sets(root)?,
+            profiles: Vec::new(),
+            selectors: Vec::new(),
+            assertions: Vec::new(),
             field_lists: load_field_lists(root, layout)?,
             digests: load_digests(root, layout)?,
             params,
@@ -157,8 +169,24 @@ impl<'v> Objects<'v> {
     }
 }
 
+impl Objects<'_> {
+    /// Adds the action profiles of a pipeline.
+    pub(super) fn load_profiles(&mut self, pipeline: &Value, place: &str) -> Result<()> {
+        for value in json::array(pipeline, "action_profiles", place)? {
+            let name = json::text(value, "name", place)?;
+            numbered(self.profiles.len(), "action profiles", name)?;
+            let selector = value.get("selector").map(|how| sums::add(&mut self.calculations, how, name, self.layout));
+            let (size, tables) = (json::number(value, "max_size", name)? as usize, Vec::new());
+            let info = ProfileInfo { name: name.to_owned(), size, selector: selector.is_some(), tables };
+            self.profiles.push(info);
+            self.selectors.push(selector.transpose()?);
+        }
+        Ok(())
+    }
+}
+
 /// Instructions name objects by 16 bits.
-fn numbered(number: usize, what: &str, name: &str) -> Result<()> {
+pub(super) fn numbered(number: usize, what: &str, name: &str) -> Result<()> {
     match u16::try_from(number) {
         Ok(_) => Ok(()),
         Err(_) => Err(LoadError::unsupported(format!("more than 65,536 {what}"), name)),
@@ -207,6 +235,9 @@ fn load_digests(root: &Value, layout: &Layout) -> Result<Vec<(DigestInfo, Vec<Fi
         let fields = list_fields(value, layout, name)?;
         let list = json::number(value, "id", name)?;
         let list = u32::try_from(list).map_err(|_| LoadError::malformed(format!("{name}: id {list}")))?;
+        if let Some(field) = fields.iter().find(|field| field.width > 128) {
+            return Err(LoadError::unsupported(format!("a field of {} bits in a digest (128 are)", field.width), name));
+        }
         let widths = fields.iter().map(|f| f.width).collect();
         numbered(digests.len(), "digests", name)?;
         digests.push((DigestInfo { list, name: name.to_owned(), widths }, fields));

@@ -141,7 +141,8 @@ fn compile_op(value: &Value, place: &str, objects: &mut Objects, emitter: &mut E
             if op == "exit" || op.starts_with('_') {
                 return Err(LoadError::unsupported(format!("the primitive {op}"), place));
             }
-            Primitive { op, args, params: &[], place: format!("{place} {op}") }.compile(objects, emitter)?;
+            let source = call.get("source_info");
+            Primitive { op, args, source, params: &[], place: format!("{place} {op}") }.compile(objects, emitter)?;
         }
         other => return Err(LoadError::unsupported(format!("the parser operation {other}"), place)),
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use narrows_program::calculation::{Calculation, Piece};
-use narrows_program::field::{Field, Place};
+use narrows_program::field::{Field, Place, Slot};
 use narrows_program::op::{Compare, Op};
 use serde_json::Value;
 
@@ -21,44 +21,50 @@ pub(super) fn calculations(root: &Value, layout: &Layout) -> Result<(Vec<Calcula
     let mut names = HashMap::new();
     for value in json::array(root, "calculations", "program")? {
         let name = json::text(value, "name", "calculations")?;
-        let algorithm = json::text(value, "algo", name)?;
-        let Some(algorithm) = architecture::algorithm(algorithm) else {
-            return Err(LoadError::unsupported(format!("the hash algorithm {algorithm}"), name));
-        };
-        let mut pieces: Vec<Piece> = Vec::new();
-        for input in json::array(value, "input", name)? {
-            let content = json::member(input, "value", name);
-            match json::text(input, "type", name)? {
-                "field" if layout.varbit_owner(input).is_some() => {
-                    let owner = layout.varbit_owner(input).and_then(|owner| layout.varbit(owner));
-                    let parts = owner.into_iter().flat_map(|varbit| varbit.parts.iter());
-                    pieces.extend(parts.map(|&part| whole(part, layout)));
-                }
-                "field" => add_field(&mut pieces, layout.field_ref(content?, name)?, name)?,
-                "hexstr" => {
-                    let width = json::number(input, "bitwidth", name)?;
-                    let constant = json::unsigned_hex(content?, name)?;
-                    if width == 0 || width > 128 || width < 128 && constant >> width != 0 {
-                        return Err(LoadError::unsupported(format!("a constant of {width} bits"), name));
-                    }
-                    if width > 64 {
-                        pieces.push(Piece::Constant { value: (constant >> 64) as u64, width: width as u32 - 64 });
-                    }
-                    pieces.push(Piece::Constant { value: constant as u64, width: width.min(64) as u32 });
-                }
-                "header" => {
-                    let header = layout.header(json::as_text(content?, name)?, name)?;
-                    pieces.extend(layout.parts(header).map(|part| whole(part, layout)));
-                }
-                "payload" => pieces.push(Piece::Payload),
-                other => return Err(LoadError::unsupported(format!("a {other} in a calculation"), name)),
-            }
-        }
-        let index = u16::try_from(calculations.len());
-        names.insert(name.to_owned(), index.map_err(|_| LoadError::unsupported("this number of calculations", name))?);
-        calculations.push(Calculation { algorithm, pieces, repeated: false });
+        names.insert(name.to_owned(), add(&mut calculations, value, name, layout)?);
     }
     Ok((calculations, names))
+}
+
+/// Adds the calculation with the algorithm and the input that `value` names; returns its number.
+pub(super) fn add(calculations: &mut Vec<Calculation>, value: &Value, name: &str, layout: &Layout) -> Result<u16> {
+    let algorithm = json::text(value, "algo", name)?;
+    let Some(algorithm) = architecture::algorithm(algorithm) else {
+        return Err(LoadError::unsupported(format!("the hash algorithm {algorithm}"), name));
+    };
+    let mut pieces: Vec<Piece> = Vec::new();
+    for input in json::array(value, "input", name)? {
+        let content = json::member(input, "value", name);
+        match json::text(input, "type", name)? {
+            "field" if layout.varbit_owner(input).is_some() => {
+                let owner = layout.varbit_owner(input).and_then(|owner| layout.varbit(owner));
+                let parts = owner.into_iter().flat_map(|varbit| varbit.parts.iter());
+                pieces.extend(parts.map(|&part| whole(part, layout)));
+            }
+            "field" => add_field(&mut pieces, layout.field_ref(content?, name)?, name)?,
+            "hexstr" => {
+                let width = json::number(input, "bitwidth", name)?;
+                let constant = json::unsigned_hex(content?, name)?;
+                if width == 0 || width > 128 || width < 128 && constant >> width != 0 {
+                    return Err(LoadError::unsupported(format!("a constant of {width} bits"), name));
+                }
+                if width > 64 {
+                    pieces.push(Piece::Constant { value: (constant >> 64) as u64, width: width as u32 - 64 });
+                }
+                pieces.push(Piece::Constant { value: constant as u64, width: width.min(64) as u32 });
+            }
+            "header" => {
+                let header = layout.header(json::as_text(content?, name)?, name)?;
+                pieces.extend(layout.parts(header).map(|part| whole(part, layout)));
+            }
+            "payload" => pieces.push(Piece::Payload),
+            other => return Err(LoadError::unsupported(format!("a {other} in a calculation"), name)),
+        }
+    }
+    let index = u16::try_from(calculations.len());
+    let index = index.map_err(|_| LoadError::unsupported("this number of calculations", name))?;
+    calculations.push(Calculation { algorithm, pieces, repeated: false });
+    Ok(index)
 }
 
 /// All of a header; of one that is not valid there is nothing.
@@ -69,10 +75,10 @@ fn whole(header: u8, layout: &Layout) -> Piece {
 fn add_field(pieces: &mut Vec<Piece>, field: Field, place: &str) -> Result<()> {
     match field.place {
         Place::Slot(slot) => {
-            if field.width > 64 {
-                pieces.push(Piece::Slot { slot: slot + 1, width: field.width - 64 });
+            for word in (0..field.width.div_ceil(64)).rev() {
+                let width = (field.width - 64 * word).min(64);
+                pieces.push(Piece::Slot { slot: slot + word as Slot, width });
             }
-            pieces.push(Piece::Slot { slot, width: field.width.min(64) });
         }
         Place::Valid(_) => return Err(LoadError::unsupported("a validity in a calculation", place)),
         Place::Header { header, bit } => {

@@ -16,8 +16,8 @@ type Result<T> = std::result::Result<T, ControlError>;
 /// An entry with all that belongs to it, to be put back.
 #[derive(Debug, Clone)]
 pub struct KeptEntry {
-    entry: Entry,
-    state: EntryState,
+    pub entry: Entry,
+    pub state: EntryState,
     sequence: u32,
     meter: Option<Cell>,
 }
@@ -180,7 +180,21 @@ impl TableState {
         let counter = if code.info.direct_counter { self.counters[handle] } else { CounterValue::default() };
         let entry = Entry { key: stored.key.clone(), priority: stored.priority, action };
         let meter = self.meters.get(handle).and_then(Cell::config);
-        Some((entry, EntryState { counter, meter, hit_ns: self.hits_ns.get(handle).copied().unwrap_or(0) }))
+        let hit_ns = self.hits_ns.get(handle).copied().unwrap_or(0);
+        Some((entry, EntryState { counter, meter, hit_ns, ..EntryState::default() }))
+    }
+
+    /// The parameter words of all entries and of the default action.
+    pub fn all_words(&self) -> impl Iterator<Item = &[u64]> {
+        let used = self.stored.iter().enumerate().filter(|(_, stored)| stored.is_some());
+        let handles = used.map(|(handle, _)| handle as u32).chain([NONE]);
+        handles.map(|handle| &self.record(handle)[1..])
+    }
+
+    /// The action of the entry with this key, of a table without priorities.
+    pub fn call_of(&self, code: &TableCode, key: &[KeyMatch]) -> Option<ActionCall> {
+        let handle = self.handle(code, key, 0).ok()?;
+        Some(describe(code, self.action(handle), &self.record(handle)[1..]))
     }
 
     pub fn default_call(&self, code: &TableCode) -> ActionCall {

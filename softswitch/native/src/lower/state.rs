@@ -182,7 +182,7 @@ impl Lowering<'_, '_> {
 
     /// Cuts a value to `bits` and to the width of a register's cells.
     fn cut_cell(&mut self, value: Value, register: u16, bits: u8) -> Value {
-        let width = self.program.registers[usize::from(register)].width;
+        let width = self.program.cells.registers[usize::from(register)].mask.count_ones();
         self.mask(value, (width as u8).min(if bits == 0 { 64 } else { bits }))
     }
 

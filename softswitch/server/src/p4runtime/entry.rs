@@ -1,6 +1,6 @@
 //! Table entries: P4Runtime's form and the engine's.
 // SPDX-License-Identifier: Apache-2.0
-use narrows_pipeline::{bits, ActionCall, CounterValue, Entry, KeyMatch, MeterConfig};
+use narrows_pipeline::{bits, ActionCall, CounterValue, Entry, KeyMatch, MeterConfig, Target};
 use narrows_proto::p4::config::v1::{action_ref::Scope, match_field::MatchType, meter_spec::Type as MeterType};
 use narrows_proto::p4::v1::{
     self as p4, action::Param, field_match, field_match::FieldMatchType, table_action, FieldMatch, TableAction,
@@ -8,6 +8,7 @@ use narrows_proto::p4::v1::{
 use tonic::Code;
 
 use super::error::UpdateError;
+use super::profile;
 use super::schema::{Key, Schema, Table};
 use super::value::{decode, encode};
 
@@ -100,10 +101,18 @@ pub fn priority(table: &Table, priority: i32) -> Result<i32, UpdateError> {
 
 /// The engine's action call. `default`: for the default action, else for an entry.
 pub fn action(schema: &Schema, table: &Table, given: &TableAction, default: bool) -> Result<ActionCall, UpdateError> {
+    match &given.r#type {
+        Some(table_action::Type::Action(given)) => call(schema, table, given, default),
+        _ => {
+            let place = &table.name;
+            Err(UpdateError::invalid(format!("table {place}: only direct actions, it has no action profile")))
+        }
+    }
+}
+
+/// The same of an action that is not within a table's.
+pub fn call(schema: &Schema, table: &Table, given: &p4::Action, default: bool) -> Result<ActionCall, UpdateError> {
     let place = &table.name;
-    let Some(table_action::Type::Action(given)) = &given.r#type else {
-        return Err(UpdateError::invalid(format!("table {place}: only direct actions, it has no action profile")));
-    };
     let scope = table.actions.get(&given.action_id);
     let scope =
         scope.ok_or_else(|| UpdateError::invalid(format!("table {place} has no action {}", given.action_id)))?;
@@ -176,11 +185,16 @@ pub fn to_meter_config(config: MeterConfig) -> p4::MeterConfig {
 
 /// P4Runtime's form of an action call.
 pub fn to_action(schema: &Schema, call: &ActionCall) -> Option<TableAction> {
+    Some(TableAction { r#type: Some(table_action::Type::Action(to_call(schema, call)?)) })
+}
+
+/// The same where it is not within a table's.
+pub fn to_call(schema: &Schema, call: &ActionCall) -> Option<p4::Action> {
     let id = *schema.action_ids.get(&call.action)?;
     let known = schema.actions.get(&id)?;
     let params = known.params.iter().zip(&call.params);
     let params = params.map(|((id, _, _), value)| Param { param_id: *id, value: encode(*value) }).collect();
-    Some(TableAction { r#type: Some(table_action::Type::Action(p4::Action { action_id: id, params })) })
+    Some(p4::Action { action_id: id, params })
 }
 
 /// P4Runtime's form of the fields of a key.
@@ -212,11 +226,11 @@ fn to_field(key: &Key, found: &KeyMatch) -> Option<FieldMatch> {
 }
 
 /// P4Runtime's form of an entry, without what the engine does not know (metadata).
-pub fn to_entry(schema: &Schema, table_id: u32, table: &Table, entry: &Entry) -> p4::TableEntry {
+pub fn to_entry(schema: &Schema, table_id: u32, table: &Table, entry: &Entry, target: &Target) -> p4::TableEntry {
     p4::TableEntry {
         table_id,
         r#match: to_fields(&table.keys, &entry.key),
-        action: to_action(schema, &entry.action),
+        action: profile::to_target(schema, target, &entry.action),
         priority: if table.has_priority { entry.priority } else { 0 },
         is_const: table.const_entries,
         ..Default::default()

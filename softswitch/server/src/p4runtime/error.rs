@@ -49,6 +49,7 @@ impl From<ControlError> for UpdateError {
             ControlError::AlreadyExists(_) => Code::AlreadyExists,
             ControlError::ResourceExhausted(_) => Code::ResourceExhausted,
             ControlError::PermissionDenied(_) => Code::PermissionDenied,
+            ControlError::FailedPrecondition(_) => Code::FailedPrecondition,
             ControlError::OutOfRange { .. } => Code::OutOfRange,
         };
         UpdateError::new(code, error.to_string())

@@ -9,6 +9,7 @@ mod entry;
 mod error;
 mod idle;
 mod packet_io;
+mod profile;
 mod read;
 mod schema;
 mod service;

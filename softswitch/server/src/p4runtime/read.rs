@@ -14,8 +14,9 @@ use prost::Message;
 
 use super::entry;
 use super::error::UpdateError;
+use super::profile;
 use super::schema::{Schema, Table, ValueSet};
-use super::value::encode;
+use super::value::{encode, encode_words};
 use super::write::{cells, cookie_number, default_key, parts, Cookie, EntryKey};
 
 /// Answers from the forwarding state.
@@ -71,11 +72,11 @@ impl Replies {
 /// What controllers stored with their entries.
 pub type Cookies = Arc<HashMap<EntryKey, Cookie>>;
 
-fn wrap(entity: Entity) -> p4::Entity {
+pub fn wrap(entity: Entity) -> p4::Entity {
     p4::Entity { entity: Some(entity) }
 }
 
-fn select<'a, T>(
+pub fn select<'a, T>(
     all: &'a std::collections::BTreeMap<u32, T>,
     id: u32,
     kind: &str,
@@ -126,11 +127,8 @@ pub fn queries(schema: &Arc<Schema>, cookies: &Cookies, wanted: &p4::Entity) -> 
             None => Ok(vec![sessions(0), groups(0)]),
         },
         Entity::MeterEntry(wanted) => meters(schema, wanted),
-        Entity::ActionProfileMember(p4::ActionProfileMember { action_profile_id: 0, .. })
-        | Entity::ActionProfileGroup(p4::ActionProfileGroup { action_profile_id: 0, .. }) => Ok(vec![]),
-        Entity::ActionProfileMember(_) | Entity::ActionProfileGroup(_) => {
-            Err(UpdateError::unimplemented("action profiles are not supported"))
-        }
+        Entity::ActionProfileMember(wanted) => profile::members(schema, wanted),
+        Entity::ActionProfileGroup(wanted) => profile::groups(schema, wanted),
         Entity::ValueSetEntry(wanted) => value_sets(schema, wanted),
         Entity::ExternEntry(_) => Err(UpdateError::unimplemented("extern entries are not supported")),
         Entity::DigestEntry(_) => Err(UpdateError::invalid("digest entries are answered elsewhere")),
@@ -161,8 +159,9 @@ fn entries(
     if wanted.is_default_action {
         let call = move |unit: &mut ProgramUnit| {
             let call = unit.pipeline.table_default(table.id)?;
+            let target = unit.pipeline.target(table.id, &call);
             let entities = move || {
-                let action = entry::to_action(&schema, &call);
+                let action = profile::to_target(&schema, &target, &call);
                 let is_const = table.const_default;
                 let mut entry =
                     p4::TableEntry { table_id: id, action, is_default_action: true, is_const, ..Default::default() };
@@ -190,7 +189,7 @@ fn entries(
         });
         let now_ns = if with_age { now_ns() } else { 0 };
         let answers = found.filter_map(|(found, state)| {
-            let mut answer = entry::to_entry(&schema, id, &table, &found);
+            let mut answer = entry::to_entry(&schema, id, &table, &found, &state.target);
             let key = (table.id, found.key, answer.priority);
             add_cookie(&mut answer, cookies.get(&key));
             if !admitted(&answer) {
@@ -294,7 +293,7 @@ fn registers(schema: &Schema, wanted: &p4::RegisterEntry) -> Result<Vec<Query>, 
                 part,
                 move |unit, cell| unit.pipeline.register_read(id, cell),
                 move |cell, value| {
-                    let data = Some(p4::P4Data { data: Some(p4_data::Data::Bitstring(encode(value))) });
+                    let data = Some(p4::P4Data { data: Some(p4_data::Data::Bitstring(encode_words(&value))) });
                     Entity::RegisterEntry(p4::RegisterEntry { register_id, index: index(cell), data })
                 },
             ));

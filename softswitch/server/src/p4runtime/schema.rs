@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::BTreeMap;
 
-use narrows_pipeline::{CounterId, KeyInfo, MatchKind, MeterId, MeterInfo, Program, RegisterId, TableId};
+use narrows_pipeline::{CounterId, KeyInfo, MatchKind, MeterId, MeterInfo, ProfileInfo, Program, RegisterId, TableId};
 use narrows_proto::p4::config::v1::{
     self as config, match_field::MatchType, meter_spec::Type as MeterType, P4Info, Preamble,
 };
@@ -37,6 +37,24 @@ pub struct Table {
     pub idle_timeout: bool,
     pub const_default: bool,
     pub const_entries: bool,
+    /// Its actions are in the profile with this id.
+    pub profile: Option<u32>,
+}
+
+/// An action profile.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// Its number in the program.
+    pub number: usize,
+    pub name: String,
+    pub selector: bool,
+    /// A table whose actions members may have; 0: it implements none.
+    pub table: u32,
+    /// The size of a group at most; 0: no such limit.
+    pub max_group_size: u32,
+    /// Sizes are numbers of members, of at most this weight (0: any); else sums of weights.
+    pub by_members: Option<u32>,
+    pub weights_disallowed: bool,
 }
 
 /// An action.
@@ -108,6 +126,7 @@ pub struct Schema {
     pub meters: BTreeMap<u32, Meter>,
     pub digests: BTreeMap<u32, Digest>,
     pub value_sets: BTreeMap<u32, ValueSet>,
+    pub profiles: BTreeMap<u32, Profile>,
     pub controller_headers: ControllerHeaders,
 }
 
@@ -135,6 +154,10 @@ impl Schema {
             let params = action.params.iter().map(|param| (param.id, param.name.clone(), width(param.bitwidth)));
             schema.actions.insert(id, Action { name: name.to_owned(), params: params.collect() });
             schema.action_ids.insert(name.to_owned(), id);
+        }
+        for profile in &info.action_profiles {
+            let (id, name) = identity(profile.preamble.as_ref(), "action profile")?;
+            schema.profiles.extend(profile_of(profile, name, program)?.map(|known| (id, known)));
         }
         for table in &info.tables {
             let (id, name) = identity(table.preamble.as_ref(), "table")?;
@@ -184,11 +207,21 @@ impl Schema {
         }
         let keys = known.keys.iter().zip(&table.match_fields).map(|(ours, theirs)| key(name, ours, theirs));
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        let implementation = |info: &ProfileInfo| info.tables.iter().find(|tables| tables.entries == known.id).copied();
+        let found = program.profiles.iter().position(|info| implementation(info).is_some());
+        let profile = Some(table.implementation_id).filter(|id| *id > 0);
+        let stated = profile.map(|id| self.profiles.get(&id).map(|known| known.number));
+        if stated != found.map(Some) {
+            return Err(mismatch("table", name, "its action profile is another one"));
+        }
+        // The actions of such a table are those that members may have.
+        let members = found.and_then(|number| implementation(&program.profiles[number])).map(|tables| tables.members);
+        let with_actions = members.map_or(known, |members| &program.tables()[members.0 as usize]);
         let mut actions = BTreeMap::new();
         for reference in &table.action_refs {
             let action = self.actions.get(&reference.id);
             let action = action.ok_or_else(|| mismatch("table", name, format!("no action has id {}", reference.id)))?;
-            let ours = known.actions.iter().find(|ours| ours.name == action.name);
+            let ours = with_actions.actions.iter().find(|ours| ours.name == action.name);
             let ours =
                 ours.ok_or_else(|| mismatch("table", name, format!("no action {} in the program", action.name)))?;
             let widths_agree = ours.params.iter().map(|(_, width)| width).eq(action.params.iter().map(|(_, _, w)| w));
@@ -206,8 +239,10 @@ impl Schema {
             direct_counter: known.direct_counter,
             direct_meter: None,
             idle_timeout: known.idle_timeout,
-            const_default: known.const_default,
+            // The program does not know of default actions that are not in the profile.
+            const_default: known.const_default || profile.is_some() && table.const_default_action_id > 0,
             const_entries: known.const_entries,
+            profile,
         })
     }
 }
@@ -277,6 +312,32 @@ fn match_type(field: &config::MatchField) -> MatchType {
     }
 }
 
+/// `None`: a profile that implements no table, which the program does not know.
+fn profile_of(profile: &config::ActionProfile, name: &str, program: &Program) -> Result<Option<Profile>, UpdateError> {
+    use config::action_profile::SelectorSizeSemantics;
+    let number = match program.profiles.iter().position(|known| known.name == name) {
+        Some(number) => number,
+        None if profile.table_ids.is_empty() => return Ok(None),
+        None => return Err(mismatch("action profile", name, "the program has none of this name")),
+    };
+    if program.profiles[number].selector != profile.with_selector {
+        return Err(mismatch("action profile", name, "only one of them has a selector"));
+    }
+    let by_members = match &profile.selector_size_semantics {
+        Some(SelectorSizeSemantics::SumOfMembers(semantics)) => Some(width(semantics.max_member_weight)),
+        _ => None,
+    };
+    Ok(Some(Profile {
+        number,
+        name: name.to_owned(),
+        selector: profile.with_selector,
+        table: profile.table_ids.first().copied().unwrap_or(0),
+        max_group_size: width(profile.max_group_size),
+        by_members,
+        weights_disallowed: profile.weights_disallowed,
+    }))
+}
+
 fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<Digest, UpdateError> {
     use config::p4_data_type_spec::TypeSpec;
     let known = program.digests.iter().find(|known| known.name == name);
@@ -291,10 +352,6 @@ fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<D
 }
 
 fn refuse_unsupported(info: &P4Info) -> Result<(), UpdateError> {
-    if let Some(profile) = info.action_profiles.first() {
-        let name = profile.preamble.as_ref().map_or("without a name", |preamble| &preamble.name);
-        return Err(UpdateError::invalid(format!("action profile {name}: this switch has no action profiles")));
-    }
     match info.externs.first() {
         Some(found) => Err(UpdateError::invalid(format!("extern {}: not supported", found.extern_type_name))),
         None => Ok(()),

@@ -8,7 +8,6 @@ use narrows_proto::p4::v1::{
 };
 use narrows_switch::unit::ProgramUnit;
 use tokio::sync::mpsc::{error::SendError, Sender};
-use tokio::sync::MutexGuard;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -96,7 +95,7 @@ impl P4RuntimeService {
 
     async fn write_all(
         &self,
-        mut pipelines: MutexGuard<'_, Pipelines>,
+        pipelines: &mut Pipelines,
         updates: &[p4::Update],
     ) -> Result<Vec<Result<(), UpdateError>>, Status> {
         let schema = Arc::clone(&pipelines.current()?.schema);
@@ -112,23 +111,23 @@ impl P4RuntimeService {
                         continue;
                     }
                     // Updates are applied in order.
-                    let earlier = self.apply(&mut pipelines, std::mem::take(&mut operations)).await?;
+                    let earlier = self.apply(pipelines, std::mem::take(&mut operations)).await?;
                     for (position, result) in std::mem::take(&mut positions).into_iter().zip(earlier) {
                         results[position] = result;
                     }
-                    results[position] = self.apply_parts(&mut pipelines, parts).await?;
+                    results[position] = self.apply_parts(pipelines, parts).await?;
                 }
                 Ok(Decoded::Digest { id, config, kind }) => {
-                    results[position] = self.configure_digest(&mut pipelines, id, config, kind);
+                    results[position] = self.configure_digest(pipelines, id, config, kind);
                 }
                 Err(error) => results[position] = Err(error),
             }
         }
-        for (position, result) in positions.into_iter().zip(self.apply(&mut pipelines, operations).await?) {
+        for (position, result) in positions.into_iter().zip(self.apply(pipelines, operations).await?) {
             results[position] = result;
         }
         let done = cookies.into_iter().filter(|(position, ..)| results[*position].is_ok());
-        self.store(&mut pipelines, done.map(|(_, key, cookie)| (key, cookie)))?;
+        self.store(pipelines, done.map(|(_, key, cookie)| (key, cookie)))?;
         Ok(results)
     }
 
@@ -156,7 +155,7 @@ impl P4RuntimeService {
     /// Applies all updates between the same two packets, or none of them.
     async fn write_all_or_none(
         &self,
-        mut pipelines: MutexGuard<'_, Pipelines>,
+        pipelines: &mut Pipelines,
         updates: &[p4::Update],
     ) -> Result<Vec<Result<(), UpdateError>>, Status> {
         let schema = Arc::clone(&pipelines.current()?.schema);
@@ -175,9 +174,9 @@ impl P4RuntimeService {
             }
         }
         let apply = move |unit: &mut ProgramUnit| all_or_none(unit, changes);
-        match self.control.with_unit(&mut pipelines, apply).await? {
+        match self.control.with_unit(pipelines, apply).await? {
             Ok(()) => {
-                self.store(&mut pipelines, cookies.into_iter())?;
+                self.store(pipelines, cookies.into_iter())?;
                 Ok(updates.iter().map(|_| Ok(())).collect())
             }
             Err((position, error)) => Ok(failed_at(updates.len(), position, error)),
@@ -263,13 +262,18 @@ impl P4Runtime for P4RuntimeService {
         let atomicity = atomicity.map_err(|_| Status::invalid_argument("atomicity: unknown"))?;
         let service = self.clone();
         let write = async move {
-            let pipelines = service.control.of_primary(&request.role, request.election_id.as_ref()).await?;
-            match atomicity {
-                Atomicity::ContinueOnError => service.write_all(pipelines, &request.updates).await,
+            let mut pipelines = service.control.of_primary(&request.role, request.election_id.as_ref()).await?;
+            let results = match atomicity {
+                Atomicity::ContinueOnError => service.write_all(&mut pipelines, &request.updates).await,
                 Atomicity::RollbackOnError | Atomicity::DataplaneAtomic => {
-                    service.write_all_or_none(pipelines, &request.updates).await
+                    service.write_all_or_none(&mut pipelines, &request.updates).await
                 }
+            }?;
+            if !pipelines.current()?.schema.profiles.is_empty() {
+                let tidied = service.control.with_unit(&mut pipelines, |unit| unit.pipeline.tidy_profiles()).await?;
+                tidied.map_err(UpdateError::from)?;
             }
+            Ok::<_, Status>(results)
         };
         batch_status(&to_its_end(write).await?)?;
         Ok(Response::new(p4::WriteResponse {}))
@@ -540,7 +544,8 @@ mod tests {
             let control = &service.control;
             load(control, with_table()).await;
             let first = [entry(Type::Insert, 1, 1), entry(Type::Insert, 2, 1), group(Type::Insert, 5), cells(9)];
-            let results = service.write_all_or_none(control.pipelines.lock().await, &first).await.expect("written");
+            let results =
+                service.write_all_or_none(&mut *control.pipelines.lock().await, &first).await.expect("written");
             assert_eq!(results, vec![Ok(()); 4]);
             let before = state(control).await;
             // Two entries, four cells, a group.
@@ -572,8 +577,8 @@ mod tests {
                 results.into_iter().map(|result| result.map_or_else(|error| error.code, |()| tonic::Code::Ok)).collect()
             };
             use tonic::Code::{Aborted, AlreadyExists, Ok as Done};
-            let pipelines = control.pipelines.lock().await;
-            let results = service.write_all_or_none(pipelines, &batch).await.expect("answered");
+            let mut pipelines = control.pipelines.lock().await;
+            let results = service.write_all_or_none(&mut pipelines, &batch).await.expect("answered");
             let six = [Aborted; 6];
             assert_eq!(codes(results), [&six[..], &[AlreadyExists, Aborted]].concat());
             assert_eq!(state(control).await, before);
@@ -582,7 +587,7 @@ mod tests {
             let call = control.with_unit(&mut pipelines, default_of).await.expect("runs").expect("a table");
             assert_eq!(call.action, "nothing");
 
-            let results = service.write_all(pipelines, &batch).await.expect("answered");
+            let results = service.write_all(&mut pipelines, &batch).await.expect("answered");
             assert_eq!(codes(results), [&[Done; 6][..], &[AlreadyExists, Done]].concat());
             // 2, 3 and 4.
             assert_eq!(state(control).await.len(), 3 + 4 + 1);
@@ -645,7 +650,8 @@ mod tests {
                 update(Type::Modify, Entity::ValueSetEntry(p4::ValueSetEntry { value_set_id: SETS, members }))
             };
             let write = async |updates: Vec<p4::Update>| {
-                let results = service.write_all(control.pipelines.lock().await, &updates).await.expect("answered");
+                let results =
+                    service.write_all(&mut *control.pipelines.lock().await, &updates).await.expect("answered");
                 results.into_iter().map(|result| result.map_err(|error| error.code)).collect::<Vec<_>>()
             };
             let read = async || {
@@ -689,7 +695,8 @@ mod tests {
             assert_eq!(refused.await, codes.map(Err));
             assert_eq!(read().await, now);
             let batch = [meter(1, rates(9)), set(&[]), meter(3, None)];
-            let results = service.write_all_or_none(control.pipelines.lock().await, &batch).await.expect("answered");
+            let results =
+                service.write_all_or_none(&mut *control.pipelines.lock().await, &batch).await.expect("answered");
             assert!(results.iter().all(Result::is_err));
             assert_eq!(read().await, now);
 
@@ -708,7 +715,7 @@ mod tests {
             let control = &service.control;
             load(control, with_table()).await;
             let batch = [entry(Type::Insert, 1, 1), entry(Type::Insert, 2, 1), group(Type::Insert, 5), cells(9)];
-            let results = service.write_all(control.pipelines.lock().await, &batch).await.expect("written");
+            let results = service.write_all(&mut *control.pipelines.lock().await, &batch).await.expect("written");
             assert_eq!(results, vec![Ok(()); 4]);
             let before = state(control).await;
             // The same program, but for a change.
@@ -738,7 +745,7 @@ mod tests {
             assert_eq!((code, message.contains("register r")), (tonic::Code::InvalidArgument, true), "{message}");
             assert_eq!(state(control).await, before);
             // Cells without a value can go.
-            let results = service.write_all(control.pipelines.lock().await, &[cells(0)]).await.expect("written");
+            let results = service.write_all(&mut *control.pipelines.lock().await, &[cells(0)]).await.expect("written");
             assert_eq!(results, vec![Ok(())]);
             assert_eq!(reconcile(shorten).await, Ok(()));
             assert_eq!(state(control).await.len(), before.len() - 1);
@@ -766,7 +773,7 @@ mod tests {
             };
             let begun = std::time::Instant::now();
             let batch = [timed(1, TIMEOUT_NS), timed(2, 0), timed(3, -1)];
-            let results = service.write_all(control.pipelines.lock().await, &batch).await.expect("written");
+            let results = service.write_all(&mut *control.pipelines.lock().await, &batch).await.expect("written");
             assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
             let mut notified = vec![];
             while notified.len() < 2 {

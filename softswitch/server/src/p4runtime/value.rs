@@ -7,26 +7,39 @@ use super::error::UpdateError;
 /// The specification wants the value checked, not the length of the string: leading zero bytes are accepted.
 /// Errors: INVALID_ARGUMENT for an empty string, OUT_OF_RANGE for a value that needs more bits.
 pub fn decode(bytes: &[u8], width: u32, what: &str) -> Result<u128, UpdateError> {
+    let words = decode_words(bytes, width.min(128), what)?;
+    Ok(words.iter().rev().fold(0, |value, word| value << 64 | u128::from(*word)))
+}
+
+/// The same of any width, as words of 64 bits, the lowest first: as many as the value needs.
+pub fn decode_words(bytes: &[u8], width: u32, what: &str) -> Result<Vec<u64>, UpdateError> {
     if bytes.is_empty() {
         return Err(UpdateError::invalid(format!("{what}: an empty byte string is not a value")));
     }
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let digits = &bytes[zeros..];
-    let too_wide = || UpdateError::out_of_range(format!("{what}: the value does not fit in {width} bits"));
-    if digits.len() > 16 {
-        return Err(too_wide());
+    let bits = 8 * digits.len() as u32 - digits.first().map_or(0, |byte| byte.leading_zeros());
+    if bits > width {
+        return Err(UpdateError::out_of_range(format!("{what}: the value does not fit in {width} bits")));
     }
-    let value = digits.iter().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
-    if 128 - value.leading_zeros() > width {
-        return Err(too_wide());
-    }
-    Ok(value)
+    let word = |chunk: &[u8]| chunk.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+    Ok(digits.rchunks(8).map(word).collect())
 }
 
 /// Canonical byte string: the shortest that encodes the value, one zero byte for 0.
 pub fn encode(value: u128) -> Vec<u8> {
     let skip = (value.leading_zeros() / 8).min(15) as usize;
     value.to_be_bytes()[skip..].to_vec()
+}
+
+/// The same of words, the lowest first.
+pub fn encode_words(words: &[u64]) -> Vec<u8> {
+    let bytes: Vec<u8> = words.iter().rev().flat_map(|word| word.to_be_bytes()).collect();
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    match &bytes[zeros..] {
+        [] => vec![0],
+        digits => digits.to_vec(),
+    }
 }
 
 #[cfg(test)]
@@ -43,6 +56,8 @@ mod tests {
             let mut padded = vec![0; padding];
             padded.extend(&canonical);
             prop_assert_eq!(decode(&padded, 128, "field"), Ok(value));
+            let words = decode_words(&padded, 128, "field").expect("as wide");
+            prop_assert_eq!(encode_words(&words), canonical);
         }
     }
 

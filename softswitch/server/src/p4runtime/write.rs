@@ -14,8 +14,9 @@ use narrows_switch::unit::{CloneSession, Group, ProgramUnit, MAX_SESSION};
 
 use super::entry;
 use super::error::UpdateError;
+use super::profile::{self, Action};
 use super::schema::{Schema, Table};
-use super::value::decode;
+use super::value::{decode, decode_words};
 
 /// What is done to the forwarding state, between two packets.
 pub type Operation = Box<dyn FnOnce(&mut ProgramUnit) -> Result<(), UpdateError> + Send>;
@@ -58,7 +59,7 @@ pub struct Change {
 }
 
 impl Change {
-    fn new(before: Before, operation: Operation) -> Self {
+    pub fn new(before: Before, operation: Operation) -> Self {
         Change { before, parts: vec![operation], of_cells: false, cookie: None }
     }
 
@@ -126,9 +127,8 @@ pub fn decode_update(schema: &Schema, update: &p4::Update) -> Result<Decoded, Up
         }
         Entity::MeterEntry(given) => meter(schema, kind, given),
         Entity::DirectMeterEntry(given) => direct_meter(schema, kind, given),
-        Entity::ActionProfileMember(_) | Entity::ActionProfileGroup(_) => {
-            Err(UpdateError::unimplemented("action profiles are not supported"))
-        }
+        Entity::ActionProfileMember(given) => profile::change_member(schema, kind, given),
+        Entity::ActionProfileGroup(given) => profile::change_group(schema, kind, given),
         Entity::ValueSetEntry(given) => value_set(schema, kind, given),
         Entity::ExternEntry(_) => Err(UpdateError::unimplemented("extern entries are not supported")),
     }
@@ -151,10 +151,13 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
         if !given.r#match.is_empty() || given.priority != 0 {
             return Err(UpdateError::invalid("the default action has neither match nor priority"));
         }
-        let call = given.action.as_ref().map(|action| entry::action(schema, table, action, true)).transpose()?;
+        let call = given.action.as_ref().map(|action| Action::decode(schema, table, action, true)).transpose()?;
         // Without an action the program's own is set again, of which no controller has said anything.
         let cookie = call.is_some().then(|| cookie(given)).transpose()?;
-        let operation: Operation = Box::new(move |unit| Ok(unit.pipeline.table_set_default(id, call.as_ref())?));
+        let operation: Operation = Box::new(move |unit| {
+            let call = call.map(|action| action.call(&mut unit.pipeline, 0)).transpose()?;
+            Ok(unit.pipeline.table_set_default(id, call.as_ref())?)
+        });
         let change = Change::new(default_before(id), operation);
         return Ok(Decoded::Change(Change { cookie: Some((default_key(id), cookie)), ..change }));
     }
@@ -178,11 +181,13 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
     let action = given.action.as_ref();
     let action =
         action.ok_or_else(|| UpdateError::invalid(format!("table {}: an entry needs an action", table.name)))?;
-    let entry = Entry { key, priority, action: entry::action(schema, table, action, false)? };
+    let action = Action::decode(schema, table, action, false)?;
     let cookie = cookie(given)?;
     let (ages, metered) = (table.idle_timeout, table.direct_meter.is_some());
     let operation: Operation = Box::new(move |unit| {
         let pipeline = &mut unit.pipeline;
+        let replaced = if kind == Type::Modify { pipeline.taken_by_entry(id, &key, priority) } else { 0 };
+        let entry = Entry { key, priority, action: action.call(pipeline, replaced)? };
         if ages {
             pipeline.pass_time(now_ns());
         }
@@ -397,15 +402,15 @@ fn register(schema: &Schema, kind: Type, given: &p4::RegisterEntry) -> Result<De
     let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no register {}", given.register_id)))?;
     let cells = cells(given.index.as_ref(), known.size, &known.name)?;
     let value = match given.data.as_ref().and_then(|data| data.data.as_ref()) {
-        Some(p4_data::Data::Bitstring(bytes)) => decode(bytes, known.width, &known.name)?,
+        Some(p4_data::Data::Bitstring(bytes)) => decode_words(bytes, known.width, &known.name)?,
         _ => return Err(UpdateError::invalid(format!("register {}: data must be a bit string", known.name))),
     };
     let id = known.id;
     Ok(in_parts(
         cells,
-        move |unit, index| unit.pipeline.register_write(id, index, value),
+        move |unit, index| unit.pipeline.register_write(id, index, &value),
         move |unit, index| unit.pipeline.register_read(id, index),
-        move |unit, index, value| unit.pipeline.register_write(id, index, value),
+        move |unit, index, value| unit.pipeline.register_write(id, index, &value),
     ))
 }
 

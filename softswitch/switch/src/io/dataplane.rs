@@ -179,9 +179,13 @@ impl Handle {
 }
 
 impl DataPath {
-    /// Whether the loop is to end.
+    /// Whether the loop is to end: it was told so, or the program says that what has happened cannot.
     pub(super) fn stopped(&self) -> bool {
-        self.stop
+        let failed = self.switch.failed_assertion();
+        if let Some(failed) = &failed {
+            eprintln!("narrows-softswitch: {failed}");
+        }
+        self.stop || failed.is_some()
     }
 
     /// Runs a command if one has come in; returns whether there was one. The next one has its turn after the packets that

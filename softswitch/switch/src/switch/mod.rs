@@ -174,6 +174,11 @@ impl Switch {
         }
     }
 
+    /// What the program asserts and a packet has shown to be wrong: the switch is to end.
+    pub fn failed_assertion(&self) -> Option<String> {
+        self.unit.as_ref()?.pipeline.failed_assertion().map(|failed| format!("assertion failed: {failed}"))
+    }
+
     /// Digest records that the pipeline threw away because they were not drained.
     pub fn digests_lost(&self) -> u64 {
         self.unit.as_ref().map_or(0, |unit| unit.pipeline.digests_lost())

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use narrows_pipeline::{Packet, PacketPool, Pipeline, Program};
 use narrows_switch::switch::{Output, PortKind, Switch};
+use narrows_switch::tm::{Changes, Rate};
 use narrows_switch::unit::ProgramUnit;
 use script::{parse, Controller, Line, Pattern};
 
@@ -21,6 +22,8 @@ use script::{parse, Controller, Line, Pattern};
 const PORTS: u16 = 32;
 /// Between two packets.
 const GAP_NS: u64 = 1_000_000;
+/// After which nothing waits any more.
+const LONG_NS: u64 = 3_600_000_000_000;
 
 /// What came of a script.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,10 +82,21 @@ fn run(program: &Arc<Program>, lines: &[Line], way: Way) -> Result<(), String> {
                 switch.receive(*port, now_ns, packet, &mut sent);
                 switch.advance(now_ns, &mut sent);
             }
+            Line::Rate(port, bps) => {
+                let changes = Changes { rate: Some(Rate::Bps(*bps)), ..Changes::default() };
+                switch.tm.configure((*port, 0), now_ns, changes).map_err(|error| error.to_string())?;
+            }
+            Line::Assertion(text) => {
+                let failed = switch.failed_assertion().unwrap_or_default();
+                return if failed.contains(text) { Ok(()) } else { Err(format!("{failed:?}, expected {text:?}")) };
+            }
             Line::Expect(port, pattern) => expected.entry(*port).or_default().push(pattern),
         }
     }
-    switch.advance(now_ns + GAP_NS, &mut sent);
+    switch.advance(now_ns + LONG_NS, &mut sent);
+    if let Some(failed) = switch.failed_assertion() {
+        return Err(failed);
+    }
     for port in 0..PORTS {
         let (wanted, found) = (expected.remove(&port).unwrap_or_default(), sent.0.remove(&port).unwrap_or_default());
         for (number, (pattern, frame)) in wanted.iter().zip(&found).enumerate() {
@@ -98,9 +112,9 @@ fn run(program: &Arc<Program>, lines: &[Line], way: Way) -> Result<(), String> {
     Ok(())
 }
 
-fn outcome(json: &Path) -> Outcome {
+fn outcome(json: &Path, script: &Path) -> Outcome {
     let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
-    let result = read(json).and_then(|bytes| Ok((bytes, read(&json.with_extension("stf"))?)));
+    let result = read(json).and_then(|bytes| Ok((bytes, read(script)?)));
     let (program, text) = match result {
         Ok(files) => files,
         Err(error) => return Outcome::Failed(error),
@@ -127,7 +141,7 @@ fn outcomes(directory: &Path) -> BTreeMap<String, Outcome> {
     let programs = files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
     let with_scripts = programs.filter(|path| path.with_extension("stf").exists());
     let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    with_scripts.map(|path| (name(&path), outcome(&path))).collect()
+    with_scripts.map(|path| (name(&path), outcome(&path, &path.with_extension("stf")))).collect()
 }
 
 #[test]
@@ -136,6 +150,18 @@ fn our_programs_do_what_their_scripts_say() {
     assert!(found.len() >= 6, "{found:?}");
     for (name, outcome) in found {
         assert_eq!(outcome, Outcome::Passed, "{name}");
+    }
+}
+
+/// Examples that users are given: their programs are where the experiments are.
+#[test]
+fn examples_do_what_they_say() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let compiled = here.join("../../experiments/own-program/compiled");
+    let scripts = std::fs::read_dir(here.join("tests/stf/examples")).expect("scripts").flatten();
+    for script in scripts.map(|file| file.path()) {
+        let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        assert_eq!(outcome(&compiled.join(format!("{name}.json")), &script), Outcome::Passed, "{name}");
     }
 }
 

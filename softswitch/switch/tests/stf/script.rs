@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use narrows_pipeline::{ActionCall, Entry, KeyInfo, KeyMatch, MatchKind, MeterConfig, Pipeline, TableId, TableInfo};
+use narrows_pipeline::{
+    ActionCall, ActionSet, Entry, GroupConfig, KeyInfo, KeyMatch, MatchKind, MeterConfig, Pipeline, TableId, TableInfo,
+    Target,
+};
 use narrows_switch::unit::{CloneSession, Group, ProgramUnit};
 
 /// What a line of a script says.
@@ -13,7 +16,10 @@ pub enum Line {
     Control(Vec<String>),
     /// Port and frame.
     Packet(u16, Vec<u8>),
+    /// Port and bit/s.
+    Rate(u16, u64),
     Expect(u16, Pattern),
+    Assertion(String),
 }
 
 /// A frame of which some half bytes may be anything.
@@ -70,6 +76,10 @@ pub fn parse(text: &str) -> Result<Vec<Line>, String> {
                 Line::Expect(number(words[1])?, pattern)
             }
             "wait" => continue,
+            // Not in p4c's language: what a port sends, in bit/s, so that packets wait.
+            "set_rate" => Line::Rate(number(words[1])?, number(words[2])?),
+            // Not in p4c's language: what the program asserts there is shown to be wrong by the packets before.
+            "expect_assertion" => Line::Assertion(words[1..].join(" ")),
             _ => Line::Control(words.iter().map(|word| (*word).to_owned()).collect()),
         });
     }
@@ -110,6 +120,44 @@ fn action(table: &TableInfo, text: &str) -> Result<ActionCall, String> {
         number(value.ok_or_else(|| format!("action {name}: no {param}"))?)
     });
     Ok(ActionCall { action: found.name.clone(), params: params.collect::<Result<_, String>>()? })
+}
+
+fn profile(pipeline: &Pipeline, name: &str) -> Result<usize, String> {
+    let found = pipeline.program().profiles.iter().position(|profile| is_named(&profile.name, name));
+    found.ok_or_else(|| format!("no action profile {name}"))
+}
+
+/// An action that a member of a profile can have.
+fn member(pipeline: &Pipeline, profile: usize, text: &str) -> Result<ActionCall, String> {
+    let program = pipeline.program();
+    let table = program.profiles[profile].tables.first().ok_or("a profile without tables")?;
+    action(&program.tables()[table.members.0 as usize], text)
+}
+
+/// `TEXT*WEIGHT`, where the weight may be left out.
+fn weighted(text: &str) -> (&str, &str) {
+    text.rsplit_once('*').unwrap_or((text, "1"))
+}
+
+/// What an entry of a table with a profile has: `member(ID)`, `group(ID)`, or `set(action(...)*weight; ...)`.
+fn target(pipeline: &mut Pipeline, profile: usize, text: &str) -> Result<ActionCall, String> {
+    let (kind, rest) = text.split_once('(').ok_or_else(|| format!("{text} is not a member, group or set"))?;
+    let inner = rest.strip_suffix(')').ok_or_else(|| format!("{text}: no end"))?;
+    let target = match kind {
+        "member" => Target::Member(number(inner)?),
+        "group" => Target::Group(number(inner)?),
+        "set" => {
+            let one = |text: &str| {
+                let (call, weight) = weighted(text);
+                Ok((member(pipeline, profile, call)?, number(weight)?))
+            };
+            let actions = inner.split(';').map(one).collect::<Result<Vec<(ActionCall, u32)>, String>>()?;
+            let takes = actions.iter().map(|(_, weight)| u64::from(*weight)).sum();
+            Target::Set(ActionSet { actions, takes, note: (0, 0) })
+        }
+        other => return Err(format!("{other} is not a member, group or set")),
+    };
+    pipeline.table_action(profile, &target, 0).map_err(|error| error.to_string())
 }
 
 fn key(info: &KeyInfo, text: &str) -> Result<KeyMatch, String> {
@@ -186,14 +234,40 @@ impl Controller {
                 let program = unit.pipeline.program().clone();
                 let found = program.registers.iter().find(|register| is_named(&register.name, words[1]));
                 let id = found.ok_or("no such register")?.id;
-                let (index, value) = (number(word(2)?)?, number(word(3)?)?);
-                unit.pipeline.register_write(id, index, value).map_err(|error| error.to_string())
+                let (index, value) = (number(word(2)?)?, number::<u128>(word(3)?)?);
+                let words = [value as u64, (value >> 64) as u64];
+                unit.pipeline.register_write(id, index, &words).map_err(|error| error.to_string())
             }
             "meter_set_rates" => {
                 let index = number(word(2)?)?;
                 self.set_rates(&mut unit.pipeline, word(1)?, Some(index), &words[3..])
             }
             "meter_array_set_rates" => self.set_rates(&mut unit.pipeline, word(1)?, None, &words[2..]),
+            // Not in p4c's language, where nothing is in profiles: the id of a member or group, and its action or its members.
+            "member_add" | "member_modify" | "group_add" | "group_modify" => {
+                let pipeline = &mut unit.pipeline;
+                let (profile, id) = (profile(pipeline, word(1)?)?, number(word(2)?)?);
+                let done = if words[0].starts_with("member") {
+                    let call = member(pipeline, profile, &words[3..].concat())?;
+                    match words[0] {
+                        "member_add" => pipeline.member_insert(profile, id, &call),
+                        _ => pipeline.member_modify(profile, id, &call),
+                    }
+                } else {
+                    let members = words[3..].iter().map(|text| {
+                        let (member, weight) = weighted(text);
+                        Ok((number(member)?, number(weight)?))
+                    });
+                    let members = members.collect::<Result<Vec<(u32, u32)>, String>>()?;
+                    let takes = members.iter().map(|(_, weight)| u64::from(*weight)).sum();
+                    let config = GroupConfig { members, takes, max_size: 0 };
+                    match words[0] {
+                        "group_add" => pipeline.group_insert(profile, id, &config),
+                        _ => pipeline.group_modify(profile, id, &config),
+                    }
+                };
+                done.map_err(|error| error.to_string())
+            }
             // Not in p4c's language: value sets are empty there.
             "value_set_add" => {
                 let program = unit.pipeline.program().clone();
@@ -226,7 +300,10 @@ impl Controller {
         };
         self.entries += 1;
         let first_of_action = words.iter().position(|word| word.contains('(')).unwrap_or(words.len());
-        let action = action(table, &words[first_of_action..].join(""))?;
+        let action = match pipeline.profile_of(table.id) {
+            Some(profile) => target(pipeline, profile, &words[first_of_action..].concat())?,
+            None => action(table, &words[first_of_action..].concat())?,
+        };
         let parts: Vec<(&str, &str)> =
             words[..first_of_action].iter().filter_map(|word| word.split_once(':')).collect();
         let mut keys = Vec::new();

@@ -28,10 +28,8 @@ impl Emitter {
         Ok(Narrow { slot: d, bits: width })
     }
 
-    pub(super) fn load_wide(&mut self, header: u8, bit: u32, width: u32, place: &str) -> Result<Slot> {
-        if bit % 8 + width > 128 {
-            return Err(LoadError::unsupported("a field of more than 120 bits that does not start at a byte", place));
-        }
+    /// Of a field that lies in 16 bytes.
+    pub(super) fn load_wide(&mut self, header: u8, bit: u32, width: u32) -> Result<Slot> {
         let d = self.temporary()?;
         let shift = (128 - bit % 8 - width) as u8;
         self.op(Op::LoadWide { d, at: At { header, byte: (bit / 8) as u16, shift, bits: width as u8 } });
@@ -63,7 +61,9 @@ impl Emitter {
 
     /// `field = expression`, cut to the field's width.
     pub(crate) fn assign(&mut self, field: Field, expr: &Expr, place: &str) -> Result<()> {
-        if field.width <= 64 {
+        if Expr::Field(field).is_long() {
+            self.assign_long(field, expr, place)?;
+        } else if field.width <= 64 {
             let mut value = self.narrow(expr, Want::Low(field.width), place)?;
             if value.bits > field.width {
                 value = self.mask(value, field.width)?;
@@ -87,10 +87,6 @@ impl Emitter {
                     }
                 }
                 Place::Header { header, bit } => {
-                    if bit % 8 + field.width > 128 {
-                        let what = "a field of more than 120 bits that does not start at a byte";
-                        return Err(LoadError::unsupported(what, place));
-                    }
                     let shift = (128 - bit % 8 - field.width) as u8;
                     let at = At { header, byte: (bit / 8) as u16, shift, bits: field.width as u8 };
                     self.op(Op::StoreWide { s: value, at });

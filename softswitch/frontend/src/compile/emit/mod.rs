@@ -2,6 +2,7 @@
 //! Writes instructions: slots, constants, labels, and the evaluation of expressions.
 
 mod fields;
+mod long;
 mod truth;
 mod values;
 mod wide;

@@ -41,6 +41,9 @@ impl Emitter {
                 if signed && (a.range().bits > 126 || b.range().bits > 126) {
                     return Err(LoadError::unsupported("a signed comparison wider than 127 bits", place));
                 }
+                if a.is_long() || b.is_long() || !a.range().wide() || !b.range().wide() {
+                    return self.long_compare(*compare, a, b, place);
+                }
                 let (a, b) = (self.wide(a, Want::Exact, place)?, self.wide(b, Want::Exact, place)?);
                 let d = self.temporary()?;
                 self.op(Op::WideCompare { compare: *compare, signed, d, a, b });

@@ -39,6 +39,10 @@ impl Emitter {
         let range = expr.range();
         let all = want.bits(64);
         let fits = if range.narrow() { range.bits } else { 64 };
+        if expr.is_long() && !matches!(expr, Expr::Field(_)) {
+            let words = self.words(expr, 64, place)?;
+            return Ok(Narrow { slot: words[0], bits: fits });
+        }
         match expr {
             Expr::Const { negative, magnitude } => {
                 let value = if *negative { magnitude.wrapping_neg() } else { *magnitude } as u64 & ones(all);

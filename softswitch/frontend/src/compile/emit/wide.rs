@@ -15,6 +15,14 @@ impl Emitter {
         if want == Want::Exact && !range.wide() {
             return Err(LoadError::unsupported("an expression wider than 128 bits", place));
         }
+        if expr.is_long() {
+            let words = self.words(expr, 128, place)?;
+            let d = self.temporary()?;
+            for (at, s) in words.into_iter().enumerate() {
+                self.op(Op::Move { d: d + at as Slot, s });
+            }
+            return Ok(d);
+        }
         match expr {
             Expr::Const { negative, magnitude } => {
                 return self.wide_constant(if *negative { magnitude.wrapping_neg() } else { *magnitude });
@@ -55,7 +63,7 @@ impl Emitter {
     pub(super) fn wide_field(&mut self, f: Field, place: &str) -> Result<Slot> {
         let value = match (f.place, f.width > 64) {
             (Place::Slot(slot), true) => slot,
-            (Place::Header { header, bit }, _) => self.load_wide(header, bit, f.width, place)?,
+            (Place::Header { header, bit }, _) => self.load_wide(header, bit, f.width)?,
             (_, false) => {
                 let s = self.narrow_field(Field { signed: false, ..f }, Want::Exact, place)?.slot;
                 let d = self.temporary()?;
