@@ -65,7 +65,7 @@ impl Pipeline {
         table.adopt(next, &entries)
     }
 
-    /// What profiles have beside entries of tables: numbers and groups.
+    /// What profiles have besides entries of tables: numbers and groups.
     fn adopt_profiles(&mut self, old: &Pipeline) -> Result<()> {
         for (number, profile) in old.program.profiles.iter().enumerate() {
             let state = &old.machine.profiles[number];

@@ -138,7 +138,7 @@ impl Pipeline {
         state.members.iter().map(|(id, number)| Ok((*id, self.action_of(profile, *number)?))).collect()
     }
 
-    /// The group that a configuration describes, if it fits beside all others but the one that it is to replace.
+    /// The group that a configuration describes, if it fits next to all others but the one that it is to replace.
     fn group_of(&self, profile: usize, config: &GroupConfig, replaced: Option<u32>) -> Result<Group> {
         let members = config.members.iter().map(|&(id, weight)| Ok((self.member_number(profile, id)?, weight)));
         let mut members = members.collect::<Result<Vec<_>>>()?;

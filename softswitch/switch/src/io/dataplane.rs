@@ -179,7 +179,7 @@ impl Handle {
 }
 
 impl DataPath {
-    /// Whether the loop is to end: it was told so, or the program says that what has happened cannot.
+    /// Whether the loop is to end: something has asked for it, or an assertion of the program does not hold.
     pub(super) fn stopped(&self) -> bool {
         let failed = self.switch.failed_assertion();
         if let Some(failed) = &failed {
