@@ -577,8 +577,8 @@ mod tests {
                 results.into_iter().map(|result| result.map_or_else(|error| error.code, |()| tonic::Code::Ok)).collect()
             };
             use tonic::Code::{Aborted, AlreadyExists, Ok as Done};
-            let mut pipelines = control.pipelines.lock().await;
-            let results = service.write_all_or_none(&mut pipelines, &batch).await.expect("answered");
+            let results =
+                service.write_all_or_none(&mut *control.pipelines.lock().await, &batch).await.expect("answered");
             let six = [Aborted; 6];
             assert_eq!(codes(results), [&six[..], &[AlreadyExists, Aborted]].concat());
             assert_eq!(state(control).await, before);
@@ -588,6 +588,7 @@ mod tests {
             assert_eq!(call.action, "nothing");
 
             let results = service.write_all(&mut pipelines, &batch).await.expect("answered");
+            drop(pipelines);
             assert_eq!(codes(results), [&[Done; 6][..], &[AlreadyExists, Done]].concat());
             // 2, 3 and 4.
             assert_eq!(state(control).await.len(), 3 + 4 + 1);
