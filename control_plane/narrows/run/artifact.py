@@ -24,6 +24,8 @@ from narrows.run.results import give_to_user
 MANIFEST, README = "SHA256SUMS", "REPRODUCE.md"
 MODIFIED = "-dirty"
 DEFAULT = "soft"
+# Options of the command that builds a kernel which name files.
+OF_FILES = ("--source", "--patch", "--cca")
 # A file of a run that is still being made, or that a killed one left.
 UNFINISHED = ".unfinished"
 
@@ -136,7 +138,7 @@ def _commands(directory: Path, runs: list[Path], record: dict[str, object], made
     if MODIFIED in commit:
         lines.append(f"The checkout of Narrows was modified: no commit alone makes these runs again ({commit}).")
     elif commit:
-        lines.append(f"Narrows: `git checkout {commit}`, `make setup`.")
+        lines.append(f"Narrows: `git checkout {commit}`, `make setup`, `source .venv/bin/activate`.")
     guest = record.get("virtual_time")
     profile = record.get("target_profile")
     target = profile.get("name", DEFAULT) if isinstance(profile, dict) else DEFAULT
@@ -144,9 +146,13 @@ def _commands(directory: Path, runs: list[Path], record: dict[str, object], made
     if isinstance(guest, dict):
         kernel = guest.get("kernel")
         image = made.get(KERNEL_IMAGE, "")
-        lines.append(
-            f"Kernel: `narrows kernel build`, as Linux {guest.get('release')}; its image has SHA-256 `{image}`."
-        )
+        # Runs of earlier versions do not say so.
+        built_by = str(guest.get("built_by") or "a command that is not recorded")
+        lines.append(f"Kernel: `{built_by}`, as Linux {guest.get('release')}; its image has SHA-256 `{image}`.")
+        if any(option in built_by for option in OF_FILES):
+            lines.append("The files that this command names are not in this archive.")
+        if guest.get("repeatable"):
+            lines.append(f"The reports of a new run (`telemetry/`) then have the digests in `{MANIFEST}`.")
         options += f" --virtual --kernel {kernel}"
     lines += ["", "```sh"]
     lines += [f"narrows run {run.relative_to(directory) / files.EXPERIMENT}{options}" for run in runs]

@@ -36,6 +36,12 @@ OPTIONAL = "# Where the source has them"
 # In a workshop.
 TREE, OUTPUT, LOG, CONFIGURATION = "tree", "output", "build.log", ".config"
 LOG_LINES = 15
+# The same source, configuration and compiler make the same image, whenever and however often.
+SAME_IMAGE = {
+    **dict.fromkeys(("KBUILD_BUILD_USER", "KBUILD_BUILD_HOST"), "narrows"),
+    "KBUILD_BUILD_TIMESTAMP": "1970-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_VERSION": "1",
+}
 COMPILER_ERROR = re.compile(r":\d+: (fatal )?error: |undefined reference to ")
 COMPILED = "  CC "
 COMPILES = re.compile(rf"echo '{COMPILED} ")
@@ -301,7 +307,7 @@ def run(command: list[str], log: Path, say: Callable[[str], None] | None, what: 
     files = 0
     lines: list[str] = []
     errors: list[str] = []
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "KBUILD_BUILD_USER": "narrows", "KBUILD_BUILD_HOST": "narrows"}
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", **SAME_IMAGE}
     with (
         log.open("a") as record,
         subprocess.Popen(
