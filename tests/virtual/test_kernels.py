@@ -43,7 +43,7 @@ def test_other_kernels_are_named(own_cache: Path) -> None:
     program(own_cache / "narrows" / "kernels" / "mine" / "linux", "CONFIG_UML=y")
     with pytest.raises(
         InputError,
-        match=r"built are: mine; fix: .* --name other, with its --source, --patch and --config$",
+        match=r"built are: mine; fix: .* --name other, with its --source, --patch, --config or --cca$",
     ):
         kernels.find("other")
 
@@ -427,7 +427,7 @@ def test_hints_repeat_how_a_kernel_was_built(tmp_path: Path, own_cache: Path) ->
     mine = kernels.Kernel("cubic-beta", image)
     # Never a stock kernel under another one's name.
     assert (
-        kernels.build_command(mine) == "narrows kernel build --name cubic-beta, with its --source, --patch and --config"
+        kernels.build_command(mine) == "narrows kernel build --name cubic-beta, with its --source, --patch, --config or --cca"
     )
     kernels.remember_build("cubic-beta", [("--patch", "/a b.patch"), ("--config", "CONFIG_HZ=250")])
     command = "narrows kernel build --name cubic-beta --patch '/a b.patch' --config CONFIG_HZ=250"

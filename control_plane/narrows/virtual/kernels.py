@@ -169,7 +169,7 @@ def build_command(kernel: Kernel) -> str:
         return _recipe(kernel.name).read_text(encoding="utf-8")
     except OSError:
         # Without what they were, it would be a stock kernel under the name of another one.
-        unknown = f"{BUILD} --name {kernel.name}, with its --source, --patch and --config"
+        unknown = f"{BUILD} --name {kernel.name}, with its --source, --patch, --config or --cca"
         return BUILD if kernel.name == DEFAULT else unknown
 
 
