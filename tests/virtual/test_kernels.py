@@ -427,7 +427,8 @@ def test_hints_repeat_how_a_kernel_was_built(tmp_path: Path, own_cache: Path) ->
     mine = kernels.Kernel("cubic-beta", image)
     # Never a stock kernel under another one's name.
     assert (
-        kernels.build_command(mine) == "narrows kernel build --name cubic-beta, with its --source, --patch, --config or --cca"
+        kernels.build_command(mine)
+        == "narrows kernel build --name cubic-beta, with its --source, --patch, --config or --cca"
     )
     kernels.remember_build("cubic-beta", [("--patch", "/a b.patch"), ("--config", "CONFIG_HZ=250")])
     command = "narrows kernel build --name cubic-beta --patch '/a b.patch' --config CONFIG_HZ=250"

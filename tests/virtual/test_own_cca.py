@@ -43,6 +43,13 @@ static int __init own_register(void)
 module_init(own_register);
 MODULE_LICENSE("GPL");
 """
+
+
+def source(name: str, body: str, flags: str = "0") -> str:
+    """A congestion control of that name, of which ``body`` is what it does at an acknowledgement."""
+    return TEXT % {"name": name, "flags": flags, "body": body}
+
+
 BODIES = {
     "fixed20": "tcp_sk(sk)->snd_cwnd = 20;",
     "divides": "tcp_sk(sk)->snd_cwnd = 20 / (acked - acked);",
@@ -77,8 +84,7 @@ def ccas(tmp_path: Path) -> Path:
     place = tmp_path / "ccas"
     place.mkdir()
     for name, body in BODIES.items():
-        words = {"name": NAMES.get(name, name), "flags": FLAGS.get(name, "0"), "body": body}
-        (place / f"{name}.c").write_text(TEXT % words)
+        (place / f"{name}.c").write_text(source(NAMES.get(name, name), body, FLAGS.get(name, "0")))
     return place
 
 

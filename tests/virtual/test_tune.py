@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from narrows.virtual import kernels
 from narrows.virtual.variants import constants, variants
-from test_own_cca import MSS, NARROWS, RATE_BPS, RTT_S, TEXT
+from test_own_cca import MSS, NARROWS, RATE_BPS, RTT_S, source
 
 distributed: Any = importlib.import_module("distributed")
 GOLDEN = Path(__file__).parent / "golden" / "tune.txt"
 NAME = "test-tune"
-CONSTANT = "#define WINDOW 10 /* segments */\n" + TEXT % {"name": "fixed", "body": "tcp_sk(sk)->snd_cwnd = WINDOW;"}
+CONSTANT = "#define WINDOW 10 /* segments */\n" + source("fixed", "tcp_sk(sk)->snd_cwnd = WINDOW;")
 PARAMETER = (
     "static unsigned int window __read_mostly = 10;\n"
-    + TEXT % {"name": "a_long_name_of", "body": "tcp_sk(sk)->snd_cwnd = window;"}
+    + source("a_long_name_of", "tcp_sk(sk)->snd_cwnd = window;")
     + "module_param(window, uint, 0644);\n"
 )
 EXPERIMENT = """\
@@ -79,7 +79,7 @@ def place(tmp_path: Path) -> Path:
         ("constant.c", CONSTANT),
         ("parameter.c", PARAMETER),
         ("two.c", CONSTANT + CONSTANT),
-        ("oopses.c", TEXT % {"name": "oopses", "body": "*(volatile u32 *)8 = ack;"}),
+        ("oopses.c", source("oopses", "*(volatile u32 *)8 = ack;")),
     ):
         (tmp_path / name).write_text(text)
     (tmp_path / "mine").mkdir()
