@@ -99,3 +99,11 @@ pub(crate) fn unsigned_hex(value: &Value, place: &str) -> Result<u128> {
         (true, _) => Err(LoadError::malformed(format!("{place} is negative"))),
     }
 }
+
+/// Instructions name objects by 16 bits.
+pub(crate) fn numbered(number: usize, what: &str, name: &str) -> Result<()> {
+    match u16::try_from(number) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(LoadError::unsupported(format!("more than 65,536 {what}"), name)),
+    }
+}

@@ -9,7 +9,6 @@ use narrows_program::DROP_PORT;
 use serde_json::Value;
 
 use super::emit::{Emitter, Label};
-use super::objects::numbered;
 use super::{headers, stacks, Objects, Result};
 use crate::error::LoadError;
 use crate::expr::{element_fields, Expr, Params};
@@ -363,7 +362,7 @@ impl Primitive<'_> {
             "assert" | "assume" => {
                 let condition = self.expr(0, objects)?;
                 let condition = if condition.is_bool() { condition } else { Expr::ToBool(Box::new(condition)) };
-                numbered(objects.assertions.len(), "assertions", place)?;
+                json::numbered(objects.assertions.len(), "assertions", place)?;
                 let object = objects.assertions.len() as u16;
                 let (holds, unused) = (emitter.label(), emitter.allocate(1, place)?);
                 emitter.jump_if(&condition, true, holds, place)?;

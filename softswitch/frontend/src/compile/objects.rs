@@ -82,7 +82,7 @@ impl<'v> Objects<'v> {
             }
             count_cells(size.saturating_mul(width.div_ceil(64)), name)?;
             words += width.div_ceil(64) as usize;
-            numbered(words - 1, "words of registers", name)?;
+            json::numbered(words - 1, "words of registers", name)?;
             let id = RegisterId(registers.len() as u32);
             registers.push(RegisterInfo { id, name: name.to_owned(), size: size as usize, width: width as u32 });
         }
@@ -96,7 +96,7 @@ impl<'v> Objects<'v> {
             }
             let size = if direct { 0 } else { json::number(value, "size", name)? };
             count_cells(size, name)?;
-            numbered(counters.len(), "counters", name)?;
+            json::numbered(counters.len(), "counters", name)?;
             let id = CounterId(counters.len() as u32);
             counters.push(CounterInfo { id, name: name.to_owned(), size: size as usize, table: None });
         }
@@ -106,7 +106,7 @@ impl<'v> Objects<'v> {
             let direct = json::flag(value, "is_direct");
             let size = if direct { 0 } else { json::number(value, "size", name)? };
             count_cells(size, name)?;
-            numbered(meters.len(), "meters", name)?;
+            json::numbered(meters.len(), "meters", name)?;
             let bytes = match json::text(value, "type", name)? {
                 "bytes" => true,
                 "packets" => false,
@@ -174,7 +174,7 @@ impl Objects<'_> {
     pub(super) fn load_profiles(&mut self, pipeline: &Value, place: &str) -> Result<()> {
         for value in json::array(pipeline, "action_profiles", place)? {
             let name = json::text(value, "name", place)?;
-            numbered(self.profiles.len(), "action profiles", name)?;
+            json::numbered(self.profiles.len(), "action profiles", name)?;
             let selector = value.get("selector").map(|how| sums::add(&mut self.calculations, how, name, self.layout));
             let (size, tables) = (json::number(value, "max_size", name)? as usize, Vec::new());
             let info = ProfileInfo { name: name.to_owned(), size, selector: selector.is_some(), tables };
@@ -182,14 +182,6 @@ impl Objects<'_> {
             self.selectors.push(selector.transpose()?);
         }
         Ok(())
-    }
-}
-
-/// Instructions name objects by 16 bits.
-pub(super) fn numbered(number: usize, what: &str, name: &str) -> Result<()> {
-    match u16::try_from(number) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(LoadError::unsupported(format!("more than 65,536 {what}"), name)),
     }
 }
 
@@ -221,7 +213,7 @@ fn load_value_sets(root: &Value) -> Result<Vec<ValueSetInfo>> {
     let mut sets = Vec::new();
     for value in json::array(root, "parse_vsets", "program")? {
         let name = json::text(value, "name", "parse_vsets")?;
-        numbered(sets.len(), "parser value sets", name)?;
+        json::numbered(sets.len(), "parser value sets", name)?;
         let size = json::number(value, "max_size", name)? as usize;
         sets.push(ValueSetInfo { name: name.to_owned(), size, widths: Vec::new() });
     }
@@ -239,7 +231,7 @@ fn load_digests(root: &Value, layout: &Layout) -> Result<Vec<(DigestInfo, Vec<Fi
             return Err(LoadError::unsupported(format!("a field of {} bits in a digest (128 are)", field.width), name));
         }
         let widths = fields.iter().map(|f| f.width).collect();
-        numbered(digests.len(), "digests", name)?;
+        json::numbered(digests.len(), "digests", name)?;
         digests.push((DigestInfo { list, name: name.to_owned(), widths }, fields));
     }
     Ok(digests)

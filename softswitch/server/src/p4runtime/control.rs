@@ -15,7 +15,8 @@ use super::arbitration::{Clients, ToClient};
 use super::device_config;
 use super::digest::Digests;
 use super::error::UpdateError;
-use super::read::{Cookies, Query, ENTRIES_AT_ONCE};
+use super::query::Query;
+use super::read::{Cookies, ENTRIES_AT_ONCE};
 use super::schema::Schema;
 
 /// A verified pipeline configuration.

@@ -1,6 +1,6 @@
 //! Table entries: P4Runtime's form and the engine's.
 // SPDX-License-Identifier: Apache-2.0
-use narrows_pipeline::{bits, ActionCall, CounterValue, Entry, KeyMatch, MeterConfig, Target};
+use narrows_pipeline::{bits, ActionCall, CounterValue, KeyMatch, MeterConfig};
 use narrows_proto::p4::config::v1::{action_ref::Scope, match_field::MatchType, meter_spec::Type as MeterType};
 use narrows_proto::p4::v1::{
     self as p4, action::Param, field_match, field_match::FieldMatchType, table_action, FieldMatch, TableAction,
@@ -8,7 +8,6 @@ use narrows_proto::p4::v1::{
 use tonic::Code;
 
 use super::error::UpdateError;
-use super::profile;
 use super::schema::{Key, Schema, Table};
 use super::value::{decode, encode};
 
@@ -223,18 +222,6 @@ fn to_field(key: &Key, found: &KeyMatch) -> Option<FieldMatch> {
         }
     };
     Some(FieldMatch { field_id: key.id, field_match_type: Some(field_match_type) })
-}
-
-/// P4Runtime's form of an entry, without what the engine does not know (metadata).
-pub fn to_entry(schema: &Schema, table_id: u32, table: &Table, entry: &Entry, target: &Target) -> p4::TableEntry {
-    p4::TableEntry {
-        table_id,
-        r#match: to_fields(&table.keys, &entry.key),
-        action: profile::to_target(schema, target, &entry.action),
-        priority: if table.has_priority { entry.priority } else { 0 },
-        is_const: table.const_entries,
-        ..Default::default()
-    }
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use narrows_proto::p4::v1::{self as p4, stream_message_response::Update, StreamMessageResponse};
 use narrows_switch::io::{now_ns, Gone};
 
+use super::change::{Cookie, EntryKey};
 use super::control::Control;
 use super::entry;
 use super::read::add_cookie;
-use super::write::{Cookie, EntryKey};
 
 /// The shortest time between two looks at the entries.
 const INTERVAL: Duration = Duration::from_millis(10);

@@ -1,6 +1,7 @@
 //! P4Runtime server.
 // SPDX-License-Identifier: Apache-2.0
 mod arbitration;
+mod change;
 pub mod check;
 mod control;
 mod device_config;
@@ -10,6 +11,7 @@ mod error;
 mod idle;
 mod packet_io;
 mod profile;
+mod query;
 mod read;
 mod schema;
 mod service;

@@ -15,11 +15,11 @@ use narrows_proto::p4::v1::{
 };
 use narrows_switch::unit::ProgramUnit;
 
+use super::change::{Before, Change, Decoded, Operation};
 use super::entry;
 use super::error::UpdateError;
-use super::read::{select, wrap, Query};
+use super::query::{select, wrap, Query};
 use super::schema::{Profile, Schema, Table};
-use super::write::{Before, Change, Decoded, Operation};
 
 /// What an entry or a default action does, as its controller says it.
 pub enum Action {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use narrows_pipeline::{ControlError, Entry, EntryState, KeyMatch, TableId};
+use narrows_pipeline::{ControlError, Entry, EntryState, KeyMatch, Target};
 use narrows_proto::p4::v1::{
     self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
 };
@@ -12,29 +12,14 @@ use narrows_switch::io::now_ns;
 use narrows_switch::unit::ProgramUnit;
 use prost::Message;
 
+use super::change::{default_key, Cookie, EntryKey};
 use super::entry;
 use super::error::UpdateError;
 use super::profile;
+use super::query::{select, wrap, Entities, Query};
 use super::schema::{Schema, Table, ValueSet};
 use super::value::{encode, encode_words};
-use super::write::{cells, cookie_number, default_key, parts, Cookie, EntryKey};
-
-/// Answers from the forwarding state.
-type Look = Box<dyn FnOnce(&mut ProgramUnit) -> Result<Entities, UpdateError> + Send>;
-
-/// Builds the answer from what was read, after packets continue.
-type Entities = Box<dyn FnOnce() -> Vec<p4::Entity> + Send>;
-
-/// Makes the answer of a table's entries.
-type Answer = Box<dyn FnOnce(Vec<(Entry, EntryState)>) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
-
-/// Answers a part of the request.
-pub enum Query {
-    /// With one look at the forwarding state.
-    Once(Look),
-    /// With all entries of a table, which are fetched in parts of [`ENTRIES_AT_ONCE`].
-    Entries(TableId, Answer),
-}
+use super::write::{cells, cookie_number, parts};
 
 /// Entries of a table that are read between the same two packets, so that a large table does not hold up packets.
 pub const ENTRIES_AT_ONCE: usize = 512;
@@ -72,20 +57,16 @@ impl Replies {
 /// What controllers stored with their entries.
 pub type Cookies = Arc<HashMap<EntryKey, Cookie>>;
 
-pub fn wrap(entity: Entity) -> p4::Entity {
-    p4::Entity { entity: Some(entity) }
-}
-
-pub fn select<'a, T>(
-    all: &'a std::collections::BTreeMap<u32, T>,
-    id: u32,
-    kind: &str,
-) -> Result<Vec<(u32, &'a T)>, UpdateError> {
-    if id == 0 {
-        return Ok(all.iter().map(|(id, object)| (*id, object)).collect());
+/// P4Runtime's form of an entry, without what the engine does not know (metadata).
+fn to_entry(schema: &Schema, table_id: u32, table: &Table, found: &Entry, target: &Target) -> p4::TableEntry {
+    p4::TableEntry {
+        table_id,
+        r#match: entry::to_fields(&table.keys, &found.key),
+        action: profile::to_target(schema, target, &found.action),
+        priority: if table.has_priority { found.priority } else { 0 },
+        is_const: table.const_entries,
+        ..Default::default()
     }
-    let found = all.get(&id).ok_or_else(|| UpdateError::not_found(format!("there is no {kind} {id}")))?;
-    Ok(vec![(id, found)])
 }
 
 /// Queries that together answer one entity of the request.
@@ -189,7 +170,7 @@ fn entries(
         });
         let now_ns = if with_age { now_ns() } else { 0 };
         let answers = found.filter_map(|(found, state)| {
-            let mut answer = entry::to_entry(&schema, id, &table, &found, &state.target);
+            let mut answer = to_entry(&schema, id, &table, &found, &state.target);
             let key = (table.id, found.key, answer.priority);
             add_cookie(&mut answer, cookies.get(&key));
             if !admitted(&answer) {

@@ -11,11 +11,13 @@ use tokio::sync::mpsc::{error::SendError, Sender};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::change::{Before, Change, Cookie, Decoded, EntryKey, Operation};
 use super::control::{to_its_end, Control, Pipelines};
 use super::error::{batch_status, UpdateError};
-use super::read::{queries, Query, Replies};
+use super::query::Query;
+use super::read::{queries, Replies};
 use super::stream;
-use super::write::{decode_update, Before, Change, Cookie, Decoded, EntryKey, Operation};
+use super::write::decode_update;
 
 /// Version of the P4Runtime specification that the server follows.
 const API_VERSION: &str = "1.5.0";
