@@ -165,6 +165,8 @@ flows: [{cca: bbr, duration: 3s}, {udp: {rate: 64kbit, payload: 200B}, duration:
     assert acks["ack_filter_drops"] == len(thinned)
     assert (datagrams["drops"], datagrams["ack_filter_drops"]) == (0, 0)
     assert summary["flows"][0]["goodput_bps"] > 30e6
+    # Of a flow's own packets none was one.
+    assert [flow["ack_filter_drops"] for flow in summary["flows"]] == [0, 0]
 
 
 def test_a_policer_drops_what_exceeds_its_rate_and_burst(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from narrows_formats import storage
 
 from narrows.cli import completion
 from narrows.cli.examples import examples_of
@@ -121,6 +120,8 @@ def run(
     with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:
         matrix, page = measure(runner, directory, Terminal(stderr=True, quiet=quiet), jobs, workers)
     if junit is not None:
+        from narrows_formats import storage
+
         storage.write_bytes(junit, running.junit(matrix))
     if as_json:
         print_json(matrix)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from narrows_formats import storage
 
 from narrows.cli.options import Jobs, JunitFile, KernelName, LocalTarget, Quiet, Virtual, check_new_file, mode_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, RunError
@@ -91,6 +90,8 @@ def test(
         ]
         print_json(found)
     if junit is not None:
+        from narrows_formats import storage
+
         from narrows.run import verdicts as xml
 
         storage.write_bytes(junit, xml.junit(suites))

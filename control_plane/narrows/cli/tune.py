@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from narrows_formats import storage
 
 from narrows.cli import completion
 from narrows.cli.options import Jobs, OnCluster, Quiet, SeriesOut, Settings
@@ -131,6 +130,8 @@ def tune(
 
 def _build(found: Sequence[Variant], directory: Path, base: str, name: str, console: Console) -> None:
     """Build a kernel with the variants, unless it is there already; their C files are kept next to the results."""
+    from narrows_formats import storage
+
     from narrows.virtual import kernels, own_cca
 
     place = directory.with_name(f"{directory.name}-variants").absolute()
