@@ -141,7 +141,7 @@ def test_bmv2_path_is_for_bmv2(tmp_path: Path, narrows: Narrows) -> None:
 
 
 @pytest.mark.parametrize("command", [("test", "one.yaml", "--virtual"), ("suite", "run", "rfc9743")])
-@pytest.mark.parametrize("place", ["missing/junit.xml", "."])
+@pytest.mark.parametrize("place", ["missing/junit.xml", ".", "/dev/stdout", "/dev/null"])
 def test_a_file_that_cannot_be_written_is_refused_before_any_run(
     tmp_path: Path, narrows: Narrows, command: tuple[str, ...], place: str
 ) -> None:

@@ -98,11 +98,13 @@ def check_new_file(option: str, file: Path | None) -> None:
     """See that a file which is written once all runs are made can be.
 
     Raises:
-        InputError: its directory is missing or may not be written, or it is a directory itself.
+        InputError: its directory is missing or may not be written, or it is a link, a directory or a device.
     """
     if file is None:
         return
-    if file.is_dir() or not os.access(file.parent, os.W_OK | os.X_OK):
+    # It takes the place of what is there, which /dev/stdout, say, is not to lose.
+    is_other = file.is_symlink() or (file.exists() and not file.is_file())
+    if is_other or not os.access(file.parent, os.W_OK | os.X_OK):
         raise InputError(f"{option} {file}: cannot be written; allowed: a file in a directory that exists, and may be")
 
 
