@@ -90,21 +90,27 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(place: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "200", **variables}
+def run(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200"}
     return subprocess.run([*NARROWS, *words], cwd=place, capture_output=True, text=True, env=environment)
 
 
-@pytest.mark.needs("guest-kernel")
-def test_errors_name_the_option_and_what_is_allowed(place: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """UPDATE_GOLDEN=1 writes the file anew."""
-    before = sorted(place.iterdir())
-    # Messages list what is built here.
+@pytest.fixture
+def one_kernel(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache with the default kernel only, whatever this machine has built, or a test that was killed has left."""
     cache = tmp_path_factory.mktemp("cache")
     shutil.copytree(kernels.installed()[0].path.parent, cache / "narrows" / "kernels" / kernels.DEFAULT)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+
+
+@pytest.mark.needs("guest-kernel")
+@pytest.mark.usefixtures("one_kernel")
+def test_errors_name_the_option_and_what_is_allowed(place: Path) -> None:
+    """UPDATE_GOLDEN=1 writes the file anew."""
+    before = sorted(place.iterdir())
     said = ""
     for command in COMMANDS:
-        ended = run(place, *command.split(), XDG_CACHE_HOME=str(cache))
+        ended = run(place, *command.split())
         assert ended.returncode == 2 and not ended.stdout, command
         said += f"$ narrows {command}\n{ended.stderr.replace(str(place), '.')}"
     assert sorted(place.iterdir()) == before
@@ -114,6 +120,7 @@ def test_errors_name_the_option_and_what_is_allowed(place: Path, tmp_path_factor
 
 
 @pytest.mark.needs("guest-kernel")
+@pytest.mark.usefixtures("one_kernel")
 def test_a_cluster_that_does_not_answer_is_refused_before_a_kernel_is_built(place: Path) -> None:
     before = sorted(place.iterdir())
     words = "tune x.yaml --cca constant.c --vary WINDOW=1,2 --cluster 127.0.0.1:1 --out out --name"
