@@ -25,6 +25,7 @@ from narrows.batch.time_left import TimeLeft
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
+from narrows.flows.media import CCAS
 from narrows.run import verdicts
 from narrows.run.environment import Environment
 from narrows.suites.suite import Case, Suite
@@ -72,7 +73,7 @@ def senders(ccas: Sequence[str], kernel_names: Sequence[str], like: str = "") ->
     for name in dict.fromkeys(kernel_names or (kernels.DEFAULT,)):
         kernel = kernels.find(name)
         known = about(kernel)
-        known_ccas |= dict.fromkeys(known.ccas)
+        known_ccas |= dict.fromkeys((*known.ccas, *CCAS))
         found += [
             # It is a directory's name, too, and may have been given as a path.
             Sender(
@@ -80,7 +81,7 @@ def senders(ccas: Sequence[str], kernel_names: Sequence[str], like: str = "") ->
                 Path(kernel.name).name,
                 known.release,
                 known.versions.get(cca, ""),
-                cca in known.ccas,
+                cca in (*known.ccas, *CCAS),
                 Guests(kernel),
                 like,
             )
