@@ -136,7 +136,7 @@ class DirectionSettings(Model):
     policer: PolicerSettings | None = Field(
         default=None,
         description="A policer behind `loss` and in front of the queue: it delays nothing, and drops what exceeds its "
-        "rate and burst. Its drops are counted by cause (`policer_drops`). On the softswitch.",
+        "rate and burst, or marks it. Its drops are counted by cause (`policer_drops`). On the softswitch.",
     )
     ack_filter: Literal["conservative", "aggressive"] | None = Field(
         default=None,
