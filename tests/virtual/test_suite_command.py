@@ -100,10 +100,14 @@ def test_a_program_is_tested_as_a_congestion_control_is(tmp_path: Path) -> None:
     """TCP of its own, that fills the link: what is of the queue is judged, and what is of its socket is not there."""
     suite(tmp_path / "mine")
     program = tmp_path / "tcp.yaml"
-    words = {"client": CLIENT, "server": SERVER}
-    program.write_text(
-        yaml.safe_dump({role: ["python3", "-c", code, "{server}", "{port}"] for role, code in words.items()})
-    )
+
+    def write(client: str) -> None:
+        codes = {"client": client, "server": SERVER}
+        program.write_text(
+            yaml.safe_dump({role: ["python3", "-c", code, "{server}", "{port}"] for role, code in codes.items()})
+        )
+
+    write(CLIENT)
     ended = run(tmp_path, "--program", str(program), "--json")
     assert ended.returncode == 1, ended.stderr
     matrix = json.loads(ended.stdout)
@@ -111,6 +115,12 @@ def test_a_program_is_tested_as_a_congestion_control_is(tmp_path: Path) -> None:
     assert {cell["case"]: cell["outcome"] for cell in matrix["cells"]} == {
         "kept": "not applicable", "missed": "fail", "unseen": "not observable", "absent": "undecided",
     }  # fmt: skip
+    # One that ends after a tenth of its second is not judged by what happened without it.
+    shutil.rmtree(tmp_path / "out")
+    write(CLIENT.replace("while opened.recv(1 << 16)", "if opened.recv(1 << 16)"))
+    early = json.loads(run(tmp_path, "--program", str(program), "--json", "--case", "missed").stdout)
+    (cell,) = early["cells"]
+    assert cell["outcome"] == "undecided" and "tested-1's client ended after 0.0" in cell["reason"]
     twice = run(tmp_path, "--program", str(program), "--program", str(program))
     assert twice.returncode == 2 and "two senders are called 'tcp'" in twice.stderr
 

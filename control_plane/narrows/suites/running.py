@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from narrows_analysis.records.run_directory import read_run
 from narrows_formats import suite_matrix
 from narrows_formats.suite_matrix import Cell, Check, Matrix, Outcome
 from narrows_formats.units import duration_in_words
@@ -244,6 +245,10 @@ class SuiteRun:
         if missing:
             why = self._failed.get(missing[0].name, f"{len(missing)} of {len(asked.series.points)} runs are missing")
             return _made(case, sender, "not run", why)
+        if sender.program is not None:
+            ends = [ended_early(self._directory / asked.wanted(point).name) for point in asked.series.points]
+            if early := next(filter(None, ends), ""):
+                return _made(case, sender, "undecided", early, directory=asked.directory)
         given = list(verdicts.judge(asked.series, directory, case.text.given)) if case.text.given else []
         expected = list(verdicts.judge(asked.series, directory))
         outcome, reason = decided(given, expected)
@@ -254,6 +259,20 @@ class SuiteRun:
         from narrows_formats import files
 
         return name not in self._failed and (self._directory / name / files.SUMMARY).exists()
+
+
+def ended_early(directory: Path) -> str:
+    """Which program of a run ended by itself before its time was over, and sent nothing from then on; empty: none did.
+
+    Raises:
+        narrows_analysis.AnalysisError: the run cannot be read.
+    """
+    for flow in read_run(directory).flows:
+        if flow.application is not None and flow.duration_s is not None and flow.ended_s is not None:
+            begun_s = flow.start_s if flow.started_s is None else flow.started_s
+            if not flow.application["client"]["stopped"] and flow.ended_s < flow.start_s + flow.duration_s:
+                return f"{flow.name}'s client ended after {flow.ended_s - begun_s:.3g} s of {flow.duration_s:g} s"
+    return ""
 
 
 def decided(given: Sequence[verdicts.Verdict], expected: Sequence[verdicts.Verdict]) -> tuple[Outcome, str]:
