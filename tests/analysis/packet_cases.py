@@ -18,7 +18,7 @@ import packet_lives as truth
 import pandas as pd
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from narrows_analysis import analyze_run, load
-from packet_lives import BY_LINK, MANAGED, NEVER, NS, TCP, Experiment, Flow, Life, Link
+from packet_lives import AFTER_WAITING, BY_LINK, NEVER, NS, TCP, Experiment, Flow, Life, Link
 
 USUAL_CASES = 25
 CASES = int(os.environ.get("NARROWS_CASES", USUAL_CASES))
@@ -137,8 +137,8 @@ def departed(lives: list[Life]) -> list[Life]:
 
 
 def waits_until(life: Life) -> int:
-    """When a packet that came into the queue leaves it, sent on or dropped at its head."""
-    until = life.dropped if life.cause == MANAGED else life.started
+    """When a packet that came into the queue leaves it, sent on or dropped."""
+    until = life.dropped if life.cause in AFTER_WAITING else life.started
     return NEVER if until is None else until
 
 

@@ -21,9 +21,11 @@ from synthetic import REPORT_TYPES
 
 NS = 1_000_000_000
 UDP, TCP = 17, 6
-LOST, MANAGED, FULL, POLICED = 1, 2, 3, 4
+LOST, MANAGED, FULL, POLICED, THINNED = 1, 2, 3, 4, 5
 # What a link itself drops, besides loss emulation in front of it.
-BY_LINK = (FULL, MANAGED, POLICED)
+BY_LINK = (FULL, MANAGED, POLICED, THINNED)
+# Those whose packets have waited.
+AFTER_WAITING = (MANAGED, THINNED)
 HEADERS = 42
 PAYLOADS = (100, 500, 1_000, 1_400)
 NEVER = 1 << 62
@@ -152,6 +154,7 @@ class Experiment:
     sent: tuple[Sent, ...]
     managed_every: int
     policed_every: int
+    thinned_every: int
     origin: int
 
     def flow(self, name: str) -> Flow:
@@ -193,7 +196,8 @@ def reported(experiment: Experiment) -> bool:
 
 def _cross(experiment: Experiment, link: Link, packets: list[tuple[int, int, Sent, bool]]) -> list[Life]:
     """One FIFO with tail drop; each `managed_every`-th packet that has waited is dropped at its head, at no cost, and
-    each `policed_every`-th that arrives, before it could be queued."""
+    each `policed_every`-th that arrives, before it could be queued. Each `thinned_every`-th that arrives has the first
+    one of its flow that waits dropped, wherever that is."""
     found, waiting, free, heads, offered = [], list[Life](), 0, 0, 0
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
 
@@ -232,7 +236,15 @@ def _cross(experiment: Experiment, link: Link, packets: list[tuple[int, int, Sen
         offered += 1
         if experiment.policed_every and offered % experiment.policed_every == 0:
             life.cause, life.dropped = POLICED, time
-        elif not waiting and link.ready(max(free, time)) <= time:
+            continue
+        thins = experiment.thinned_every and offered % experiment.thinned_every == 0
+        if other := next((one for one in waiting if thins and one.flow == flow.name), None):
+            waiting.remove(other)
+            other.cause, other.dropped = THINNED, time
+            other.left = sum(one.length for one in waiting)
+            life.found = other.left
+            life.marked = life.found >= link.marks_from
+        if not waiting and link.ready(max(free, time)) <= time:
             free = begin(life, time)
         elif life.found + life.length > link.buffer_bytes:
             life.cause, life.dropped = FULL, time
@@ -283,7 +295,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     distinct = {one.time + number: replace(one, time=one.time + number) for number, one in enumerate(sent)}
     return Experiment(
         tuple(links), tuple(flows), tuple(distinct.values()), draw(st.sampled_from([0, 0, 3])),
-        draw(st.sampled_from([0, 0, 4])),
+        draw(st.sampled_from([0, 0, 4])), draw(st.sampled_from([0, 0, 2])),
         draw(st.sampled_from([0, 123_456_789, (1 << 48) - NS])),
     )  # fmt: skip
 
@@ -362,7 +374,7 @@ def _drop(experiment: Experiment, life: Life, index: int) -> dict[str, int]:
     return {
         "timestamp": (dropped + experiment.origin) % (1 << 48), "bottleneck": index,
         **_key(experiment, life.flow, index), "cause": life.cause or 0, "packet_length": life.length,
-        "waited": dropped - life.offered if life.cause == MANAGED else 0,
+        "waited": dropped - life.offered if life.cause in AFTER_WAITING else 0,
         "depth_bytes": life.found if life.cause in (FULL, POLICED) else life.left, "depth_packets": 0, "order": dropped,
     }  # fmt: skip
 
@@ -404,7 +416,8 @@ def _run(experiment: Experiment, sample: int) -> dict[str, Any]:
          **({} if len(link.steps) == 1 else {"rate_schedule": {
              "start_ns": [time for time, _ in link.steps], "rate_bps": [rate for _, rate in link.steps],
              "period_ns": None}}),
-         **({"policer": {"rate_bps": 1_000_000, "burst_bytes": 3_000}} if experiment.policed_every else {})}
+         **({"policer": {"rate_bps": 1_000_000, "burst_bytes": 3_000}} if experiment.policed_every else {}),
+         **({"ack_filter": "conservative"} if experiment.thinned_every else {})}
         for index, link in enumerate(experiment.links)
     ]  # fmt: skip
     profile = {

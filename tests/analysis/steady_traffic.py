@@ -24,4 +24,4 @@ def drawn(number: int) -> Experiment:
             time += gap if regular else round(chance.expovariate(1 / gap)) + 1
     sent.sort(key=lambda one: one.time)
     link = Link(LINK, ((0, chance.choice([2_000_000, 5_000_000, 20_000_000])),), 20_000, marks_from=5_000)
-    return Experiment((link,), tuple(flows), tuple(sent), 0, 0, 0)
+    return Experiment((link,), tuple(flows), tuple(sent), 0, 0, 0, 0)

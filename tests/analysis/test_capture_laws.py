@@ -46,10 +46,11 @@ def _exported(directory: Path) -> tuple[Comments, str]:
 
 def _expected(experiment: Experiment, lives: dict[str, list[Life]], recorded: bool) -> Comments:
     """What was dropped of each flow since its packet before, said of the next one that left."""
-    causes = dict.fromkeys(BY_LINK, "the queue") | {POLICED: "the policer", LOST: "loss emulation"}
+    queue = "the queue or its ACK filter" if experiment.thinned_every else "the queue"
+    causes = dict.fromkeys(BY_LINK, queue) | {POLICED: "the policer", LOST: "loss emulation"}
     if experiment.policed_every and not recorded:
-        causes |= dict.fromkeys(BY_LINK, "the policer or the queue")
-    order = ("the policer", "the policer or the queue", "the queue", "loss emulation")
+        causes |= dict.fromkeys(BY_LINK, f"the policer or {queue}")
+    order = ("the policer", f"the policer or {queue}", queue, "loss emulation")
     found = []
     for link, mine in lives.items():
         dropped: dict[str, Counter[str]] = {}
@@ -82,11 +83,13 @@ def test_drops_in_comments_are_named_by_what_made_them(recorded: bool) -> None:
             comments, line = _exported(directory)
         assert sorted(comments) == sorted(_expected(experiment, lives, recorded))
         drops: Counter[str] = Counter()
-        for number, cause in re.findall(r"(\d+) dropped by ([a-z ]+) before it", "; ".join(one[2] for one in comments)):
+        for number, cause in re.findall(
+            r"(\d+) dropped by ([A-Za-z ]+) before it", "; ".join(one[2] for one in comments)
+        ):
             drops[cause] += int(number)
         said = re.search(r"the comments name (\d+) drops:? ?(.*)$", line)
         assert said and int(said[1]) == drops.total()
-        assert {cause: int(number) for number, cause in re.findall(r"(\d+) by ([a-z ]+)", said[2])} == drops
+        assert {cause: int(number) for number, cause in re.findall(r"(\d+) by ([A-Za-z ]+)", said[2])} == drops
         seen.update(drops)
 
     each()

@@ -49,7 +49,7 @@ def drawn(number: int) -> Case:
             time += round(NS / rate / (2 if bursts else 1) * (1 + 0.2 * chance.random()))
     sent.sort(key=lambda one: one.time)
     links = tuple(Link(name, ((0, chance.choice([350_000, 600_000, 3_000_000])),), 30_000) for name in names)
-    return analysed(Experiment(links, tuple(flows), tuple(sent), 0, 0, 123_456_789))
+    return analysed(Experiment(links, tuple(flows), tuple(sent), 0, 0, 0, 123_456_789))
 
 
 def over_links(check: Callable[[Case, Link, list[Flow]], str]) -> Callable[[], None]:

@@ -145,7 +145,7 @@ def test_what_hosts_say() -> None:
         for number, kind in enumerate(KINDS)
     )
     sent = tuple(Sent(flow.name, NS + number, 0, False, (False,), (False,), (0,)) for number, flow in enumerate(flows))
-    experiment = Experiment((link,), flows, sent, 0, 0, 0)
+    experiment = Experiment((link,), flows, sent, 0, 0, 0, 0)
     lives = truth.lives(experiment)
     for number in range(CASES):
         chance = random.Random(number)

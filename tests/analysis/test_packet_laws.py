@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from packet_cases import Case, by_interval, departed, dropped, law
-from packet_lives import BY_LINK, FULL, LOST, MANAGED, NS, POLICED, TCP
+from packet_lives import AFTER_WAITING, BY_LINK, FULL, LOST, MANAGED, NS, POLICED, TCP, THINNED
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
@@ -29,6 +29,7 @@ def _counts(case: Case) -> None:
         assert found["drops"] == len(dropped(on_path, *BY_LINK))
         assert found["aqm_drops"] == len(dropped(on_path, MANAGED))
         assert found["policer_drops"] == len(dropped(on_path, POLICED))
+        assert found["ack_filter_drops"] == len(dropped(on_path, THINNED))
         assert found["loss_emulation_drops"] == len(dropped(on_path, LOST))
         assert found["departures"] == len(departed(case.of(flow.name)))
         assert found["arrivals"] == len(first) - len(dropped(first, LOST))
@@ -47,11 +48,14 @@ def _link_counts(case: Case) -> None:
     for link in case.crossed:
         found, lives = case.link(link.name), case.lives[link.name]
         assert found is not None
-        lost, full, managed, policed = (len(dropped(lives, cause)) for cause in (LOST, FULL, MANAGED, POLICED))
+        lost, full, managed, policed, thinned = (
+            len(dropped(lives, cause)) for cause in (LOST, FULL, MANAGED, POLICED, THINNED)
+        )
         if not departed(lives):
             continue
-        drops = full + managed + policed
+        drops = full + managed + policed + thinned
         assert (found["drops"], found["aqm_drops"], found["policer_drops"]) == (drops, managed, policed)
+        assert found["ack_filter_drops"] == thinned
         assert found["loss_emulation_drops"] == lost
         arrivals = len(lives) - lost
         assert found["loss_ratio"] == (pytest.approx(drops / arrivals) if arrivals else None)
@@ -70,6 +74,7 @@ def _series(case: Case) -> None:
                 "drops": [life.dropped for life in dropped(lives, *BY_LINK)],
                 "aqm_drops": [life.dropped for life in dropped(lives, MANAGED)],
                 "policer_drops": [life.dropped for life in dropped(lives, POLICED)],
+                "ack_filter_drops": [life.dropped for life in dropped(lives, THINNED)],
                 "loss_drops": [life.dropped for life in dropped(lives, LOST)],
             }.items():
                 expected = pd.Series(times, dtype="int64").floordiv(case.width_ns).value_counts().to_dict()
@@ -88,6 +93,7 @@ def _queue_series(case: Case) -> None:
             "departures": [life.started for life in departed(lives)],
             "drops": [life.dropped for life in dropped(lives, *BY_LINK)],
             "policer_drops": [life.dropped for life in dropped(lives, POLICED)],
+            "ack_filter_drops": [life.dropped for life in dropped(lives, THINNED)],
             "loss_drops": [life.dropped for life in dropped(lives, LOST)],
         }.items():
             expected = pd.Series(times, dtype="int64").floordiv(round(width * NS)).value_counts().to_dict()
@@ -98,7 +104,10 @@ def _queue_series(case: Case) -> None:
 def _recorded(case: Case) -> None:
     """Each drop is there once, with its time, link, flow, cause and wait."""
     numbers = {flow.name: number for number, flow in enumerate(case.experiment.flows)}
-    causes = {FULL: "full queue", MANAGED: "queue management", LOST: "loss emulation", POLICED: "policer"}
+    causes = {
+        FULL: "full queue", MANAGED: "queue management", LOST: "loss emulation", POLICED: "policer",
+        THINNED: "ACK filter",
+    }  # fmt: skip
     expected = sorted(
         (life.dropped, link, numbers[life.flow], causes[cause], life.length, life.dropped - life.offered)
         for link, lives in case.lives.items()
@@ -167,9 +176,9 @@ def _standing_queue(case: Case) -> None:
         # The series end with the last departure, drop or plan.
         last = min(end // width + 1, len(case.queue[case.queue["link"] == link.name])) * width
         waiting = [
-            (life.offered, life.dropped if life.cause == MANAGED else life.started, life.length)
+            (life.offered, life.dropped if life.cause in AFTER_WAITING else life.started, life.length)
             for life in lives
-            if life.cause in (None, MANAGED)
+            if life.cause in (None, *AFTER_WAITING)
         ]
         gone = sorted(until for since, until, _ in waiting if until is not None and until > since)
 

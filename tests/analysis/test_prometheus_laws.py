@@ -21,7 +21,7 @@ import pytest
 from narrows.paths import binary
 from narrows.run.collector_figures import figures_at
 from packet_cases import CASES, departed, dropped
-from packet_lives import FULL, LOST, MANAGED, POLICED, Experiment, Life
+from packet_lives import FULL, LOST, MANAGED, POLICED, THINNED, Experiment, Life
 from prometheus_client.parser import text_string_to_metric_families
 from steady_traffic import LINK, drawn
 
@@ -131,20 +131,19 @@ def expected(experiment: Experiment, lives: list[Life], came: Received, index: i
     for flow in experiment.flows:
         mine = [life for life in lives if life.flow == flow.name]
         left, shown = departed(mine), [life for life in came.passed if life.flow == flow.name]
-        if not shown and (index == UNRECORDED or not dropped(mine, LOST, MANAGED, FULL, POLICED)):
+        if not shown and (index == UNRECORDED or not dropped(mine, LOST, MANAGED, FULL, POLICED, THINNED)):
             continue
         seen += 1
         key = truth._key(experiment, flow.name, index)["flow"]
         labels = {"flow": str(key)} | {name: str(value) for name, value in truth._ends(flow).items() if shown}
         causes = {name: len(dropped(mine, cause)) for name, cause in
-                  (("tail", FULL), ("aqm", MANAGED), ("policer", POLICED), ("loss", LOST))}  # fmt: skip
+                  (("tail", FULL), ("aqm", MANAGED), ("policer", POLICED), ("ack-filter", THINNED),
+                   ("loss", LOST))}  # fmt: skip
         arrivals = len(mine) - causes["loss"]
         if index == UNRECORDED:
             last = max(left, key=lambda life: life.started or 0)
             arrivals, tail = last.arrivals, last.arrivals - last.departures - last.managed
-            causes = {"tail": tail, "aqm": last.managed, "policer": 0, "loss": last.losses}
-        # No packet of the lives is an acknowledgement.
-        causes["ack-filter"] = 0
+            causes = {"tail": tail, "aqm": last.managed, "policer": 0, "ack-filter": 0, "loss": last.losses}
         add("flow_arrivals_packets_total", arrivals, **labels)
         add("flow_departures_packets_total", len(left), **labels)
         for cause, count in causes.items():
@@ -208,7 +207,7 @@ def test_each_sample_is_what_became_of_the_packets(tmp_path: Path, number: int) 
     for index in (RECORDED, UNRECORDED):
         plain = drawn(2 * number + index)
         sent = [replace(one, lost_at=(chance.random() < 0.05,)) for one in plain.sent]
-        experiment = replace(plain, sent=tuple(sent), managed_every=7, policed_every=11)
+        experiment = replace(plain, sent=tuple(sent), managed_every=7, policed_every=11, thinned_every=5)
         lives = truth.lives(experiment)[LINK]
         came = received(experiment, lives, index, chance)
         records = [drop_frame(truth._drop(experiment, life, index)) for life in lives if life.dropped is not None]
@@ -217,7 +216,7 @@ def test_each_sample_is_what_became_of_the_packets(tmp_path: Path, number: int) 
         right |= expected(experiment, lives, came, index, unit)
         seen += Counter({"lost": came.lost, "late": came.late, "doubled": came.doubled})
         seen += Counter(str(life.cause) for life in lives if life.cause)
-    assert all(seen[str(what)] for what in ("lost", "doubled", MANAGED, POLICED, LOST)), seen
+    assert all(seen[str(what)] for what in ("lost", "doubled", MANAGED, POLICED, THINNED, LOST)), seen
 
     def add(name: str, value: float, **labels: str) -> None:
         right[f"narrows_{name}", frozenset({"bottleneck": str(RESTARTED), **labels}.items())] = value

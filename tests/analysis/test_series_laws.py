@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from packet_cases import Case, departed, first_departures, law, waits_until
-from packet_lives import LOST, MANAGED, NS, TCP, Life, Link
+from packet_lives import AFTER_WAITING, LOST, NS, TCP, Life, Link
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
@@ -54,7 +54,7 @@ def rates(lives: Iterable[Life], width: int) -> dict[int, Any]:
 
 def waiting(lives: list[Life], time: int) -> list[Life]:
     """Packets in the queue just before a time."""
-    return [life for life in lives if life.cause in (None, MANAGED) and life.offered < time <= waits_until(life)]
+    return [life for life in lives if life.cause in (None, *AFTER_WAITING) and life.offered < time <= waits_until(life)]
 
 
 def nonzero(found: dict[int, float]) -> dict[int, float]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 from packet_cases import Case, Window, copies, delivered, departed, dropped, hit_in_episodes, law, together, waits_until
-from packet_lives import BY_LINK, LOST, MANAGED, NS, TCP
+from packet_lives import AFTER_WAITING, BY_LINK, LOST, NS, TCP
 
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
@@ -172,7 +172,7 @@ def _limits(case: Case) -> None:
                 inside = [
                     life
                     for life in lives
-                    if life.cause in (None, MANAGED) and life.offered < end_ns <= waits_until(life)
+                    if life.cause in (None, *AFTER_WAITING) and life.offered < end_ns <= waits_until(life)
                 ]
                 stuck[link.name] = 0 if left or not inside else stuck[link.name] + 1
                 wait = sum((life.started or 0) - life.offered for life in left) / len(left) if left else 0.0
