@@ -190,7 +190,9 @@ def test_the_delay_of_a_queue_is_that_of_its_oldest_packet(tmp_path: Path, queue
     assert driven.result.summary["bottleneck"]["drops"] == 0
     for at_ns, delay_s in found.items():
         waiting = packets[(packets["came"] <= at_ns) & (packets["left"] > at_ns)]
-        assert delay_s == pytest.approx((at_ns - waiting["came"].min()) / SECOND if len(waiting) else 0.0, abs=1e-12), at_ns
+        assert delay_s == pytest.approx((at_ns - waiting["came"].min()) / SECOND if len(waiting) else 0.0, abs=1e-12), (
+            at_ns
+        )
     assert found[0] == 0 and len(found) > 140 and max(found.values()) > 0.08
 
 

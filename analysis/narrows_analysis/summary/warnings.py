@@ -214,6 +214,8 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
     for number in range(run.data_flows if aggregation.complete else 0):
         if packets[number] and not data[number]:
             message = f"{names[number]}: no data left, only {plural(int(packets[number]), 'packet')} without payload."
+            if run.flows[number].by_addresses:
+                message += " Where the client of a program sends the data, its group needs `sends: client`."
             found.append(_caution("flow_without_data", "warning", message))
     for number in table.guessed:
         message = f"{names[number]}: source port unknown; taken to be the last connection opened between its hosts."

@@ -29,8 +29,8 @@ class Verdict:
     """An expectation at a point of a sweep.
 
     ``values`` are those of its repetitions, in SI units. ``reason`` says why it is not met, and is empty if it is.
-    ``kind`` distinguishes what fails, what repetitions do not decide, and what the sender does not show. ``measured`` is
-    what was measured, in the unit of the bound; empty if there is no value.
+    ``kind`` distinguishes what fails, what repetitions do not decide, and what the sender does not show. ``measured``
+    says what was measured, in the unit of the bound; empty if there is no value.
     """
 
     expectation: str
