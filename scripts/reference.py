@@ -40,6 +40,7 @@ from narrows.experiment.program_settings import ProgramSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.flows.datagrams import Bursts, Probe, Udp
 from narrows.flows.group import FlowGroup
+from narrows.flows.media import Media
 from narrows.flows.program import Ready
 from narrows.flows.requests import Requests
 from narrows.flows.tcp_settings import TcpSettings
@@ -222,6 +223,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "requests": [(Requests, "{}"), (TextFile, "trace.{}")],
     "video": [(Video, "{}")],
     "probe": [(Probe, "{}")],
+    "media": [(Media, "{}"), (Bursts, "bursts.{}")],
     "workload": [(Workload, "{}")],
     "distributions": [
         (Pareto, "sizes.pareto.{}"),

@@ -63,12 +63,14 @@ FAIR = ("fq", "fq_codel")
 
 
 class PolicerRecord(_Record):
-    """Token buckets: rates in L2 bit/s, bursts in bytes; None where there is no second one."""
+    """Token buckets: rates in L2 bit/s, bursts in bytes; None where there is no second one. With `marks`, what exceeds
+    them is marked where it is ECN-capable."""
 
     rate_bps: Positive
     burst_bytes: Positive
     peak_rate_bps: Positive | None = None
     peak_burst_bytes: Positive | None = None
+    marks: bool = False
 
 
 class FramingRecord(_Record):
@@ -159,7 +161,7 @@ class LinkRecord(_Record):
     `overhead_ns` for each; null: packet by packet, or those of `delay_steps`."""
     policer: PolicerRecord | None = None
     """Token buckets in front of the queue: `rate_bps` (L2) and `burst_bytes`, and `peak_rate_bps` and
-    `peak_burst_bytes` of a second one, or null; null: there is none."""
+    `peak_burst_bytes` of a second one, or null, and whether it `marks`; null: there is none."""
     delay_steps: dict[str, Any] | None = None
     """A delay that varies: `steps` of nanoseconds from the experiment's start and the delay from then on, and
     `jitters`, by which packets differ in each; null: it does not."""

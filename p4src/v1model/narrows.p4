@@ -39,12 +39,19 @@ header traffic_manager_t {
     @alias("narrows.signature") bit<32>       signature;
     @alias("narrows.bottleneck") bit<8>       bottleneck;
     @alias("narrows.drop_cause") bit<8>       drop_cause;
+    // Read and written by its policer: whether a packet may be marked, and whether it exceeds.
+    @alias("narrows.excess") bit<8>           excess;
 }
 
 // Why the program itself drops a packet before its queue; the traffic manager has causes of its own.
 const bit<8> NOT_DROPPED = 0;
 const bit<8> DROPPED_BY_LOSS_EMULATION = 1;
 const bit<8> DROPPED_BY_MANAGEMENT = 2;
+
+// What a policer in front of the queue may do with a packet that exceeds it: drop it, or mark it; and that it does mark it.
+const bit<8> EXCESS_IS_DROPPED = 0;
+const bit<8> EXCESS_MAY_BE_MARKED = 1;
+const bit<8> EXCESS_IS_MARKED = 2;
 
 #define TARGET_HEADERS traffic_manager_t traffic_manager;
 
@@ -96,6 +103,7 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     BottleneckIngress() bottleneck;
     bit<1> lost = 0;
     bit<8> drop_cause = NOT_DROPPED;
+    bit<8> excess = EXCESS_IS_DROPPED;
     FlowIdentity() flow_identity;
     flow_identity_t identity;
 #ifdef MANAGED_QUEUES
@@ -132,9 +140,12 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 }
             }
 #endif
+            if ((hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) || (hdr.ipv6.isValid() && hdr.ipv6.ecn != 0)) {
+                excess = EXCESS_MAY_BE_MARKED;
+            }
             hdr.traffic_manager.setValid();
             hdr.traffic_manager = {0, 0, 0, 0, (bit<32>)meta.flow.index, meta.flow.signature,
-                                   (bit<8>)meta.flow.bottleneck, drop_cause};
+                                   (bit<8>)meta.flow.bottleneck, drop_cause, excess};
             if (meta.flow.is_new == 1) {
                 digest<new_flow_t>(1, {meta.flow.bottleneck, meta.flow.index, meta.flow.signature, identity.is_ipv6,
                                        identity.src, identity.dst, identity.protocol, identity.src_port,
@@ -194,6 +205,10 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
             marking_depth = meta.seen.enqueue_depth;
             if (set.threshold_counts_packets == 1) {
                 marking_depth = (bit<32>)standard.enq_qdepth;
+            }
+            if (hdr.traffic_manager.excess == EXCESS_IS_MARKED) {
+                // As deep as it can be: at or above any threshold.
+                marking_depth = 0xffffffff;
             }
             bottleneck.apply(hdr, meta.flow, meta.seen, set, marking_depth, mirror_session);
             if (mirror_session != 0) {

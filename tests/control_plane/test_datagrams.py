@@ -174,8 +174,8 @@ def test_an_ecn_field_that_is_ignored_fails_the_flow(address: str) -> None:
             super().setsockopt(level, option, 0 if tos else value)
 
     flow = DatagramsSpecification(
-        name="x", held=False, host="here", src=address, src_port=0, dst=address, dst_port=45_401, payload=100,
-        gap_s=0.1, bursts=[], end_s=1.0, ecn="ect1", echo=False, one_clock=True,
+        name="x", held=False, kind="udp", own=None, host="here", src=address, src_port=0, dst=address, dst_port=45_401,
+        payload=100, gap_s=0.1, bursts=[], end_s=1.0, ecn="ect1", echo=False, one_clock=True,
     )  # fmt: skip
     for kind in (socket.socket, Ignoring):
         datagrams = sockets(kind)
@@ -192,8 +192,9 @@ def test_a_host_that_has_sent_everything_receives_until_it_is_stopped() -> None:
     """What comes back to a probe, or arrives late, is counted; the end is reported once per flow."""
     events: list[wire.Event] = []
     flow = DatagramsSpecification(
-        name="x", held=False, host="here", src="127.0.0.2", src_port=45_403, dst="127.0.0.1", dst_port=45_404,
-        payload=100, gap_s=0.02, bursts=[(0.0, 0.1)], end_s=0.1, ecn="not-ect", echo=True, one_clock=True,
+        name="x", held=False, kind="probe", own=None, host="here", src="127.0.0.2", src_port=45_403, dst="127.0.0.1",
+        dst_port=45_404, payload=100, gap_s=0.02, bursts=[(0.0, 0.1)], end_s=0.1, ecn="not-ect", echo=True,
+        one_clock=True,
     )  # fmt: skip
     datagrams = sockets(events=events)
     datagrams.listen("here", [flow])

@@ -22,7 +22,8 @@ from pydantic.fields import FieldInfo
 PAGE = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
 SECTIONS = {"": "Top level", "bottleneck": "bottleneck", "flows": "flows", "telemetry": "telemetry", "hosts": "hosts"}
 SECTIONS["events"] = "events"
-SECTIONS |= {f"flows.{kind}": f"flows: {kind}" for kind in ("workload", "requests", "video", "udp", "probe", "onoff")}
+KINDS = ("workload", "requests", "video", "udp", "probe", "media", "onoff")
+SECTIONS |= {f"flows.{kind}": f"flows: {kind}" for kind in KINDS}
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 

@@ -54,6 +54,10 @@ def test_a_policer_is_asked_of_the_traffic_manager() -> None:
     assert request.policer == pb.Policer(enabled=True, committed=bucket, peak=peak)
     (request,) = queue_requests(plan_of(policer={"rate": "5Mbit", "burst": "15kB"}), 1)
     assert request.policer == pb.Policer(enabled=True, committed=bucket)
+    marking = plan_of(policer={"rate": "5Mbit", "burst": "15kB", "excess": "mark"})
+    (request,) = queue_requests(marking, 1)
+    assert request.policer == pb.Policer(enabled=True, committed=bucket, marks=True)
+    assert marking.marks_ecn and not plan.marks_ecn
     # A link without one is set to have none.
     (request,) = queue_requests(plan_of(), 1)
     assert request.HasField("policer") and not request.policer.enabled
@@ -66,7 +70,7 @@ def test_a_policer_is_asked_of_the_traffic_manager() -> None:
         (TWO_RATES | {"peak_burst": "1513B"}, "policer.peak_burst: 1.513kB lets no full-size frame"),
         (TWO_RATES | {"peak_rate": "4Mbit"}, "has a peak_rate below its rate; allowed: a peak_rate of at least"),
         ({"rate": "5Mbit", "burst": "15kB", "peak_rate": "8Mbit"}, "has one of peak_rate and peak_burst"),
-        ({"rate": "5Mbit", "burst": "15kB", "excess": "mark"}, "excess"),
+        ({"rate": "5Mbit", "burst": "15kB", "excess": "delay"}, "excess"),
         ({"rate": "5Mbit"}, "policer.burst"),
     ],
 )

@@ -19,6 +19,7 @@ from narrows.errors import InputError
 from narrows.experiment.planning import make_plan
 from narrows.run.verdicts import Verdict
 from narrows.suites import suite
+from narrows.suites.programs import read_program
 from narrows.suites.running import Sender, SuiteRun, changes, decided, junit
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import suite_page
@@ -194,6 +195,62 @@ def test_cases_about_what_a_sender_is_like_apply_to_it_too(tmp_path: Path) -> No
     runner = SuiteRun(found, senders, tmp_path / "out", quick=True)
     assert [one["outcome"] for one in runner.matrix()["cells"]] == ["not run", "not run"]
     assert not found.cases[0].applies_to("mine_1", "cubic")
+
+
+def program_file(place: Path, **fields: object) -> Path:
+    place.mkdir(exist_ok=True)
+    own: dict[str, object] = {"client": ["./fetch", "{server}", "{port}"], "server": ["./serve", "{port}"], **fields}
+    (place / "quic.yaml").write_text(yaml.safe_dump({name: one for name, one in own.items() if one is not None}))
+    return place / "quic.yaml"
+
+
+@pytest.mark.parametrize(
+    ("more", "expect", "outcome"),
+    [
+        ({"start": "1s", "rtt": "50ms", "count": 1, "media": {}}, [], None),
+        ({"count": 2}, [], ("not applicable", "tested has count, and a program decides itself what it sends")),
+        ({"onoff": {"length": "1s", "pause": "1s"}}, [], ("not applicable", "tested has onoff")),
+        ({"media": {"ecn": "ect0"}}, [], ("not applicable", "tested has media")),
+        ({}, ["senders.tested.cwnd_bytes.max > 1kB"], ("not observable", "a program's socket is not read")),
+        ({}, ["flows.tested.responses.time_s.p50 < 1s"], None),
+    ],
+)
+def test_a_program_takes_the_place_of_the_sender(
+    tmp_path: Path, more: dict[str, object], expect: list[str], outcome: tuple[str, str] | None
+) -> None:
+    """When it sends, and over what, the case says; the program's file says the rest, its paths relative to itself."""
+    flow = {**EXPERIMENT["flows"][0], **more}
+    experiment = {**EXPERIMENT, "flows": [flow, {"cca": "cubic", "duration": "2s"}]}
+    experiment["expect"] = [*EXPERIMENT["expect"], *expect]
+    text = {**TEXT, "ccas": ["nada" if "media" in more else "reno"]}
+    found = suite.load(made(tmp_path / "mine", text, experiment))
+    program = read_program(program_file(tmp_path / "programs", env={"A": "b"}))
+    sender = Sender("quic", "k", "6.1", "", True, cast(Any, None), program=program)
+    (cell,) = SuiteRun(found, [sender], tmp_path / "out", quick=True).matrix()["cells"]
+    if outcome is not None:
+        assert cell["outcome"] == outcome[0] and outcome[1] in cell["reason"]
+        return
+    assert (cell["outcome"], cell["sender"]) == ("not run", "quic@k")
+    tested, other = make_plan(sender.series(found.cases[0], True, None).experiment).flows
+    assert tested.payload.is_program and tested.name == "tested-1" and other.cca == "cubic"
+    assert dict(cast(Any, tested.payload).env) == {"A": "b"}
+    assert cast(Any, tested.payload).client[0] == str(tmp_path / "programs" / "fetch")
+    assert tested.start_ns == (1_000_000_000 if "start" in more else 0) and tested.duration_ns == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"client": None}, "has no client|without client"),
+        ({"duration": "5s"}, "duration: is up to the cases; allowed: name, client, server"),
+        ({"cliant": ["x"]}, "cliant: unknown field, did you mean 'client'"),
+        ({"server": ["./serve"]}, "has a server without ready"),
+    ],
+)
+def test_a_file_that_is_no_program_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words) as error:
+        read_program(program_file(tmp_path, **fields))
+    assert "quic.yaml" in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
 def verdict(kind: str) -> Verdict:

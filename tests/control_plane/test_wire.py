@@ -27,15 +27,17 @@ GROUPS: list[dict[str, Any]] = [
     {"name": "web", "cca": "reno", "duration": "1s", "requests": {"size": "1kB", "think": "1s"}},
     {"name": "video", "cca": "reno", "duration": "1s", "video": {"bitrates": ["1Mbit"]}},
     {"name": "udp", "udp": {"rate": "1Mbit"}, "duration": "1s"},
+    {"name": "call", "cca": "nada", "media": {}, "duration": "1s"},
 ]
 PLAN = make_plan(validate({"name": "wire", "bottleneck": LINK, "flows": GROUPS}, "test"))
 
 
 def specifications() -> list[wire.FlowSpecification]:
-    sized, onoff, web, video, udp = PLAN.flows
+    sized, onoff, web, video, udp, call = PLAN.flows
     return [
         tcp.specify(sized, None), tcp.specify(onoff, ecn=True), requests.specify(web, None),
         requests.specify(video, None), datagrams.specify(udp, one_clock=True),
+        datagrams.specify(call, one_clock=False),
     ]  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def test_the_origin_is_read_once_its_line_is_whole(tmp_path: Path) -> None:
     assert wire.wait_for_origin(file, lambda: True) is None
 
 
-@pytest.mark.parametrize("modules", ["tcp,onoff", "requests", "datagrams"])
+@pytest.mark.parametrize("modules", ["tcp,onoff", "requests", "datagrams", "media,datagrams,nada"])
 def test_a_host_needs_no_package_of_ours_and_ends_by_a_signal(tmp_path: Path, modules: str) -> None:
     """As on another machine: only files next to each other, and Python's standard library."""
     for module in ("wire", "payload", "sockets", "loop", "tcp", "serve", *modules.split(",")):
@@ -114,7 +116,7 @@ def test_commands_of_a_pipe_are_done_in_order(tmp_path: Path) -> None:
     assert done == commands
 
 
-@pytest.mark.parametrize("name", ["web", "udp-1"])
+@pytest.mark.parametrize("name", ["web", "udp-1", "call-1"])
 def test_a_flow_without_a_window_is_not_steered(tmp_path: Path, name: str) -> None:
     """Its host would end, and the run with it."""
     made = {

@@ -29,6 +29,17 @@ CASES: dict[str, tuple[dict[str, Any], list[Any]]] = {
         {"responses": ASKED, "video": {"segment_s": 2.0, "playing_s": 3.0, "stalls": [[5.0, 7.0]]}},
         [2, 2e6, 1, 1, 2.0, 0.25, 2.0],
     ),
+    # 1 Mbit/s for 2 s and 2 Mbit/s for 6 s, until the last datagram.
+    "media": (
+        {
+            **SENT,
+            "reports": [
+                {"time_s": at_s, "rtt_s": 0.1, "signal_s": signal_s, "rate_bps": bps}
+                for at_s, signal_s, bps in ((2.0, 0.01, 1e6), (4.0, 0.03, 2e6))
+            ],
+        },
+        [2, 1.75e6, 0.02],
+    ),
     "onoff": ({"bursts": [{"begun_s": 1.0, "ended_s": 3.0, "bytes": 500_000}]}, [1, 2.0, 2e6]),
 }
 

@@ -62,7 +62,7 @@ def refused(driven: api.Session) -> None:
         ("start", "guest", None, "flow guest-1: starts at 700300.123us already"),
         ("start", "never", 600 * MS, r"600ms: is past, or too soon for the hosts; allowed: [0-9.]+[mun]s or later"),
         ("stop", "never", None, "flow never-1: has not been started"),
-        ("stop", "page", None, "flow page-1: ends by itself; allowed: of the kinds bulk, udp, probe, onoff"),
+        ("stop", "page", None, "flow page-1: ends by itself; allowed: of the kinds bulk, udp, probe, onoff, media"),
         ("stop", "base", 2_000 * MS, "allowed: after 0s, when it starts, and before 2s, when it ends"),
         ("stop", "late-1", 710 * MS, "allowed: after 800000.007us, when it starts"),
     ):

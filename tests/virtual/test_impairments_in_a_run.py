@@ -178,6 +178,27 @@ def test_a_policer_drops_what_exceeds_its_rate_and_burst(tmp_path: Path) -> None
     assert (flow["arrivals"], flow["departures"]) == (5000, 5000 - flow["drops"])
 
 
+def test_a_policer_marks_what_may_be_marked_and_drops_the_rest(tmp_path: Path) -> None:
+    """The same bucket, of which two flows of 2,500 frames each have more: what exceeds it is marked of the one that is
+    ECN-capable, and dropped of the other."""
+    sent = "flows:\n" + "".join(
+        f"- {{name: {name}, udp: {{rate: 500kbit, payload: 125B, ecn: {ecn}}}, start: {start_}, duration: 5s}}\n"
+        for name, ecn, start_ in (("may", "ect0", "0s"), ("not", "not-ect", "1ms"))
+    )
+    text = LINK % "policer: {rate: 668kbit, burst: 1670B, excess: mark}" + sent
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    may, other = summary["flows"]
+    assert may["datagrams"]["sent"] == other["datagrams"]["sent"] == 2500
+    marked, dropped = may["datagrams"]["ce_marked"], other["policer_drops"]
+    assert abs(marked + dropped - (5000 - 2509)) <= 1 and marked and dropped
+    assert may["drops"] == 0 == may["datagrams"]["lost"] and may["ce_marks"] == marked
+    assert other["ce_marks"] == 0 == other["datagrams"]["ce_marked"] and other["drops"] == dropped
+    assert summary["bottleneck"]["policer_drops"] == dropped
+    # The marks keep the checksum of the header right: what has a wrong one does not arrive.
+    assert may["datagrams"]["received"] == 2500
+
+
 def test_a_token_bucket_lets_a_burst_pass_and_then_the_rate(tmp_path: Path) -> None:
     """200 frames of 125 + 42 bytes come in 1.99 ms: 16,700 bytes pass at once, 83.5 of the others a millisecond."""
     sent = "flows: [{udp: {rate: 100Mbit, payload: 125B, bursts: {length: 2ms, pause: 1s}}, duration: 5s}]\n"

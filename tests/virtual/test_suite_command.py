@@ -76,6 +76,45 @@ def test_a_matrix_of_two_congestion_controls_and_what_goes_on(tmp_path: Path) ->
     assert json.loads(again.stdout)["cells"] == json.loads(first.stdout)["cells"]
 
 
+SERVER = """\
+import socket, sys
+listening = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True:
+    taken, _ = listening.accept()
+    try:
+        while True:
+            taken.sendall(bytes(1 << 16))
+    except OSError:
+        pass
+"""
+CLIENT = """\
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as opened:
+    while opened.recv(1 << 16):
+        pass
+"""
+
+
+@pytest.mark.long
+def test_a_program_is_tested_as_a_congestion_control_is(tmp_path: Path) -> None:
+    """TCP of its own, that fills the link: what is of the queue is judged, and what is of its socket is not there."""
+    suite(tmp_path / "mine")
+    program = tmp_path / "tcp.yaml"
+    words = {"client": CLIENT, "server": SERVER}
+    program.write_text(
+        yaml.safe_dump({role: ["python3", "-c", code, "{server}", "{port}"] for role, code in words.items()})
+    )
+    ended = run(tmp_path, "--program", str(program), "--json")
+    assert ended.returncode == 1, ended.stderr
+    matrix = json.loads(ended.stdout)
+    assert [one["name"] for one in matrix["senders"]] == [f"tcp@{kernels.installed()[0].name}"]
+    assert {cell["case"]: cell["outcome"] for cell in matrix["cells"]} == {
+        "kept": "not applicable", "missed": "fail", "unseen": "not observable", "absent": "undecided",
+    }  # fmt: skip
+    twice = run(tmp_path, "--program", str(program), "--program", str(program))
+    assert twice.returncode == 2 and "two senders are called 'tcp'" in twice.stderr
+
+
 def test_what_no_kernel_has_is_refused_before_any_run(tmp_path: Path) -> None:
     suite(tmp_path / "mine")
     refused = run(tmp_path, "--cca", "nonesuch")

@@ -52,7 +52,7 @@ def ignored_marks(run: Run, marks: Mapping[str, int]) -> str:
 
 def _does_not_respond(flow: FlowSpec, raw: Mapping[str, Any]) -> str:
     """Why a flow does not respond to marks, where that is known."""
-    if flow.protocol == socket.IPPROTO_UDP and not flow.by_addresses:
+    if flow.protocol == socket.IPPROTO_UDP and flow.cca is None and not flow.by_addresses:
         return "UDP at a set rate"
     guest = raw.get("virtual_time")
     versions = guest.get("cca_versions") if isinstance(guest, dict) else None

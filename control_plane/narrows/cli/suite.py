@@ -74,6 +74,14 @@ def run(
         list[str] | None,
         typer.Option(help="Congestion control; may be given several times.", show_default="the suite's"),
     ] = None,
+    program: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File of a program that takes the place of the sender (client, server and so on, as a group of flows "
+            "has them); may be given several times. Without --cca, only programs are tested.",
+            show_default=False,
+        ),
+    ] = None,
     kernel: Annotated[
         list[str] | None,
         typer.Option(
@@ -102,20 +110,25 @@ def run(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a suite in virtual time, and judge each case with each congestion control and kernel.
+    """Run a suite in virtual time, and judge each case with each congestion control, or program, and kernel.
 
     Continues where it was interrupted. Ends with 1 if a case fails, or a run did.
     """
     from narrows.batch.cluster import Cluster
     from narrows.cli.machine_readable import print_json
-    from narrows.suites import running, suite
+    from narrows.suites import programs, running, suite
     from narrows.terminal import Terminal
 
     check_new_file("--junit", junit)
     chosen = suite.load(name)
     some = chosen.only(case or ())
     directory = out or Path("results") / "suites" / (chosen.name + ("-quick" if quick else ""))
-    senders = running.senders(cca or chosen.text.ccas, kernel or ())
+    asked = [programs.read_program(file) for file in program or ()]
+    names = [one.name for one in asked]
+    if repeated := [name for name in names if names.count(name) > 1 or name in (cca or ())]:
+        raise InputError(f"--program: two senders are called '{repeated[0]}'; allowed: different names (name: ...)")
+    ccas = cca or (() if asked else chosen.text.ccas)
+    senders = running.senders(ccas, kernel or (), programs=asked)
     runner = running.SuiteRun(some, senders, directory, quick, repeat)
     with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:
         matrix, page = measure(runner, directory, Terminal(stderr=True, quiet=quiet), jobs, workers)

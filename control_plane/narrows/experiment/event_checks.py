@@ -47,7 +47,7 @@ def conditions(experiment: Experiment) -> dict[int, Condition]:
         names = [group.name, flow_name(group.name, 1)] if group.count == 1 else []
         names += [flow_name(group.name, number + 1) for number in range(group.count)]
         if group.connections_each == 1 and group.made_of.match_by_host_pair is None:
-            flows |= dict.fromkeys(names, group.cca)
+            flows |= dict.fromkeys(names, group.kernel_cca)
             alone |= {group.name: names[1]} if group.count == 1 else {}
     found, problems = {}, []
     for number, event in enumerate(experiment.events):

@@ -35,8 +35,10 @@ class PolicerSettings(Model):
         default=None, description="A second bucket's rate (RFC 2698's PIR), at least `rate`; with `peak_burst`."
     )
     peak_burst: Size | None = Field(default=None, description="Bytes that it holds (PBS); at least a full-size frame.")
-    excess: Literal["drop"] = Field(
-        default="drop", description="What becomes of a packet that does not conform. Marking it is not there."
+    excess: Literal["drop", "mark"] = Field(
+        default="drop",
+        description="What becomes of a packet that does not conform. `mark`: one that is ECN-capable goes on, with CE "
+        "(RFC 3168); others are dropped.",
     )
 
     @model_validator(mode="after")
@@ -50,7 +52,7 @@ class PolicerSettings(Model):
     @property
     def planned(self) -> Policer:
         """The same in a plan."""
-        return Policer(self.rate, self.burst, self.peak_rate, self.peak_burst)
+        return Policer(self.rate, self.burst, self.peak_rate, self.peak_burst, self.excess == "mark")
 
 
 class FramingSettings(Model):

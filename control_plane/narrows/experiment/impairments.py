@@ -55,13 +55,15 @@ class LossPattern:
 class Policer:
     """Token buckets in front of a queue, which drop what RFC 2697 (one rate) or RFC 2698 (two) does not mark green.
 
-    Rates are bit/s of Ethernet frames, bursts bytes; both of the peak are None where there is one rate.
+    Rates are bit/s of Ethernet frames, bursts bytes; both of the peak are None where there is one rate. With ``marks``
+    ECN-capable packets are marked (CE) in place of that.
     """
 
     rate_bps: int
     burst_bytes: int
     peak_rate_bps: int | None = None
     peak_burst_bytes: int | None = None
+    marks: bool = False
 
 
 @dataclass(frozen=True)

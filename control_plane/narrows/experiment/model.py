@@ -595,7 +595,7 @@ class Experiment(Model):
             if not self.telemetry.sockets:
                 raise BadExpectation("asks for what sockets said, with telemetry.sockets: 0", "a time above 0 there")
             group = next(group for group in self.flows if found.name in group.names)
-            if group.cca is None:
+            if group.kernel_cca is None:
                 raise BadExpectation(f"asks for the TCP socket of '{group.name}', which has none", "flows with a cca")
         return found
 

@@ -93,6 +93,8 @@ def _of_queues(experiment: Experiment) -> Iterator[tuple[str, str]]:
     for field, direction in _directions(experiment):
         if direction.ecn_threshold is not None and not can_be_marked:
             yield f"{field}.ecn_threshold", "marks nothing: no flow has packets that can be marked (ecn)"
+        if direction.policer is not None and direction.policer.excess == "mark" and not can_be_marked:
+            yield f"{field}.policer.excess", "marks nothing: no flow has packets that can be marked (ecn)"
         for setting, why in direction.queue.no_op_settings():
             yield f"{field}.queue.{setting}", why
 

@@ -68,6 +68,8 @@ def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterato
             yield f"{link.field}.loss: is made by {ours}; allowed: none"
         if link.ecn_threshold is not None:
             yield f"{link.field}.ecn_threshold: packets are marked by {ours}; allowed: none"
+        if link.policer is not None and link.policer.marks:
+            yield f"{link.field}.policer.excess: packets are marked by {ours}; allowed: drop"
         if link.aqm is not None and link.aqm.by_program:
             yield (
                 f"{link.field}.queue: {link.aqm.kind} is decided in {ours}; allowed: what the traffic manager "

@@ -198,7 +198,8 @@ class Link(ReportedLink):
     @property
     def marks(self) -> bool:
         """Whether it marks packets."""
-        return self.ecn_threshold is not None or (self.aqm is not None and self.aqm.marks)
+        by_queue = self.ecn_threshold is not None or (self.aqm is not None and self.aqm.marks)
+        return by_queue or (self.policer is not None and self.policer.marks)
 
     @property
     def aggregates(self) -> bool:

@@ -69,7 +69,8 @@ class FlowGroup(TcpFields):
     cca: Name | None = Field(
         default=None,
         description="Congestion control, as the senders' kernel calls it (`narrows doctor` lists them). One that is "
-        "missing fails the run. With `client`, what TCP sockets on the sending host have by default (else cubic).",
+        "missing fails the run. With `client`, what TCP sockets on the sending host have by default (else cubic). Of "
+        "`media`: `nada`.",
     )
     count: Count = Field(default=1, description="Flows in the group.")
     senders: Count = Field(
@@ -122,6 +123,11 @@ class FlowGroup(TcpFields):
         return self.made_of.kind
 
     @property
+    def kernel_cca(self) -> str | None:
+        """The congestion control that its senders' kernel must have; None of one that the application has itself."""
+        return self.cca if self.made_of.has_tcp() else None
+
+    @property
     def planned_tcp(self) -> Tcp:
         """What its TCP is set to."""
         return (self.tcp or TcpSettings()).planned(self.rate)
@@ -171,7 +177,7 @@ class FlowGroup(TcpFields):
         if (connections := self.count * self.connections_each) > len(DATA_PORTS):
             raise refuse(f"makes {connections} connections", f"up to {len(DATA_PORTS)}, each with a port of its own")
         self.check_kind(others)
-        self.refuse_tcp(self.kind, self.cca)
+        self.refuse_tcp(self.kind, self.made_of.has_tcp(), self.kernel_cca)
         if self.senders > 1 and self.sender is not None:
             raise refuse(f"has senders: {self.senders}, and from '{self.sender}', which is one host", "one of the two")
         if self.senders > self.count:

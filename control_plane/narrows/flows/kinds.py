@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 from narrows.field_types import Model
 from narrows.flows.datagrams import ProbeGroup, UdpGroup
 from narrows.flows.group import FlowGroup
+from narrows.flows.media import MediaGroup
 from narrows.flows.onoff import OnOffGroup
 from narrows.flows.program import ProgramGroup
 from narrows.flows.requests import RequestsGroup
@@ -23,7 +24,8 @@ from narrows.flows.workload import WorkloadGroup
 
 # What has the first one's key is of that kind; what has none is bulk.
 GROUPS: tuple[type[FlowGroup], ...] = (
-    OnOffGroup, ProgramGroup, ProbeGroup, UdpGroup, VideoGroup, RequestsGroup, WorkloadGroup, FiniteGroup, BulkGroup,
+    MediaGroup, OnOffGroup, ProgramGroup, ProbeGroup, UdpGroup, VideoGroup, RequestsGroup, WorkloadGroup, FiniteGroup,
+    BulkGroup,
 )  # fmt: skip
 LASTING = [group.made_of.kind for group in reversed(GROUPS) if group.made_of.lasts]
 """Those that send until they are stopped."""

@@ -137,17 +137,18 @@ class TcpFields(Model):
         "namespaces.",
     )
 
-    def refuse_tcp(self, kind: str, cca: str | None) -> None:
+    def refuse_tcp(self, kind: str, has_tcp: bool, cca: str | None) -> None:
         """Refuse what cannot matter.
 
         Args:
             kind: of the flows.
-            cca: their congestion control, if they have one.
+            has_tcp: whether they are TCP, or may be.
+            cca: the congestion control of their sockets, if they have one.
         """
         if self.bpf is not None and cca is None:
             raise refuse("has bpf without a cca", "bpf with the cca that the object file registers")
         given = [name for name in ("rate", "tcp") if getattr(self, name) is not None]
-        if kind in ("udp", "probe") and given:
+        if not has_tcp and given:
             raise refuse(f"has {given[0]}, and flows of {kind}", f"{given[0]} with a cca (TCP)")
         if self.rate is not None and self.rate % 8:
             raise refuse("has a rate that is not a whole number of bytes/s", "a multiple of 8 bit/s")

@@ -38,6 +38,7 @@ else:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
 # Number of the datagram, and when it was sent (the sender's monotonic clock).
 STAMP = struct.Struct("!Qd")
@@ -100,9 +101,11 @@ class Probe(Sending):
 class DatagramsSpecification(wire.FlowSpecification):
     """A flow of datagrams, ``gap_s`` apart in each burst (start and end).
 
-    With ``one_clock`` its two hosts have the same one; ``echo`` has its receiver send each one back.
+    With ``one_clock`` its two hosts have the same one; ``echo`` has its receiver send each one back. ``own`` is its
+    kind's.
     """
 
+    kind: str
     host: str
     src: str
     src_port: int
@@ -115,6 +118,7 @@ class DatagramsSpecification(wire.FlowSpecification):
     ecn: str
     echo: bool
     one_clock: bool
+    own: Any
 
 
 class Arrivals:
@@ -205,6 +209,10 @@ class Sender:
             self._burst, self._next = self._burst + 1, 0
         return None
 
+    def answers(self, now_s: Callable[[], float]) -> Receiver | None:
+        """What takes in what comes back; None: nothing does. ``now_s`` is the time since the experiment's start."""
+        return Receiver(self.flow.name, self.socket, Arrivals()) if self.flow.echo else None
+
     def release(self, at_s: float) -> None:
         """Have all times count from that one."""
         self.flow.bursts = [(begin_s + at_s, end_s + at_s) for begin_s, end_s in self.flow.bursts]
@@ -217,7 +225,7 @@ class Sender:
     def record(self, ended_s: float, ending: str) -> wire.Record:
         """What there is to say at its end: `narrows_formats.connection_record`."""
         return {
-            "kind": "probe" if self.flow.echo else "udp",
+            "kind": self.flow.kind,
             "src_port": self.flow.src_port,
             "dst_port": self.flow.dst_port,
             "started_s": self.started_s,
@@ -242,9 +250,9 @@ class Sender:
 
 
 class Receiver:
-    """A socket that takes datagrams in: to count them, or without ``arrivals`` to send them back."""
+    """A socket that takes datagrams in, and counts them."""
 
-    def __init__(self, name: str, opened: socket.socket, arrivals: Arrivals | None) -> None:
+    def __init__(self, name: str, opened: socket.socket, arrivals: Arrivals) -> None:
         """Take the name of the flow and a bound socket."""
         self.name = name
         self.socket = opened
@@ -255,20 +263,31 @@ class Receiver:
         while True:
             try:
                 count, ancillary, _, source = self.socket.recvmsg_into([view], 64)
-                if self._arrivals is None:
-                    self.socket.sendto(view[:count], source)
-                    continue
+                marked = any(data[0] & ECN_MASK == CE for _, _, data in ancillary if data)
+                self.take(view[:count], marked, source)
             except (BlockingIOError, ConnectionRefusedError):
                 return
-            marked = any(data[0] & ECN_MASK == CE for _, _, data in ancillary if data)
-            self._arrivals.take(view[:count], time.monotonic(), marked)
+
+    def take(self, datagram: memoryview, marked: bool, source: object) -> None:
+        """Take in one that came from an address."""
+        self._arrivals.take(datagram, time.monotonic(), marked)
 
     def summary(self) -> wire.Record | None:
-        """What was counted, and what the socket had no room for; None of one that sends back."""
-        if self._arrivals is None:
-            return None
+        """What was counted, and what the socket had no room for; None: what arrives here is not counted."""
         words = self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * MEMINFO_WORDS)
         return {**self._arrivals.summary(), "unread": struct.unpack(f"={MEMINFO_WORDS}I", words)[SK_MEMINFO_DROPS]}
+
+
+class Echo(Receiver):
+    """A socket that sends datagrams back, uncounted."""
+
+    def take(self, datagram: memoryview, marked: bool, source: Any) -> None:
+        """See `Receiver.take`."""
+        self.socket.sendto(datagram, source)
+
+    def summary(self) -> wire.Record | None:
+        """See `Receiver.summary`."""
+        return None
 
 
 class DatagramSockets(Sockets):
@@ -296,19 +315,27 @@ class DatagramSockets(Sockets):
     def listen(self, host: str, flows: Sequence[DatagramsSpecification]) -> None:
         """See `Sockets.listen`."""
         for flow in flows:
-            opened = self._open(host, flow.dst, flow.dst_port, flow.ecn)
-            self._add(Receiver(flow.name, opened, None if flow.echo else Arrivals(flow.one_clock)))
+            self._add(self._receiver(flow, self._open(host, flow.dst, flow.dst_port, flow.ecn)))
 
     def prepare(self, flows: Sequence[DatagramsSpecification]) -> None:
         """See `Sockets.prepare`; what arrives is taken in from then on."""
         for flow in flows:
-            opened = self._open(flow.host, flow.src, flow.src_port, flow.ecn)
-            self._senders.append(Sender(flow, opened))
-            if flow.echo:
-                self._add(Receiver(flow.name, opened, Arrivals()))
+            sender = self._sender(flow, self._open(flow.host, flow.src, flow.src_port, flow.ecn))
+            self._senders.append(sender)
+            if (answers := sender.answers(lambda: time.monotonic() - self._t0_s)) is not None:
+                self._add(answers)
 
         self._receiving = threading.Thread(target=self._take_in)
         self._receiving.start()
+
+    def _receiver(self, flow: DatagramsSpecification, opened: socket.socket) -> Receiver:
+        """What takes in the datagrams of a flow."""
+        arrivals = Arrivals(flow.one_clock)
+        return Echo(flow.name, opened, arrivals) if flow.echo else Receiver(flow.name, opened, arrivals)
+
+    def _sender(self, flow: DatagramsSpecification, opened: socket.socket) -> Sender:
+        """What sends the datagrams of a flow."""
+        return Sender(flow, opened)
 
     def run(self, t0_s: float) -> None:
         """See `Sockets.run`: a host that has sent everything waits for what comes back.

@@ -144,7 +144,7 @@ def planned(
         refused = [
             f"flows.{number}.cca: {problem}"
             for number, group in enumerate(experiment.flows)
-            if group.cca is not None and group.bpf is None and (problem := environment.missing_cca(group.cca))
+            if (cca := group.kernel_cca) is not None and group.bpf is None and (problem := environment.missing_cca(cca))
         ] + refused
     elif plan.offloads:
         refused.append("hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")

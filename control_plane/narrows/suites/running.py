@@ -25,8 +25,10 @@ from narrows.batch.time_left import TimeLeft
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
+from narrows.flows.media import CCAS
 from narrows.run import verdicts
 from narrows.run.environment import Environment
+from narrows.suites.programs import TestedProgram, Unsuited
 from narrows.suites.suite import Case, Suite
 from narrows.targets.base import Target
 from narrows.virtual import kernels
@@ -36,9 +38,10 @@ from narrows.virtual.probing import about
 
 @dataclass(frozen=True)
 class Sender:
-    """A congestion control of a kernel.
+    """A congestion control of a kernel, or a program on hosts with that kernel.
 
-    ``present``: the kernel has it. ``like``: the one whose cases are its cases, too, where that is another.
+    ``present``: the kernel has it. ``like``: the one whose cases are its cases, too, where that is another. ``cca`` is
+    the name of a ``program``.
     """
 
     cca: str
@@ -48,6 +51,18 @@ class Sender:
     present: bool
     environment: Environment
     like: str = ""
+    program: TestedProgram | None = None
+
+    def series(self, case: Case, quick: bool, repeat: int | None) -> Series:
+        """The runs of a case with this sender.
+
+        Raises:
+            InputError: the case is wrong.
+            Unsuited: it says nothing of a program.
+        """
+        if self.program is not None:
+            return case.series_of_program(self.program, quick, repeat)
+        return case.series(self.cca, quick, repeat)
 
     @property
     def name(self) -> str:
@@ -55,13 +70,16 @@ class Sender:
         return f"{self.cca}@{self.kernel}"
 
 
-def senders(ccas: Sequence[str], kernel_names: Sequence[str], like: str = "") -> list[Sender]:
-    """Each congestion control with each kernel.
+def senders(
+    ccas: Sequence[str], kernel_names: Sequence[str], like: str = "", programs: Sequence[TestedProgram] = ()
+) -> list[Sender]:
+    """Each congestion control and each program with each kernel.
 
     Args:
         ccas: names that kernels register.
         kernel_names: kernels; the default one if there are none.
         like: a congestion control whose cases apply to all of them.
+        programs: senders that are programs.
 
     Raises:
         InputError: there is no such kernel, or none of them has any of the congestion controls.
@@ -72,20 +90,15 @@ def senders(ccas: Sequence[str], kernel_names: Sequence[str], like: str = "") ->
     for name in dict.fromkeys(kernel_names or (kernels.DEFAULT,)):
         kernel = kernels.find(name)
         known = about(kernel)
-        known_ccas |= dict.fromkeys(known.ccas)
+        own = (*known.ccas, *CCAS)
+        known_ccas |= dict.fromkeys(own)
+        # It is a directory's name, too, and may have been given as a path.
+        short, guests = Path(kernel.name).name, Guests(kernel)
         found += [
-            # It is a directory's name, too, and may have been given as a path.
-            Sender(
-                cca,
-                Path(kernel.name).name,
-                known.release,
-                known.versions.get(cca, ""),
-                cca in known.ccas,
-                Guests(kernel),
-                like,
-            )
+            Sender(cca, short, known.release, known.versions.get(cca, ""), cca in own, guests, like)
             for cca in dict.fromkeys(ccas)
         ]
+        found += [Sender(one.name, short, known.release, "", True, guests, like, one) for one in programs]
     if not any(sender.present for sender in found):
         raise InputError(f"--cca {ccas[0]}: no kernel that is asked for has it; allowed: {', '.join(known_ccas)}")
     return found
@@ -121,12 +134,15 @@ class SuiteRun:
         """
         self._suite, self._senders, self._directory = suite, tuple(of), directory
         self._variant: Literal["quick", "full"] = "quick" if quick else "full"
-        self._asked = [
-            _Asked(case, sender, case.series(sender.cca, quick, repeat))
-            for case in suite.cases
-            for sender in of
-            if case.applies_to(sender.cca, sender.like) and sender.present
-        ]
+        self._asked: list[_Asked] = []
+        self._unsuited: dict[tuple[str, str], Unsuited] = {}
+        for case in suite.cases:
+            for sender in of:
+                if case.applies_to(sender.cca, sender.like) and sender.present:
+                    try:
+                        self._asked.append(_Asked(case, sender, sender.series(case, quick, repeat)))
+                    except Unsuited as why:
+                        self._unsuited[case.name, sender.name] = why
         self._failed: dict[str, str] = {}
         self.interrupted = False
 
@@ -214,6 +230,8 @@ class SuiteRun:
         }
 
     def _cell(self, asked: _Asked | None, case: Case, sender: Sender) -> Cell:
+        if (unsuited := self._unsuited.get((case.name, sender.name))) is not None:
+            return _made(case, sender, unsuited.outcome, str(unsuited))
         if asked is None:
             why = (
                 f"about {', '.join(case.text.ccas)}"

@@ -17,11 +17,12 @@ from pydantic import Field
 
 from narrows.errors import InputError
 from narrows.experiment.assignment import override
-from narrows.experiment.expectations import BadExpectation
+from narrows.experiment.expectations import SENDERS, BadExpectation
 from narrows.experiment.loader import check, read_experiment, read_mapping
 from narrows.experiment.sweep import Series, make_series
 from narrows.field_types import Model, Name
 from narrows.paths import data
+from narrows.suites.programs import TestedProgram, Unsuited
 
 SUITE = "suite.yaml"
 
@@ -95,8 +96,31 @@ class Case:
             InputError: the file cannot be read, or is no case of a suite.
         """
         content = read_experiment(self.file)
-        settings = [f"flows.{group}.cca={cca}" for group in self._tested_groups(content)]
-        override(content, [*settings, *([f"repeat={repeat}"] if repeat else [])], str(self.file))
+        override(content, [f"flows.{group}.cca={cca}" for group in self._tested_groups(content)], str(self.file))
+        return self._series(content, quick, repeat)
+
+    def series_of_program(self, program: TestedProgram, quick: bool = True, repeat: int | None = None) -> Series:
+        """The case's runs with a program as its sender.
+
+        Raises:
+            Unsuited: the case says nothing of programs, or asks for what they do not show.
+        """
+        content = read_experiment(self.file)
+        tested = self._tested_groups(content)
+        content["flows"] = [
+            program.in_place_of(group) if group.get("name") in tested else group for group in content["flows"]
+        ]
+        for text in (*content["expect"], *self.text.given):
+            if text.startswith(tuple(f"{SENDERS}.{name}" for name in tested)):
+                raise Unsuited("not observable", f"{text}: a program's socket is not read")
+        try:
+            return self._series(content, quick, repeat)
+        except InputError as error:
+            raise Unsuited("not applicable", str(error).removeprefix(f"{self.file}: ")) from None
+
+    def _series(self, content: dict[str, Any], quick: bool, repeat: int | None) -> Series:
+        if repeat:
+            override(content, [f"repeat={repeat}"], str(self.file))
         if self.text.sweep and not quick:
             content["sweep"] = self.text.sweep
         found = make_series(content, str(self.file))

@@ -102,14 +102,16 @@ class Aggregation(_message.Message):
     def __init__(self, enabled: _Optional[bool] = ..., packets: _Optional[int] = ..., bytes: _Optional[int] = ..., overhead_ns: _Optional[int] = ...) -> None: ...
 
 class Policer(_message.Message):
-    __slots__ = ("enabled", "committed", "peak")
+    __slots__ = ("enabled", "committed", "peak", "marks")
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     PEAK_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
     enabled: bool
     committed: Bucket
     peak: Bucket
-    def __init__(self, enabled: _Optional[bool] = ..., committed: _Optional[_Union[Bucket, _Mapping]] = ..., peak: _Optional[_Union[Bucket, _Mapping]] = ...) -> None: ...
+    marks: bool
+    def __init__(self, enabled: _Optional[bool] = ..., committed: _Optional[_Union[Bucket, _Mapping]] = ..., peak: _Optional[_Union[Bucket, _Mapping]] = ..., marks: _Optional[bool] = ...) -> None: ...
 
 class Bucket(_message.Message):
     __slots__ = ("rate_bps", "burst_bytes")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UDP flows and probes: what of a plan their hosts get."""
+"""Flows of datagrams: what of a plan their hosts get."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Flow
-from narrows.onhost import datagrams
+from narrows.onhost import datagrams, media, nada
 from narrows.onhost.datagrams import DatagramsSpecification, Sending
 from narrows.traffic.socket_flows import SocketFlows
 
@@ -28,12 +28,20 @@ class DatagramFlows(SocketFlows):
         return specify(flow, one_clock=ahead_s[0] == ahead_s[1])
 
 
+class MediaFlows(DatagramFlows):
+    """Flows whose receivers answer, at a rate that follows what they say."""
+
+    sockets = media.MediaSockets
+    libraries = (datagrams, nada)
+
+
 def specify(flow: Flow, one_clock: bool) -> DatagramsSpecification:
     """A flow for its hosts; ``one_clock``: they have the same one."""
     sending = cast("Sending", flow.payload)
     return DatagramsSpecification(
         name=flow.name,
         held=flow.held,
+        kind=sending.kind,
         host=flow.sender,
         src=flow.src,
         src_port=flow.port_of(0),
@@ -46,4 +54,5 @@ def specify(flow: Flow, one_clock: bool) -> DatagramsSpecification:
         ecn=sending.ecn,
         echo=sending.echo,
         one_clock=one_clock,
+        own=sending.own,
     )

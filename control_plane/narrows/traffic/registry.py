@@ -34,6 +34,7 @@ class Kind:
 KINDS = {
     "tcp": Kind("narrows.traffic.tcp:TcpFlows"),
     "datagrams": Kind("narrows.traffic.datagrams:DatagramFlows"),
+    "media": Kind("narrows.traffic.datagrams:MediaFlows"),
     "requests": Kind("narrows.traffic.requests:RequestFlows"),
     "program": Kind("narrows.traffic.applications:Applications"),
     "shell": Kind("narrows.traffic.terminal_command:Shell"),

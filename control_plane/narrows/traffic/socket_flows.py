@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import ClassVar, Literal
 
 from narrows.errors import InputError
@@ -27,6 +28,8 @@ class SocketFlows(Generator):
 
     sockets: ClassVar[type[Sockets]]
     """What serves them."""
+    libraries: ClassVar[tuple[ModuleType, ...]] = ()
+    """Modules besides those of the sockets and of the flows' kinds that a host needs."""
     has_window: ClassVar[bool] = False
     """Whether their window can be set."""
     receives_to_the_end: ClassVar[bool] = False
@@ -65,6 +68,7 @@ class SocketFlows(Generator):
             return found
 
         modules = sorted({type(flow.payload).__module__ for flow in self.flows})
+        modules += [module.__name__ for module in self.libraries]
         await self._engine.prepare(by_host("listens"), by_host("begins"), modules)
 
     async def _start(self) -> None:

@@ -59,6 +59,10 @@ pub struct PacketIdentity {
     pub drop_cause: u8,
 }
 
+/// Values of the field with the alias `narrows.excess`: a policer may mark the packet, and it does.
+const MAY_BE_MARKED: u64 = 1;
+const EXCEEDS: u64 = 2;
+
 /// What egress decided.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,6 +265,20 @@ impl Pipeline {
             bottleneck: value(fields.bottleneck)? as u8,
             drop_cause: value(fields.drop_cause)? as u8,
         })
+    }
+
+    /// Tells egress, by the field with the alias `narrows.excess`, that a packet exceeds its policer. Returns whether it may be
+    /// marked: ingress has set the field to [`MAY_BE_MARKED`].
+    pub fn mark_excess(&self, packet: &mut Packet) -> bool {
+        let Intrinsic::Header { header, byte, count } = self.program.intrinsics.excess else {
+            return false;
+        };
+        let count = usize::from(count);
+        let may_be = packet.0.is_valid(header) && packet.0.read_bytes(header, byte, count) == u128::from(MAY_BE_MARKED);
+        if may_be {
+            packet.0.write_bytes(header, byte, EXCEEDS, count);
+        }
+        may_be
     }
 
     /// Says that [`Pipeline::egress`] will soon be called for a packet that has waited: what it needs is fetched from memory

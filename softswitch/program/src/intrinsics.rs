@@ -66,6 +66,7 @@ pub struct Intrinsics {
     pub signature: Intrinsic,
     pub bottleneck: Intrinsic,
     pub drop_cause: Intrinsic,
+    pub excess: Intrinsic,
 }
 
 impl Intrinsics {
@@ -81,6 +82,7 @@ impl Intrinsics {
             self.signature,
             self.bottleneck,
             self.drop_cause,
+            self.excess,
         ];
         fields.iter().fold(0, |set, f| match f {
             Intrinsic::Header { header, .. } => set | 1 << header,

@@ -106,7 +106,8 @@ fn policer(given: narrows::Policer) -> Result<Option<PolicerSettings>, String> {
         |bucket: narrows::Bucket| BucketSettings { rate_bps: bucket.rate_bps, burst_bytes: bucket.burst_bytes };
     let committed = given.committed.ok_or("policer: committed is missing")?;
     let made = PolicerSettings::new(bucket(committed), given.peak.map(bucket));
-    made.map(Some).map_err(|error| format!("policer: {error}"))
+    let made = made.map_err(|error| format!("policer: {error}"))?;
+    Ok(Some(PolicerSettings { marks: given.marks, ..made }))
 }
 
 fn framing(given: narrows::Framing) -> Result<Framing, String> {
@@ -143,7 +144,12 @@ fn aggregation_message(aggregation: AggregationSettings) -> narrows::Aggregation
 fn policer_message(policer: PolicerSettings) -> narrows::Policer {
     let bucket =
         |bucket: BucketSettings| narrows::Bucket { rate_bps: bucket.rate_bps, burst_bytes: bucket.burst_bytes };
-    narrows::Policer { enabled: true, committed: Some(bucket(policer.committed)), peak: policer.peak.map(bucket) }
+    narrows::Policer {
+        enabled: true,
+        committed: Some(bucket(policer.committed)),
+        peak: policer.peak.map(bucket),
+        marks: policer.marks,
+    }
 }
 
 fn management_message(management: Management) -> narrows::Management {

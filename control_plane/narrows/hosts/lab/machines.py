@@ -431,4 +431,5 @@ def delays_at(plan: Plan, host: str, inventory: Lab) -> bool:
 
 def ccas_of(plan: Plan, host: str) -> list[str]:
     """Congestion controls of the flows that a host sends or receives: both ends have it."""
-    return sorted({flow.cca for flow in plan.flows if flow.cca and host in (flow.sender, flow.receiver)})
+    flows = [flow for flow in plan.flows if flow.payload.has_tcp() and host in (flow.sender, flow.receiver)]
+    return sorted({flow.cca for flow in flows if flow.cca})

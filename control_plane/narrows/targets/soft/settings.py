@@ -54,7 +54,8 @@ def policer_message(link: Link) -> pb.Policer:
     policer = link.policer
     if policer is None:
         return pb.Policer(enabled=False)
-    message = pb.Policer(enabled=True, committed=_bucket(policer.rate_bps, policer.burst_bytes))
+    committed = _bucket(policer.rate_bps, policer.burst_bytes)
+    message = pb.Policer(enabled=True, committed=committed, marks=policer.marks)
     if policer.peak_rate_bps is not None and policer.peak_burst_bytes is not None:
         message.peak.CopyFrom(_bucket(policer.peak_rate_bps, policer.peak_burst_bytes))
     return message

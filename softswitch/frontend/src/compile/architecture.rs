@@ -43,6 +43,7 @@ pub(super) fn intrinsics(layout: &Layout) -> Result<Intrinsics> {
         signature: taken("narrows.signature", 32)?,
         bottleneck: taken("narrows.bottleneck", 8)?,
         drop_cause: taken("narrows.drop_cause", 8)?,
+        excess: taken("narrows.excess", 8)?,
     })
 }
 

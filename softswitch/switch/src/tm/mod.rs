@@ -95,6 +95,8 @@ pub enum Admission<P> {
     Dropped(P),
     /// The policer dropped and counted it.
     Policed(P),
+    /// It exceeds a policer that marks; nothing has happened to it: [`TrafficManager::go_on`].
+    Exceeds(P),
     /// There is no such port or queue; counted nowhere.
     NoQueue(P),
     /// Waits; [`TrafficManager::poll`] will return it.
@@ -290,11 +292,44 @@ impl<P> TrafficManager<P> {
             return Admission::NoQueue(packet);
         };
         let queue = &mut self.queues[number];
-        let arrival = Arrival { now_ns, priority, rid, length, flow };
         if !queue.passes_policer(now_ns, length) {
-            queue.count_drop(length, flow, Refusal::Policer);
-            return Admission::Policed(packet);
+            if queue.policer().is_some_and(|policer| policer.marks) {
+                return Admission::Exceeds(packet);
+            }
+            return self.police(number, length, flow, packet);
         }
+        self.admit(number, Arrival { now_ns, priority, rid, length, flow }, packet)
+    }
+
+    /// Goes on with a packet of [`Admission::Exceeds`], which is marked or else dropped.
+    #[cold]
+    pub fn go_on(
+        &mut self,
+        now_ns: u64,
+        (port, priority): (u16, u8),
+        rid: u16,
+        length: u32,
+        flow: Option<u32>,
+        (packet, is_marked): (P, bool),
+    ) -> Admission<P> {
+        match self.queue_number(port, priority) {
+            None => Admission::NoQueue(packet),
+            Some(number) if is_marked => self.admit(number, Arrival { now_ns, priority, rid, length, flow }, packet),
+            Some(number) => self.police(number, length, flow, packet),
+        }
+    }
+
+    #[cold]
+    fn police(&mut self, number: usize, length: u32, flow: Option<u32>, packet: P) -> Admission<P> {
+        self.queues[number].count_drop(length, flow, Refusal::Policer);
+        Admission::Policed(packet)
+    }
+
+    /// What has passed the policer.
+    #[inline(always)]
+    fn admit(&mut self, number: usize, arrival: Arrival, packet: P) -> Admission<P> {
+        let Arrival { now_ns, priority, rid, length, flow } = arrival;
+        let queue = &mut self.queues[number];
         if queue.ack_filter().is_some() {
             self.filter_acks(number, arrival, &packet);
         }

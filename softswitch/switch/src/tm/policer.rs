@@ -21,10 +21,12 @@ pub struct PolicerSettings {
     pub committed: BucketSettings,
     /// PIR and PBS of RFC 2698.
     pub peak: Option<BucketSettings>,
+    /// What exceeds it is marked, where the program says that it may be; else it is dropped.
+    pub marks: bool,
 }
 
 impl PolicerSettings {
-    /// Checks settings. Errors: names the field that is out of range, and its range.
+    /// Checks settings, of one that drops. Errors: names the field that is out of range, and its range.
     pub fn new(committed: BucketSettings, peak: Option<BucketSettings>) -> Result<Self, String> {
         for (prefix, bucket) in [("", Some(committed)), ("peak_", peak)] {
             let Some(BucketSettings { rate_bps, burst_bytes }) = bucket else {
@@ -39,7 +41,7 @@ impl PolicerSettings {
         }
         match peak.filter(|peak| peak.rate_bps < committed.rate_bps) {
             Some(peak) => Err(format!("peak_rate_bps {}: allowed are {} and more", peak.rate_bps, committed.rate_bps)),
-            None => Ok(PolicerSettings { committed, peak }),
+            None => Ok(PolicerSettings { committed, peak, marks: false }),
         }
     }
 }
@@ -69,7 +71,7 @@ impl Bucket {
     }
 }
 
-/// A policer, color-blind: what conforms passes, all else is dropped.
+/// A policer, color-blind: what conforms passes, all else is dropped or marked.
 #[derive(Debug)]
 pub(super) struct Policer {
     settings: PolicerSettings,
@@ -195,6 +197,31 @@ mod tests {
         let mut policer = Policer::new(settings.expect("in range"), 0);
         let passed: Vec<u64> = (0..40).filter(|packet| policer.passes(packet * 100_000, 1_000)).collect();
         assert_eq!(passed, [0, 1, 2, 12, 22, 32]);
+    }
+
+    #[test]
+    fn what_exceeds_is_marked_or_else_dropped() {
+        // One packet of 1,000 bytes passes on the burst.
+        let settings =
+            PolicerSettings::new(BucketSettings { rate_bps: 8, burst_bytes: 1_000 }, None).expect("in range");
+        let policer = Some(Some(PolicerSettings { marks: true, ..settings }));
+        let mut tm = TrafficManager::new(usize::MAX);
+        tm.configure(PORT, 0, Changes { policer, rate: Some(Rate::Bps(8_000)), ..Changes::default() })
+            .expect("in range");
+        assert!(matches!(tm.enqueue(0, PORT, 0, 1_000, None, 0), Admission::Started(_)));
+        for (packet, is_marked) in [(1, true), (2, false), (3, true)] {
+            let Admission::Exceeds(packet) = tm.enqueue(0, PORT, 0, 1_000, None, packet) else {
+                panic!("it conforms");
+            };
+            let admission = tm.go_on(0, PORT, 0, 1_000, None, (packet, is_marked));
+            match admission {
+                Admission::Queued => assert!(is_marked),
+                other => assert!(matches!(other, Admission::Policed(2)) && !is_marked),
+            }
+        }
+        let status = &tm.status()[0];
+        let Counters { enqueued_packets, policed_packets, dropped_packets, .. } = status.counters;
+        assert_eq!((enqueued_packets, policed_packets, dropped_packets), (3, 1, 1));
     }
 
     #[test]
