@@ -80,8 +80,8 @@ def section(directory: Path) -> Iterator[str]:
 
 
 def _shown(cell: Cell) -> str:
-    if cell["outcome"] == "pass":
-        return "pass"
+    if cell["outcome"] in ("pass", "not applicable", "not observable"):
+        return cell["outcome"]
     # Expectations have brackets and bars, which Markdown would read.
     return f"**{cell['outcome']}**: `{cell['reason'].replace('|', '/')}`"
 

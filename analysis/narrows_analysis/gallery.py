@@ -14,6 +14,7 @@ import numpy as np
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.report.charts import Chart, ChartSeries
+from narrows_analysis.report.events import add_marks
 from narrows_analysis.report.figures import FIGURES, OF_SENDERS, RunFigures
 from narrows_analysis.report.shares import Shares, shares
 from narrows_analysis.run_data import RunData
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHARES = "shares"
+SHARES = "share"
 NAMES = (*FIGURES, SHARES)
 
 SOFT = "#55595f"
@@ -32,7 +33,7 @@ WIDTH, NARROW, DPI = 6.4, 3.4, 150
 PIXELS_PER_INCH = 104
 # Between the intervals of two lines at one place, in inches.
 APART = 4 / 72
-# Lines that are named at their ends; more have a legend.
+# Lines that are named at their ends, of more there is a legend; and events that are named.
 MAX_NAMED = 8
 
 
@@ -49,7 +50,10 @@ def figure(run: RunData, name: str) -> Figure:
     spec = shares(run) if name == SHARES else FIGURES[name](RunFigures(run))
     if spec is None:
         raise AnalysisError(f"{run.path}: the run has no data for figure {name}")
-    return draw(spec) if isinstance(spec, Chart) else draw_shares(spec)
+    if not isinstance(spec, Chart):
+        return draw_shares(spec)
+    add_marks([spec], run.run.events)
+    return draw(spec)
 
 
 def gallery(run: RunData) -> dict[str, Figure]:
@@ -84,6 +88,11 @@ def draw(chart: Chart) -> Figure:
             drawn.set(marker="o", markersize=3.5)
     for mark in chart.marks:
         axes.axvline(mark.x, color=SOFT, linewidth=0.6)
+    for mark in chart.marks if len(chart.marks) <= MAX_NAMED else ():
+        top = axes.get_xaxis_transform()
+        axes.text(
+            mark.x, 1, f"{mark.label} ", fontsize=6.5, color=SOFT, transform=top, va="top", ha="left", rotation=90
+        )
     most = [one.y for one in chart.references if one.fit]
     axes.set_ylim(bottom=chart.y_min)
     if most and chart.y_max is None:

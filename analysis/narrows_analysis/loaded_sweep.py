@@ -20,6 +20,7 @@ from narrows_analysis.sweep_lines import axis
 if TYPE_CHECKING:
     # Slow to import, and only figures need it.
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 GROUP = "group"
 
@@ -47,7 +48,7 @@ class LoadedSweep(Sweep):
         hue: str | None = None,
         at: Mapping[str, object] | None = None,
         ax: Axes | None = None,
-    ) -> Axes:
+    ) -> Figure:
         """Means of a metric over a swept field, with their 95 % confidence intervals (Student's t).
 
         Runs that are not complete are in no mean. Values of ``x`` that are numbers of one unit are to scale, on a
@@ -61,7 +62,7 @@ class LoadedSweep(Sweep):
             ax: where it is drawn; a figure of its own by default.
 
         Returns:
-            The axes; ``.figure.savefig("x.pdf")`` writes the figure.
+            The figure, as of a run: ``.savefig("x.pdf")`` writes it, ``.axes[0]`` are its axes.
 
         Raises:
             AnalysisError: no such metric, field or value, or a field that has several values is in no argument.
@@ -87,7 +88,7 @@ class LoadedSweep(Sweep):
         _draw(axes, self, quantity, x, fields[x], lines)
         if hue:
             axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
-        return axes
+        return axes.figure.figure
 
     def tidy(self) -> pd.DataFrame:
         """A row for each value that was measured: the swept fields, ``repetition``, ``status``, ``directory``,

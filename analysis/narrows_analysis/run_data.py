@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats import files
 from narrows_formats.columns import QUEUES, REPORTS, SOCKETS, units
+from narrows_formats.flow_names import OTHER_GROUP
 from narrows_formats.flow_rows import brief_columns, flow_rows, plain_values
 from narrows_formats.kinds import requests
 from narrows_formats.summary import Summary
@@ -53,7 +54,7 @@ _RAW_COLUMNS = [
 ]  # fmt: skip
 RESPONSE_UNITS = {"flow": "", "name": "", **requests.UNITS}
 DROP_UNITS = {
-    "time_s": "s", "link": "", "flow": "", "cause": "", "packet_bytes": "bytes", "waited_s": "s",
+    "time_s": "s", "link": "", "flow": "", "name": "", "cause": "", "packet_bytes": "bytes", "waited_s": "s",
     "depth_bytes": "bytes", "depth_packets": "packets",
 }  # fmt: skip
 HOST_UNITS = {"flow": "", "group": "", "time_s": "s", "quantity": "", "value": "s (rtt), bytes (cwnd)"}
@@ -343,9 +344,9 @@ class RunData:
     def drops(self) -> pd.DataFrame:
         """Every packet that a link dropped, in order of time.
 
-        Columns: ``time_s`` of the drop, ``link``, ``flow`` (number, -1 for other traffic), ``cause`` ("loss emulation",
-        "queue management", "full queue"), ``packet_bytes``, ``waited_s`` in the queue before that, ``depth_bytes`` and
-        ``depth_packets`` that waited just after it.
+        Columns: ``time_s`` of the drop, ``link``, ``flow`` and ``name`` (-1 and "(other)" for other traffic), ``cause``
+        ("loss emulation", "queue management", "full queue"), ``packet_bytes``, ``waited_s`` in the queue before that,
+        ``depth_bytes`` and ``depth_packets`` that waited just after it.
 
         Raises:
             AnalysisError: the target does not record each drop; `flows` and `summary` have how many there were.
@@ -354,15 +355,18 @@ class RunData:
             raise AnalysisError(f"{self.path}: target {self.run.profile.name} counts drops and does not record each")
         clock = self._clock if self.run.clock_origin_ns is None else ReportClock(self.run, 0)
         parts = [pd.DataFrame({name: pd.Series(dtype=float) for name in DROP_UNITS})]
-        for view in self._whole.views:
+        names = np.array([*self.labels, OTHER_GROUP], dtype=object)  # -1, OTHER, is the last one
+        for view in self._whole.views if self._link is None else [self.run]:
             for batch in drop_batches(view):
                 at = np.full(len(batch["flow"]), view.bottleneck.index)
+                flow = self._flow_numbers.of(at, batch["flow"], batch["signature"]).astype(np.int32)
                 parts.append(
                     pd.DataFrame(
                         {
                             "time_s": clock.ticks(batch["timestamp"]) * clock.unit_s,
                             "link": view.bottleneck.name,
-                            "flow": self._flow_numbers.of(at, batch["flow"], batch["signature"]).astype(np.int32),
+                            "flow": flow,
+                            "name": names[flow],
                             "cause": [CAUSES.get(cause, UNKNOWN) for cause in batch["cause"].tolist()],
                             "packet_bytes": batch["packet_length"],
                             "waited_s": batch["waited"] * clock.unit_s,

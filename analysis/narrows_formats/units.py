@@ -33,11 +33,13 @@ SIZE_UNITS = {
 }
 TIME_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 PACKET_UNITS = ("packet", "packets", "pkt")
-# Spellings of tc(8), whose kb are 1024 bytes. Its mbps, bytes per second, are not guessed at: most mean bits.
+# Spellings of tc(8), whose kb are 1024 bytes.
 TC_UNITS = {
     **{"k": "KiB", "kb": "KiB", "m": "MiB", "mb": "MiB", "g": "GiB", "gb": "GiB", "p": "packets", "pkts": "packets"},
     **{"sec": "s", "secs": "s", "msec": "ms", "msecs": "ms", "usec": "us", "usecs": "us"},
 }
+# What most write. tc's mbps, which has no capital, are bytes, as are MBps.
+BITS_PER_SECOND = {f"{prefix}{end}": f"{prefix}bit" for prefix in ("k", "M", "G") for end in ("bps", "b/s")}
 
 ALLOWED_RATE = "more than 0, as a number and bit, kbit, Mbit or Gbit (per second), such as 100Mbit"
 ALLOWED_SIZE = "more than 0, as a number and B, kB, MB, GB, KiB, MiB or GiB, such as 1.5MB"
@@ -68,7 +70,11 @@ class UnitError(ValueError):
 def _unknown_unit(unit: str, known: Iterable[str], allowed: str) -> UnitError:
     """What to say of an unknown unit, with the known one that tc or a slip of case means by it, if any."""
     known = list(known)
-    meant = TC_UNITS.get(unit.casefold()) or next((one for one in known if one.casefold() == unit.casefold()), None)
+    meant = (
+        BITS_PER_SECOND.get(unit)
+        or TC_UNITS.get(unit.casefold())
+        or next((one for one in known if one.casefold() == unit.casefold()), None)
+    )
     guess = f" (did you mean {meant}?)" if meant in known else ""
     return UnitError(f"has the unknown unit '{unit}'{guess}", allowed)
 

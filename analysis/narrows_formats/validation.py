@@ -20,16 +20,14 @@ from narrows_formats.units import format_rate, format_size, format_time, magnitu
 Location = tuple[int | str, ...]
 
 # What pydantic's own errors allow, in our words; everything else carries its `allowed` itself.
+_MAPPING = "a mapping of field names to values"
 _ALLOWED = {
     "finite_number": "a finite number",
     "int_type": "a whole number",
     "string_type": "text",
     "list_type": "a list",
     "tuple_type": "a list",
-    "dict_type": "a mapping of field names to values",
-    "dataclass_type": "a mapping of field names to values",
-    "model_type": "a mapping of field names to values",
-    "model_attributes_type": "a mapping of field names to values",
+    **dict.fromkeys(("dict_type", "dataclass_type", "model_type", "model_attributes_type"), _MAPPING),
 }
 # What pydantic says of numbers out of bounds: the bound's name, the problem, and what is allowed.
 _BOUNDS = {
@@ -87,7 +85,10 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"{has}; allowed: a list with at least {'one entry' if least == 1 else f'{least} entries'}"
     if kind == "string_type" and isinstance(error["input"], int | float) and not isinstance(error["input"], bool):
         return f"{value} is a number; allowed: text, in quotes"
-    return f"{value} is of the wrong kind; allowed: {_ALLOWED.get(kind, error['msg'])}"
+    allowed = _ALLOWED.get(kind, error["msg"])
+    if allowed == _MAPPING and (names := fields_at(model, error["loc"])):
+        allowed = f"a mapping with fields of these: {', '.join(names)}"
+    return f"{value} is of the wrong kind; allowed: {allowed}"
 
 
 def _in_unit(bound: object, given: object) -> object:

@@ -691,6 +691,20 @@ def test_a_flow_whose_data_never_came(tmp_path: Path) -> None:
     (said,) = (one["message"] for one in summary["warnings"] if one["code"] == "flow_without_data")
     assert said == f"{summary['flows'][1]['name']}: no data left, only {second.sum():,} packets without payload."
     assert summary["flows"][1]["goodput_bps"] == 0
+    # What programs send may cross the links as acknowledgements.
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    record["flows"][1]["by_addresses"] = True
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    summary = analyze_run(tmp_path / "run")
+    (said,) = (one["message"] for one in summary["warnings"] if one["code"] == "flow_without_data")
+    assert said.endswith("Where the client of a program sends the data, its group needs `sends: client`.")
+    # Where half a per cent of the packets have payload, they are the acknowledgements of what went the other way.
+    few = second & (np.cumsum(second) <= second.sum() // 200)
+    rows["payload_length"] = np.where(second & ~few, 0, truth.rows["payload_length"])
+    synthetic.write_reports(tmp_path / "run" / "telemetry" / "reports-00000.parquet", rows)
+    summary = analyze_run(tmp_path / "run")
+    (said,) = (one["message"] for one in summary["warnings"] if one["code"] == "flow_without_data")
+    assert f"only {100 * few.sum() / second.sum():.2f} % of its packets had payload. Where" in said
 
 
 def test_a_flow_that_never_came(tmp_path: Path) -> None:

@@ -45,7 +45,23 @@ def test_every_figure_that_has_data_is_drawn(competition: Competition) -> None:
         drawn.savefig(buffer, format="pdf")
         assert len(buffer.getvalue()) > 3000, name
         for axes in drawn.axes:
-            assert axes.get_xlabel() and (axes.get_ylabel() or name == "shares"), name
+            assert axes.get_xlabel() and (axes.get_ylabel() or name == "share"), name
+
+
+def test_events_are_marked_and_named(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0), files=1)
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    event = {"at_ns": 1_500_000_000, "achieved_ns": 1_500_000_007, "timed_by": "software", "asked_by": "experiment"}
+    names = ("bottleneck: rate 10Mbit", "late starts")
+    record["events"] = [event | {"what": what} for what in names]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    analyze_run(tmp_path / "run")
+    run = load(tmp_path / "run")
+    for name in ("goodput", "queue_delay"):
+        (axes,) = figure(run, name).axes
+        assert [one.get_text().strip() for one in axes.texts if one.get_rotation() == 90] == list(names)
+        marks = [line for line in axes.get_lines() if np.array_equal(np.asarray(line.get_ydata()), [0, 1])]
+        assert [np.asarray(line.get_xdata()).tolist() for line in marks] == [[1.500000007] * 2] * 2
 
 
 def test_lines_are_the_series(competition: Competition) -> None:
@@ -82,7 +98,7 @@ def test_a_chart_is_drawn_as_it_says() -> None:
     assert len(axes.collections) == 1
     assert sorted(float(np.asarray(line.get_ydata())[0]) for line in others) == [0.0, 5.0]
     assert axes.get_xlim() == (0.0, 6.0) and axes.get_ylim()[0] == 0.0 and 5.0 < axes.get_ylim()[1] < 10.0
-    assert {text.get_text() for text in axes.texts} == {"stepped", "even", "buffer"}
+    assert {text.get_text().strip() for text in axes.texts} == {"stepped", "even", "buffer", "e"}
 
 
 def test_points_have_whiskers_and_their_own_ticks() -> None:

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import socket
+import struct
 import threading
 from collections import Counter
 from pathlib import Path
@@ -120,6 +121,24 @@ def test_headers_are_whole(competition: Competition, packets: Any) -> None:
         }
         given, ip.chksum = ip.chksum, None
         assert IP(bytes(ip)).chksum == given
+
+
+def test_an_address_of_several_flows_has_the_name_of_their_group(tmp_path: Path) -> None:
+    """And one that is no IP address has none. Blocks of type 4, as draft-ietf-opsawg-pcapng has them."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.0))
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    first = record["flows"][0]
+    record["flows"] += [first | {"src_port": 40002}, first | {"src": "2001:db8::1"}, first | {"src": "afar"}]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    _export(tmp_path / "run", "--pcapng", tmp_path / "run.pcapng")
+    data, at, found = (tmp_path / "run.pcapng").read_bytes(), 0, b""
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        found += data[at + 8 : at + size - 4] if kind == 4 else b""
+        at += size
+    ipv4 = b"\x01\x00\x08\x00\x0a\x00\x00\x01bbr\0", b"\x01\x00\x0c\x00\x0a\x00\x01\x01cubic-1\0"
+    ipv6 = b"\x02\x00\x16\x00" + bytes.fromhex("20010db8" + "00" * 11 + "01") + b"bbr-3\0\0\0"
+    assert found == b"".join((*ipv4, ipv6, bytes(4)))
 
 
 def test_loss_emulation_is_named_apart(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_values_that_are_numbers_are_in_their_order(sweep: LoadedSweep) -> None:
     ],
 )
 def test_a_figure_has_the_means_and_their_intervals(sweep: LoadedSweep, arguments: dict[str, Any], at: str) -> None:
-    axes = sweep.figure(**arguments)
+    (axes,) = sweep.figure(**arguments).axes
     expected = intervals(sweep)
     expected = expected[expected["quantity"] == arguments["metric"]]
     for name, value in arguments.get("at", {}).items():
@@ -86,7 +86,7 @@ def test_a_figure_has_the_means_and_their_intervals(sweep: LoadedSweep, argument
 def test_figures_are_drawn_where_the_caller_wants_them(sweep: LoadedSweep, tmp_path: Path) -> None:
     figure = Figure()
     axes = figure.add_subplot()
-    assert sweep.figure("utilization", x="queue", at={"buffer": "2bdp"}, ax=axes) is axes
+    assert sweep.figure("utilization", x="queue", at={"buffer": "2bdp"}, ax=axes) is figure
     assert [one.get_text() for one in axes.get_xticklabels()] == LAWS
     figure.savefig(str(tmp_path / "x.pdf"))
     assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")

@@ -44,6 +44,13 @@ def test_tshark_finds_the_drops_in_the_comments(exported: tuple[Path, synthetic.
     assert sum(map(int, re.findall(r"(\d+) dropped by the queue", comments))) == reported > 10
 
 
+@pytest.mark.needs("tshark")
+def test_tshark_has_the_names_of_the_flows(exported: tuple[Path, synthetic.Truth]) -> None:
+    hosts = _output("tshark", "-r", exported[0], "-q", "-z", "hosts").splitlines()
+    named = {tuple(line.split()) for line in hosts if line and line[0] != "#"}
+    assert named == {("10.0.0.1", "bbr-1"), ("10.0.1.1", "cubic-1")}
+
+
 @pytest.mark.needs("tshark", "tcptrace")
 def test_tcptrace_finds_what_left_the_queue(exported: tuple[Path, synthetic.Truth], tmp_path: Path) -> None:
     packets, truth = exported

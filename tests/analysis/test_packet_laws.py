@@ -109,14 +109,15 @@ def _recorded(case: Case) -> None:
         THINNED: "ACK filter",
     }  # fmt: skip
     expected = sorted(
-        (life.dropped, link, numbers[life.flow], causes[cause], life.length, life.dropped - life.offered)
+        (life.dropped, link, numbers[life.flow], life.flow, causes[cause], life.length, life.dropped - life.offered)
         for link, lives in case.lives.items()
         for life in lives
         if (cause := life.cause) is not None and life.dropped is not None
     )
     found = case.drops
     times, waits = ((found[name] * NS).round().astype(int) for name in ("time_s", "waited_s"))
-    rows = zip(times, found["link"], found["flow"], found["cause"], found["packet_bytes"], waits, strict=True)
+    which = (found[name] for name in ("link", "flow", "name", "cause", "packet_bytes"))
+    rows = zip(times, *which, waits, strict=True)
     assert sorted(rows) == expected and times.is_monotonic_increasing
 
 

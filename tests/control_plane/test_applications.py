@@ -72,7 +72,10 @@ def test_two_flows_between_the_hosts_of_a_program_cannot_be_distinguished() -> N
 
 def test_placeholders_are_replaced_and_other_braces_stay() -> None:
     values = {"server": "198.18.0.4", "port": "5201"}
-    assert fill("%{size} http://{server}:{port}/{x}", values) == "%{size} http://198.18.0.4:5201/{x}"
+    assert fill("%{size} ${port} {} {1} {a b} http://{server}:{port}/{{x}}", values) == (
+        "%{size} ${port} {} {1} {a b} http://198.18.0.4:5201/{x}"
+    )
+    assert fill("{{port}} {{{port}}} {{{{port}}}}", values) == "{port} {{port}} {{{port}}}"
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:

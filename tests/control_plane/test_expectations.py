@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from narrows.errors import InputError
-from narrows.experiment.expectations import Expectation
+from narrows.experiment.expectations import Expectation, parse
 from narrows.experiment.loader import validate
 from narrows.run.verdicts import Verdict, _verdict, junit
 from test_cli import SUMMARY
@@ -150,19 +150,42 @@ EXPECTED = Expectation("share > 0.5", "flows", "bbr-1", ("share",), ">", 0.5)
     ("values", "reason"),
     [
         ([0.6], ""),
-        ([0.5], "it is 0.5"),
+        ([0.5], "measured 0.5"),
         ([None], "there is no value in 1 of 1 runs"),
         ([0.6, None, 0.7], "there is no value in 1 of 3 runs"),
         # Student's t of two values: 12.706 standard errors, here 0.0005 each.
         ([0.600, 0.601], ""),
-        ([0.400, 0.401], "it is 0.4005 (95 % interval 0.394147 to 0.406853, 2 runs)"),
-        ([0.55, 0.65], "it is 0.6 (95 % interval -0.0353102 to 1.23531, 2 runs): undecided"),
+        ([0.400, 0.401], "measured 0.4005 (95 % interval 0.394147 to 0.406853, 2 runs)"),
+        ([0.55, 0.65], "measured 0.6 (95 % interval -0.0353102 to 1.23531, 2 runs): undecided"),
     ],
 )
 def test_repetitions_decide_together(values: list[float | None], reason: str) -> None:
     found = _verdict(EXPECTED, {}, values)
     assert found.reason == reason
     assert found.kind == ("pass" if not reason else "undecided" if reason.endswith("undecided") else "fail")
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "shown"),
+    [
+        ("bottleneck.queue_delay_s.p99 < 20ms", [0.0234], "measured 23.4 ms"),
+        ("bottleneck.queue_delay_s.p99 < 0.02", [0.0234], "measured 0.0234"),
+        ("flows.bbr.goodput_bps > 50Mbit", [14.25e6], "measured 14.25 Mbit/s"),
+        ("flows.bbr.share > 50%", [0.25], "measured 25 %"),
+        ("links.near.queue_bytes.max < 2KiB", [3072.0], "measured 3 KiB"),
+        ("senders.bbr.rtt_s.max < 20ms", [0.0234], "measured 23.4 ms"),
+        # Student's t of two values: 12.706 standard errors, here 0.5 ms each.
+        (
+            "bottleneck.queue_delay_s.p99 < 20ms", [0.040, 0.041],
+            "measured 40.5 ms (95 % interval 34.1469 ms to 46.8531 ms, 2 runs)",
+        ),
+    ],
+)  # fmt: skip
+def test_what_was_measured_is_in_the_unit_of_the_bound(text: str, values: list[float], shown: str) -> None:
+    links = ("near", "far") if text.startswith("links") else ("bottleneck",)
+    found = _verdict(parse(text, {"bbr": ("bbr-1",)}, links), {}, list(values))
+    assert (found.reason, found.line) == (shown, f"FAIL  {text}: {shown}")
+    assert found.values == tuple(values)
 
 
 def test_readers_of_junit_find_what_failed() -> None:

@@ -163,7 +163,10 @@ def test_findings_as_json() -> None:
     ("field", "value", "meant"),
     [
         ("rate", "100mbit", "Mbit"),  # tc reads units in any case
-        ("rate", "100Mbps", None),  # bits to most, bytes to tc
+        ("rate", "100Mbps", "Mbit"),
+        ("rate", "100Gb/s", "Gbit"),
+        ("rate", "100mbps", None),  # bytes to tc
+        ("rate", "100MBps", None),
         ("rtt", "40msec", "ms"),
         ("buffer", "100pkts", "packets"),
         ("buffer", "64kb", "KiB"),  # 1024 bytes to tc

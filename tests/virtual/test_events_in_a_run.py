@@ -184,6 +184,27 @@ events:
     assert steady.min() >= 10_000 - 625 - 1800 and steady.max() <= 50_000 + 625 + 1800
 
 
+def test_a_rate_changes_once_packets_wait_too_long(tmp_path: Path) -> None:
+    """At the first reading at which a packet had waited for more than 20 ms, as reports show of each packet."""
+    text = """\
+name: events
+bottleneck: {rate: 10Mbit, buffer: 200kB, rtt: 20ms}
+flows: [{udp: {rate: 14.3Mbit, payload: 858B}, duration: 1s}]
+hosts: {jitter: 0s}
+events: [{when: links.bottleneck.queue_delay_s > 20ms, link: bottleneck, rate: 50Mbit}]
+"""
+    reports, record = run(tmp_path, text)
+    (event,) = record["events"]
+
+    def waited(at_ns: int) -> int:
+        waiting = reports[(reports["came"] <= at_ns) & (reports["left"] > at_ns)]
+        return at_ns - int(waiting["came"].min()) if len(waiting) else 0
+
+    # It grows by a third of a millisecond each millisecond.
+    assert event["at_ns"] == next(at_ns for at_ns in range(0, 1000 * MS, MS) if waited(at_ns) > 20 * MS)
+    assert 55 * MS < event["at_ns"] < 65 * MS
+
+
 def test_a_phase_of_bbr_is_seen_when_it_begins(tmp_path: Path) -> None:
     """BBR's DRAIN, read each millisecond, against the table of such readings: two of them apart at most."""
     text = """\

@@ -89,6 +89,14 @@ def test_the_list_has_what_a_kernel_is_and_how_it_was_built(own_cache: Path) -> 
     )
 
 
+def test_a_build_says_what_it_replaces(own_cache: Path) -> None:
+    image = program(own_cache / "narrows" / "kernels" / "mine" / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
+    for name, says in (("mine", True), ("other", False)):
+        result = CliRunner().invoke(app, ["kernel", "build", "--name", name, "--source", str(own_cache / "none")])
+        assert (f"kernel {name}: replaces the one of this name, once it is built" in result.stdout) is says
+        assert isinstance(result.exception, InputError) and image.exists()
+
+
 @pytest.mark.parametrize(
     ("versions", "names"),
     [

@@ -175,6 +175,27 @@ def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) ->
         pass
 
 
+@pytest.mark.parametrize("queue", [{}, {"queue": "fq"}])
+def test_the_delay_of_a_queue_is_that_of_its_oldest_packet(tmp_path: Path, queue: dict[str, Any]) -> None:
+    """Which packets wait at an instant, and since when, is in their reports; of fair queues the oldest is not the next.
+
+    A datagram each 480 us of 900 bytes takes 720 us on the link: nothing is dropped while the queue grows, by 5 Mbit/s.
+    """
+    link = {"rate": "10Mbit", "buffer": "5000packets", "rtt": "20ms", **queue}
+    flows = [{"udp": {"rate": "14.3Mbit", "payload": "858B"}, "duration": "1s"}, {"cca": "cubic", "duration": "1s"}]
+    with bed(tmp_path / "out", {"name": "driven", "bottleneck": link, "flows": flows}) as driven:
+        found = {0: driven.state.link.queue_delay_s}
+        found |= {state.time_ns: state.link.queue_delay_s for state in driven.steps("7000019ns")}
+    packets = reports(tmp_path / "out", json.loads((tmp_path / "out" / "run.json").read_text())["clock_origin_ns"])
+    assert driven.result.summary["bottleneck"]["drops"] == 0
+    for at_ns, delay_s in found.items():
+        waiting = packets[(packets["came"] <= at_ns) & (packets["left"] > at_ns)]
+        assert delay_s == pytest.approx((at_ns - waiting["came"].min()) / SECOND if len(waiting) else 0.0, abs=1e-12), (
+            at_ns
+        )
+    assert found[0] == 0 and len(found) > 140 and max(found.values()) > 0.08
+
+
 @pytest.mark.long
 def test_an_error_of_the_driver_ends_the_run(tmp_path: Path) -> None:
     """Its guest is gone, and what was measured is kept as what it is."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the time series and the summary are made of, from the tables of narrows-collector.
 
-The engine's pass over the reports is the only one (docs/telemetry-schema.md, "Aggregation"); here its rows, however
+The engine's pass over the reports is the only one (analysis/README.md); here its rows, however
 many there are, become grids of bounded size.
 """
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from operator import itemgetter
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from narrows_analysis.interchange.raw import (
 from narrows_analysis.interchange.rebuilt import FlowKey, Tcp, headers
 from narrows_analysis.interchange.whole import whole
 from narrows_analysis.records.reports import ARRIVAL_ECN_SHIFT, FLAG_CE_MARKED, FLAGS_ARRIVAL_ECN
-from narrows_analysis.records.run_directory import Run
+from narrows_analysis.records.run_directory import FlowSpec, Run
 
 CAPABLE = 2  # ECT(0), for a marked packet whose report does not have what it had been.
 HOW = (
@@ -74,9 +76,23 @@ def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> 
         for _, name in links.values():
             writer.interface(f"{name} in", f"in front of the queue of link {name}")
             writer.interface(f"{name} out", f"behind the queue of link {name}")
+        writer.names(_senders(run))
         for time_ns, interface, report in heapq.merge(*passes, key=itemgetter(0, 1)):
             _packet(writer, keys, policed, since_ns + time_ns, interface, report, written)
     return written
+
+
+def _senders(run: Run) -> dict[str, str]:
+    """Whose data come from each address: the flow's name, or of several flows that of their groups."""
+    flows: defaultdict[str, list[FlowSpec]] = defaultdict(list)
+    for flow in run.flows:
+        with suppress(ValueError):  # run.json may have a host's name there
+            if not (address := ip_address(flow.src)).is_unspecified:
+                flows[str(address)].append(flow)
+    return {
+        address: ",".join(dict.fromkeys(flow.name if len(here) == 1 else flow.group for flow in here))
+        for address, here in flows.items()
+    }
 
 
 def _by_arrival(reports: Iterator[Report], longest_ns: int) -> Iterator[Report]:

@@ -39,6 +39,8 @@ MAX_HELD = 0.05
 # Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
 LATE_SERVICE_RATIO = 0.1
 LATE_SERVICE_S = 2e-3
+# Of a program's packets that reports show: those with payload, of a flow that is not acknowledgements of the other way.
+LEAST_DATA = 0.01
 # Datagrams for which a socket had no room, over IPv4 and IPv6.
 NO_ROOM = ("UdpRcvbufErrors", "Udp6RcvbufErrors")
 # Linux, Documentation/networking/snmp_counter.rst: data that had arrived was thrown away, or all sockets together had
@@ -203,6 +205,23 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
     return found
 
 
+def _without_data(run: Run, aggregation: Aggregation) -> Iterator[WarningSummary]:
+    """Flows of which nothing but acknowledgements left, or of those of programs hardly anything else."""
+    totals, (_, data) = aggregation.flows.totals, goodput_bytes(aggregation)
+    for number in range(run.data_flows if aggregation.complete else 0):
+        packets = int(totals["departures"][number])
+        with_payload = totals["data_packets"][number] / max(totals["samples"][number], 1)
+        programs = run.flows[number].by_addresses
+        if not packets or (data[number] and not (programs and with_payload < LEAST_DATA)):
+            continue
+        message = f"no data left, only {plural(packets, 'packet')} without payload."
+        if data[number]:
+            message = f"only {with_payload:.2%} of its packets had payload.".replace("%", " %")
+        if programs:
+            message += " Where the client of a program sends the data, its group needs `sends: client`."
+        yield _caution("flow_without_data", "warning", f"{run.flow_names[number]}: {message}")
+
+
 def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[WarningSummary]:
     names = run.flow_names
     found = _few_reports(run, aggregation)
@@ -210,11 +229,7 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
         flow = run.flows[number]
         message = f"{names[number]} ({flow.src} to {flow.dst}) never crossed the bottleneck."
         found.append(_caution("flow_unseen", "error", message))
-    packets, (_, data) = aggregation.flows.totals["departures"], goodput_bytes(aggregation)
-    for number in range(run.data_flows if aggregation.complete else 0):
-        if packets[number] and not data[number]:
-            message = f"{names[number]}: no data left, only {plural(int(packets[number]), 'packet')} without payload."
-            found.append(_caution("flow_without_data", "warning", message))
+    found += _without_data(run, aggregation)
     for number in table.guessed:
         message = f"{names[number]}: source port unknown; taken to be the last connection opened between its hosts."
         found.append(_caution("flow_guessed", "warning", message))

@@ -15,7 +15,8 @@ class LinkState:
     """A link: its settings, what waits in its queue, and its counters since the run began.
 
     Rates are in L2 bit/s, sizes in bytes of Ethernet frames; a buffer has a limit in bytes or in packets, the other one
-    is None. ``delay_ns`` in nanoseconds, ``loss`` is a ratio. Departed
+    is None. ``delay_ns`` in nanoseconds, ``loss`` is a ratio. ``queue_delay_s`` is how long the packet has waited
+    that has waited longest, in seconds; 0 while nothing waits. Departed
     packets are those whose transmission has begun, dropped packets those that found the queue full.
     """
 
@@ -26,6 +27,7 @@ class LinkState:
     loss: float
     queue_bytes: int
     queue_packets: int
+    queue_delay_s: float
     departed_bytes: int
     departed_packets: int
     dropped_packets: int

@@ -60,6 +60,8 @@ def build(
     def say(text: str) -> None:
         console.print(f"kernel {called}: {text}", highlight=False, markup=False, soft_wrap=True)
 
+    if kernels.directory(called).exists():
+        say("replaces the one of this name, once it is built")
     compilers = jobs or len(os.sched_getaffinity(0))
     if cca:
         kernel, about = own_cca.add(cca, base or kernels.DEFAULT, called, compilers, say)

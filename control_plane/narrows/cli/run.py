@@ -77,7 +77,8 @@ def run(
 ) -> None:
     """Run an experiment, and make its report.
 
-    One run, or one for every point of its sweep and every repetition. Progress goes to standard error.
+    One run, or one for every point of its sweep and every repetition. Progress goes to standard error. Whether
+    expectations are met is shown, and not in the exit code: see `narrows test`.
     """
 
     from narrows.batch.batch import is_below
@@ -136,6 +137,12 @@ def run(
                 code = max(code, EXIT_FAILED)
     if not series.single:
         _close(directory, results)
+    if code == EXIT_OK and not as_json and series.experiment.expect:
+        from narrows.plain_text import say
+        from narrows.run.verdicts import judge
+
+        for verdict in judge(series, directory):
+            say(verdict.line)
     if not series.single and (page := directory / files.REPORT).exists():
         results.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
     if as_json:

@@ -115,9 +115,7 @@ def _run(series: Series, directory: Path, console: Console, mode: RunMode, jobs:
 
 def _show(file: Path, tested: _Tested, directory: Path) -> None:
     for verdict in tested.verdicts:
-        values = ", ".join(f"{value:.6g}" for value in verdict.values)
-        outcome = f"pass  {verdict.name}  ({values})" if verdict.passed else f"FAIL  {verdict.name}: {verdict.reason}"
-        say(f"{file}: {outcome}")
+        say(f"{file}: {verdict.line}")
     if tested.error:
         say(f"{file}: ERROR  {tested.error}")
     say(f"{file}: results in {directory}")

@@ -20,7 +20,7 @@ PHASE = "bbr_phase"
 OF_SOCKETS = tuple(one.name for one in SOCKETS if one.name not in ("time_s", "flow", "src_port", "dst_port"))
 OF_SWITCH = ("departed_bytes", "dropped_packets")
 """Of a flow: what has left its last queue, and what queues have dropped of it."""
-OF_LINKS = ("queue_bytes", "queue_packets", "departed_bytes", "departed_packets", "dropped_packets")
+OF_LINKS = ("queue_bytes", "queue_packets", "queue_delay_s", "departed_bytes", "departed_packets", "dropped_packets")
 ALLOWED = 'READING COMPARISON VALUE, such as flows.a.bbr_phase == "DRAIN" or links.bottleneck.queue_bytes > 100kB'
 _FORM = re.compile(r"\s*(flows|links)\.([^\s<>=!]+)\s*(<=|>=|==|!=|<|>)\s*(\S.*?)\s*\Z")
 _NUMBER = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%]*)\Z")

@@ -69,6 +69,7 @@ class Expectation:
 
     ``text`` is the expectation as written. ``section`` is a part of summary.json, ``name`` whose it is (None for parts
     that exist once), ``fields`` lead to the number there. ``question`` is what is asked of a sender's socket instead.
+    ``bound`` is in SI units; it is written in ``unit``, which is ``unit_value`` of them.
     """
 
     text: str
@@ -78,6 +79,13 @@ class Expectation:
     comparison: str
     bound: float
     question: Question | None = None
+    unit: str = ""
+    unit_value: float = 1.0
+
+    def shown(self, value: float) -> str:
+        """A value in SI units, in the unit of the bound."""
+        unit = f"{self.unit}/s" if self.unit in RATE_UNITS else self.unit
+        return f"{value / self.unit_value:.6g} {unit}".rstrip()
 
     def holds(self, value: float) -> bool:
         """Whether a value is as expected."""
@@ -127,9 +135,8 @@ def parse(text: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) 
         name, rest = _name(section, rest, groups, links)
     fields = tuple(rest.split(".")) if rest else ()
     counts = _number({**_SINGLE, **_NAMED}[section], fields) is int
-    return Expectation(
-        text.strip(), section, name, fields, comparison, in_si_units(number, unit, fields, counts=counts)
-    )
+    value, unit_value = (in_si_units(one, unit, fields, counts=counts) for one in (number, "1"))
+    return Expectation(text.strip(), section, name, fields, comparison, value, unit=unit, unit_value=unit_value)
 
 
 def _of_sender(
@@ -142,8 +149,9 @@ def _of_sender(
         raise BadExpectation(str(error), error.allowed) from None
     fields = (*question.reading.split("."), question.statistic)
     counts = question.statistic == "count"
-    value = in_si_units(*bound, () if counts else fields, counts=counts)
-    return Expectation(text.strip(), SENDERS, name, (asked,), comparison, value, question)
+    number, unit = bound
+    value, unit_value = (in_si_units(one, unit, () if counts else fields, counts=counts) for one in (number, "1"))
+    return Expectation(text.strip(), SENDERS, name, (asked,), comparison, value, question, unit, unit_value)
 
 
 def _name(section: str, rest: str, groups: Mapping[str, Sequence[str]], links: Sequence[str]) -> tuple[str, str]:

@@ -82,13 +82,11 @@ class AggregationSettings(Model):
 
     period: Annotated[Time, Field(gt=0)] | None = Field(
         default=None,
-        description="Packets whose last bit passes the link in such an interval leave it together at its end. "
-        "The first interval begins with the experiment.",
+        description="Packets whose last bit passes the link in such an interval leave it together at its end.",
     )
     frames: Count | None = Field(
         default=None,
-        description="Packets of a burst, at most. A burst begins when the link is free, with what waits then, or with "
-        "a packet that finds it free; all of it leaves at its end.",
+        description="Packets of a burst, at most.",
     )
     size: Size | None = Field(
         default=None,
@@ -97,8 +95,7 @@ class AggregationSettings(Model):
     )
     overhead: Time = Field(
         default=0,
-        description="Time in which the link carries nothing, at the beginning of each interval or burst. With "
-        "`period`, what is left of the rate is `rate` x (1 - `overhead` / `period`).",
+        description="Time in which the link carries nothing, at the beginning of each interval or burst.",
     )
 
     @model_validator(mode="after")

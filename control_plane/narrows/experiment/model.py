@@ -86,13 +86,11 @@ class DirectionSettings(Model):
     )
     framing: FramingSettings | None = Field(
         default=None,
-        description="What frames take on another medium (ATM, PTM, PPPoE, DOCSIS): `rate` counts those bytes, and all "
-        "that is measured those of Ethernet frames. On the softswitch.",
+        description="What frames take on another medium (ATM, PTM, PPPoE, DOCSIS).",
     )
     burst: Size | None = Field(
         default=None,
-        description="The link is a token bucket of this many bytes, as `tbf`: what it covers passes at once after a "
-        "time in which less came than the rate. At least a full-size frame; full at the start. On the softswitch.",
+        description="The link is a token bucket of this many bytes, full at the start; at least a full-size frame.",
     )
     delay: LinkDelay = Field(
         default=0,
@@ -101,13 +99,11 @@ class DirectionSettings(Model):
     )
     aggregation: AggregationSettings | None = Field(
         default=None,
-        description="Packets leave the link in bursts: at the ends of set intervals, or of a number of frames or "
-        "bytes; of a `reverse` that compresses acknowledgements. On the softswitch.",
+        description="Packets leave the link in bursts: at the ends of intervals, or of a number of frames or bytes.",
     )
     trace: JointTrace | None = Field(
         default=None,
-        description="A recording of rate, delay, loss and buffer, of any of them, that change together, each from its "
-        "time on; until the first row the link has what its other fields say. On the softswitch.",
+        description="A recording of rate, delay, loss and buffer, or of some of them, that change together.",
     )
     jitter: JitterSettings | None = Field(
         default=None,
@@ -125,8 +121,7 @@ class DirectionSettings(Model):
     queue: LinkQueue = Field(
         default=Fifo(kind="tail-drop"),
         json_schema_extra={"default": "tail-drop"},
-        description="How the queue is managed (RFC 7567): a kind (`codel`), or a mapping with `kind` and its "
-        "parameters, named as in `tc`. Kinds other than `tail-drop` are the softswitch's; Tofino has some of them.",
+        description="How the queue is managed: a kind, or a mapping with `kind` and its parameters (docs/queues.md).",
     )
     loss: LinkLoss = Field(
         default=0.0,
@@ -135,14 +130,12 @@ class DirectionSettings(Model):
     )
     policer: PolicerSettings | None = Field(
         default=None,
-        description="A policer behind `loss` and in front of the queue: it delays nothing, and drops what exceeds its "
-        "rate and burst, or marks it. Its drops are counted by cause (`policer_drops`). On the softswitch.",
+        description="A policer behind `loss` and in front of the queue.",
     )
     ack_filter: Literal["conservative", "aggressive"] | None = Field(
         default=None,
-        description="TCP acknowledgements that wait go when one arrives that makes them redundant (RFC 3449, section "
-        "5.2.1): all of them (`aggressive`), or all but two (`conservative`), as with tc-cake's `ack-filter`. Counted "
-        "by cause (`ack_filter_drops`). On the softswitch.",
+        description="Of waiting TCP acknowledgements that another one makes redundant all go (`aggressive`), or all "
+        "but two (`conservative`).",
     )
     capture: bool = Field(
         default=False,
@@ -248,9 +241,7 @@ class LinkSettings(DirectionSettings):
     )
     program: ProgramSettings | None = Field(
         default=None,
-        description="A P4 program of your own that the switch runs in place of Narrows' own: it forwards, marks, drops "
-        "and gives packets their priority; rate, buffer and delay are the switch's. The same for all links, on "
-        "the softswitch.",
+        description="A P4 program of your own that the switch runs in place of Narrows' own: the same for all links.",
     )
 
 

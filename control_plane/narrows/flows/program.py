@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from narrows_formats.suggestion import suggestion
 from narrows_formats.units import format_time
 from narrows_formats.validation import refuse
-from pydantic import Field, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
 from narrows.field_types import Model, Name, Time
 from narrows.flows.group import FlowGroup, Place
@@ -19,9 +20,25 @@ from narrows.onhost import program as on_host
 EXIT = "exit"  # `until` of a group: its client ends by itself
 DEFAULT_TIMEOUT = 600_000_000_000  # ns
 PLACEHOLDERS = ("server", "client", "port", "duration", "seed", "dir")
-_PLACEHOLDER = re.compile("{(" + "|".join(PLACEHOLDERS) + ")}")
+# {{name}} is {name} itself. ${name} and %{name} are the shell's and curl's.
+_PLACEHOLDER = re.compile(r"{{([A-Za-z_]\w*)}}|(?<![$%]){([A-Za-z_]\w*)}")
 
-Words = Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+
+def _known_placeholders(word: str) -> str:
+    for match in _PLACEHOLDER.finditer(word):
+        name = match[2]
+        if name is not None and name not in PLACEHOLDERS:
+            near = suggestion(name, PLACEHOLDERS).partition("did you mean '")[2].partition("'")[0]
+            guess = f" (did you mean {{{near}}}?)" if near else ""
+            known = ", ".join(f"{{{one}}}" for one in PLACEHOLDERS)
+            raise refuse(
+                f"has the unknown placeholder {{{name}}}{guess}", f"{known}; {{{{{name}}}}} for the text {{{name}}}"
+            )
+    return word
+
+
+Argument = Annotated[StrictStr, AfterValidator(_known_placeholders)]
+Words = Annotated[tuple[Argument, ...], Field(min_length=1)]
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 
 
@@ -70,7 +87,7 @@ class ProgramGroup(FlowGroup):
         json_schema_extra={"default": format_time(DEFAULT_TIMEOUT)},
         description="With `client` and no `duration`: a client that runs longer has failed.",
     )
-    env: dict[str, StrictStr] = Field(
+    env: dict[str, Argument] = Field(
         default_factory=dict, description="With `client`: environment variables of both programs."
     )
     keep_env: bool = Field(
@@ -129,8 +146,8 @@ class ProgramGroup(FlowGroup):
 
 
 def fill(word: str, values: dict[str, str]) -> str:
-    """A word of a command with its placeholders replaced; other braces stay."""
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], word)
+    """A word of a command with its placeholders replaced, and ``{name}`` for ``{{name}}``; other braces stay."""
+    return _PLACEHOLDER.sub(lambda match: f"{{{match[1]}}}" if match[1] else values[match[2]], word)
 
 
 def hide_env(data: dict[str, Any]) -> dict[str, Any]:

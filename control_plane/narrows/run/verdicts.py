@@ -28,8 +28,9 @@ Kind = Literal["pass", "fail", "undecided", "not observable"]
 class Verdict:
     """An expectation at a point of a sweep.
 
-    ``values`` are those of its repetitions. ``reason`` says why it is not met, and is empty if it is. ``kind`` tells
-    what fails from what repetitions do not decide, and from what the sender does not show.
+    ``values`` are those of its repetitions, in SI units. ``reason`` says why it is not met, and is empty if it is.
+    ``kind`` distinguishes what fails, what repetitions do not decide, and what the sender does not show. ``measured``
+    says what was measured, in the unit of the bound; empty if there is no value.
     """
 
     expectation: str
@@ -38,6 +39,7 @@ class Verdict:
     interval: tuple[float, float] | None
     reason: str
     kind: Kind
+    measured: str = ""
 
     @property
     def passed(self) -> bool:
@@ -49,6 +51,11 @@ class Verdict:
         """The expectation, and the point if there are several."""
         where = ", ".join(f"{field}={value}" for field, value in self.parameters.items())
         return f"{self.expectation} [{where}]" if where else self.expectation
+
+    @property
+    def line(self) -> str:
+        """The outcome in one line."""
+        return f"{'pass' if self.passed else 'FAIL'}  {self.name}: {self.reason or self.measured}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -110,16 +117,17 @@ def _verdict(expectation: Expectation, parameters: dict[str, Any], values: list[
         return Verdict(expectation.text, parameters, known, None, reason, "fail")
     if len(known) == 1:
         holds = expectation.holds(known[0])
-        reason = "" if holds else f"it is {known[0]:.6g}"
-        return Verdict(expectation.text, parameters, known, None, reason, "pass" if holds else "fail")
+        measured = f"measured {expectation.shown(known[0])}"
+        decided: Kind = "pass" if holds else "fail"
+        return Verdict(expectation.text, parameters, known, None, "" if holds else measured, decided, measured)
     found = estimate(known)
     assert found is not None and found.interval is not None
     inside = [expectation.holds(end) for end in found.interval]
-    low, high = found.interval
-    shown = f"{found.mean:.6g} (95 % interval {low:.6g} to {high:.6g}, {len(known)} runs)"
-    decided: Kind = "pass" if all(inside) else "undecided" if any(inside) else "fail"
-    reason = {"pass": "", "fail": f"it is {shown}", "undecided": f"it is {shown}: undecided"}[decided]
-    return Verdict(expectation.text, parameters, known, found.interval, reason, decided)
+    mean, low, high = map(expectation.shown, (found.mean, *found.interval))
+    measured = f"measured {mean} (95 % interval {low} to {high}, {len(known)} runs)"
+    decided = "pass" if all(inside) else "undecided" if any(inside) else "fail"
+    reason = {"pass": "", "fail": measured, "undecided": f"{measured}: undecided"}[decided]
+    return Verdict(expectation.text, parameters, known, found.interval, reason, decided, measured)
 
 
 def junit(suites: Iterable[tuple[str, float, list[Verdict], str]], skipped: Container[Kind] = ()) -> bytes:

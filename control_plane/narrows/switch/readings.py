@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from narrows_formats.units import NANOSECONDS
+
 # A digest is sent when it has this many records, or this long after the first of them.
 DIGEST_RECORDS = 64
 DIGEST_WAIT_NS = 100_000_000
@@ -17,7 +19,7 @@ class QueueStats:
     """One reading of a queue: counters since the target started, and what waits in it now.
 
     None: the target cannot tell. ``aqm_dropped_packets`` are the part of ``dropped_packets`` that queue
-    management dropped.
+    management dropped. ``waited_ns`` is how long the packet has waited that has waited longest; 0: nothing waits.
     """
 
     port: int
@@ -38,13 +40,15 @@ class QueueStats:
     peak_depth_bytes: int | None
     duplicated_packets: int | None = None
     aqm_dropped_packets: int | None = None
+    waited_ns: int | None = None
 
     @property
-    def by_name(self) -> dict[str, int | None]:
+    def by_name(self) -> dict[str, int | float | None]:
         """What drivers of a run and the conditions of events see of a queue, by the names that they have for it."""
         return {
             "queue_bytes": self.depth_bytes,
             "queue_packets": self.depth_packets,
+            "queue_delay_s": None if self.waited_ns is None else self.waited_ns / NANOSECONDS,
             "departed_bytes": self.dequeued_bytes,
             "departed_packets": self.dequeued_packets,
             "dropped_packets": self.dropped_packets,

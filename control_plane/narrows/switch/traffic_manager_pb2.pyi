@@ -330,7 +330,7 @@ class ListResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ..., flow_drops: _Optional[_Iterable[_Union[FlowDropsResponse, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management", "policer", "policed_packets", "policed_bytes", "burst_bytes", "aggregation", "ack_filter", "framing", "redundant_packets", "redundant_bytes")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "waited_ns", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management", "policer", "policed_packets", "policed_bytes", "burst_bytes", "aggregation", "ack_filter", "framing", "redundant_packets", "redundant_bytes")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -346,6 +346,7 @@ class Queue(_message.Message):
     DROPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEPTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEPTH_PACKETS_FIELD_NUMBER: _ClassVar[int]
+    WAITED_NS_FIELD_NUMBER: _ClassVar[int]
     PEAK_DEPTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     PEAK_DEPTH_PACKETS_FIELD_NUMBER: _ClassVar[int]
     POOL_DROPPED_PACKETS_FIELD_NUMBER: _ClassVar[int]
@@ -386,6 +387,7 @@ class Queue(_message.Message):
     dropped_bytes: int
     depth_bytes: int
     depth_packets: int
+    waited_ns: int
     peak_depth_bytes: int
     peak_depth_packets: int
     pool_dropped_packets: int
@@ -411,7 +413,7 @@ class Queue(_message.Message):
     framing: Framing
     redundant_packets: int
     redundant_bytes: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., policed_packets: _Optional[int] = ..., policed_bytes: _Optional[int] = ..., burst_bytes: _Optional[int] = ..., aggregation: _Optional[_Union[Aggregation, _Mapping]] = ..., ack_filter: _Optional[_Union[AckFilter, _Mapping]] = ..., framing: _Optional[_Union[Framing, _Mapping]] = ..., redundant_packets: _Optional[int] = ..., redundant_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., waited_ns: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ..., policer: _Optional[_Union[Policer, _Mapping]] = ..., policed_packets: _Optional[int] = ..., policed_bytes: _Optional[int] = ..., burst_bytes: _Optional[int] = ..., aggregation: _Optional[_Union[Aggregation, _Mapping]] = ..., ack_filter: _Optional[_Union[AckFilter, _Mapping]] = ..., framing: _Optional[_Union[Framing, _Mapping]] = ..., redundant_packets: _Optional[int] = ..., redundant_bytes: _Optional[int] = ...) -> None: ...
 
 class ScheduleStatus(_message.Message):
     __slots__ = ("entries", "period_ns", "epoch_ns")

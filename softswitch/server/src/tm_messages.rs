@@ -186,7 +186,7 @@ fn schedule_message(entries: usize, period_ns: Option<u64>, epoch_ns: u64) -> na
 }
 
 /// A queue's settings and counters.
-pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
+pub fn queue_message(status: &QueueStatus, now_ns: u64) -> narrows::Queue {
     let counters = &status.counters;
     let curve = &status.curve;
     let rate_schedule = curve.schedule.as_ref();
@@ -209,6 +209,7 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
         dropped_bytes: counters.dropped_bytes,
         depth_bytes: status.depth_bytes,
         depth_packets: status.depth_packets,
+        waited_ns: status.oldest_ns.map_or(0, |oldest_ns| now_ns.saturating_sub(oldest_ns)),
         peak_depth_bytes: counters.peak_depth_bytes,
         peak_depth_packets: counters.peak_depth_packets,
         pool_dropped_packets: counters.pool_dropped_packets,

@@ -55,9 +55,10 @@ impl Reading {
         let tm = &data_path.switch.tm;
         let drops = asked.flow_drops.iter().map(|one| Ok((drops_of(data_path, one)?, one.first_flow)));
         let drops = drops.collect::<Result<_, Status>>()?;
+        let timestamp_ns = data_path.switch.now_ns();
         let list = narrows::ListResponse {
-            queues: tm.status().iter().map(queue_message).collect(),
-            timestamp_ns: data_path.switch.now_ns(),
+            queues: tm.status().iter().map(|status| queue_message(status, timestamp_ns)).collect(),
+            timestamp_ns,
             pool_used_packets: tm.held() as u64,
             pool_limit_packets: tm.pool_limit() as u64,
             flow_drops: vec![],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From reports to time series, totals, histograms and envelopes in one streaming pass (docs/telemetry-schema.md).
+//! From reports to time series, totals, histograms and envelopes in one streaming pass (analysis/README.md).
 
 mod arrivals;
 mod bottleneck;

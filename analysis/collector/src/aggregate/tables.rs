@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result tables: their columns and the rows of each (docs/telemetry-schema.md).
+//! The result tables: their columns and the rows of each (analysis/README.md).
 
 use narrows_tables::values::{Column, Kind, Lists, Number, Values};
 

@@ -109,6 +109,8 @@ pub struct QueueStatus {
     pub depth_bytes: u64,
     /// Packets waiting.
     pub depth_packets: u64,
+    /// When the packet arrived that has waited longest; `None`: nothing waits.
+    pub oldest_ns: Option<u64>,
     /// Counters.
     pub counters: Counters,
 }
@@ -273,6 +275,7 @@ impl<P> TrafficManager<P> {
             epoch: queue.epoch(),
             depth_bytes: queue.depth_bytes,
             depth_packets: queue.depth_packets(),
+            oldest_ns: queue.oldest_ns(),
             counters: queue.counters(),
         });
         let mut all: Vec<QueueStatus> = statuses.collect();

@@ -653,6 +653,14 @@ impl<P> Queue<P> {
         })
     }
 
+    /// When the packet arrived that has waited longest; `None`: nothing waits.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        match &self.scheduler {
+            None => self.fifo.front().map(|queued| queued.enqueue_ns),
+            Some(scheduler) => scheduler.oldest_ns(),
+        }
+    }
+
     /// Where the program sees a managed queue in which nothing waits, and when its link has sent what has started.
     #[inline(always)]
     pub fn idle_state(&self) -> Option<(u32, u64)> {

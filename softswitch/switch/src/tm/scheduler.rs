@@ -134,6 +134,11 @@ impl<P> Scheduler<P> {
         self.queues.get(queue)?.packets.front().map(|queued| queued.enqueue_ns)
     }
 
+    /// When the packet arrived that has waited longest.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        self.queues.iter().filter_map(|queue| queue.packets.front()).map(|queued| queued.enqueue_ns).min()
+    }
+
     /// The queue of a packet: `above` is its priority above that of the link's first queue.
     pub fn queue_of(&self, above: u8, flow: Option<u32>) -> usize {
         match &self.order {
