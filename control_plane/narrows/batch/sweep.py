@@ -206,7 +206,7 @@ def cost(series: Series, make_target: MakeTarget, mode: RunMode = RunMode()) -> 
         TimeLeft([mode.environment.expected_s(plan) for plan in plans], at_once).seconds,
         sum(sorted(sizes)[-at_once:]) if sizes else None,
         tuple(_notes(series, runs)),
-        any(isinstance(flow.payload, Program) for plan in plans for flow in plan.flows),
+        bool(sizes) and any(isinstance(flow.payload, Program) for plan in plans for flow in plan.flows),
     )
 
 
