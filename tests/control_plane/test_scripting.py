@@ -78,7 +78,9 @@ def test_the_cost_is_that_of_the_longest_runs_side_by_side(file: Path, monkeypat
     """Four runs, two at once: half of the time of all, and the memory of the two largest."""
     file.write_text(SWEPT)
     sizes = iter([1, 5, 2, 4])
-    monkeypatch.setattr(sweep, "check", lambda *_: SimpleNamespace(plan=None, environment=THIS_MACHINE, notes=()))
+    monkeypatch.setattr(
+        sweep, "check", lambda *_: SimpleNamespace(plan=SimpleNamespace(flows=()), environment=THIS_MACHINE, notes=())
+    )
     monkeypatch.setattr(type(THIS_MACHINE), "at_once", lambda *_: 2)
     monkeypatch.setattr(type(THIS_MACHINE), "expected_s", lambda *_: 30.0)
     monkeypatch.setattr(type(THIS_MACHINE), "memory_bytes", lambda *_: next(sizes))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.planning import make_plan
-from narrows.run.duration import packets
+from narrows.run.duration import packets, packets_of_programs
+from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_OF_PROGRAMS_PER_S, PACKETS_PER_S, Guests
 
 TCP = {"cca": "cubic", "duration": "10s"}
 SMALL = {"name": "small", "udp": {"rate": "80Mbit", "payload": "100B"}, "duration": "10s"}
@@ -37,6 +38,17 @@ def test_packets_are_counted_by_their_size(flows: list[Any], others: dict[str, A
     bottleneck = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}
     plan = make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": flows, **others}, "x"))
     assert packets(plan) == pytest.approx(expected)
+
+
+def test_programs_have_their_share_of_the_packets() -> None:
+    """Two of three flows are made by programs; datagrams that are counted have no part in that."""
+    link = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}
+    made = [{"name": name, "client": ["sleep", "1"], "duration": "10s"} for name in ("a", "b")]
+    plan = make_plan(validate({"name": "x", "bottleneck": link, "flows": [LARGE, TCP, *made]}, "x"))
+    assert packets_of_programs(plan) == pytest.approx(2 / 3 * (packets(plan) - 12_500))
+    others_s = (packets(plan) - packets_of_programs(plan)) / PACKETS_PER_S
+    expected_s = BOOT_AND_ANALYSIS_S + others_s + packets_of_programs(plan) / PACKETS_OF_PROGRAMS_PER_S
+    assert Guests.expected_s(Guests.__new__(Guests), plan) == pytest.approx(expected_s)
 
 
 def test_a_link_has_the_packets_of_the_flows_that_cross_it() -> None:

@@ -28,6 +28,7 @@ from narrows.experiment.lines import with_line
 from narrows.experiment.model import Experiment
 from narrows.experiment.no_op_settings import no_op_settings
 from narrows.experiment.sweep import Point, Series
+from narrows.onhost.program import Program
 from narrows.plain_text import note_line
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.progress import Page
@@ -163,7 +164,8 @@ def run_series(
 class Cost:
     """What a series takes here: roughly how long, and the memory that is set aside for the runs under way at once.
 
-    ``memory_bytes`` is None in real time, where hosts share this machine's memory and nothing is set aside.
+    ``memory_bytes`` is None in real time, where hosts share this machine's memory and nothing is set aside. With
+    ``programs`` what these compute comes on top.
     """
 
     runs: int
@@ -171,12 +173,14 @@ class Cost:
     seconds: float
     memory_bytes: int | None
     notes: tuple[str, ...]
+    programs: bool = False
 
     def __str__(self) -> str:
         """In one line."""
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs, {self.at_once} at once"
         memory = "" if self.memory_bytes is None else f", up to {self.memory_bytes / 2**20:.0f} MiB of memory"
-        return f"{runs}, about {duration_in_words(self.seconds)}{memory}"
+        more = " and what its programs compute" if self.programs else ""
+        return f"{runs}, about {duration_in_words(self.seconds)}{more}{memory}"
 
     def as_json(self) -> dict[str, Any]:
         """The same in base units."""
@@ -202,6 +206,7 @@ def cost(series: Series, make_target: MakeTarget, mode: RunMode = RunMode()) -> 
         TimeLeft([mode.environment.expected_s(plan) for plan in plans], at_once).seconds,
         sum(sorted(sizes)[-at_once:]) if sizes else None,
         tuple(_notes(series, runs)),
+        bool(sizes) and any(isinstance(flow.payload, Program) for plan in plans for flow in plan.flows),
     )
 
 

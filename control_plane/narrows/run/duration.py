@@ -7,6 +7,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Plan
 from narrows.flows.datagrams import frame_bytes
+from narrows.onhost.program import Program
 
 SHARED_LINK = 1.5  # by how much a finite flow takes longer than alone on the link, roughly
 
@@ -27,8 +28,18 @@ def traffic_time_s(plan: Plan) -> float:
 
 def packets(plan: Plan) -> float:
     """Packets through all links of a run, roughly: datagrams as they are sent, and full-size frames in the rest."""
+    return sum(_packets(plan))
+
+
+def packets_of_programs(plan: Plan) -> float:
+    """Part of them that programs send, if their flows have equal shares of that rest."""
+    return _packets(plan)[1]
+
+
+def _packets(plan: Plan) -> tuple[float, float]:
+    """Those of others, and those of programs."""
     time_s = traffic_time_s(plan)
-    total = 0.0
+    total = of_programs = 0.0
     for link in plan.links:
         crossing = [flow for flow in plan.flows if link.name in (*flow.links, *flow.ack_links)]
         datagrams = [flow.payload.datagrams for flow in crossing]
@@ -36,5 +47,9 @@ def packets(plan: Plan) -> float:
         for sent in (one for one in datagrams if one is not None):
             total += sent.count
             rest -= sent.count * frame_bytes(sent.payload, plan.ip_version)
-        total += max(0.0, rest) / plan.frame_bytes
-    return total
+        filling = [flow for flow in crossing if flow.payload.datagrams is None]
+        made = sum(isinstance(flow.payload, Program) for flow in filling) / max(len(filling), 1)
+        full_size = max(0.0, rest) / plan.frame_bytes
+        total += (1 - made) * full_size
+        of_programs += made * full_size
+    return total, of_programs

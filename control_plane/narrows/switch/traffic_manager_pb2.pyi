@@ -302,12 +302,14 @@ class ElectionId(_message.Message):
     def __init__(self, high: _Optional[int] = ..., low: _Optional[int] = ...) -> None: ...
 
 class ConfigureResponse(_message.Message):
-    __slots__ = ("epoch", "timestamp_ns")
+    __slots__ = ("epoch", "timestamp_ns", "queue")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_NS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     timestamp_ns: int
-    def __init__(self, epoch: _Optional[int] = ..., timestamp_ns: _Optional[int] = ...) -> None: ...
+    queue: Queue
+    def __init__(self, epoch: _Optional[int] = ..., timestamp_ns: _Optional[int] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("flow_drops",)

@@ -107,8 +107,12 @@ impl TrafficManager for TrafficManagerService {
         let configure = move |data_path: &mut DataPath| {
             let queue = queue_of(data_path, port, queue)?;
             let timestamp_ns = data_path.switch.now_ns();
-            let epoch = data_path.switch.tm.configure(queue, timestamp_ns, changes);
-            Ok(narrows::ConfigureResponse { epoch: epoch.map_err(Status::invalid_argument)?, timestamp_ns })
+            let tm = &mut data_path.switch.tm;
+            let epoch = tm.configure(queue, timestamp_ns, changes).map_err(Status::invalid_argument)?;
+            let statuses = tm.status();
+            let configured = statuses.iter().find(|status| (status.port, status.priority) == queue);
+            let queue = configured.map(|status| queue_message(status, timestamp_ns));
+            Ok(narrows::ConfigureResponse { epoch, timestamp_ns, queue })
         };
         let control = Arc::clone(&self.control);
         let configured = to_its_end(async move {

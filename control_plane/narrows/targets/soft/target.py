@@ -293,12 +293,11 @@ class SoftTarget(P4RuntimeTarget):
         await change_link(self._switch.session, before, after, self._frame_bytes)
         # Asked for nothing it tells the time.
         request = change_request(before, after)
-        made_ns = (await self._switch.manager.configure(request)).timestamp_ns
-        queues = by_queue((await self._switch.manager.list()).queues)
-        queue = queues[after.port, after.queue]
+        answer = await self._switch.manager.configure(request)
+        queue = answer.queue
         if any(getattr(queue, field.name) != value for field, value in request.ListFields()):
             raise RunError(f"the softswitch's queue for {after.name} reads back as {queue}, not {after}")
-        return made_ns
+        return answer.timestamp_ns
 
     async def pause(self, at_ns: int | None) -> None:
         """See `Target.pause`."""
