@@ -16,7 +16,7 @@ from narrows.errors import InputError
 from narrows.experiment.impairments import LONGEST_DEVIATIONS
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import OwnProgram
-from narrows.experiment.program_settings import PRIORITIES, read_cell
+from narrows.experiment.program_settings import PRIORITIES, read_watched
 from narrows.experiment.topology import Topology
 
 
@@ -31,10 +31,11 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
     field, settings = experiment.program
     _check_names(settings.ports, [host.name for host in network.end_hosts], field)
     problems = list(_only_ours(experiment, network, field)) or list(_shared(network, field))
-    if settings.watch and any(event.buffer is not None or event.when is not None for event in experiment.events):
+    cells, fields = read_watched(settings.watch)
+    if cells and any(event.buffer is not None or event.when is not None for event in experiment.events):
         halts = "whose events change a buffer or have a condition"
         problems.append(f"{field}.watch: is not read in runs {halts}; allowed: one of them")
-    if settings.watch and not experiment.telemetry.sockets:
+    if cells and not experiment.telemetry.sockets:
         problems.append(f"{field}.watch: nothing is read with telemetry.sockets: 0; allowed: another interval")
     taken = {host.port for host in (*network.end_hosts, network.collector_host)}
     if settings.controller and settings.cpu_port in taken:
@@ -46,7 +47,8 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
         json=Path(str(settings.compiled)),
         p4info=Path(str(settings.p4info)),
         entries=None if settings.entries is None else Path(settings.entries),
-        watch=tuple(map(read_cell, settings.watch)),
+        watch=cells,
+        fields=fields,
         controller=settings.controller,
         cwd=Path(settings.cwd or "/"),
         cpu_port=settings.cpu_port,
