@@ -541,3 +541,15 @@ def test_a_controller_that_is_not_there_is_named(example: Path) -> None:
         f"{field}.controller: 'no-such-program' is not there, or cannot be executed; allowed: a program",
         f"{field}.cwd: {example / 'x'} is not a directory",
     ]
+
+
+def test_a_p4info_of_another_program_is_what_is_wrong_and_not_the_entries(example: Path) -> None:
+    change(example, "cubic-and-bbr.yaml", "interval_aqm.p4info", "heavy_hitter.p4info")
+    (problem,) = refused(example)
+    assert "bottleneck.program.p4info: " in problem and "heavy_hitter.p4info.txtpb: does not belong to " in problem
+
+
+def test_a_misspelt_host_is_what_is_wrong_and_not_that_another_one_has_no_address(example: Path) -> None:
+    change(example, "cubic-and-bbr.yaml", "receiver: {port", "reciever: {port")
+    with pytest.raises(InputError, match=re.escape("there is no host 'reciever', did you mean 'receiver'?")):
+        plan_of(example)

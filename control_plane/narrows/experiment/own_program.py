@@ -6,10 +6,9 @@ What is in the program's files is checked where the switch is (`narrows.switch.o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from narrows_formats.suggestion import suggestion
 from narrows_formats.units import format_time
 
 from narrows.errors import InputError
@@ -29,7 +28,6 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
     if experiment.program is None:
         return None
     field, settings = experiment.program
-    _check_names(settings.ports, [host.name for host in network.end_hosts], field)
     problems = list(_only_ours(experiment, network, field)) or list(_shared(network, field))
     cells, fields = read_watched(settings.watch)
     if cells and any(event.buffer is not None or event.when is not None for event in experiment.events):
@@ -54,12 +52,6 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
         cpu_port=settings.cpu_port,
         quanta=(*settings.quanta, *settings.quanta[-1:] * (PRIORITIES - len(settings.quanta))),
     )
-
-
-def _check_names(ports: Collection[str], hosts: list[str], field: str) -> None:
-    for name in ports:
-        if name not in hosts:
-            raise InputError(f"{field}.ports: there is no host '{name}'{suggestion(name, hosts)}")
 
 
 def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterator[str]:

@@ -33,10 +33,12 @@ def problems(plan: Plan) -> list[str]:
     if program is None:
         return []
     try:
-        updates(plan)
-        cells(program)
+        # Entries are of what P4Info says, which has to be the program's own first.
+        _p4info(program)
         _check_fields(program)
         notes(program)
+        updates(plan)
+        cells(program)
     except InputError as error:
         return [str(error)]
     return []
