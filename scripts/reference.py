@@ -49,6 +49,7 @@ from narrows.flows.workload import Exponential, Lognormal, Pareto, Sizes, Worklo
 from narrows.queues.registry import SETTINGS
 from narrows_formats.columns import TABLES, telemetry_columns
 from narrows_formats.connection_record import ApplicationChange, ConnectionRecord, ConnectionSample
+from narrows_formats.files import WATCHED
 from narrows_formats.kinds import kinds_of_flows
 from narrows_formats.run_record import EventRecord, FlowRecord, LinkRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
@@ -128,8 +129,8 @@ def reference() -> str:
     text += (
         "Times are seconds from the experiment's start. The time of an interval is its start. Unit and meaning of a "
         "column are also in the Parquet file, as metadata of the column (`unit`, `meaning`); in "
-        "`reports-NNNNN.parquet`, `flow_keys.parquet` and `drops.parquet` as JSON in the file's metadata (`columns`). "
-        "[telemetry-schema.md](telemetry-schema.md) says how these three are made. "
+        "`reports-NNNNN.parquet`, `flow_keys.parquet`, `drops.parquet` and `watched.parquet` as JSON in the file's "
+        "metadata (`columns`). [telemetry-schema.md](telemetry-schema.md) says how these four are made. "
         "`summary.json`: [metrics.md](metrics.md), `experiment.yaml`: "
         "[experiments.md](experiments.md).\n"
     )
@@ -138,6 +139,7 @@ def reference() -> str:
         "telemetry/reports-NNNNN.parquet": telemetry_columns("reports"),
         "telemetry/flow_keys.parquet": telemetry_columns("flow_keys"),
         "telemetry/drops.parquet": telemetry_columns("drops"),
+        f"telemetry/{WATCHED}": telemetry_columns("watched"),
     }
     layout = (DOCS / "report-format.md").read_text()
     shown = {

@@ -38,6 +38,7 @@ from narrows_analysis.records.reports import (
 )
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.records.sockets import read_sockets
+from narrows_analysis.records.watched import WatchedFields
 from narrows_analysis.summary.file import read_summary
 from narrows_analysis.summary.link_view import data_only, series_at, summary_at
 from narrows_analysis.summary.time_series import write_flows
@@ -324,6 +325,14 @@ class RunData:
         return files
 
     @cached_property
+    def _watched(self) -> WatchedFields:
+        return WatchedFields(self.run)
+
+    @property
+    def _report_units(self) -> dict[str, str]:
+        return REPORT_UNITS | dict.fromkeys(self._watched.names, "")
+
+    @cached_property
     def _clock(self) -> ReportClock:
         extremes = timestamp_extremes(self._files)
         return ReportClock(self.run, int(extremes[0]) if len(extremes) else 0)
@@ -334,12 +343,14 @@ class RunData:
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=_RAW_COLUMNS):
                     frame = convert_reports(batch.to_pandas(), self.run, self._clock, self._flow_numbers)
-                    yield _with_units(frame, REPORT_UNITS, f"telemetry/{path.name}")
+                    frame = self._watched.join(frame)
+                    yield _with_units(frame, self._report_units, f"telemetry/{path.name}")
 
     def reports(self) -> pd.DataFrame:
-        """Every report as one frame (about 150 bytes each in memory), in the order received."""
+        """Every report as one frame (about 150 bytes each in memory), in the order received. Watched fields of a user's
+        P4 program are columns behind the others: what they had when the packet had left egress."""
         frame = pd.concat(list(self.report_batches()), ignore_index=True)
-        return _with_units(frame, REPORT_UNITS, "telemetry/reports-*.parquet")
+        return _with_units(frame, self._report_units, "telemetry/reports-*.parquet")
 
     def drops(self) -> pd.DataFrame:
         """Every packet that a link dropped, in order of time.

@@ -179,7 +179,8 @@ TABLES = {
 
 
 def telemetry_columns(table: str) -> tuple[Column, ...]:
-    """Columns of a Parquet file in telemetry/: "reports" (reports-NNNNN.parquet), "flow_keys" or "drops"."""
+    """Columns of a Parquet file in telemetry/: "reports" (reports-NNNNN.parquet), "flow_keys", "drops" or
+    "watched", whose columns for the fields themselves are not among them."""
     described = json.loads(Path(__file__).with_name(f"{table}.columns.json").read_text(encoding="utf-8"))
     return tuple(Column(name, column["unit"], column["meaning"]) for name, column in described.items())
 

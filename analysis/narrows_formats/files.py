@@ -17,6 +17,8 @@ REPORT_FILES = "reports-*.parquet"
 FLOW_KEYS = "flow_keys.parquet"
 LEARNED_FLOWS = "learned_flows.parquet"
 DROPS = "drops.parquet"
+# Fields of a user's P4 program that were watched.
+WATCHED = "watched.parquet"
 REGISTERS = "registers.parquet"
 COLLECTOR = "collector.json"
 

@@ -5,6 +5,10 @@
 //! A record is a frame of its own in the stream of reports to a collector on the same machine; it never is on a wire. Deliberately
 //! absent: where records come from and where they go.
 
+mod fields;
+
+pub use fields::FieldRecord;
+
 /// Bytes of a record's frame.
 pub const FRAME_BYTES: usize = ETHERNET_BYTES + 42;
 const ETHERNET_BYTES: usize = 14;

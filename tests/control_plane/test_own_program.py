@@ -359,14 +359,62 @@ def test_cells_of_registers_are_found_by_either_name(example: Path) -> None:
             '["next_signals[512]"]',
             "bottleneck.program.watch: next_signals[512]: the register has 512 cells; allowed: 0 to 511",
         ),
-        ("[scalars.userMetadata.x]", "is not a cell of a register; allowed: REGISTER[INDEX], such as my_register[0]"),
-        ('["next_signals"]', "is not a cell of a register; allowed: REGISTER[INDEX], such as my_register[0]"),
+        (
+            '["next_signals"]',
+            "is neither a cell of a register nor a field of metadata; allowed: REGISTER[INDEX], such as "
+            "my_register[0], or HEADER.FIELD, such as scalars.userMetadata.x",
+        ),
+        (
+            "[scalars.nothing_of_it]",
+            "bottleneck.program.watch: scalars.nothing_of_it: there is no such field of metadata; allowed: "
+            "scalars.tmp, scalars.tmp_0, scalars.next_signal_0, scalars.target_0, scalars.interval_0, "
+            + ", ".join(
+                f"standard_metadata.{name}"
+                for name in [
+                    "ingress_port",
+                    "egress_spec",
+                    "egress_port",
+                    "instance_type",
+                    "packet_length",
+                    "enq_timestamp",
+                    "enq_qdepth",
+                    "deq_timedelta",
+                    "deq_qdepth",
+                    "ingress_global_timestamp",
+                    "egress_global_timestamp",
+                    "mcast_grp",
+                    "egress_rid",
+                    "checksum_error",
+                    "parser_error",
+                    "priority",
+                ]
+            ),
+        ),
+        (
+            "[standard_metadata.deq_qdept]",
+            "there is no such field of metadata, did you mean 'standard_metadata.deq_qdepth'? allowed: scalars.tmp, ",
+        ),
+        # A header's fields are no metadata: the packet itself has them.
+        ("[ipv4.ttl]", "bottleneck.program.watch: ipv4.ttl: there is no such field of metadata; allowed: "),
     ],
 )
 def test_what_cannot_be_watched_is_named(example: Path, cells: str, says: str) -> None:
     watching(example, cells)
     (problem,) = refused(example)
-    assert problem.endswith(says), problem
+    assert says in problem and (says.endswith(("allowed: ", "tmp, ")) or problem.endswith(says)), problem
+
+
+def test_fields_of_metadata_are_no_cells(example: Path) -> None:
+    watching(example, '[standard_metadata.deq_qdepth, "next_signals[3]", scalars.target_0]')
+    # They need no interval, and no pauses.
+    assert refused(example) == []
+    program = plan_of(example).program
+    assert program is not None
+    assert program.fields == ("standard_metadata.deq_qdepth", "scalars.target_0")
+    assert [str(cell) for cell in program.watch] == ["next_signals[3]"]
+    change(example, "cubic-and-bbr.yaml", "flows:\n", "telemetry: {sockets: 0s}\nflows:\n")
+    change(example, "cubic-and-bbr.yaml", '"next_signals[3]", ', "")
+    assert refused(example) == []
 
 
 def test_what_is_watched_needs_an_interval(example: Path) -> None:
@@ -493,3 +541,15 @@ def test_a_controller_that_is_not_there_is_named(example: Path) -> None:
         f"{field}.controller: 'no-such-program' is not there, or cannot be executed; allowed: a program",
         f"{field}.cwd: {example / 'x'} is not a directory",
     ]
+
+
+def test_a_p4info_of_another_program_is_what_is_wrong_and_not_the_entries(example: Path) -> None:
+    change(example, "cubic-and-bbr.yaml", "interval_aqm.p4info", "heavy_hitter.p4info")
+    (problem,) = refused(example)
+    assert "bottleneck.program.p4info: " in problem and "heavy_hitter.p4info.txtpb: does not belong to " in problem
+
+
+def test_a_misspelt_host_is_what_is_wrong_and_not_that_another_one_has_no_address(example: Path) -> None:
+    change(example, "cubic-and-bbr.yaml", "receiver: {port", "reciever: {port")
+    with pytest.raises(InputError, match=re.escape("there is no host 'reciever', did you mean 'receiver'?")):
+        plan_of(example)

@@ -171,7 +171,7 @@ def test_every_packet_takes_its_way_whatever_the_paths(routes: list[tuple[list[s
         (
             {f"l{n}": LINK for n in range(20)},
             [{"path": [f"l{n % 20}"], "to": f"to{n}"} for n in range(260)],
-            "ports of the switch; allowed: up to 509",
+            "ports of the switch; allowed: up to 510",
         ),
         ({f"l{n}": LINK for n in range(MAX_LINKS + 1)}, [{"path": ["l0"]}], f"33 links; allowed: up to {MAX_LINKS}"),
     ],

@@ -332,7 +332,29 @@ def p4runtime(_: Path) -> Script:
     return script
 
 
-# flowcache is not among them: its program has the controller at port 510, which is above all ports of this switch.
+def flowcache(_: Path) -> Script:
+    """A packet of a flow that is not known goes to the controller, at port 510, with its port and the reason; of one
+    that is known it is forwarded. The controller's packets leave by the port that they name, or come back."""
+    controller, known, unknown = 510, 1, 2
+    script = Script()
+    script.lines.append(f"mirroring_add 57 {controller}")
+    packet = ethernet(*ENTER, 0x800, ipv4("10.0.1.1", "10.0.2.2", b"flow"))
+    script.packet(1, packet, (controller, struct.pack(">HBB", 1, known, 0) + packet))
+    script.lines.append(
+        f"add MyIngress.flow_cache hdr.ipv4.protocol:{UDP} hdr.ipv4.srcAddr:0x0a000101 hdr.ipv4.dstAddr:0x0a000202 "
+        "MyIngress.cached_action(port:2,decrement_ttl:1,new_dscp:5,dst_eth_addr:0x080000000222)"
+    )
+    out = forwarded(packet, "080000000222", tos=5 << 2)
+    script.packet(1, packet, (2, out[:6] + packet[6:12] + out[12:]))
+    script.packet(controller, struct.pack(">BBI", 1, 0, 3) + packet, (3, packet))
+    script.packet(
+        controller,
+        struct.pack(">BBI", 7, 0, 3) + packet,
+        (controller, struct.pack(">HBB", controller, unknown, 0) + packet),
+    )
+    return script
+
+
 EXERCISES: dict[str, Callable[[Path], Script]] = {
     one.__name__: one
     for one in (
@@ -341,6 +363,7 @@ EXERCISES: dict[str, Callable[[Path], Script]] = {
         calc,
         ecn,
         firewall,
+        flowcache,
         link_monitor,
         load_balance,
         mri,

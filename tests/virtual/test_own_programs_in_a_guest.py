@@ -252,3 +252,28 @@ def test_the_example_runs_in_real_time(tmp_path: Path) -> None:
     assert 10 < len(decided) <= 100
     assert all(drop["waited"] > TARGET - 1_000 for drop in decided)
     assert all(later["timestamp"] - drop["timestamp"] > INTERVAL - 1_000 for drop, later in pairwise(decided))
+
+
+@pytest.mark.long
+def test_watched_fields_are_columns_of_the_reports(tmp_path: Path) -> None:
+    """How long a packet waited is in its report in ns, and in v1model's field in us; the target is that of the entries.
+
+    Only egress knows them, and nothing reads the one that is looked up once egress has decided.
+    """
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    text = (EXAMPLE / "cubic-and-bbr.yaml").read_text().replace("20s", "2s")
+    fields = ["standard_metadata.deq_timedelta", "scalars.target_0", "standard_metadata.ingress_port"]
+    text = text.replace("    entries:", f"    watch: [{', '.join(fields)}]\n    entries:")
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = narrows_analysis.load(tmp_path / "out")
+    found = run.reports()
+    assert len(found) > 2_000 and not found[fields].isna().any().any()
+    waited, target, port = (found[name].to_numpy(dtype=np.int64) for name in fields)
+    assert waited.tolist() == (found.queue_delay_s * 1e9).round().astype(np.int64).floordiv(1_000).tolist()
+    assert waited.max() > TARGET // 1_000
+    assert set(target.tolist()) == {TARGET // 1_000}
+    # Each sender is at a port of its own, and its packets cross the link alone.
+    assert {len(set(port[found.flow == flow].tolist())) for flow in (0, 1)} == {1}
+    assert len(set(port.tolist())) == 2
+    table = pq.read_table(tmp_path / "out" / "telemetry" / "watched.parquet")
+    assert table.column_names == ["timestamp", "bottleneck", "sequence", *fields] and len(table) == len(found)

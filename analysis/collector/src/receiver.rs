@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use narrows_drop_records::DropRecord;
+use narrows_drop_records::{DropRecord, FieldRecord};
 
 use crate::error::{Error, Result};
 use crate::flow_keys::{ConfirmedFlows, FlowId, FlowKey, FlowKeys};
 use crate::intake::{FrameCounts, Sequencers};
 use crate::live::{Live, Postcards, Shared};
 use crate::telemetry::account::Account;
-use crate::telemetry::drops_file::DropsFile;
+use crate::telemetry::drops_file::Drops;
+use crate::telemetry::fields_file::Fields;
 use crate::telemetry::keys_file;
 use crate::telemetry::observer::Observer;
+use crate::telemetry::rows_file::RowsFile;
 use crate::telemetry::sink::TelemetrySink;
 use crate::telemetry::writer::{Rotation, SCHEMA_VERSION};
 use crate::wire::{report, Decoder, Path, Record, Reject};
@@ -31,6 +33,8 @@ pub struct Settings {
     /// Reports of bottlenecks from this index on are rejected.
     pub bottlenecks: u8,
     pub rotation: Rotation,
+    /// Fields of metadata that the switch records of each packet.
+    pub watched: Vec<&'static str>,
 }
 
 /// Turns the frames of one ring, or of a file, into reports.
@@ -86,9 +90,10 @@ pub struct Store {
     sequencers: Sequencers,
     confirmed: ConfirmedFlows,
     sink: TelemetrySink,
-    drops: DropsFile,
-    /// The first of the table of drops.
-    drops_error: Option<Error>,
+    drops: RowsFile<Drops>,
+    watched: RowsFile<Fields>,
+    /// The first of these two tables.
+    rows_error: Option<Error>,
     account: Account,
     metrics: Option<Shared>,
 }
@@ -110,8 +115,9 @@ impl Store {
             ..Account::default()
         };
         let (sequencers, confirmed) = (Sequencers::default(), ConfirmedFlows::default());
-        let drops = DropsFile::new(&settings.directory);
-        Ok(Store { settings, sequencers, confirmed, sink, drops, drops_error: None, account, metrics })
+        let drops = RowsFile::new(&settings.directory, Drops);
+        let watched = RowsFile::new(&settings.directory, Fields { names: settings.watched.clone() });
+        Ok(Store { settings, sequencers, confirmed, sink, drops, watched, rows_error: None, account, metrics })
     }
 
     /// Stores a report; false when nothing can be stored any more.
@@ -132,10 +138,26 @@ impl Store {
             metrics.add_drop(record);
         }
         self.account.drop_records += 1;
-        match self.drops.push(record) {
+        let pushed = self.drops.push(*record);
+        self.note(pushed)
+    }
+
+    /// Stores what watched fields had of a packet; false as in [`Self::push`].
+    fn push_fields(&mut self, record: FieldRecord) -> bool {
+        let expected = self.settings.watched.len();
+        let pushed = match record.values.len() {
+            found if found == expected => self.watched.push(record),
+            found => Err(Error::Input(format!("the switch records {found} fields of metadata, not {expected}"))),
+        };
+        self.note(pushed)
+    }
+
+    /// Keeps the first error of a table; false if there is one.
+    fn note(&mut self, pushed: Result<()>) -> bool {
+        match pushed {
             Ok(()) => true,
             Err(error) => {
-                self.drops_error.get_or_insert(error);
+                self.rows_error.get_or_insert(error);
                 false
             }
         }
@@ -184,8 +206,8 @@ impl Store {
         let overflow = keys.overflow;
         let keys = keys.of_flows(self.confirmed.flows());
         let keys_error = keys_file::write(&self.settings.directory, &keys).err();
-        let drops_error = self.drops_error.or(self.drops.finish().err());
-        let error = stored.error.or(error).or(keys_error).or(drops_error);
+        let (drops_error, watched_error) = (self.drops.finish().err(), self.watched.finish().err());
+        let error = stored.error.or(error).or(keys_error).or(self.rows_error).or(drops_error).or(watched_error);
 
         account.ended_unix_s = unix_seconds();
         account.stop_reason = reason_of(error.as_ref(), stop_reason).to_string();
@@ -222,11 +244,14 @@ impl Receiver {
         Ok(Receiver { intake, store: Store::start(settings, live.observers, live.metrics)? })
     }
 
-    /// Stores a frame's report, or the record of a drop; false when nothing can be stored any more.
+    /// Stores a frame's report, or the record of a drop or of watched fields; false when nothing can be stored any more.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) -> bool {
         if let Some(record) = DropRecord::decode(frame) {
             return self.store.push_drop(&record);
+        }
+        if let Some(record) = FieldRecord::decode(frame) {
+            return self.store.push_fields(record);
         }
         match self.intake.take(frame) {
             Some(record) => self.store.push(&record),

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.interchange.whole import whole
-from narrows_analysis.run_data import REPORT_UNITS, RunData
+from narrows_analysis.run_data import RunData
 
 CONNECT_S = 10.0
 
@@ -47,7 +47,7 @@ def _stream(run: RunData, sink: IO[bytes]) -> int:
     writer: pa.RecordBatchStreamWriter | None = None
     for frame in run.report_batches():
         batch = pa.RecordBatch.from_pandas(frame, preserve_index=False)
-        units = [field.with_metadata({"unit": REPORT_UNITS[field.name]}) for field in batch.schema]
+        units = [field.with_metadata({"unit": frame.attrs["units"][field.name]}) for field in batch.schema]
         schema = pa.schema(units, metadata={"run": run.path.name})
         writer = writer or pa.ipc.new_stream(sink, schema)
         writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))

@@ -6,17 +6,16 @@ What is in the program's files is checked where the switch is (`narrows.switch.o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from narrows_formats.suggestion import suggestion
 from narrows_formats.units import format_time
 
 from narrows.errors import InputError
 from narrows.experiment.impairments import LONGEST_DEVIATIONS
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import OwnProgram
-from narrows.experiment.program_settings import PRIORITIES, read_cell
+from narrows.experiment.program_settings import PRIORITIES, read_watched
 from narrows.experiment.topology import Topology
 
 
@@ -29,12 +28,12 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
     if experiment.program is None:
         return None
     field, settings = experiment.program
-    _check_names(settings.ports, [host.name for host in network.end_hosts], field)
     problems = list(_only_ours(experiment, network, field)) or list(_shared(network, field))
-    if settings.watch and any(event.buffer is not None or event.when is not None for event in experiment.events):
+    cells, fields = read_watched(settings.watch)
+    if cells and any(event.buffer is not None or event.when is not None for event in experiment.events):
         halts = "whose events change a buffer or have a condition"
         problems.append(f"{field}.watch: is not read in runs {halts}; allowed: one of them")
-    if settings.watch and not experiment.telemetry.sockets:
+    if cells and not experiment.telemetry.sockets:
         problems.append(f"{field}.watch: nothing is read with telemetry.sockets: 0; allowed: another interval")
     taken = {host.port for host in (*network.end_hosts, network.collector_host)}
     if settings.controller and settings.cpu_port in taken:
@@ -46,18 +45,13 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
         json=Path(str(settings.compiled)),
         p4info=Path(str(settings.p4info)),
         entries=None if settings.entries is None else Path(settings.entries),
-        watch=tuple(map(read_cell, settings.watch)),
+        watch=cells,
+        fields=fields,
         controller=settings.controller,
         cwd=Path(settings.cwd or "/"),
         cpu_port=settings.cpu_port,
         quanta=(*settings.quanta, *settings.quanta[-1:] * (PRIORITIES - len(settings.quanta))),
     )
-
-
-def _check_names(ports: Collection[str], hosts: list[str], field: str) -> None:
-    for name in ports:
-        if name not in hosts:
-            raise InputError(f"{field}.ports: there is no host '{name}'{suggestion(name, hosts)}")
 
 
 def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ SEED_BITS = 40
 LOSS_BITS = 32
 MAX_SENDERS = 500
 DEFAULT_CPU_PORT = 255  # as in the P4 tutorials
-MAX_PORT = 509  # v1model ports are 9 bits wide: 511 means "drop", and the timer's frames come in by 510
+MAX_PORT = 510  # v1model ports are 9 bits wide, and 511 means "drop"
 
 FIRST_SERVER_PORT = 5201
 # The control connections of the traffic tool; disjoint from DATA_PORTS, so that they can be distinguished from data.
@@ -397,7 +397,8 @@ class WatchedCell:
 class OwnProgram:
     """A user's program in place of ours: its compiled form, its P4Info, and its entries, if it has any.
 
-    ``field`` is where an experiment file has it. ``watch`` is read while traffic flows. ``quanta`` are the bytes that
+    ``field`` is where an experiment file has it. ``watch`` is read while traffic flows, ``fields`` of its
+    metadata are recorded of each reported packet. ``quanta`` are the bytes that
     the queue of each priority may send in its turn, from 0 up; none: they are served by strict priority. ``controller``
     is a command that runs in ``cwd`` next to the experiment; it sends and gets packets by ``cpu_port``.
     """
@@ -407,6 +408,7 @@ class OwnProgram:
     p4info: Path
     entries: Path | None
     watch: tuple[WatchedCell, ...] = ()
+    fields: tuple[str, ...] = ()
     quanta: tuple[int, ...] = ()
     controller: tuple[str, ...] = ()
     cwd: Path = Path("/")

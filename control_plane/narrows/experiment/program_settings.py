@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Self
 
@@ -17,6 +18,7 @@ from narrows.field_types import Model, Size
 # Queues of a port in v1model, and the least that the softswitch's may send in their turns, in bytes.
 PRIORITIES, MIN_QUANTUM = 8, 64
 _CELL = re.compile(r"(?P<register>[^\[\]\s]+)\[(?P<index>\d+)\]\Z")
+_FIELD = re.compile(r"[^\[\]\s.]+(?:\.[^\[\]\s.]+)+\Z")
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
 # Of an Ethernet address: one of a group, not of a host.
 _MULTICAST = 1
@@ -50,16 +52,20 @@ class HostPlace(Model):
     )
 
 
-def _read_cell(value: object) -> object:
-    if not isinstance(value, str) or not _CELL.match(value):
-        raise refuse("is not a cell of a register", "REGISTER[INDEX], such as my_register[0]")
+def _read_watched(value: object) -> object:
+    if not isinstance(value, str) or not (_CELL.match(value) or _FIELD.match(value)):
+        raise refuse(
+            "is neither a cell of a register nor a field of metadata",
+            "REGISTER[INDEX], such as my_register[0], or HEADER.FIELD, such as scalars.userMetadata.x",
+        )
     return value
 
 
-def read_cell(text: str) -> WatchedCell:
-    """A cell as an experiment file names it (`my_register[0]`), which was checked when the file was read."""
-    register, _, index = text.partition("[")
-    return WatchedCell(register, int(index.removesuffix("]")))
+def read_watched(names: Sequence[str]) -> tuple[tuple[WatchedCell, ...], tuple[str, ...]]:
+    """The cells (`my_register[0]`) and the fields (`scalars.userMetadata.x`) among names that were checked before."""
+    cells = (found for name in names if (found := _CELL.match(name)) is not None)
+    fields = tuple(name for name in names if _FIELD.match(name))
+    return tuple(WatchedCell(found["register"], int(found["index"])) for found in cells), fields
 
 
 def _read_place(value: object) -> object:
@@ -90,10 +96,11 @@ class ProgramSettings(Model):
         description="Ports of the switch by the names of the hosts that are at them: a number, or a mapping with "
         "`port`, `ip` and `mac`. Other hosts are at the next free ports.",
     )
-    watch: tuple[Annotated[str, BeforeValidator(_read_cell)], ...] = Field(
+    watch: tuple[Annotated[str, BeforeValidator(_read_watched)], ...] = Field(
         default=(),
-        description="Cells of its registers (`my_register[0]`) that are read as often as `telemetry.sockets` says; "
-        "`registers` of a loaded run has them over time.",
+        description="Cells of its registers (`my_register[0]`) that are read as often as `telemetry.sockets` says: "
+        "`registers` of a loaded run has them over time. And fields of its metadata (`scalars.userMetadata.x`), which "
+        "the reports have as columns: what they have when a packet leaves egress.",
     )
 
     controller: tuple[StrictStr, ...] = Field(

@@ -504,6 +504,10 @@ def _hosts(
 
 def _placed(hosts: tuple[Host, ...], places: Mapping[str, HostPlace], field: str) -> tuple[Host, ...]:
     """The hosts with the addresses that the entries of the program at ``field`` know them by, all in one network."""
+    names = [host.name for host in hosts]
+    for name in places:
+        if name not in names:
+            raise InputError(f"{field}.ports: there is no host '{name}'{suggestion(name, names)}")
     with_mac = [replace(host, mac=places[host.name].mac or host.mac) if host.name in places else host for host in hosts]
     given = {name: place.ip for name, place in places.items() if place.ip is not None}
     if not given:

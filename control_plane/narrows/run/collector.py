@@ -7,6 +7,7 @@ import asyncio
 import re
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from narrows_formats.programs import COLLECTOR
@@ -41,6 +42,7 @@ class TelemetryCollector:
         pipe: str | None = None,
         figures: tuple[Path, TargetProfile] | None = None,
         stream: Path | None = None,
+        watched: Sequence[str] = (),
     ) -> None:
         """Start it and wait until it captures.
 
@@ -48,6 +50,7 @@ class TelemetryCollector:
             pipe: what the switch writes its reports into; None if it sends them.
             figures: a new socket at which it shows figures for Prometheus, and their units; None if they are not read.
             stream: a new file that takes all reports as an Arrow stream, or None for no such file.
+            watched: fields of metadata that the switch records of each packet, which needs a pipe.
 
         Raises:
             RunError: it does not come up.
@@ -68,6 +71,8 @@ class TelemetryCollector:
             command += ["--empty-queue-delay", str(profile.empty_queue_delay)]
             if profile.depth_unit_bytes is not None:
                 command += ["--depth-unit-bytes", str(profile.depth_unit_bytes)]
+        for name in watched:
+            command += ["--watch", name]
         if stream is not None:
             command += ["--arrow-file", str(stream)]
         errors = self._testbed.state_dir / "collector.err"

@@ -185,7 +185,8 @@ class Measurement:
         asked = (self._metrics_sink is not None or self._counts_marks) and not self._target.hosts_are_machines
         metrics = self._testbed.state_dir / "metrics.sock" if asked else None
         figures = None if metrics is None else (metrics, self._target.profile)
-        await self._collector.start(self._target.reports_pipe(), figures, self._stream)
+        watched = () if self._plan.program is None else self._plan.program.fields
+        await self._collector.start(self._target.reports_pipe(), figures, self._stream, watched)
         if self._metrics_sink is not None:
             self._metrics_sink.begin(self._plan, metrics)
         return metrics

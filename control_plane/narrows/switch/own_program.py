@@ -33,10 +33,12 @@ def problems(plan: Plan) -> list[str]:
     if program is None:
         return []
     try:
+        # Entries are of what P4Info says, which has to be the program's own first.
+        _p4info(program)
+        _check_fields(program)
+        notes(program)
         updates(plan)
         cells(program)
-        _check_json(program)
-        notes(program)
     except InputError as error:
         return [str(error)]
     return []
@@ -105,11 +107,11 @@ def _p4info(program: OwnProgram) -> p4i.P4Info:
     return info
 
 
-def _check_json(program: OwnProgram) -> None:
-    """Whether it is a compiled program at all.
+def _metadata(program: OwnProgram) -> dict[str, int]:
+    """The fields of a program's metadata (`header.field`), with their bits.
 
     Raises:
-        InputError: it is not.
+        InputError: it is no compiled program at all.
     """
     where = f"{program.field}.json: {program.json}"
     try:
@@ -120,10 +122,33 @@ def _check_json(program: OwnProgram) -> None:
         raise InputError(f"{where}{error.place}: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("pipelines"), list):
         raise InputError(f"{where}: is not a compiled program; allowed: what p4c-bm2-ss writes with -o")
-    headers = found.get("headers")
-    names = {header.get("name") for header in headers if isinstance(header, dict)} if isinstance(headers, list) else ()
-    if "standard_metadata" not in names:
+    try:
+        types = {one["name"]: one["fields"] for one in found["header_types"]}
+        headers = {one["name"]: types[one["header_type"]] for one in found["headers"] if one["metadata"]}
+        fields = {
+            f"{name}.{field}": int(bits) for name, its in headers.items() for field, bits, *_ in its if bits != "*"
+        }
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{where}: its headers cannot be read; allowed: what p4c-bm2-ss writes with -o") from None
+    if "standard_metadata" not in headers:
         raise InputError(f"{where}: is a program for another architecture; allowed: {ARCHITECTURE}")
+    return fields
+
+
+def _check_fields(program: OwnProgram) -> None:
+    """Whether there are the fields of metadata that are to be recorded.
+
+    Raises:
+        InputError: there is no such field, or its values are too long; what is wrong with the program.
+    """
+    fields = _metadata(program)
+    for name in program.fields:
+        where = f"{program.field}.watch: {name}"
+        if name not in fields:
+            known = [field for field, bits in fields.items() if bits <= _CELL_BITS and not field.endswith("._padding")]
+            raise InputError(f"{where}: there is no such field of metadata{suggestion(name, known)}")
+        if fields[name] > _CELL_BITS:
+            raise InputError(f"{where}: the field has {fields[name]} bits; allowed: up to {_CELL_BITS}")
 
 
 def notes(program: OwnProgram) -> tuple[str, ...]:

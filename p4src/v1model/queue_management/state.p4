@@ -3,9 +3,9 @@
 #ifndef NARROWS_QUEUE_STATE_P4
 #define NARROWS_QUEUE_STATE_P4
 
-// A timer's frames come in by this port, the last one before v1model's "drop". The lowest bits of their destination name the
+// A timer's frames come in by this port, v1model's "drop", by which no packet can come in. The lowest bits of their destination name the
 // bottleneck. Tofino's packet generator has such a port, too.
-const bit<9> TIMER_PORT = 510;
+const bit<9> TIMER_PORT = 511;
 
 // The most queues that a link can have: so many fair queues.
 #define LINK_QUEUE_WIDTH 10

@@ -23,6 +23,14 @@ use narrows_program::Program;
 /// # Errors
 /// It is not JSON, or malformed, or the program needs what is not supported: which, and where.
 pub fn load(json: &[u8]) -> Result<Program, LoadError> {
+    load_watching(json, &[])
+}
+
+/// The same of a program of which fields of metadata are read when a packet has left egress (`header.field`).
+///
+/// # Errors
+/// As [`load`]; there is no such field, or it has more than 64 bits.
+pub fn load_watching(json: &[u8], watched: &[String]) -> Result<Program, LoadError> {
     let root = serde_json::from_slice(json).map_err(|e| LoadError::Json(e.to_string()))?;
-    compile::compile(&root)
+    compile::compile(&root, watched)
 }

@@ -9,7 +9,9 @@ use narrows_interpreter::packet::{made_for, Instance, Packet as Inner, DEPARSED,
 use narrows_interpreter::prefetch::prefetch;
 use narrows_interpreter::stages::{Decisions, EgressMeta};
 use narrows_native::{Deparsed, Native, NativeMachine};
+use narrows_program::bits::ones;
 use narrows_program::control::DigestRecord;
+use narrows_program::field::Field;
 use narrows_program::intrinsics::Intrinsic;
 use narrows_program::DROP_PORT;
 
@@ -323,6 +325,12 @@ impl Pipeline {
             }
         }
         self.verdict(&decided)
+    }
+
+    /// What the watched fields have of the packet that egress has just seen, in the order in which they were chosen.
+    pub fn watched<'p>(&'p self, packet: &'p Packet) -> impl Iterator<Item = u64> + 'p {
+        let value = |field: &Field| self.machine.value(*field, &packet.0) as u64 & ones(field.width);
+        self.program.watched.iter().map(value)
     }
 
     #[inline(always)]

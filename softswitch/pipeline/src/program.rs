@@ -30,7 +30,15 @@ impl Program {
     /// # Errors
     /// Whatever the program needs and this engine lacks is refused here, by name.
     pub fn load(json: &[u8]) -> Result<Self, LoadError> {
-        let data = narrows_frontend::load(json)?;
+        Self::load_watching(json, &[])
+    }
+
+    /// The same of a program of which [`Pipeline::watched`](crate::Pipeline::watched) gives fields of metadata.
+    ///
+    /// # Errors
+    /// As [`Program::load`]; there is no such field, or it has more than 64 bits.
+    pub fn load_watching(json: &[u8], watched: &[String]) -> Result<Self, LoadError> {
+        let data = narrows_frontend::load_watching(json, watched)?;
         machine::check(&data).map_err(|e| LoadError::Malformed(e.to_string()))?;
         let native = Native::compile(&data);
         Ok(Self { data, native })

@@ -54,6 +54,8 @@ pub struct Program {
     pub calculations: Vec<Calculation>,
     pub digests: Vec<DigestInfo>,
     pub digest_fields: Vec<Vec<Field>>,
+    /// Metadata whose values are read when a packet has left egress, because whoever loaded the program has asked for them.
+    pub watched: Vec<Field>,
     /// Metadata that travels from ingress to egress.
     pub live: Vec<Slot>,
     /// Metadata that is read before it is written: 0 when a packet comes in.

@@ -108,6 +108,10 @@ pub struct ServeArgs {
     /// What leaves by a port goes into a pipe with a name, as a capture (pcap), and not to its interface: PORT@PIPE (repeatable)
     #[arg(long = "pipe", value_name = "N@PIPE")]
     pipes: Vec<PortPipe>,
+    /// Field of the program's metadata, such as scalars.userMetadata.x: what it has when a packet leaves egress is recorded with the
+    /// packet's report, if that goes into a pipe (repeatable)
+    #[arg(long = "watch", value_name = "HEADER.FIELD")]
+    watched: Vec<String>,
     /// Wake up at most this many microseconds before a packet is due and spin until then
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
@@ -268,6 +272,7 @@ fn serve(
         let snaplen = args.snaplen.map(usize::from);
         let mut control = Control::new(args.device_id, handle.clone(), args.seed, snaplen);
         control.cpu_port = args.cpu_port;
+        control.watched = args.watched.clone().into();
         let control = Arc::new(control);
         let notifiers = [
             tokio::spawn(send_digests(Arc::clone(&control), digests)),

@@ -339,7 +339,7 @@ fn what_cannot_be_reported_is_refused() {
     };
     let refused = |bottlenecks: Vec<Bottleneck>| Telemetry::new(collector(MADE), bottlenecks).expect_err("refused");
     assert_eq!(refused(vec![made(64, 1, vec![], 0)]), "bottleneck 64: allowed are 0 to 63");
-    assert_eq!(refused(vec![made(0, 510, vec![], 0)]), "port 510: allowed are 0 to 509");
+    assert_eq!(refused(vec![made(0, 511, vec![], 0)]), "port 511: allowed are 0 to 510");
     assert_eq!(refused(vec![made(0, 1, vec![], 21)]), "sample_shift 21: allowed are 0 to 20");
     assert_eq!(refused(vec![made(0, 1, vec![], 0), made(1, 1, vec![], 0)]), "port 1: it is another bottleneck's");
     assert_eq!(refused(vec![made(0, 1, vec![3], 0), made(1, 2, vec![3], 0)]), "port 3: it is another bottleneck's");

@@ -59,6 +59,9 @@ pub struct CollectArgs {
     /// Rings, each read by its own thread; their reports are put back in order.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]
     rings: u16,
+    /// A field of metadata that the switch records of each packet, in the order in which the switch was given them (repeatable).
+    #[arg(long = "watch", value_name = "HEADER.FIELD", requires = "pipe")]
+    watched: Vec<String>,
     #[command(flatten)]
     storage: StorageArgs,
     #[command(flatten)]
@@ -79,6 +82,8 @@ pub fn run(args: CollectArgs) -> Result<()> {
         switch: args.storage.switch,
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
+        // They name columns until the end.
+        watched: args.watched.into_iter().map(|name| &*name.leak()).collect(),
     };
     let watch = args.watch.open()?;
     let mebibytes = usize::from(args.ring_mib);

@@ -78,6 +78,7 @@ pub fn run(args: ConvertArgs) -> Result<()> {
         switch: args.storage.switch,
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
+        watched: Vec::new(),
     };
     let mut receiver = Receiver::start(settings, Live::default())?;
     let (reason, error) = match capture.for_each(|frame| receiver.take(frame)) {

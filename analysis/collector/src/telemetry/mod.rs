@@ -4,8 +4,10 @@
 pub mod account;
 pub mod columns;
 pub mod drops_file;
+pub mod fields_file;
 pub mod keys_file;
 pub mod observer;
 pub mod reader;
+pub mod rows_file;
 pub mod sink;
 pub mod writer;

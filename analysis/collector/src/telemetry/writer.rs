@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub const SCHEMA_VERSION: &str = "2";
 
 /// Everything in a telemetry directory but the reports.
-const OTHER_FILES: [&str; 3] = ["flow_keys.parquet", "drops.parquet", "collector.json"];
+const OTHER_FILES: [&str; 4] = ["flow_keys.parquet", "drops.parquet", "watched.parquet", "collector.json"];
 
 /// Rows of a file that is still being written can be read after this time: a collector that is killed loses no more.
 const SHOW_EVERY: Duration = Duration::from_millis(500);

@@ -112,6 +112,7 @@ class Softswitch:
         prompt: bool = False,
         pipes: Mapping[int, str] = MappingProxyType({}),
         cpu_port: int | None = None,
+        watched: Sequence[str] = (),
     ) -> None:
         """Start it and connect to it; it has no program yet.
 
@@ -125,6 +126,7 @@ class Softswitch:
             prompt: no call to it is to wait for the clock.
             pipes: named pipes that it writes what leaves by some ports into, and does not send it.
             cpu_port: the port of a controller, which has P4Runtime at `CONTROLLER_ADDRESS`; None: there is none.
+            watched: fields of the program's metadata that are recorded of each reported packet, into the pipes.
 
         Raises:
             RunError: it does not come up; the message has its last output.
@@ -146,6 +148,8 @@ class Softswitch:
             command += self._virtual_time.arguments(hosts)
         for port, pipe in pipes.items():
             command += ["--pipe", f"{port}@{pipe}"]
+        for name in watched:
+            command += ["--watch", name]
         if cpu_port is not None:
             command += ["--cpu-port", str(cpu_port), "--p4runtime", CONTROLLER_ADDRESS]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))

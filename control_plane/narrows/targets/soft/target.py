@@ -222,6 +222,7 @@ class SoftTarget(P4RuntimeTarget):
             prompt=self.will_pause,
             pipes=pipes,
             cpu_port=self._own.cpu_port if self._own is not None and self._own.controller else None,
+            watched=() if self._own is None else self._own.fields,
         )
 
     async def _pipes(self, testbed: Testbed, piped: bool) -> dict[int, str]:

@@ -46,8 +46,9 @@ class VirtualTimeSettings:
     ``window_ns``: how long it sleeps at a time (0: until the next event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
     hosts, ``jitter_ns`` what the sender at a port takes for a frame at most, ``moderation`` the interrupt moderation of
-    their NICs, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held. ``tso``: NICs cut what
-    hosts send into segments. ``prioritized``: it runs before programs, whose system calls take time.
+    their NICs, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held, None: all.
+    ``tso``: NICs cut what hosts send into segments. ``prioritized``: it runs before programs, whose system calls take
+    time.
     """
 
     window_ns: int
@@ -57,7 +58,7 @@ class VirtualTimeSettings:
     jitter_ns: Mapping[int, int]
     coalescing: InterruptCoalescing | None = None
     lro: bool = False
-    held_bytes: int = HELD_BYTES
+    held_bytes: int | None = HELD_BYTES
     tso: bool = False
     prioritized: bool = False
     collector_port: int = COLLECTOR_PORT
@@ -65,7 +66,8 @@ class VirtualTimeSettings:
     def arguments(self, ports: Iterable[int]) -> list[str]:
         """Words of narrows-softswitch's command line, with the ports that hosts are at."""
         words = ["--virtual-time", "--lookahead-us", str(self.window_ns // 1000)]
-        words += ["--ring-mib", str(self.ring_bytes >> 20), "--snaplen", str(self.held_bytes)]
+        words += ["--ring-mib", str(self.ring_bytes >> 20)]
+        words += [] if self.held_bytes is None else ["--snaplen", str(self.held_bytes)]
         words += ["--pool", str(self.pool_frames)]
         words += ["--tso"] if self.tso else []
         for port in sorted(ports):
@@ -143,12 +145,19 @@ def settings(plan: Plan) -> VirtualTimeSettings:
         jitter_ns=_jitter_ns(plan, access),
         coalescing=plan.coalescing,
         lro="lro" in plan.offloads,
-        held_bytes=plan.frame_bytes if plan.has_payload else HELD_BYTES,
+        held_bytes=_held_bytes(plan),
         # A slot would have to hold a whole burst's payload.
         tso=not plan.has_payload,
         prioritized=plan.has_applications,
         collector_port=plan.collector.port,
     )
+
+
+def _held_bytes(plan: Plan) -> int | None:
+    """What of a frame is held. A user's program may parse as much of it as it likes, in loops without a known end."""
+    if plan.program is not None:
+        return None
+    return plan.frame_bytes if plan.has_payload else HELD_BYTES
 
 
 def _above_lowest_ns(plan: Plan) -> Counter[int]:

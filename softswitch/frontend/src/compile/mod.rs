@@ -16,7 +16,7 @@ mod sums;
 
 use narrows_program::cells::CellLayout;
 use narrows_program::control::TableId;
-use narrows_program::field::{Field, Slot, TAIL};
+use narrows_program::field::{Field, Place, Slot, TAIL};
 use narrows_program::liveness::Ends;
 use narrows_program::op::Op;
 use narrows_program::table::TableCode;
@@ -35,11 +35,12 @@ type Result<T> = std::result::Result<T, LoadError>;
 /// Positions in a packet's buffer are 16 bits.
 const MAX_HEADROOM: usize = 4096;
 
-/// Compiles a whole program.
-pub(crate) fn compile(root: &Value) -> Result<Program> {
+/// Compiles a whole program, of which fields of metadata are read when a packet has left egress.
+pub(crate) fn compile(root: &Value, watched: &[String]) -> Result<Program> {
     check_version(root)?;
     refuse_externs(root)?;
     let layout = Layout::load(root)?;
+    let watched = watched.iter().map(|name| watched_field(&layout, name)).collect::<Result<_>>()?;
     let mut emitter = Emitter::new(&layout);
     let mut objects = Objects::load(root, &layout, &mut emitter)?;
 
@@ -66,7 +67,17 @@ pub(crate) fn compile(root: &Value) -> Result<Program> {
     let slots = emitter.slots();
     let (ops, constants) = emitter.finish()?;
     let code = Code { ops, constants, parser, verify, ingress, egress, update };
-    finish(&layout, slots, objects, tables, code, deparser, keeps_original)
+    finish(&layout, slots, objects, tables, code, deparser, (keeps_original, watched))
+}
+
+/// A field that whoever loads the program wants to read.
+fn watched_field(layout: &Layout, name: &str) -> Result<Field> {
+    let found = name.split_once('.').and_then(|(header, field)| layout.field(header, field, name).ok());
+    match found {
+        Some(field @ Field { place: Place::Slot(_), width: ..=64, .. }) => Ok(field),
+        Some(_) => Err(LoadError::unsupported("to watch what is not metadata of up to 64 bits", name)),
+        None => Err(LoadError::malformed(format!("{name}: the program has no such field of metadata"))),
+    }
 }
 
 fn finish(
@@ -76,7 +87,7 @@ fn finish(
     tables: Vec<TableCode>,
     code: Code,
     deparser: Vec<u8>,
-    keeps_original: bool,
+    (keeps_original, watched): (bool, Vec<Field>),
 ) -> Result<Program> {
     let mut counters = objects.counters;
     for counter in &mut counters {
@@ -120,6 +131,7 @@ fn finish(
         digests,
         digest_fields,
         id: narrows_program::next_id(),
+        watched,
         live: Vec::new(),
         zeroed: Vec::new(),
         zeroed_at_egress: Vec::new(),
@@ -139,7 +151,7 @@ fn finish(
         verifies: false,
         code,
     };
-    let kept: Vec<Field> = objects.field_lists.values().flatten().copied().collect();
+    let kept: Vec<Field> = objects.field_lists.values().flatten().chain(&program.watched).copied().collect();
     crate::optimise::optimise(&mut program, &kept);
     program.verifies = program.code.ops[program.code.verify as usize] != Op::End;
     let ends = Ends::of(&program, &kept);

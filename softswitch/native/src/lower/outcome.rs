@@ -63,6 +63,7 @@ impl Lowering<'_, '_> {
         self.set_context_word(offset_of!(Context, egress_spec), port);
         self.leave_clone();
         self.spill_again();
+        program.watched.iter().flat_map(|field| field.slots()).for_each(|slot| self.spill(slot));
         let Some(list) = self.shape.clone else {
             let deparsed = self.constant(1);
             self.set_context_word(offset_of!(Context, deparsed), deparsed);

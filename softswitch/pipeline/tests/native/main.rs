@@ -17,6 +17,10 @@ use serde_json::{json, Value};
 use traffic::{configure, metadata, traffic};
 use twins::Twins;
 
+/// Metadata of the random programs, and what the architecture gives.
+const WATCHED: [&str; 7] =
+    ["m.a", "m.b", "m.c", "m.d", "s.i", "standard_metadata.packet_length", "standard_metadata.instance_type"];
+
 fn load(json: &[u8]) -> Program {
     let program = Program::load(json).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(program.interpreted(), None, "there is native code");
@@ -148,6 +152,7 @@ proptest! {
         kinds in prop::sample::select(vec!["exact", "ternary", "lpm", "range"]),
         updates in any::<bool>(),
         twice in any::<bool>(),
+        watches in any::<bool>(),
         frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), metadata(), preparation()), 1..6),
     ) {
         let name = if kinds == "lpm" { "c" } else { "b" };
@@ -166,7 +171,9 @@ proptest! {
         if twice {
             root["deparsers"][0]["order"] = json!(["h", "small", "g", "h"]);
         }
-        let Ok(program) = Program::load(root.to_string().as_bytes()) else {
+        let watched = if watches { &WATCHED[..] } else { &[] };
+        let watched: Vec<String> = watched.iter().map(|name| (*name).to_owned()).collect();
+        let Ok(program) = Program::load_watching(root.to_string().as_bytes(), &watched) else {
             return Ok(());
         };
         let mut twins = Twins::new(Arc::new(program));
@@ -189,6 +196,31 @@ proptest! {
             twins.pass(frame, 3, meta, *preparation);
         }
         twins.compare();
+    }
+}
+
+/// What ingress has written is there when egress ends, what egress writes takes its place, and nothing else reads either.
+#[test]
+fn watched_fields_are_those_that_egress_leaves() {
+    let set = |to: &str, value: Value| call("assign", json!([field("m", to), value]));
+    let ingress = json!([set("a", hex(7)), set("b", field("h", "b")), set("d", hex(1 << 40))]);
+    let egress = json!([set("b", binary("+", field("m", "b"), hex(0xffff)))]);
+    let root = program(ingress, egress).to_string();
+    let names = ["m.b", "m.a", "m.c", "m.d", "standard_metadata.ingress_port"].map(str::to_owned);
+    let program = Program::load_watching(root.as_bytes(), &names).unwrap_or_else(|error| panic!("{error}"));
+    let mut twins = Twins::new(Arc::new(program));
+    for b in [1, 500] {
+        let trace = twins.pass(&common::frame(1, b, 3, 4, 5), 3, &EgressMeta::default(), Preparation::AsItComes);
+        assert_eq!(trace.watched, [u64::from(b) - 1, 7, 0, 1 << 40, 3]);
+    }
+    for (name, why) in [
+        ("m.f", "the program is malformed: m.f: the program has no such field of metadata"),
+        ("m", "the program is malformed: m: the program has no such field of metadata"),
+        ("h.a", "h.a: to watch what is not metadata of up to 64 bits is not supported"),
+        ("m.e", "m.e: to watch what is not metadata of up to 64 bits is not supported"),
+    ] {
+        let refused = Program::load_watching(root.as_bytes(), &[name.to_owned()]).map(drop);
+        assert_eq!(refused.map_err(|error| error.to_string()), Err(why.to_owned()));
     }
 }
 

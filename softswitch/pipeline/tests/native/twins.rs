@@ -24,6 +24,7 @@ pub struct Trace {
     pub flow: u32,
     pub sent: Vec<Vec<u8>>,
     pub clones: Vec<u16>,
+    pub watched: Vec<u64>,
 }
 
 impl Twins {
@@ -122,13 +123,8 @@ fn pass(
     for (table, entry) in taken {
         assert_eq!(pipeline.table_insert(table, &entry), Ok(()));
     }
-    let mut trace = Trace {
-        verdict: Some(verdict.forward),
-        length: packet.length(),
-        flow: packet.flow(),
-        sent: Vec::new(),
-        clones: Vec::new(),
-    };
+    let mut trace =
+        Trace { verdict: Some(verdict.forward), length: packet.length(), flow: packet.flow(), ..Trace::default() };
     if let Some(session) = verdict.clone {
         let mut copy = pool.take(0);
         pipeline.clone_ingress(&packet, &mut copy, usize::MAX);
@@ -143,6 +139,7 @@ fn pass(
 
 fn leave(pipeline: &mut Pipeline, pool: &mut PacketPool, packet: &mut Packet, meta: &EgressMeta, trace: &mut Trace) {
     let verdict = pipeline.egress(packet, meta);
+    trace.watched.extend(pipeline.watched(packet));
     let copy = verdict.clone.map(|session| {
         trace.clones.push(session);
         let mut copy = pool.take(0);

@@ -77,6 +77,8 @@ pub struct Control {
     /// Where packets from and to controllers enter and leave the program.
     pub cpu_port: Option<u16>,
     packet_ins_lost: AtomicU64,
+    /// Fields of metadata of every program that are recorded of reported packets.
+    pub watched: Arc<[String]>,
     seed: u64,
     snaplen: Option<usize>,
 }
@@ -103,6 +105,7 @@ impl Control {
     pub fn new(device_id: u64, handle: Handle, seed: u64, snaplen: Option<usize>) -> Self {
         Control {
             cpu_port: None,
+            watched: Arc::default(),
             packet_ins_lost: AtomicU64::new(0),
             pipelines: tokio::sync::Mutex::default(),
             clients: Mutex::new(Clients::new(device_id)),
@@ -169,7 +172,7 @@ impl Control {
 
     /// Verifies a configuration: the program loads, and P4Info describes it.
     pub async fn verify(&self, config: Option<ForwardingPipelineConfig>) -> Result<Configuration, Status> {
-        let snaplen = self.snaplen;
+        let (snaplen, watched) = (self.snaplen, Arc::clone(&self.watched));
         let message = config.ok_or_else(|| Status::invalid_argument("config is missing"))?;
         let load = move || -> Result<Configuration, UpdateError> {
             let info = message.p4info.as_ref().ok_or_else(|| UpdateError::invalid("config.p4info is missing"))?;
@@ -178,8 +181,8 @@ impl Control {
                 return Err(UpdateError::invalid("config.p4_device_config is empty: it must be the BMv2 JSON"));
             }
             // INVALID_ARGUMENT also for what the switch cannot do: the specification's code for what cannot be realized.
-            let program =
-                Program::load(&json).map_err(|error| UpdateError::invalid(format!("p4_device_config: {error}")))?;
+            let program = Program::load_watching(&json, &watched);
+            let program = program.map_err(|error| UpdateError::invalid(format!("p4_device_config: {error}")))?;
             if let Some(warning) = program.warning() {
                 eprintln!("narrows-softswitch: warning: p4_device_config: {warning}");
             }

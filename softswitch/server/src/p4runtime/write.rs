@@ -494,7 +494,7 @@ mod tests {
     fn replicas_are_bounded_and_differ() {
         let many = |count: u32| (0..count).map(|instance| replica_of(7, instance)).collect::<Vec<_>>();
         assert_eq!(session(many(PORTS as u32)), Ok(()));
-        assert_eq!(session(many(PORTS as u32 + 1)), Err("511 replicas: allowed are at most 510".into()));
+        assert_eq!(session(many(PORTS as u32 + 1)), Err("512 replicas: allowed are at most 511".into()));
         let twice = session(vec![replica_of(7, 1), replica_of(8, 1), replica_of(7, 1)]);
         assert_eq!(twice, Err("two replicas have the same port and instance".into()));
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 
-use narrows_drop_records::DropRecord;
+use narrows_drop_records::{DropRecord, FieldRecord};
 use narrows_packet_sockets::interface_index;
 use narrows_pipeline::{Packet, PacketPool};
 
@@ -302,6 +302,13 @@ impl Port {
     pub fn record_drop(&mut self, record: &DropRecord) {
         if let Outlet::Piped(recorder) = &mut self.outlet {
             recorder.push_drop(record);
+        }
+    }
+
+    /// The same with the record of watched fields.
+    pub fn record_fields(&mut self, record: &FieldRecord) {
+        if let Outlet::Piped(recorder) = &mut self.outlet {
+            recorder.push_fields(record);
         }
     }
 

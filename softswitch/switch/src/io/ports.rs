@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
 
-use narrows_drop_records::DropRecord;
+use narrows_drop_records::{DropRecord, FieldRecord};
 use narrows_pipeline::{Packet, PacketPool};
 
 use super::background::Background;
@@ -152,6 +152,13 @@ impl Output for Ports {
     fn dropped(&mut self, record: &DropRecord) {
         if let Some(port) = self.recording.and_then(|position| self.list.get_mut(position)) {
             port.record_drop(record);
+        }
+    }
+
+    #[cold]
+    fn departed(&mut self, record: &FieldRecord) {
+        if let Some(port) = self.recording.and_then(|position| self.list.get_mut(position)) {
+            port.record_fields(record);
         }
     }
 }

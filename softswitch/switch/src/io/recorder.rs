@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use narrows_captures::Writer;
-use narrows_drop_records::{DropRecord, FRAME_BYTES};
+use narrows_drop_records::{DropRecord, FieldRecord, FRAME_BYTES};
 use narrows_pipeline::Packet;
 
 use super::transmit_counters::TransmitCounters;
@@ -120,6 +120,8 @@ pub struct Recorder {
     /// When the oldest frame that waits was noticed.
     waiting_since: Option<u64>,
     counters: TransmitCounters,
+    /// The last record of fields as a frame; kept for its memory.
+    fields: Vec<u8>,
 }
 
 impl Recorder {
@@ -132,7 +134,12 @@ impl Recorder {
         // SAFETY: passes no memory. A pipe of the usual size does as well.
         unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
         let outflow = Outflow { pipe, when_full, backlog: Vec::new(), written: 0 };
-        Ok(Recorder { writer: Writer::new(outflow, 0), waiting_since: None, counters: TransmitCounters::default() })
+        Ok(Recorder {
+            writer: Writer::new(outflow, 0),
+            waiting_since: None,
+            counters: TransmitCounters::default(),
+            fields: Vec::new(),
+        })
     }
 
     /// Adds a frame that leaves at `exit_ns`.
@@ -147,6 +154,14 @@ impl Recorder {
     /// Adds the record of a packet that was dropped, which does not count as one that is sent.
     pub fn push_drop(&mut self, record: &DropRecord) {
         self.add(record.timestamp, &record.encode(), FRAME_BYTES as u32);
+    }
+
+    /// The same with what watched fields had of a packet that has departed.
+    pub fn push_fields(&mut self, record: &FieldRecord) {
+        let mut frame = std::mem::take(&mut self.fields);
+        record.encode(&mut frame);
+        self.add(record.timestamp, &frame, frame.len() as u32);
+        self.fields = frame;
     }
 
     /// Adds a frame if there is room; what does not get in is counted.

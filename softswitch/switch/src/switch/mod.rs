@@ -6,7 +6,7 @@ mod path;
 
 use std::collections::VecDeque;
 
-use narrows_drop_records::DropRecord;
+use narrows_drop_records::{DropRecord, FieldRecord};
 use narrows_pipeline::{DigestRecord, Packet, PacketPool};
 
 use path::Copied;
@@ -29,6 +29,9 @@ pub trait Output {
 
     /// A packet of a bottleneck was dropped. Who does not say otherwise does not record that.
     fn dropped(&mut self, _record: &DropRecord) {}
+
+    /// A packet of a bottleneck has departed, of whose program fields are watched. As above.
+    fn departed(&mut self, _record: &FieldRecord) {}
 }
 
 /// Role of a port number.

@@ -43,7 +43,7 @@ impl Switch {
         }
     }
 
-    /// A packet leaves, as the program has put it together.
+    /// A packet leaves its queue, as the program has put it together: for its port, or to go through ingress once more.
     #[cold]
     #[inline(never)]
     pub(super) fn report(&mut self, packet: &Packet, output: &mut impl Output) {
@@ -54,19 +54,18 @@ impl Switch {
         if let Some(report) = telemetry.depart(meta, packet) {
             let pool = self.unit.as_mut().map_or(&mut self.unowned, |unit| &mut unit.pool);
             output.send(port, meta.timestamp, pool.packet(report), pool);
+            if let Some(record) = telemetry.watched() {
+                output.departed(record);
+            }
         }
     }
 
-    /// The program's egress does not send a packet: it drops it, or has it go through ingress `again`.
+    /// The program's egress drops a packet.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_unsent(&mut self, port: u16, packet: &Packet, again: bool) {
-        let Some(telemetry) = self.telemetry.as_deref_mut().filter(|_| packet.generation() == 0) else {
-            return;
-        };
-        match again {
-            true => telemetry.leave_again(port, packet),
-            false => telemetry.drop_late(port, packet),
+    pub(super) fn note_late_drop(&mut self, port: u16, packet: &Packet) {
+        if let Some(telemetry) = self.telemetry.as_deref_mut().filter(|_| packet.generation() == 0) {
+            telemetry.drop_late(port, packet);
         }
     }
 

@@ -170,6 +170,12 @@ impl Switch {
         // It comes as the program has sent it, which has dealt with the controller's header.
         self.preceding = 0;
         unit.pipeline.deparse(&mut packet);
+        if self.telemetry.is_some() {
+            self.report(&packet, output);
+        }
+        let Some(unit) = &mut self.unit else {
+            return;
+        };
         let port = unit.pipeline.recirculate(&mut packet, list);
         self.resubmit(port, now_ns, packet, output);
     }
@@ -348,6 +354,9 @@ impl Switch {
             return;
         };
         let verdict = unit.pipeline.egress(&mut packet, self.tm.meta());
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.watch(unit.pipeline.watched(&packet));
+        }
         if let Some(number) = verdict.clone {
             self.clone_at_egress(number, &packet);
         }
@@ -363,16 +372,13 @@ impl Switch {
             }
             self.transmit::<PLAIN>(queue, port, start_ns, exit_ns, packet, output);
         } else if let Some(list) = verdict.again {
-            if self.telemetry.is_some() {
-                self.note_unsent(port, &packet, true);
-            }
             if managed {
                 self.tm.pass_over(queue);
             }
             self.recirculate(list, start_ns, packet, output);
         } else {
             if self.telemetry.is_some() {
-                self.note_unsent(port, &packet, false);
+                self.note_late_drop(port, &packet);
             }
             // One that costs the link its time is not the queue's, but the bottleneck's where this is known of all that it drops.
             if managed || self.telemetry.is_some() {

@@ -7,6 +7,7 @@ mod five_tuple;
 mod flows;
 mod report;
 
+use narrows_drop_records::FieldRecord;
 use narrows_pipeline::{EgressMeta, Note, Packet};
 
 pub use five_tuple::FiveTuple;
@@ -78,6 +79,8 @@ pub struct Telemetry {
     arriving: FiveTuple,
     /// The last report; kept for its memory.
     frame: Vec<u8>,
+    /// What the watched fields had of the packet that egress saw last; without values if none is watched.
+    watched: FieldRecord,
 }
 
 impl Telemetry {
@@ -105,8 +108,17 @@ impl Telemetry {
                 take(&mut of_ingress, *port, index)?;
             }
         }
-        let (flows, arriving, frame) = (Flows::new(), FiveTuple::default(), Vec::new());
-        Ok(Telemetry { collector, bottlenecks, of_egress, of_ingress, departures, flows, arriving, frame })
+        Ok(Telemetry {
+            collector,
+            bottlenecks,
+            of_egress,
+            of_ingress,
+            departures,
+            flows: Flows::new(),
+            arriving: FiveTuple::default(),
+            frame: Vec::new(),
+            watched: FieldRecord::default(),
+        })
     }
 
     /// Where reports go.
@@ -186,12 +198,16 @@ impl Telemetry {
         }
     }
 
-    /// The program's egress sends a packet through ingress once more: it has left its queue, and is not reported.
-    pub fn leave_again(&mut self, port: u16, packet: &Packet) {
-        let owner = self.owner(port, packet);
-        if let Some(flow) = owner.and_then(|owner| self.flows.get(owner.flow)) {
-            flow.departures.add(packet.length());
-        }
+    /// Egress has seen a packet, and its watched fields have these values.
+    #[inline]
+    pub fn watch(&mut self, values: impl Iterator<Item = u64>) {
+        self.watched.values.clear();
+        self.watched.values.extend(values);
+    }
+
+    /// What the watched fields had of the packet that was reported last; `None` if none is watched.
+    pub fn watched(&self) -> Option<&FieldRecord> {
+        Some(&self.watched).filter(|record| !record.values.is_empty())
     }
 
     /// A packet leaves, as the program has put it together; `meta` is what its queue measured. Returns its report, if it has one.
@@ -228,6 +244,8 @@ impl Telemetry {
             timestamp: meta.timestamp,
             queue: note.queue,
         };
+        (self.watched.bottleneck, self.watched.sequence) = (note.bottleneck, sequence);
+        self.watched.timestamp = meta.timestamp;
         report.encode(&self.collector, packet.bytes(), packet.frame_length() as usize, &mut self.frame);
         Some(&self.frame)
     }

@@ -43,9 +43,9 @@ use queued::Queued;
 pub use scheduler::Scheduling;
 pub use shaper::Shaper;
 
-/// Port numbers are below this: of v1model's 9 bits, 511 says drop, and the timer's frames come in by 510.
-pub const PORTS: usize = 510;
-/// The port of the program by which the timer's frames come in.
+/// Port numbers are below this: of v1model's 9 bits, 511 says drop.
+pub const PORTS: usize = 511;
+/// The port of the program by which the timer's frames come in: no packet can come in by the one that says drop.
 pub const TIMER_PORT: u16 = PORTS as u16;
 /// Priorities (queues) of a port, as in `standard_metadata.priority`.
 pub const PRIORITIES: usize = 8;

@@ -807,7 +807,7 @@ fn settings_out_of_range_change_nothing() {
     let mut tm: TrafficManager<()> = TrafficManager::new(10);
     let too_fast = Changes { rate: Some(Rate::Bps(MAX_RATE_BPS + 1)), limit_bytes: Some(7), ..Changes::default() };
     assert!(tm.configure((1, 0), 0, too_fast).expect_err("too fast").contains("rate_bps"));
-    assert!(tm.configure((510, 0), 0, Changes::default()).expect_err("port").contains("0 to 509"));
+    assert!(tm.configure((511, 0), 0, Changes::default()).expect_err("port").contains("0 to 510"));
     assert!(tm.configure((1, 8), 0, Changes::default()).expect_err("queue").contains("0 to 7"));
     assert!(tm.status().is_empty());
 }

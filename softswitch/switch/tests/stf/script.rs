@@ -277,6 +277,8 @@ impl Controller {
                 members.push(words[2..].iter().map(|value| number(value)).collect::<Result<_, _>>()?);
                 unit.pipeline.value_set_write(set, &members).map_err(|error| error.to_string())
             }
+            // Of p4c's language in another form: a table, the number of its entry, and packets.
+            "check_counter" => self.check_counter(&unit.pipeline, word(1)?, number(word(2)?)?, number(word(3)?)?),
             // What these print is not looked at.
             "mirroring_get" | "register_read" | "meter_get_rates" => Ok(()),
             other => Err(format!("the command {other}")),
@@ -321,6 +323,18 @@ impl Controller {
         self.added.push((table.id, keys.clone(), priority));
         let entry = Entry { key: keys, priority, action };
         pipeline.table_insert(table.id, &entry).map_err(|error| error.to_string())
+    }
+
+    /// Errors: the entry's direct counter has another number of packets.
+    fn check_counter(&self, pipeline: &Pipeline, name: &str, entry: usize, packets: u64) -> Result<(), String> {
+        let table = table(pipeline.program().tables(), name)?.id;
+        let (_, key, priority) = self.added.iter().filter(|(of, ..)| *of == table).nth(entry).ok_or("no such entry")?;
+        let part = pipeline.table_entries_from(table, 0, usize::MAX).map_err(|error| error.to_string())?;
+        let found = part.entries.iter().find(|(_, entry, _)| (&entry.key, entry.priority) == (key, *priority));
+        match found.map(|(.., state)| state.counter.packets) {
+            Some(counted) if counted == packets => Ok(()),
+            counted => Err(format!("{name} {entry}: {counted:?} packets, expected {packets}")),
+        }
     }
 
     /// Rates are in tokens a microsecond.
