@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -166,8 +167,8 @@ class Session:
         self,
         link: str | None = None,
         *,
-        rate: int | str | None = None,
-        buffer: int | str | None = None,
+        rate: float | str | None = None,
+        buffer: float | str | None = None,
         loss: float | str | None = None,
         delay: Duration | None = None,
     ) -> int:
@@ -175,8 +176,8 @@ class Session:
 
         Args:
             link: its name, or ``NAME.reverse``; the only link if left out.
-            rate: bit/s, or with a unit; 0: nothing passes.
-            buffer: bytes, or with a unit: ``"50packets"``, ``"1bdp"`` (of the rate and RTT at the start).
+            rate: bit/s, to the nearest whole one, or with a unit; 0: nothing passes.
+            buffer: bytes, likewise, or with a unit: ``"50packets"``, ``"1bdp"`` (of the rate and RTT at the start).
             loss: a ratio, or ``"1%"``.
             delay: of a link that has one from the start on; seconds, or with a unit.
 
@@ -197,9 +198,9 @@ class Session:
         asked: dict[str, Any] = {}
         try:
             if rate is not None:
-                asked["rate_bps"] = parse_rate_or_none(f"{rate}bit" if isinstance(rate, int) else rate)
+                asked["rate_bps"] = parse_rate_or_none(_with_unit(rate, "bit"))
             if buffer is not None:
-                depth = QueueDepth.parse(f"{buffer}B" if isinstance(buffer, int) else buffer)
+                depth = QueueDepth.parse(_with_unit(buffer, "B"))
                 limit = check_change(settings, one, self._plan.frame_bytes, depth, None)
                 assert limit is not None
                 asked["limit"] = [limit, in_packets(depth)]
@@ -296,6 +297,19 @@ class Session:
         self._child.tell(command)
         answer = self._child.answer()
         return None if "over" in answer else answer
+
+
+def _with_unit(value: float | str, unit: str) -> str:
+    """A number of a base unit, to the nearest whole one, as text.
+
+    Raises:
+        UnitError: it is infinite, or no number.
+    """
+    if isinstance(value, str):
+        return value
+    if not math.isfinite(value):
+        raise UnitError(f"{value} is no number", f"a number of {unit}")
+    return f"{round(value)}{unit}"
 
 
 def _nanoseconds(duration: Duration) -> int:
