@@ -124,7 +124,7 @@ def test_headers_are_whole(competition: Competition, packets: Any) -> None:
 
 
 def test_an_address_of_several_flows_has_the_name_of_their_group(tmp_path: Path) -> None:
-    """And one that is no IP address has none. Blocks of type 4, as draft-ietf-opsawg-pcapng has them."""
+    """And a text that is not an IP address has none. Blocks of type 4, as draft-ietf-opsawg-pcapng has them."""
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.0))
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     first = record["flows"][0]

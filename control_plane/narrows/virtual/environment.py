@@ -30,7 +30,7 @@ from narrows.virtual.probing import about
 MIN_MODERATED_RTT_NS = 4 * MIN_WINDOW_NS
 # How long a run takes on one core, roughly.
 BOOT_AND_ANALYSIS_S, PACKETS_PER_S = 3.0, 60_000
-# Of programs such as QUIC stacks (experiments/quic.yaml); what one computes besides is not known before.
+# Of programs such as QUIC stacks (experiments/quic.yaml); what one computes in addition is not known before.
 PACKETS_OF_PROGRAMS_PER_S = 4_000
 
 
