@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats import files
-from narrows_formats.columns import QUEUES, REPORTS, SOCKETS, units
+from narrows_formats.columns import DROPS, QUEUES, REPORTS, SOCKETS, units
 from narrows_formats.flow_names import OTHER_GROUP
 from narrows_formats.flow_rows import brief_columns, flow_rows, plain_values
 from narrows_formats.kinds import requests
@@ -54,10 +54,7 @@ _RAW_COLUMNS = [
     "tcp_flags", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr", "aqm_drops", "queue",
 ]  # fmt: skip
 RESPONSE_UNITS = {"flow": "", "name": "", **requests.UNITS}
-DROP_UNITS = {
-    "time_s": "s", "link": "", "flow": "", "name": "", "cause": "", "packet_bytes": "bytes", "waited_s": "s",
-    "depth_bytes": "bytes", "depth_packets": "packets",
-}  # fmt: skip
+DROP_UNITS = {column.name: column.unit for column in DROPS}
 HOST_UNITS = {"flow": "", "group": "", "time_s": "s", "quantity": "", "value": "s (rtt), bytes (cwnd)"}
 
 
@@ -352,6 +349,11 @@ class RunData:
         frame = pd.concat(list(self.report_batches()), ignore_index=True)
         return _with_units(frame, self._report_units, "telemetry/reports-*.parquet")
 
+    @property
+    def drops_recorded(self) -> bool:
+        """Whether every link's target records each drop."""
+        return all(view.bottleneck.drops_recorded for view in self._whole.views)
+
     def drops(self) -> pd.DataFrame:
         """Every packet that a link dropped, in order of time.
 
@@ -362,7 +364,7 @@ class RunData:
         Raises:
             AnalysisError: the target does not record each drop; `flows` and `summary` have how many there were.
         """
-        if not all(view.bottleneck.drops_recorded for view in self._whole.views):
+        if not self.drops_recorded:
             raise AnalysisError(f"{self.path}: target {self.run.profile.name} counts drops and does not record each")
         clock = self._clock if self.run.clock_origin_ns is None else ReportClock(self.run, 0)
         parts = [pd.DataFrame({name: pd.Series(dtype=float) for name in DROP_UNITS})]

@@ -133,6 +133,17 @@ SOCKETS = (
     Column("bbr_extra_acked_bytes", "bytes", f"BBR.extra_acked, acknowledged beyond the estimate; {BBR3}"),
 )
 # Of reports as `load` gives them and `narrows export` writes them: in seconds and bytes.
+DROPS = (
+    Column("time_s", "s", "when it was dropped, from the experiment's start"),
+    Column("link", "", "the link that dropped it"),
+    Column("flow", "", f"{NUMBER}; -1: acknowledgements, and what is not part of the experiment"),
+    Column("name", "", f"{LABEL}; (other): traffic that is not the experiment's"),
+    Column("cause", "", "full queue, queue management, policer, ACK filter, or loss emulation"),
+    Column("packet_bytes", "bytes", "Ethernet frame"),
+    Column("waited_s", "s", "how long it had waited"),
+    Column("depth_bytes", "bytes", "what waited just after it"),
+    Column("depth_packets", "packets", "the same in packets"),
+)
 REPORTS = (
     Column("time_s", "s", "when the packet left the queue, from the experiment's start"),
     Column("arrival_s", "s", "when it came to the queue"),

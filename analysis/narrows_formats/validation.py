@@ -24,6 +24,8 @@ _MAPPING = "a mapping of field names to values"
 _ALLOWED = {
     "finite_number": "a finite number",
     "int_type": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "string_type": "text",
     "list_type": "a list",
     "tuple_type": "a list",

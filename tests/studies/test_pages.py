@@ -74,9 +74,8 @@ def test_the_outcome_of_all_studies_is_a_line(page: str) -> None:
     found = [finding.verdict for study in STUDIES.values() for _, finding in findings(study, committed(study, "quick"))]
     counts, kinds = Counter(found), Counter(one.kind for name in COUNTED for one in STUDIES[name].claims)
     assert (
-        f"Of {kinds.total()} claims of five publications {kinds['judged']} are judged by rules; of {len(found)} "
-        f"rules, with "
-        f"ware2019's, {counts['agrees']} agree in quick runs, {counts['differs']} differ, {counts['undecided']} are "
+        f"Of the {kinds.total()} claims of five publications {kinds['judged']} are judged, and ware2019's, by "
+        f"{len(found)} rules: {counts['agrees']} agree in quick runs, {counts['differs']} differ, {counts['undecided']} are "
         f"undecided, {counts['not comparable']} cannot be compared and {counts['not run here']} were not run"
     ) in " ".join(text.split())
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR
@@ -77,6 +78,14 @@ def test_json_is_all_of_standard_output_and_a_captured_link_is_a_file(tmp_path: 
     drops = sum(int(one[1]) for one in named if one)
     (flow,) = outcome["summary"]["flows"]
     assert 0 < drops <= flow["drops"] <= drops + 2 and len(behind) == flow["departures"]
+
+    subprocess.run(
+        [Path(sys.executable).with_name("narrows"), "export", "out", "--csv", "tables"],
+        cwd=tmp_path, check=True, capture_output=True,
+    )  # fmt: skip
+    table = pd.read_csv(tmp_path / "tables" / "drops.csv")
+    assert len(table) == flow["drops"] and set(table["link"]) == {"core"} and set(table["cause"]) == {"full queue"}
+    assert set(table["name"]) == {flow["name"]} and set(table["packet_bytes"]) == {FRAME}
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 from narrows_formats.columns import (
     DISTRIBUTIONS,
+    DROPS,
     FLOWS,
     LABEL,
     QUEUE,
@@ -41,12 +42,14 @@ DESCRIBED = {
     "distributions": DISTRIBUTIONS,
     "sockets": (*SOCKETS, Column("name", "", LABEL)),
     "flow_keys": telemetry_columns("flow_keys"),
+    "drops": DROPS,
     "reports": REPORTS,
 }
 
 
 def write_csv(run: RunData, out: Path) -> list[str]:
-    """Write the run's table of flows, its time series, its flow keys and every report; give the files' names.
+    """Write the run's table of flows, its time series, its flow keys, every report, and every drop if these are
+    recorded; give the files' names.
 
     Numbers have 15 significant digits, as `decimals` says; what is null is empty.
 
@@ -61,6 +64,7 @@ def write_csv(run: RunData, out: Path) -> list[str]:
         "distributions": run.distributions,
         "sockets": run.sockets,
         "flow_keys": run.flow_keys,
+        **({"drops": run.drops()} if run.drops_recorded else {}),
     }
     described = [
         (f"{name}.csv", column.name, column.unit, column.meaning)
