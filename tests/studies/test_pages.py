@@ -75,8 +75,9 @@ def test_the_outcome_of_all_studies_is_a_line(page: str) -> None:
     counts, kinds = Counter(found), Counter(one.kind for name in COUNTED for one in STUDIES[name].claims)
     assert (
         f"Of the {kinds.total()} claims of five publications {kinds['judged']} are judged, and ware2019's, by "
-        f"{len(found)} rules: {counts['agrees']} agree in quick runs, {counts['differs']} differ, {counts['undecided']} are "
-        f"undecided, {counts['not comparable']} cannot be compared and {counts['not run here']} were not run"
+        f"{len(found)} rules: {counts['agrees']} agree in quick runs, {counts['differs']} differ, "
+        f"{counts['undecided']} are undecided, {counts['not comparable']} cannot be compared and "
+        f"{counts['not run here']} were not run"
     ) in " ".join(text.split())
 
 
