@@ -326,8 +326,13 @@ class RunData:
         return WatchedFields(self.run)
 
     @property
+    def watched_fields(self) -> list[str]:
+        """Fields of a user's P4 program that were watched: the last columns of `reports`."""
+        return self._watched.names
+
+    @property
     def _report_units(self) -> dict[str, str]:
-        return REPORT_UNITS | dict.fromkeys(self._watched.names, "")
+        return REPORT_UNITS | dict.fromkeys(self.watched_fields, "")
 
     @cached_property
     def _clock(self) -> ReportClock:

@@ -33,6 +33,7 @@ SUMMARY = (
         for column in BRIEF
     ),
 )
+WATCHED = "what this field of a user's P4 program had when the packet left egress"
 # What each table's columns are: some have the name of another table's and mean something else.
 DESCRIBED = {
     "summary": SUMMARY,
@@ -71,6 +72,7 @@ def write_csv(run: RunData, out: Path) -> list[str]:
         for name, columns in DESCRIBED.items()
         for column in columns
     ]
+    described += [("reports.csv", name, "", WATCHED) for name in run.watched_fields]
     with whole(out) as making:
         making.mkdir()
         for name, frame in frames.items():
