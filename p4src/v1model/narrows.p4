@@ -39,7 +39,7 @@ header traffic_manager_t {
     @alias("narrows.signature") bit<32>       signature;
     @alias("narrows.bottleneck") bit<8>       bottleneck;
     @alias("narrows.drop_cause") bit<8>       drop_cause;
-    // Read and written by its policer: whether a packet may be marked, and whether it exceeds.
+    // Read and written by its policer: the packet's ECN field, and whether it exceeds.
     @alias("narrows.excess") bit<8>           excess;
 }
 
@@ -48,10 +48,8 @@ const bit<8> NOT_DROPPED = 0;
 const bit<8> DROPPED_BY_LOSS_EMULATION = 1;
 const bit<8> DROPPED_BY_MANAGEMENT = 2;
 
-// What a policer in front of the queue may do with a packet that exceeds it: drop it, or mark it; and that it does mark it.
-const bit<8> EXCESS_IS_DROPPED = 0;
-const bit<8> EXCESS_MAY_BE_MARKED = 1;
-const bit<8> EXCESS_IS_MARKED = 2;
+// What the policer writes there for a packet that exceeds it and may be marked: the ECN field is not 0.
+const bit<8> EXCESS_IS_MARKED = 4;
 
 #define TARGET_HEADERS traffic_manager_t traffic_manager;
 
@@ -103,7 +101,7 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     BottleneckIngress() bottleneck;
     bit<1> lost = 0;
     bit<8> drop_cause = NOT_DROPPED;
-    bit<8> excess = EXCESS_IS_DROPPED;
+    bit<8> ecn = 0;
     FlowIdentity() flow_identity;
     flow_identity_t identity;
 #ifdef MANAGED_QUEUES
@@ -140,12 +138,14 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 }
             }
 #endif
-            if ((hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) || (hdr.ipv6.isValid() && hdr.ipv6.ecn != 0)) {
-                excess = EXCESS_MAY_BE_MARKED;
+            if (hdr.ipv4.isValid()) {
+                ecn = (bit<8>)hdr.ipv4.ecn;
+            } else if (hdr.ipv6.isValid()) {
+                ecn = (bit<8>)hdr.ipv6.ecn;
             }
             hdr.traffic_manager.setValid();
             hdr.traffic_manager = {0, 0, 0, 0, (bit<32>)meta.flow.index, meta.flow.signature,
-                                   (bit<8>)meta.flow.bottleneck, drop_cause, excess};
+                                   (bit<8>)meta.flow.bottleneck, drop_cause, ecn};
             if (meta.flow.is_new == 1) {
                 digest<new_flow_t>(1, {meta.flow.bottleneck, meta.flow.index, meta.flow.signature, identity.is_ipv6,
                                        identity.src, identity.dst, identity.protocol, identity.src_port,

@@ -61,9 +61,8 @@ pub struct PacketIdentity {
     pub drop_cause: u8,
 }
 
-/// Values of the field with the alias `narrows.excess`: a policer may mark the packet, and it does.
-const MAY_BE_MARKED: u64 = 1;
-const EXCEEDS: u64 = 2;
+/// What the field with the alias `narrows.excess` has of a packet that a policer marks.
+const EXCEEDS: u64 = 4;
 
 /// What egress decided.
 #[must_use]
@@ -270,13 +269,13 @@ impl Pipeline {
     }
 
     /// Tells egress, by the field with the alias `narrows.excess`, that a packet exceeds its policer. Returns whether it may be
-    /// marked: ingress has set the field to [`MAY_BE_MARKED`].
+    /// marked: ingress has written the packet's ECN field there, which is not 0.
     pub fn mark_excess(&self, packet: &mut Packet) -> bool {
         let Intrinsic::Header { header, byte, count } = self.program.intrinsics.excess else {
             return false;
         };
         let count = usize::from(count);
-        let may_be = packet.0.is_valid(header) && packet.0.read_bytes(header, byte, count) == u128::from(MAY_BE_MARKED);
+        let may_be = packet.0.is_valid(header) && packet.0.read_bytes(header, byte, count) != 0;
         if may_be {
             packet.0.write_bytes(header, byte, EXCEEDS, count);
         }
