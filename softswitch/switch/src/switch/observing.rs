@@ -60,6 +60,15 @@ impl Switch {
         }
     }
 
+    /// Egress has seen a packet: what the watched fields have.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_watched(&mut self, packet: &Packet) {
+        if let (Some(telemetry), Some(unit)) = (self.telemetry.as_deref_mut(), &self.unit) {
+            telemetry.watch(unit.pipeline.watched(packet));
+        }
+    }
+
     /// The program's egress drops a packet.
     #[cold]
     #[inline(never)]

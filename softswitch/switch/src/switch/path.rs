@@ -354,11 +354,11 @@ impl Switch {
             return;
         };
         let verdict = unit.pipeline.egress(&mut packet, self.tm.meta());
-        if let Some(telemetry) = &mut self.telemetry {
-            telemetry.watch(unit.pipeline.watched(&packet));
-        }
         if let Some(number) = verdict.clone {
             self.clone_at_egress(number, &packet);
+        }
+        if self.telemetry.is_some() {
+            self.note_watched(&packet);
         }
         if verdict.transmit {
             if managed {
