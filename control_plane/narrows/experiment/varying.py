@@ -75,9 +75,8 @@ class Trace(Model):
     bin: Annotated[Time, Field(gt=0)] | None = Field(default=None, description="With `as: rate`: length of a step.")
     holds: Literal["from", "until"] | None = Field(
         default=None,
-        description="Required with `csv` and `pensieve`: whether a rate holds from its time on (`from`; in a trace "
-        "that loops, the last time is then its end, and the last rate unused) or up to its time (`until`, as in "
-        "Pensieve's simulator; the first rate is unused).",
+        description="Required with `csv` and `pensieve`. `from`: a rate holds from its time on; a loop ends at the "
+        "last time, whose rate is unused. `until`: up to its time, as in Pensieve's simulator; the first is unused.",
     )
     columns: TraceColumns | None = Field(default=None, description="With `csv`: the columns of times and rates.")
     unit: Literal["bit", "kbit", "Mbit", "Gbit"] | None = Field(
