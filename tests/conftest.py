@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import synthetic
 from harness import Network
+from hypothesis import settings
 from narrows_analysis import analyze_run
 from needs import (
     pytest_collection_modifyitems,
@@ -32,6 +33,9 @@ __all__ = [
     "pytest_terminal_summary",
 ]
 
+# How long a case takes says nothing: the machine may be busy.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 # A test run in the background of a script inherits an ignored SIGINT, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Whoever ends a test run ends it as the interrupt key does: fixtures remove their namespaces and processes.

@@ -38,6 +38,8 @@ def warnings(path: Path, fields: tuple[int, int], marked: bool = False, **change
     record["bottleneck"]["queue_management"] = {"kind": changes.get("kind", "dualpi2")}
     record["virtual_time"] = {"kernel": "k", "release": "7", "cca_versions": changes.get("versions", {})}
     record["flows"][0]["protocol"] = changes.get("protocol", 6)
+    if "protocol" in changes:
+        record["flows"][0]["cca"] = changes.get("cca")
     keys = path / "telemetry" / "flow_keys.parquet"
     table = pq.read_table(keys).to_pandas()
     table.loc[0, "protocol"] = changes.get("protocol", 6)
@@ -74,6 +76,10 @@ def test_marks_that_no_sender_heeds_are_warned_of(tmp_path: Path) -> None:
     assert "marks_ignored" not in warnings(tmp_path / "none", (ECT_0, ECT_0), versions={"bbr": "BBRv1"}, protocol=17)
     found = warnings(tmp_path / "deaf", (ECT_0, ECT_0), marked=True, versions={"bbr": "BBRv1"}, protocol=17)
     assert "a-1 (UDP at a set rate), b-1 (BBRv1)" in found["marks_ignored"]
+
+
+def test_media_that_adapt_their_rate_heed_marks(tmp_path: Path) -> None:
+    assert "marks_ignored" not in warnings(tmp_path, (ECT_0, ECT_0), marked=True, protocol=17, cca="nada")
 
 
 @pytest.mark.parametrize("kind", ["dualpi2", "pi2"])

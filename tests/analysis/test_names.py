@@ -119,7 +119,7 @@ def test_traffic_of_others_has_its_share(tmp_path: Path) -> None:
     page = write_report(tmp_path / "run").read_text()
     assert "Traffic that is not the experiment&#39;s had" in page and f"{OTHER_GROUP}</" in page
     assert list(load(tmp_path / "run").table["flow"]) == ["mine-1", OTHER_GROUP]
-    (axes,) = figure(load(tmp_path / "run"), "shares").axes
+    (axes,) = figure(load(tmp_path / "run"), "share").axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["mine-1", OTHER_GROUP]
     assert sum(bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)) == pytest.approx(100)
 

@@ -59,8 +59,8 @@ def test_its_exit_code_becomes_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert [signal.getsignal(number) for number in FORWARDED] == before
 
 
-# What only a run gives it: in virtual time, whose switch is on the same machine, and driven from Python.
-OF_RUNS = {"--pipe", "--arrow-file"}
+# What only a run gives it: in virtual time, whose switch is on the same machine, of a program, and driven from Python.
+OF_RUNS = {"--pipe", "--watch", "--arrow-file"}
 
 
 def test_collect_offers_every_option_of_the_collector() -> None:
