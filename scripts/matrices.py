@@ -21,9 +21,8 @@ PAGE = REPOSITORY / "docs" / "matrices.md"
 HEAD = """<!-- Made by scripts/matrices.py from docs/matrices; do not edit. -->
 # Matrices of the suites
 
-What became of each case with congestion controls of Linux; `narrows suite show SUITE` says what a case tests, and how
-its bounds follow from that. [suites.md](suites.md) has what outcomes mean. `narrows suite compare
-docs/matrices/SUITE RESULTS` compares with a run of your own.
+`narrows suite show SUITE` says what a case tests, [suites.md](suites.md) what outcomes mean, and `narrows suite
+compare docs/matrices/SUITE RESULTS` what differs in a run of your own.
 """
 
 
