@@ -267,16 +267,12 @@ impl Switch {
             self.send_due(now_ns, output);
         }
         let (length, flow) = (packet.length(), flow_of(&packet));
-        let mut admission = self.tm.enqueue(now_ns, (port, priority), route.rid(), length, flow, packet);
-        if let Admission::Exceeds(mut packet) = admission {
-            let is_marked = self.unit.as_ref().is_some_and(|unit| unit.pipeline.mark_excess(&mut packet));
-            admission = self.tm.go_on(now_ns, (port, priority), route.rid(), length, flow, (packet, is_marked));
-        }
-        match admission {
+        let mark = |packet: &mut Box<Packet>| self.unit.as_ref().is_some_and(|unit| unit.pipeline.mark_excess(packet));
+        match self.tm.enqueue_or_mark(now_ns, (port, priority), route.rid(), length, flow, (packet, mark)) {
             Admission::Queued => self.count_pushed_out(now_ns, (port, priority), output),
             Admission::Dropped(packet) => self.refuse(Cause::Full, now_ns, (port, priority), packet, output),
             Admission::Policed(packet) => self.refuse(Cause::Policer, now_ns, (port, priority), packet, output),
-            Admission::NoQueue(packet) | Admission::Exceeds(packet) => self.discard_lost(packet),
+            Admission::NoQueue(packet) => self.discard_lost(packet),
             Admission::Started(dequeued) => return self.depart_at_once::<false>(dequeued, output),
         }
         self.tell(port, priority);

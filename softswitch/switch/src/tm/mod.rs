@@ -95,8 +95,6 @@ pub enum Admission<P> {
     Dropped(P),
     /// The policer dropped and counted it.
     Policed(P),
-    /// It exceeds a policer that marks; nothing has happened to it: [`TrafficManager::go_on`].
-    Exceeds(P),
     /// There is no such port or queue; counted nowhere.
     NoQueue(P),
     /// Waits; [`TrafficManager::poll`] will return it.
@@ -288,48 +286,30 @@ impl<P> TrafficManager<P> {
         flow: Option<u32>,
         packet: P,
     ) -> Admission<P> {
-        let Some(number) = self.queue_number(port, priority) else {
-            return Admission::NoQueue(packet);
-        };
-        let queue = &mut self.queues[number];
-        if !queue.passes_policer(now_ns, length) {
-            if queue.policer().is_some_and(|policer| policer.marks) {
-                return Admission::Exceeds(packet);
-            }
-            return self.police(number, length, flow, packet);
-        }
-        self.admit(number, Arrival { now_ns, priority, rid, length, flow }, packet)
+        self.enqueue_or_mark(now_ns, (port, priority), rid, length, flow, (packet, |_| false))
     }
 
-    /// Goes on with a packet of [`Admission::Exceeds`], which is marked or else dropped.
-    #[cold]
-    pub fn go_on(
+    /// The same of a packet that `mark` can mark: it is asked to where a policer marks what exceeds it, and says whether it has.
+    #[inline(always)]
+    pub fn enqueue_or_mark(
         &mut self,
         now_ns: u64,
         (port, priority): (u16, u8),
         rid: u16,
         length: u32,
         flow: Option<u32>,
-        (packet, is_marked): (P, bool),
+        (mut packet, mark): (P, impl FnOnce(&mut P) -> bool),
     ) -> Admission<P> {
-        match self.queue_number(port, priority) {
-            None => Admission::NoQueue(packet),
-            Some(number) if is_marked => self.admit(number, Arrival { now_ns, priority, rid, length, flow }, packet),
-            Some(number) => self.police(number, length, flow, packet),
-        }
-    }
-
-    #[cold]
-    fn police(&mut self, number: usize, length: u32, flow: Option<u32>, packet: P) -> Admission<P> {
-        self.queues[number].count_drop(length, flow, Refusal::Policer);
-        Admission::Policed(packet)
-    }
-
-    /// What has passed the policer.
-    #[inline(always)]
-    fn admit(&mut self, number: usize, arrival: Arrival, packet: P) -> Admission<P> {
-        let Arrival { now_ns, priority, rid, length, flow } = arrival;
+        let Some(number) = self.queue_number(port, priority) else {
+            return Admission::NoQueue(packet);
+        };
         let queue = &mut self.queues[number];
+        let arrival = Arrival { now_ns, priority, rid, length, flow };
+        let passes = queue.passes_policer(now_ns, length) || (queue.marks_excess() && mark(&mut packet));
+        if !passes {
+            queue.count_drop(length, flow, Refusal::Policer);
+            return Admission::Policed(packet);
+        }
         if queue.ack_filter().is_some() {
             self.filter_acks(number, arrival, &packet);
         }

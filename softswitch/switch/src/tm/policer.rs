@@ -210,10 +210,13 @@ mod tests {
             .expect("in range");
         assert!(matches!(tm.enqueue(0, PORT, 0, 1_000, None, 0), Admission::Started(_)));
         for (packet, is_marked) in [(1, true), (2, false), (3, true)] {
-            let Admission::Exceeds(packet) = tm.enqueue(0, PORT, 0, 1_000, None, packet) else {
-                panic!("it conforms");
+            let mut asked = false;
+            let mark = |exceeds: &mut u64| {
+                asked = *exceeds == packet;
+                is_marked
             };
-            let admission = tm.go_on(0, PORT, 0, 1_000, None, (packet, is_marked));
+            let admission = tm.enqueue_or_mark(0, PORT, 0, 1_000, None, (packet, mark));
+            assert!(asked, "it conforms");
             match admission {
                 Admission::Queued => assert!(is_marked),
                 other => assert!(matches!(other, Admission::Policed(2)) && !is_marked),

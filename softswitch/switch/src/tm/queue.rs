@@ -293,6 +293,11 @@ impl<P> Queue<P> {
         self.policer.as_mut().is_none_or(|policer| policer.passes(now_ns, length))
     }
 
+    /// Whether what the policer does not let pass is to be marked.
+    pub fn marks_excess(&self) -> bool {
+        self.policer().is_some_and(|policer| policer.marks)
+    }
+
     /// Acknowledgements that arrive from now on drop those that they make redundant, but for so many; or none.
     pub fn set_ack_filter(&mut self, keep: Option<u64>) {
         self.ack_filter = keep;

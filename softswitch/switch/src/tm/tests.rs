@@ -94,9 +94,7 @@ fn execute(steps: &[Step]) -> Run {
                 drain(&mut run, now);
                 match run.tm.enqueue(now, PORT, 0, length, Some(flow), id) {
                     Admission::Dropped(id) => run.dropped.push(id),
-                    Admission::Policed(id) | Admission::Exceeds(id) => {
-                        panic!("{id}: no queue of the model has a policer")
-                    }
+                    Admission::Policed(id) => panic!("{id}: no queue of the model has a policer"),
                     Admission::NoQueue(id) => panic!("{id}: every model's queue exists"),
                     Admission::Queued => {}
                     Admission::Started(dequeued) => record(&mut run, now, dequeued),
@@ -1006,7 +1004,7 @@ proptest! {
                 take(&tm, dequeued);
             }
             match tm.enqueue(*at, PORT, 0, *length as u32, None, id) {
-                Admission::Policed(id) | Admission::Exceeds(id) => panic!("{id}: no queue of the model has a policer"),
+                Admission::Policed(id) => panic!("{id}: no queue of the model has a policer"),
                 Admission::Started(_) => prop_assert!(false, "a packet does not start when it arrives"),
                 Admission::Queued => {}
                 Admission::Dropped(_) | Admission::NoQueue(_) => prop_assert!(false, "nothing is dropped"),
