@@ -132,7 +132,7 @@ SOCKETS = (
     Column("bbr_longterm_inflight_bytes", "bytes", f"BBR.inflight_longterm (inflight_hi); null while unset; {BBR3}"),
     Column("bbr_extra_acked_bytes", "bytes", f"BBR.extra_acked, acknowledged beyond the estimate; {BBR3}"),
 )
-# Of reports as `load` gives them and `narrows export` writes them: in seconds and bytes.
+# Of drops and reports as `load` gives them and `narrows export` writes them: in seconds and bytes.
 DROPS = (
     Column("time_s", "s", "when it was dropped, from the experiment's start"),
     Column("link", "", "the link that dropped it"),

@@ -13,9 +13,14 @@ LETTERS_A_SLIP = 4
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`` (did you mean 'x'?); allowed: ...`` for a misspelt name."""
     known = list(known)
-    near = min((one for one in known if _is_near(name, one)), key=partial(slips, name), default=None)
+    near = nearest(name, known)
     guess = f", did you mean '{near}'?" if near else ";"
     return f"{guess} allowed: {', '.join(known)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name that a misspelt one is likely to be; None: it is like none of them."""
+    return min((one for one in known if _is_near(name, one)), key=partial(slips, name), default=None)
 
 
 def _is_near(name: str, known: str) -> bool:

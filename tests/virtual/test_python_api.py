@@ -146,7 +146,7 @@ def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) ->
             ({"link": "cell", "rate": 1}, "link 'cell': there is no such link; allowed: access, core"),
             ({"rate": 1}, "link 'None': there is no such link; allowed: access, core"),
             ({"link": "core", "rate": "fast"}, "link core: .*allowed"),
-            ({"link": "core", "rate": math.nan}, "link core: nan is no number"),
+            ({"link": "core", "rate": math.nan}, "link core: nan is not finite"),
             ({"link": "core", "buffer": 100}, "no full-size frame of 1514 B"),
             ({"link": "core"}, "nothing is changed"),
         ):

@@ -45,6 +45,11 @@ class Figure:
         return Column(self.heading, self.unit, lambda figures: figures[self.name])
 
 
+def measured(figures: tuple[Figure, ...], record: ConnectionRecord) -> dict[str, Value]:
+    """The numbers of a record, as its kind's part of summary.json has them."""
+    return {figure.name: figure.of(record) for figure in figures}
+
+
 @dataclass(frozen=True)
 class KindOfFlow:
     """A kind's ``record``, which its ``names`` in records mean, and its table in reports: columns, title and note.

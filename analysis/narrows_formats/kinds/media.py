@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from narrows_formats.connection_record import NotNegative, Positive, Record, Time
-from narrows_formats.kinds import Figure, KindOfFlow, Value
+from narrows_formats.kinds import Figure, KindOfFlow, Value, measured
 from narrows_formats.kinds.datagrams import DatagramsRecord
 
 
@@ -17,7 +17,7 @@ class RateReport(Record):
     time_s: Time
     """When it came, from the start of the experiment."""
     rtt_s: NotNegative
-    """Round-trip time: of the datagram that it answers, and its own way back."""
+    """Round-trip time, from the sending of the datagram that it answers to its own arrival."""
     signal_s: NotNegative
     """Aggregate congestion signal (RFC 8698, section 4.2): queueing delay, and what losses and marks count for."""
     rate_bps: Positive
@@ -32,7 +32,7 @@ class MediaRecord(DatagramsRecord):
 
     def own_summary(self) -> Mapping[str, object]:
         """What both ends counted, and its figures."""
-        return {**super().own_summary(), "figures": {figure.name: figure.of(self) for figure in _FIGURES}}
+        return {**super().own_summary(), "figures": measured(_FIGURES, self)}
 
 
 def _mean_rate(record: MediaRecord) -> Value:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from narrows_formats.connection_record import ConnectionRecord, Time, Whole
-from narrows_formats.kinds import Figure, KindOfFlow, Value
+from narrows_formats.kinds import Figure, KindOfFlow, Value, measured
 
 
 class Burst(BaseModel):
@@ -32,7 +32,7 @@ class OnOffRecord(ConnectionRecord):
 
     def own_summary(self) -> Mapping[str, object]:
         """Its figures."""
-        return {"figures": {figure.name: figure.of(self) for figure in _FIGURES}}
+        return {"figures": measured(_FIGURES, self)}
 
 
 def _on_s(record: OnOffRecord) -> float:

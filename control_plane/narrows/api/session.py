@@ -303,12 +303,12 @@ def _with_unit(value: float | str, unit: str) -> str:
     """A number of a base unit, to the nearest whole one, as text.
 
     Raises:
-        UnitError: it is infinite, or no number.
+        UnitError: it is infinite, or NaN.
     """
     if isinstance(value, str):
         return value
     if not math.isfinite(value):
-        raise UnitError(f"{value} is no number", f"a number of {unit}")
+        raise UnitError(f"{value} is not finite", f"a finite number of {unit}")
     return f"{round(value)}{unit}"
 
 

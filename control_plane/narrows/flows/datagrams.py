@@ -7,7 +7,7 @@ import math
 import random
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from narrows_formats.units import ETHERNET_HEADER_BYTES, NANOSECONDS, format_size, format_time
 from narrows_formats.validation import refuse
@@ -56,6 +56,30 @@ class Bursts(Model):
         return tuple(found)
 
 
+def spans(bursts: Bursts | None, start_ns: int, end_ns: int, seed: int) -> tuple[tuple[int, int], ...]:
+    """Start and end of each burst between two times: without bursts, of one.
+
+    Raises:
+        ValueError: there are too many.
+    """
+    return ((start_ns, end_ns),) if bursts is None else bursts.bursts(start_ns, end_ns, seed)
+
+
+class Sends(Protocol):
+    """What a group of flows of datagrams says of each."""
+
+    @property
+    def payload(self) -> int:
+        """UDP payload of each datagram."""
+
+    @property
+    def ecn(self) -> Ecn:
+        """ECN field of each."""
+
+    def sending(self, start_ns: int, end_ns: int, seed: int) -> datagrams.Sending:
+        """What is sent between two times."""
+
+
 class Udp(Model):
     """Datagrams at a constant rate, or at that rate in bursts."""
 
@@ -72,7 +96,7 @@ class Udp(Model):
 
     def sending(self, start_ns: int, end_ns: int, seed: int) -> datagrams.Udp:
         """What is sent between two times."""
-        bursts = ((start_ns, end_ns),) if self.bursts is None else self.bursts.bursts(start_ns, end_ns, seed)
+        bursts = spans(self.bursts, start_ns, end_ns, seed)
         return datagrams.Udp(self.payload, self.payload * 8 * NANOSECONDS / self.rate, bursts, self.ecn)
 
 
@@ -97,7 +121,7 @@ class DatagramGroup(FlowGroup):
 
     @property
     @abstractmethod
-    def sent(self) -> Udp | Probe:
+    def sent(self) -> Sends:
         """What each sends."""
 
     @property
@@ -123,12 +147,16 @@ class DatagramGroup(FlowGroup):
         if what:
             both = [name for name in ("cca", "udp", "probe") if name in (*what, self.key)]
             raise refuse(f"has {' beside '.join(both)}", "one of cca (TCP), udp and probe, or a client")
-        allowed = f"a duration with {self.key}"
-        alone([name for name in others if name not in ("repeat", "gap")], f"flows of {self.key}", allowed)
-        if self.duration is None:
-            raise refuse(f"has no duration, and flows of {self.key}", allowed)
+        self.lasts_alone([name for name in others if name not in ("repeat", "gap")])
         if others:
             raise refuse("has repeat or gap without size", "repeat and gap together with size")
+
+    def lasts_alone(self, others: Collection[str]) -> None:
+        """Refuse fields of other kinds, and a group without a duration."""
+        allowed = f"a duration with {self.key}"
+        alone(others, f"flows of {self.key}", allowed)
+        if self.duration is None:
+            raise refuse(f"has no duration, and flows of {self.key}", allowed)
 
 
 class UdpGroup(DatagramGroup):

@@ -11,8 +11,7 @@ from narrows_formats.validation import refuse
 from pydantic import Field, model_validator
 
 from narrows.field_types import Model, Rate, Size
-from narrows.flows.datagrams import MIN_PAYLOAD, Bursts, Ecn
-from narrows.flows.group import FlowGroup, Place, alone
+from narrows.flows.datagrams import MIN_PAYLOAD, Bursts, DatagramGroup, Ecn, spans
 from narrows.onhost import media as on_host
 
 # RFC 8698, figure 3: RMIN and RMAX.
@@ -49,8 +48,14 @@ class Media(Model):
             raise refuse(f"has least {format_rate(self.least)} above most {format_rate(self.most)}", "least up to most")
         return self
 
+    def sending(self, start_ns: int, end_ns: int, seed: int) -> on_host.Media:
+        """What is sent between two times."""
+        gap_ns = self.payload * 8 * NANOSECONDS / self.most
+        bursts = spans(self.bursts, start_ns, end_ns, seed)
+        return on_host.Media(self.payload, gap_ns, bursts, self.ecn, self.least, self.most)
 
-class MediaGroup(FlowGroup):
+
+class MediaGroup(DatagramGroup):
     """Flows whose receivers report ten times a second."""
 
     made_of = on_host.Media
@@ -62,33 +67,13 @@ class MediaGroup(FlowGroup):
     )
 
     @property
-    def largest_datagram(self) -> int:
-        """See `FlowGroup.largest_datagram`."""
-        return self.media.payload
-
-    @property
-    def takes_marks(self) -> bool:
-        """See `FlowGroup.takes_marks`."""
-        return self.media.ecn != "not-ect"
-
-    def payload(self, place: Place) -> on_host.Media:
-        """See `FlowGroup.payload`."""
-        media, (start_ns, end_ns) = self.media, (place.start_ns, place.end_ns)
-        try:
-            bursts = (
-                ((start_ns, end_ns),) if media.bursts is None else media.bursts.bursts(start_ns, end_ns, place.seed)
-            )
-        except ValueError as error:
-            raise ValueError(f"{self.key}.bursts: {error}") from None
-        gap_ns = media.payload * 8 * NANOSECONDS / media.most
-        return on_host.Media(media.payload, gap_ns, bursts, media.ecn, media.least, media.most)
+    def sent(self) -> Media:
+        """See `DatagramGroup.sent`."""
+        return self.media
 
     def check_kind(self, others: Collection[str]) -> None:
         """See `FlowGroup.check_kind`."""
         if self.cca not in CCAS:
             given = "no cca" if self.cca is None else f"cca: {self.cca}"
             raise refuse(f"has {given}, and flows of {self.key}", f"cca: {', '.join(CCAS)} with {self.key}")
-        allowed = f"a duration with {self.key}"
-        alone(others, f"flows of {self.key}", allowed)
-        if self.duration is None:
-            raise refuse(f"has no duration, and flows of {self.key}", allowed)
+        self.lasts_alone(others)

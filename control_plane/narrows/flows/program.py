@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from narrows_formats.suggestion import suggestion
+from narrows_formats.suggestion import nearest
 from narrows_formats.units import format_time
 from narrows_formats.validation import refuse
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
@@ -28,7 +28,7 @@ def _known_placeholders(word: str) -> str:
     for match in _PLACEHOLDER.finditer(word):
         name = match[2]
         if name is not None and name not in PLACEHOLDERS:
-            near = suggestion(name, PLACEHOLDERS).partition("did you mean '")[2].partition("'")[0]
+            near = nearest(name, PLACEHOLDERS)
             guess = f" (did you mean {{{near}}}?)" if near else ""
             known = ", ".join(f"{{{one}}}" for one in PLACEHOLDERS)
             raise refuse(

@@ -19,6 +19,7 @@ import struct
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from array import array
 from collections import deque
 from dataclasses import dataclass
@@ -211,7 +212,7 @@ class Sender:
 
     def answers(self, now_s: Callable[[], float]) -> Receiver | None:
         """What takes in what comes back; None: nothing does. ``now_s`` is the time since the experiment's start."""
-        return Receiver(self.flow.name, self.socket, Arrivals()) if self.flow.echo else None
+        return Counter(self.flow.name, self.socket, Arrivals()) if self.flow.echo else None
 
     def release(self, at_s: float) -> None:
         """Have all times count from that one."""
@@ -249,14 +250,13 @@ class Sender:
             self.unsent += 1
 
 
-class Receiver:
-    """A socket that takes datagrams in, and counts them."""
+class Receiver(ABC):
+    """A socket that takes datagrams in."""
 
-    def __init__(self, name: str, opened: socket.socket, arrivals: Arrivals) -> None:
+    def __init__(self, name: str, opened: socket.socket) -> None:
         """Take the name of the flow and a bound socket."""
         self.name = name
         self.socket = opened
-        self._arrivals = arrivals
 
     def read(self, view: memoryview) -> None:
         """Take in all that the socket has; ``view`` is memory for a datagram."""
@@ -268,12 +268,29 @@ class Receiver:
             except (BlockingIOError, ConnectionRefusedError):
                 return
 
-    def take(self, datagram: memoryview, marked: bool, source: object) -> None:
+    @abstractmethod
+    def take(self, datagram: memoryview, marked: bool, source: Any) -> None:
         """Take in one that came from an address."""
-        self._arrivals.take(datagram, time.monotonic(), marked)
 
     def summary(self) -> wire.Record | None:
-        """What was counted, and what the socket had no room for; None: what arrives here is not counted."""
+        """What was counted; None: what arrives here is not."""
+        return None
+
+
+class Counter(Receiver):
+    """A socket that counts datagrams."""
+
+    def __init__(self, name: str, opened: socket.socket, arrivals: Arrivals) -> None:
+        """See `Receiver`."""
+        super().__init__(name, opened)
+        self._arrivals = arrivals
+
+    def take(self, datagram: memoryview, marked: bool, source: Any) -> None:
+        """See `Receiver.take`."""
+        self._arrivals.take(datagram, time.monotonic(), marked)
+
+    def summary(self) -> wire.Record:
+        """See `Receiver.summary`; and what the socket had no room for."""
         words = self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * MEMINFO_WORDS)
         return {**self._arrivals.summary(), "unread": struct.unpack(f"={MEMINFO_WORDS}I", words)[SK_MEMINFO_DROPS]}
 
@@ -284,10 +301,6 @@ class Echo(Receiver):
     def take(self, datagram: memoryview, marked: bool, source: Any) -> None:
         """See `Receiver.take`."""
         self.socket.sendto(datagram, source)
-
-    def summary(self) -> wire.Record | None:
-        """See `Receiver.summary`."""
-        return None
 
 
 class DatagramSockets(Sockets):
@@ -330,8 +343,7 @@ class DatagramSockets(Sockets):
 
     def _receiver(self, flow: DatagramsSpecification, opened: socket.socket) -> Receiver:
         """What takes in the datagrams of a flow."""
-        arrivals = Arrivals(flow.one_clock)
-        return Echo(flow.name, opened, arrivals) if flow.echo else Receiver(flow.name, opened, arrivals)
+        return Echo(flow.name, opened) if flow.echo else Counter(flow.name, opened, Arrivals(flow.one_clock))
 
     def _sender(self, flow: DatagramsSpecification, opened: socket.socket) -> Sender:
         """What sends the datagrams of a flow."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING or __package__:
     from narrows.onhost.datagrams import (
         STAMP,
         Arrivals,
+        Counter,
         DatagramSockets,
         DatagramsSpecification,
         Receiver,
@@ -29,7 +30,7 @@ else:
     sys.path.insert(0, str(Path(__file__).parent))
     import nada
     import wire
-    from datagrams import STAMP, Arrivals, DatagramSockets, Receiver, Sender, Sending
+    from datagrams import STAMP, Arrivals, Counter, DatagramSockets, Receiver, Sender, Sending
 
 if TYPE_CHECKING:
     import socket
@@ -91,8 +92,9 @@ class MediaSender(Sender):
 
     def send(self) -> None:
         """See `Sender.send`; the next is due after as long as the rate has this one take."""
+        at_s = self.next_s()
         super().send()
-        self._due_s = (self._last_sent_s or 0.0) + 8 * self.flow.payload / self._rate.rate_bps
+        self._due_s = at_s + 8 * self.flow.payload / self._rate.rate_bps
 
     def follow(self, report: nada.Report, rtt_s: float, now_s: float) -> None:
         """Follow a report that has just come."""
@@ -106,11 +108,11 @@ class MediaSender(Sender):
         return {**super().record(ended_s, ending), "congestion_control": NADA, "reports": self._reports}
 
 
-class MediaReceiver(Receiver):
+class MediaReceiver(Counter):
     """A socket that takes in a flow's datagrams, and reports on them to their sender."""
 
     def __init__(self, name: str, opened: socket.socket, arrivals: Arrivals) -> None:
-        """See `Receiver`."""
+        """See `Counter`."""
         super().__init__(name, opened, arrivals)
         self._nada = nada.Receiver()
 
@@ -131,7 +133,7 @@ class Reports(Receiver):
 
     def __init__(self, sender: MediaSender, now_s: Callable[[], float]) -> None:
         """Take the sender that follows them, and the experiment's clock."""
-        super().__init__(sender.flow.name, sender.socket, Arrivals())
+        super().__init__(sender.flow.name, sender.socket)
         self._sender = sender
         self._now_s = now_s
 
@@ -141,10 +143,6 @@ class Reports(Receiver):
             signal_s, received_bps, ramp_up, sent_s = REPORT.unpack(datagram)
             report = nada.Report(signal_s, received_bps, ramp_up)
             self._sender.follow(report, time.monotonic() - sent_s, self._now_s())
-
-    def summary(self) -> wire.Record | None:
-        """See `Receiver.summary`."""
-        return None
 
 
 class MediaSockets(DatagramSockets):
