@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use narrows_pipeline::{Pipeline, Program, TableInfo};
 use narrows_switch::failure::Failure;
-use narrows_switch::switch::{PortKind, Switch};
+use narrows_switch::switch::{PortKind, Switch, FIRST};
 use narrows_switch::tm::{PORTS, PRIORITIES};
 use narrows_switch::unit::{CloneSession, ProgramUnit, MAX_SESSION};
 
@@ -85,7 +85,7 @@ pub fn switch(config: &Config, seed: u64) -> Result<Switch, Failure> {
         return Err(Failure::usage("until_ns is missing: with loopback ports a frame may circulate for ever"));
     }
     let mut switch = Switch::new(&kinds, config.pool_packets);
-    switch.set_unit(unit(config, seed)?);
+    switch.set_unit(FIRST, unit(config, seed)?);
     Ok(switch)
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use narrows_replay_config::config::{Config, InputConfig, QueueConfig};
 use narrows_replay_config::setup::{port_number, schedule, switch};
 use narrows_switch::failure::Failure;
-use narrows_switch::switch::Switch;
+use narrows_switch::switch::{Switch, FIRST};
 
 use crate::run::Run;
 use crate::sink::Sinks;
@@ -50,7 +50,7 @@ impl Job {
         let sinks = Sinks::open(&self.config, &self.out);
         let sinks = sinks.map_err(|failure| failure.within(&self.path.display().to_string()))?;
         let whole = View { parsed: usize::MAX, shown: usize::MAX };
-        let program = self.switch.unit().map(|unit| unit.pipeline.program());
+        let program = self.switch.unit(FIRST).map(|unit| unit.pipeline.program());
         let view = program.map_or(whole, |program| View::new(&self.config, program));
         let until_ns = self.config.until_ns.unwrap_or(u64::MAX);
         let run = Run::new(self.switch, sinks, self.sources, self.changes, view, until_ns);

@@ -4,7 +4,7 @@ use narrows_replay_config::config::QueueConfig;
 use narrows_replay_config::setup::apply;
 use narrows_switch::earliest::Earliest;
 use narrows_switch::failure::Failure;
-use narrows_switch::switch::Switch;
+use narrows_switch::switch::{Switch, FIRST};
 
 use crate::sink::Sinks;
 use crate::source::Source;
@@ -48,7 +48,7 @@ impl Run {
     /// Errors: an assertion of the program has failed.
     fn drain_digests(&mut self) -> Result<(), Failure> {
         let mut records = vec![];
-        self.switch.drain_digests(&mut records);
+        self.switch.drain_digests(FIRST, &mut records);
         self.digests += records.len() as u64;
         self.switch.failed_assertion().map_or(Ok(()), |failed| Err(Failure::internal(failed)))
     }
@@ -64,7 +64,7 @@ impl Run {
         };
         let port = source.port;
         let following = source.prepare(self.switch.pool(), self.view);
-        if let (Some(following), Some(unit)) = (following, self.switch.unit()) {
+        if let (Some(following), Some(unit)) = (following, self.switch.unit(FIRST)) {
             unit.pipeline.prepare(following, port, time_ns);
         }
     }

@@ -8,22 +8,22 @@ use narrows_switch::tm::QueueStatus;
 
 const NANOSECONDS: f64 = 1e9;
 
-/// Serves the metrics until the switch ends; each request reads them from the data path.
+/// Serves the metrics until the switch ends; each request reads them from the data path, whose devices have these ids.
 ///
 /// # Errors
 /// If there can be no thread.
-pub fn serve(endpoint: Endpoint, handle: Handle) -> io::Result<()> {
+pub fn serve(endpoint: Endpoint, handle: Handle, devices: Vec<u64>) -> io::Result<()> {
     endpoint.serve(move || {
-        let handle = handle.clone();
+        let (handle, devices) = (handle.clone(), devices.clone());
         async move {
-            let page = handle.call(page).await;
+            let page = handle.call(move |data_path| page(data_path, &devices)).await;
             // Without a data path the switch is about to end. Writing into memory does not fail.
             page.ok().and_then(|page| page.text().ok()).unwrap_or_default()
         }
     })
 }
 
-fn page(data_path: &mut DataPath) -> Page {
+fn page(data_path: &mut DataPath, devices: &[u64]) -> Page {
     let mut page = Page::default();
     let tm = &data_path.switch.tm;
     add_queues(&mut page, &tm.status());
@@ -38,11 +38,14 @@ fn page(data_path: &mut DataPath) -> Page {
         [(Labels::new(), tm.pool_limit() as f64)].into_iter(),
     );
     add_ports(&mut page, data_path);
-    let program = data_path.switch.unit().map(|unit| unit.pipeline.program());
+    let interpreted = devices.iter().enumerate().filter_map(|(device, id)| {
+        let program = data_path.switch.unit(device)?.pipeline.program();
+        Some((vec![("device", id.to_string())], f64::from(u8::from(program.interpreted().is_some()))))
+    });
     page.gauges(
         "narrows_program_interpreted",
         "1: the program runs without native code, at about a third of its speed; 0: with it",
-        program.map(|program| (Labels::new(), f64::from(u8::from(program.interpreted().is_some())))).into_iter(),
+        interpreted,
     );
     let (discards, digests) = (data_path.switch.discards(), data_path.digests_dropped());
     let causes = [

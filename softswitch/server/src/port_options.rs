@@ -117,9 +117,87 @@ impl FromStr for PortPipe {
     }
 }
 
+/// Two ports that a cable in the switch connects: what leaves by one comes in by the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cable(pub u16, pub u16);
+
+impl FromStr for Cable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("expected NUMBER@NUMBER, two numbers from 0 to {}", PORTS - 1);
+        let (one, other) = at_port(text).ok_or_else(expected)?;
+        let other = other.parse().ok().filter(|other| usize::from(*other) < PORTS && *other != one);
+        Ok(Cable(one, other.ok_or_else(expected)?))
+    }
+}
+
+/// A further device and its ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevicePorts {
+    /// In P4Runtime.
+    pub id: u64,
+    /// One or more.
+    pub ports: Vec<u16>,
+}
+
+impl FromStr for DevicePorts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (id, ports) = text.split_once('@')?;
+            let ports = ports.split(',').map(|port| port.parse().ok().filter(|port| usize::from(*port) < PORTS));
+            Some(DevicePorts { id: id.parse().ok()?, ports: ports.collect::<Option<_>>()? })
+        };
+        parse().ok_or_else(|| format!("expected ID@PORT[,PORT...] with ports from 0 to {}", PORTS - 1))
+    }
+}
+
+/// A field of the metadata of a device's program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedField {
+    /// Id of the device; `None`: the first one.
+    pub device: Option<u64>,
+    /// As in the compiled program.
+    pub field: String,
+}
+
+impl FromStr for WatchedField {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((id, field)) = text.split_once('@') else {
+            return Ok(WatchedField { device: None, field: text.to_owned() });
+        };
+        let device = id.parse().map_err(|_| "expected HEADER.FIELD or ID@HEADER.FIELD".to_owned())?;
+        Ok(WatchedField { device: Some(device), field: field.to_owned() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn device_syntax() {
+        assert_eq!("2@5,6".parse(), Ok(DevicePorts { id: 2, ports: vec![5, 6] }));
+        for wrong in ["", "2", "2@", "@5", "2@5,", "2@511", "x@5", "-2@5"] {
+            assert!(wrong.parse::<DevicePorts>().is_err(), "{wrong}");
+        }
+        let field = "scalars.x".to_owned();
+        assert_eq!("scalars.x".parse(), Ok(WatchedField { device: None, field: field.clone() }));
+        assert_eq!("2@scalars.x".parse(), Ok(WatchedField { device: Some(2), field }));
+        assert!("x@scalars.x".parse::<WatchedField>().is_err());
+    }
+
+    #[test]
+    fn cable_syntax() {
+        assert_eq!("3@510".parse(), Ok(Cable(3, 510)));
+        for wrong in ["", "3", "3@", "@3", "3@3", "3@511", "3@x"] {
+            assert!(wrong.parse::<Cable>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn moderation_syntax() {

@@ -10,18 +10,18 @@ use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use narrows_switch::failure::Failure;
 use narrows_switch::heap;
 use narrows_switch::io::{
-    control_channels, spawn, AccessSettings, FromDataPath, LoopSettings, ModerationSettings, Pace, Port, PortSettings,
-    Recorder, RingSettings, Running, Sending, VirtualSettings, WhenFull,
+    control_channels, spawn, AccessSettings, FromDataPath, Handle, LoopSettings, ModerationSettings, Pace, Port,
+    PortSettings, Recorder, RingSettings, Running, Sending, VirtualSettings, WhenFull,
 };
-use narrows_switch::switch::{PortKind, Switch};
+use narrows_switch::switch::{PortKind, Switch, MAX_DEVICES};
 use narrows_switch::tm::PORTS;
 use tokio::signal::unix::{signal, SignalKind};
 use tonic::transport::Server;
 
 use crate::listener::{announce, check_reach, Listener};
 use crate::metrics;
-use crate::p4runtime::{send_digests, send_packet_ins, watch_idle, Control, P4RuntimeService};
-use crate::port_options::{AccessRate, PortModeration, PortPipe, PortSpec};
+use crate::p4runtime::{send_digests, send_packet_ins, watch_idle, Control, Devices, P4RuntimeService};
+use crate::port_options::{AccessRate, Cable, DevicePorts, PortModeration, PortPipe, PortSpec, WatchedField};
 use crate::services::Services;
 use crate::tls::TlsArgs;
 use crate::tm_service::TrafficManagerService;
@@ -53,13 +53,20 @@ pub struct ServeArgs {
     /// A port whose output comes in again on the same port (repeatable)
     #[arg(long = "loopback", value_name = "N", value_parser = clap::value_parser!(u16).range(0..PORTS as i64))]
     loopbacks: Vec<u16>,
-    /// The port by which the program sends packets to its controller and gets packets from it (P4Runtime's packet-in and
-    /// packet-out, with the controller headers of its P4Info)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..PORTS as i64))]
-    cpu_port: Option<u16>,
+    /// Two ports that a cable in the switch connects: what leaves by one comes in by the other: NUMBER@NUMBER (repeatable)
+    #[arg(long = "cable", value_name = "N@N")]
+    cables: Vec<Cable>,
+    /// The port by which a program sends packets to its controller and gets packets from it (P4Runtime's packet-in and
+    /// packet-out, with the controller headers of its P4Info); one for each device (repeatable)
+    #[arg(long = "cpu-port", value_name = "N", value_parser = clap::value_parser!(u16).range(0..PORTS as i64))]
+    cpu_ports: Vec<u16>,
     /// P4Runtime device id
     #[arg(long, default_value_t = 1)]
     device_id: u64,
+    /// A further device of P4Runtime, with a program of its own: ID@PORT[,PORT...]. Packets cross from one device to another by
+    /// cables only; the device of --device-id has all other ports (repeatable)
+    #[arg(long = "device", value_name = "ID@N,...")]
+    devices: Vec<DevicePorts>,
     /// Seed of the program's random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -109,9 +116,9 @@ pub struct ServeArgs {
     #[arg(long = "pipe", value_name = "N@PIPE")]
     pipes: Vec<PortPipe>,
     /// Field of the program's metadata, such as scalars.userMetadata.x: what it has when a packet leaves egress is recorded with the
-    /// packet's report, if that goes into a pipe (repeatable)
+    /// packet's report, if that goes into a pipe. Of another device than that of --device-id: ID@HEADER.FIELD (repeatable)
     #[arg(long = "watch", value_name = "HEADER.FIELD")]
-    watched: Vec<String>,
+    watched: Vec<WatchedField>,
     /// Wake up at most this many microseconds before a packet is due and spin until then
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
@@ -144,12 +151,88 @@ fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     if args.lookahead_us == 0 && !args.moderations.is_empty() {
         return Err(Failure::usage("--rx-moderation: needs --lookahead-us above 0"));
     }
-    let mut numbers: Vec<u16> =
-        args.ports.iter().map(|port| port.number).chain(args.loopbacks.iter().copied()).chain(args.cpu_port).collect();
+    let mut numbers = (args.ports.iter().map(|port| port.number).chain(args.loopbacks()))
+        .chain(args.cpu_ports.iter().copied())
+        .collect::<Vec<_>>();
     numbers.sort_unstable();
-    match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Failure::usage(format!("port {} is given twice", pair[0]))),
+    if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Failure::usage(format!("port {} is given twice", pair[0])));
+    }
+    check_devices(args, &numbers)
+}
+
+/// Checks the devices, given all port numbers of the switch.
+fn check_devices(args: &ServeArgs, numbers: &[u16]) -> Result<(), Failure> {
+    if args.devices.len() >= MAX_DEVICES {
+        return Err(Failure::usage(format!("--device: allowed are up to {}", MAX_DEVICES - 1)));
+    }
+    let mut taken = vec![];
+    for (position, DevicePorts { id, ports }) in args.devices.iter().enumerate() {
+        if *id == args.device_id || args.devices[..position].iter().any(|other| other.id == *id) {
+            return Err(Failure::usage(format!("--device: device {id} is given twice")));
+        }
+        for port in ports {
+            if !numbers.contains(port) {
+                return Err(Failure::usage(format!("--device {id}: the switch has no port {port}")));
+            }
+            if taken.contains(port) {
+                return Err(Failure::usage(format!("--device {id}: port {port} is another device's, or given twice")));
+            }
+            taken.push(*port);
+        }
+    }
+    for (position, port) in args.cpu_ports.iter().enumerate() {
+        let device = args.device_of(*port);
+        if args.cpu_ports[..position].iter().any(|other| args.device_of(*other) == device) {
+            return Err(Failure::usage(format!("--cpu-port: {port} is the second one of a device")));
+        }
+    }
+    let known = |id: u64| args.device_ids().any(|known| known == id);
+    match args.watched.iter().find_map(|watched| watched.device.filter(|id| !known(*id))) {
+        Some(id) => Err(Failure::usage(format!("--watch: there is no device {id}"))),
         None => Ok(()),
+    }
+}
+
+impl ServeArgs {
+    /// Ports without an interface, of which what leaves comes in again.
+    fn loopbacks(&self) -> impl Iterator<Item = u16> + '_ {
+        self.loopbacks.iter().copied().chain(self.cables.iter().flat_map(|cable| [cable.0, cable.1]))
+    }
+
+    /// Ids of all devices, in the order of their numbers.
+    fn device_ids(&self) -> impl Iterator<Item = u64> + '_ {
+        std::iter::once(self.device_id).chain(self.devices.iter().map(|device| device.id))
+    }
+
+    /// Id of the device that has a port.
+    fn device_of(&self, port: u16) -> u64 {
+        let further = self.devices.iter().find(|device| device.ports.contains(&port));
+        further.map_or(self.device_id, |device| device.id)
+    }
+
+    /// The switch, without interfaces.
+    fn switch(&self) -> Switch {
+        let interfaces = self.ports.iter().map(|port| (port.number, PortKind::Interface));
+        let loopbacks = self.loopbacks().map(|port| (port, PortKind::Loopback));
+        let controllers = self.cpu_ports.iter().map(|port| (*port, PortKind::Controller));
+        let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).chain(controllers).collect();
+        let mut switch = Switch::new(&kinds, self.pool as usize);
+        self.cables.iter().for_each(|cable| switch.connect(cable.0, cable.1));
+        for device in &self.devices {
+            switch.add_device(&device.ports);
+        }
+        switch
+    }
+
+    /// The control of a device with this number and id.
+    fn control(&self, handle: &Handle, (device, id): (usize, u64)) -> Control {
+        let mut control = Control::new(id, handle.clone(), self.seed, self.snaplen.map(usize::from));
+        control.device = device;
+        control.cpu_port = self.cpu_ports.iter().copied().find(|port| self.device_of(*port) == id);
+        let watched = self.watched.iter().filter(|watched| watched.device.unwrap_or(self.device_id) == id);
+        control.watched = watched.map(|watched| watched.field.clone()).collect();
+        control
     }
 }
 
@@ -213,11 +296,6 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     }
     let ports = args.ports.iter().map(|spec| open_port(spec, args));
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
-    let interfaces = args.ports.iter().map(|port| (port.number, PortKind::Interface));
-    let loopbacks = args.loopbacks.iter().map(|port| (*port, PortKind::Loopback));
-    let controller = args.cpu_port.map(|port| (port, PortKind::Controller));
-    let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).chain(controller).collect();
-    let switch = Switch::new(&kinds, args.pool as usize);
     let pace = if args.virtual_time {
         Pace::VirtualTime(VirtualSettings { window_ns: u64::from(args.lookahead_us) * 1_000 })
     } else {
@@ -243,11 +321,11 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let metrics = metrics.transpose()?;
     // Before the first thread is started.
     give_up(&NEEDED, listener.files()).map_err(|error| Failure::internal(error.to_string()))?;
-    let (to_control, from_data_path) = control_channels();
-    let running = spawn(switch, ports, pace, to_control)
+    let (to_control, from_data_path) = args.device_ids().map(|_| control_channels()).unzip();
+    let running = spawn(args.switch(), ports, pace, to_control)
         .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;
     if let Some(endpoint) = metrics {
-        let served = metrics::serve(endpoint, running.handle.clone());
+        let served = metrics::serve(endpoint, running.handle.clone(), args.device_ids().collect());
         served.map_err(|error| Failure::internal(format!("--metrics: {error}")))?;
     }
     serve(args, (server, &listener), for_controller, running, from_data_path)
@@ -259,7 +337,7 @@ fn serve(
     (server, listener): (Server, &Listener),
     for_controller: Option<(Server, Listener)>,
     running: Running,
-    FromDataPath { digests, packet_ins }: FromDataPath,
+    from_data_path: Vec<FromDataPath>,
 ) -> Result<(), Failure> {
     let Running { handle, thread, ended } = running;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -269,20 +347,22 @@ fn serve(
         let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
             return Err(Failure::internal("cannot install signal handlers"));
         };
-        let snaplen = args.snaplen.map(usize::from);
-        let mut control = Control::new(args.device_id, handle.clone(), args.seed, snaplen);
-        control.cpu_port = args.cpu_port;
-        control.watched = args.watched.clone().into();
-        let control = Arc::new(control);
-        let notifiers = [
-            tokio::spawn(send_digests(Arc::clone(&control), digests)),
-            tokio::spawn(send_packet_ins(Arc::clone(&control), packet_ins)),
-            tokio::spawn(watch_idle(Arc::clone(&control))),
-        ];
+        let controls = args.device_ids().enumerate().map(|device| Arc::new(args.control(&handle, device)));
+        let mut controls = controls.collect::<Vec<_>>();
+        let served = controls.iter().zip(from_data_path);
+        let notifiers = served.flat_map(|(control, FromDataPath { digests, packet_ins })| {
+            [
+                tokio::spawn(send_digests(Arc::clone(control), digests)),
+                tokio::spawn(send_packet_ins(Arc::clone(control), packet_ins)),
+                tokio::spawn(watch_idle(Arc::clone(control))),
+            ]
+        });
+        let notifiers = notifiers.collect::<Vec<_>>();
+        let devices = Devices::new(controls.remove(0), controls);
         let p4runtime =
-            P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
-        let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
-        let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(control, loopbacks));
+            P4RuntimeServer::new(P4RuntimeService::new(devices.clone())).max_decoding_message_size(MESSAGE_LIMIT);
+        let loopbacks: Arc<[u16]> = args.loopbacks().collect();
+        let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(devices, loopbacks));
         let traffic_manager = traffic_manager.max_decoding_message_size(MESSAGE_LIMIT);
         let services = Services { first: p4runtime.clone(), second: traffic_manager };
         let stopped = async {
@@ -367,10 +447,13 @@ mod tests {
         }
     }
 
-    fn running() -> (Running, FromDataPath) {
+    fn running() -> (Running, Vec<FromDataPath>) {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
         let (to_control, received) = control_channels();
-        (spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads"), received)
+        (
+            spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), vec![to_control]).expect("threads"),
+            vec![received],
+        )
     }
 
     fn alone() -> tokio::runtime::Runtime {

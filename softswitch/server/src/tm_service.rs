@@ -10,7 +10,7 @@ use narrows_switch::telemetry::Flow;
 use narrows_switch::tm::{Drops, FlowCause, PRIORITIES};
 use tonic::{Request, Response, Status};
 
-use crate::p4runtime::{to_its_end, unavailable, Control};
+use crate::p4runtime::{to_its_end, unavailable, Devices};
 use crate::telemetry_messages::{flow_message, telemetry};
 use crate::tm_messages::{changes, flow_cause, queue_message};
 
@@ -22,14 +22,14 @@ const OBSERVED_AT_ONCE: usize = 16_384;
 /// Serves narrows.v1.TrafficManager.
 pub struct TrafficManagerService {
     handle: Handle,
-    control: Arc<Control>,
+    devices: Devices,
     loopbacks: Arc<[u16]>,
 }
 
 impl TrafficManagerService {
-    /// A server for the switch that `control` has a handle to; `loopbacks` are its ports without an interface.
-    pub fn new(control: Arc<Control>, loopbacks: Arc<[u16]>) -> Self {
-        TrafficManagerService { handle: control.handle.clone(), control, loopbacks }
+    /// A server for the switch of these devices; `loopbacks` are its ports without an interface.
+    pub fn new(devices: Devices, loopbacks: Arc<[u16]>) -> Self {
+        TrafficManagerService { handle: devices.first().handle.clone(), devices, loopbacks }
     }
 }
 
@@ -114,7 +114,7 @@ impl TrafficManager for TrafficManagerService {
             let queue = configured.map(|status| queue_message(status, timestamp_ns));
             Ok(narrows::ConfigureResponse { epoch, timestamp_ns, queue })
         };
-        let control = Arc::clone(&self.control);
+        let control = Arc::clone(self.devices.first());
         let configured = to_its_end(async move {
             let _primary = control.of_primary(&role, election_id.as_ref()).await?;
             control.handle.call(configure).await.map_err(unavailable)?
@@ -134,7 +134,7 @@ impl TrafficManager for TrafficManagerService {
             let schedules = begun.map_err(Status::invalid_argument)? as u32;
             Ok(narrows::StartSchedulesResponse { schedules, timestamp_ns })
         };
-        let control = Arc::clone(&self.control);
+        let control = Arc::clone(self.devices.first());
         let started = to_its_end(async move {
             let _primary = control.of_primary(&request.role, election_id.as_ref()).await?;
             control.handle.call(start).await.map_err(unavailable)?
@@ -155,7 +155,7 @@ impl TrafficManager for TrafficManagerService {
                 HoldError::Past(_) => Status::invalid_argument(error.to_string()),
             })
         };
-        let control = Arc::clone(&self.control);
+        let control = Arc::clone(self.devices.first());
         let asked = to_its_end(async move {
             let _primary = control.of_primary(&request.role, election_id.as_ref()).await?;
             control.handle.call(hold).await.map_err(unavailable)?
@@ -201,7 +201,7 @@ impl TrafficManager for TrafficManagerService {
             data_path.switch.set_telemetry(telemetry).map_err(Status::invalid_argument)?;
             Ok(narrows::ObserveResponse { timestamp_ns: data_path.switch.now_ns() })
         };
-        let control = Arc::clone(&self.control);
+        let control = Arc::clone(self.devices.first());
         let observed = to_its_end(async move {
             let _primary = control.of_primary(&role, election_id.as_ref()).await?;
             control.handle.call(observe).await.map_err(unavailable)?
@@ -266,8 +266,9 @@ impl TrafficManager for TrafficManagerService {
                 absent_port: discards.absent_port,
                 clones: discards.clones,
                 loopback: discards.loopback,
-                digests: digests_dropped + self.control.digests().dropped(),
-                packet_ins: packet_ins_dropped + self.control.packet_ins_lost(),
+                digests: digests_dropped + self.devices.iter().map(|device| device.digests().dropped()).sum::<u64>(),
+                packet_ins: packet_ins_dropped
+                    + self.devices.iter().map(|device| device.packet_ins_lost()).sum::<u64>(),
             }),
         }))
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{call, entries, field, frame, hex, insert, program, table_named, with_table};
 use narrows_pipeline::{CounterId, CounterValue, KeyMatch, Packet, PacketPool, Pipeline, Program, RegisterId};
-use narrows_switch::switch::{Output, PortKind, Switch};
+use narrows_switch::switch::{Output, PortKind, Switch, FIRST};
 use narrows_switch::tm::{Changes, Rate};
 use narrows_switch::unit::ProgramUnit;
 use serde_json::{json, Value};
@@ -118,7 +118,7 @@ fn a_thousand_commits_at_a_million_packets_a_second() {
     let limit = Changes { rate: Some(RATE), limit_packets: Some(WAITING), ..Changes::default() };
     switch.tm.configure((2, 0), 0, limit).expect("a setting that is allowed");
     let (mut seen, mut now_ns) = (Seen::default(), 0);
-    switch.set_unit(saved(&programs[0], 0));
+    switch.set_unit(FIRST, saved(&programs[0], 0));
     for tag in 0..1_000u128 {
         send(&mut switch, &mut now_ns, &mut seen);
         let next = tag + 1;
@@ -126,8 +126,8 @@ fn a_thousand_commits_at_a_million_packets_a_second() {
         send(&mut switch, &mut now_ns, &mut seen);
         // What is saved sees no packets, and what is replaced has seen all of them.
         check(&mut unit, next, 0);
-        check(switch.unit().expect("a program"), tag, 2 * HALF);
-        switch.set_unit(unit);
+        check(switch.unit(FIRST).expect("a program"), tag, 2 * HALF);
+        switch.set_unit(FIRST, unit);
     }
     switch.advance(now_ns + 1_000_000, &mut seen);
     assert_eq!(seen.wrong, 0);

@@ -7,7 +7,7 @@ mod common;
 use common::{call, field, frame, hex, load, program};
 use narrows_drop_records::{Cause, DropRecord};
 use narrows_pipeline::{Packet, PacketPool};
-use narrows_switch::switch::{Output, PortKind, Switch};
+use narrows_switch::switch::{Output, PortKind, Switch, FIRST};
 use narrows_switch::tm::{BucketSettings, Changes, Management, PolicerSettings, Rate, Scheduling};
 use narrows_switch::unit::ProgramUnit;
 use serde_json::{json, Value};
@@ -54,7 +54,7 @@ fn identifying(ingress: &[Value], egress: Value) -> Value {
 /// A switch whose link on port 1 has room for two packets that wait.
 fn switch(root: &Value, changes: Changes) -> Switch {
     let mut switch = Switch::new(&[(1, PortKind::Interface)], 1_000);
-    switch.set_unit(ProgramUnit::new(load(root)));
+    switch.set_unit(FIRST, ProgramUnit::new(load(root)));
     let changes = Changes { rate: Some(RATE), limit_packets: Some(2), ..changes };
     switch.tm.configure((1, 0), 0, changes).expect("changes that are allowed");
     switch

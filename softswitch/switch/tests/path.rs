@@ -6,7 +6,7 @@ mod common;
 
 use common::{call, field, frame, hex, load, program};
 use narrows_pipeline::{Packet, PacketPool};
-use narrows_switch::switch::{Output, PortKind, Switch};
+use narrows_switch::switch::{Output, PortKind, Switch, FIRST};
 use narrows_switch::tm::{Changes, Management, Rate, Scheduling};
 use narrows_switch::unit::{CloneSession, ProgramUnit};
 use serde_json::{json, Value};
@@ -29,7 +29,7 @@ fn switch(root: &Value, sessions: &[(u16, CloneSession)]) -> Switch {
     for (number, session) in sessions {
         unit.sessions.set(*number, Some(session.clone()));
     }
-    switch.set_unit(unit);
+    switch.set_unit(FIRST, unit);
     switch
 }
 
@@ -105,7 +105,7 @@ fn looping(egress: Value) -> Switch {
     ]);
     let kinds = [(1, PortKind::Interface), (2, PortKind::Loopback), (3, PortKind::Interface)];
     let mut switch = Switch::new(&kinds, 1_000);
-    switch.set_unit(ProgramUnit::new(load(&program(ingress, egress))));
+    switch.set_unit(FIRST, ProgramUnit::new(load(&program(ingress, egress))));
     switch
 }
 
@@ -186,7 +186,7 @@ fn registers_hold_what_a_managed_queue_is_like() {
         switch.tm.configure((1, 0), now_ns, changes).expect("a change that is allowed");
     };
     let seen = |switch: &mut Switch| {
-        let pipeline = &switch.unit().expect("a pipeline").pipeline;
+        let pipeline = &switch.unit(FIRST).expect("a pipeline").pipeline;
         let ids: Vec<_> = pipeline.program().registers.iter().map(|register| register.id).collect();
         let cell = |number: usize| pipeline.register_read(ids[number], INDEX.into()).expect("a cell")[0];
         (cell(0), cell(1))
@@ -250,7 +250,7 @@ fn a_new_program_reads_nothing_of_frames_of_the_old_one() {
     types.push(json!({"name": "long_t", "id": 9, "fields": long}));
     let headers = root["headers"].as_array_mut().expect("headers");
     headers.push(json!({"name": "long", "id": 9, "header_type": "long_t", "metadata": false}));
-    switch.set_unit(ProgramUnit::new(load(&root)));
+    switch.set_unit(FIRST, ProgramUnit::new(load(&root)));
     switch.advance(2_000_000, &mut left);
     assert_eq!(left.0.len(), 1, "the frame of the old program left");
     for number in 1..3 {

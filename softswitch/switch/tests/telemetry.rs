@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{call, field, insert, load, program};
 use narrows_drop_records::{Cause, DropRecord};
 use narrows_pipeline::{KeyMatch, Packet, PacketPool, Pipeline, Program};
-use narrows_switch::switch::{Output, PortKind, Switch};
+use narrows_switch::switch::{Output, PortKind, Switch, FIRST};
 use narrows_switch::telemetry::{Bottleneck, Collector, Telemetry};
 use narrows_switch::tm::{Changes, Management, Rate, Scheduling};
 use narrows_switch::unit::{CloneSession, ProgramUnit};
@@ -119,7 +119,7 @@ impl Case {
         let mut unit = ProgramUnit::new(pipeline);
         let session = CloneSession { replicas: vec![(OWN, 0)], ..CloneSession::default() };
         unit.sessions.set(SESSION, Some(session));
-        switch.set_unit(unit);
+        switch.set_unit(FIRST, unit);
         let changes = Changes { rate: Some(RATE), ..self.changes.clone() };
         switch.tm.configure((RECEIVERS, 0), 0, changes).expect("changes that are allowed");
         if observed {
@@ -306,7 +306,7 @@ fn drops_of_a_program_of_others_are_of_its_bottleneck() {
     ] {
         let kinds = [1, 2, MADE].map(|port| (port, PortKind::Interface));
         let mut switch = Switch::new(&kinds, 1_000);
-        switch.set_unit(ProgramUnit::new(load(&root)));
+        switch.set_unit(FIRST, ProgramUnit::new(load(&root)));
         let changes = Changes { rate: Some(RATE), management, ..Changes::default() };
         switch.tm.configure((1, 0), 0, changes).expect("changes that are allowed");
         let telemetry = Telemetry::new(collector(MADE), vec![bottleneck.clone()]).expect("allowed");
@@ -369,7 +369,7 @@ fn priorities_are_served_strictly_at_one_rate() {
     let aliases = root["field_aliases"].as_array_mut().expect("aliases");
     aliases.push(json!(["intrinsic_metadata.priority", ["standard_metadata", "priority"]]));
     let mut switch = Switch::new(&[1, MADE].map(|port| (port, PortKind::Interface)), 1_000);
-    switch.set_unit(ProgramUnit::new(load(&root)));
+    switch.set_unit(FIRST, ProgramUnit::new(load(&root)));
     let changes = Changes { rate: Some(Rate::Bps(264_000_000)), management: managed(Scheduling::Strict), ..limited(6) };
     switch.tm.configure((1, 0), 0, changes).expect("changes that are allowed");
     let bottleneck = Bottleneck { index: 0, port: 1, ingress_ports: vec![], sample_shift: 0, sample_seed: 0 };
@@ -402,7 +402,7 @@ fn priorities_are_served_strictly_at_one_rate() {
 fn a_packet_that_egress_makes_shorter_is_charged_as_it_left_ingress() {
     let remove = call("remove_header", json!([{"type": "header", "value": "h"}]));
     let mut switch = Switch::new(&[1, MADE].map(|port| (port, PortKind::Interface)), 1_000);
-    switch.set_unit(ProgramUnit::new(load(&program(json!([]), json!([remove])))));
+    switch.set_unit(FIRST, ProgramUnit::new(load(&program(json!([]), json!([remove])))));
     // Of 33 bytes one waits, and each takes 16,500 ns, though two bytes are left of it.
     let changes = Changes {
         rate: Some(Rate::Bps(16_000_000)),

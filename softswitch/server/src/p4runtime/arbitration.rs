@@ -31,7 +31,7 @@ struct Client {
     stream: ToClient,
 }
 
-/// All clients with an open stream that have sent an arbitration message.
+/// All clients of a device with an open stream that have sent an arbitration message.
 #[derive(Default)]
 pub struct Clients {
     device_id: u64,
@@ -75,10 +75,7 @@ impl Clients {
     ) -> Result<(), Status> {
         let previous = self.clients.get(&client);
         if update.device_id != self.device_id {
-            return Err(match previous {
-                Some(_) => Status::failed_precondition("the device of a stream cannot change"),
-                None => no_such_device(update.device_id, self.device_id),
-            });
+            return Err(Status::failed_precondition("the device of a stream cannot change"));
         }
         let role = update.role.clone().unwrap_or_default();
         let says =
@@ -164,12 +161,6 @@ impl Clients {
         }
     }
 
-    /// Checks that a write comes from the primary of its role.
-    pub fn authorize(&self, device_id: u64, role: &str, election_id: Option<&Uint128>) -> Result<(), Status> {
-        self.check_device(device_id)?;
-        self.check_primary(role, election_id)
-    }
-
     /// Checks that a request comes from the primary of its role.
     pub fn check_primary(&self, role: &str, election_id: Option<&Uint128>) -> Result<(), Status> {
         let id = election_id.map(number).filter(|id| *id > 0);
@@ -180,13 +171,9 @@ impl Clients {
         }
     }
 
-    /// Checks the device id of a request.
-    pub fn check_device(&self, device_id: u64) -> Result<(), Status> {
-        if device_id == self.device_id {
-            Ok(())
-        } else {
-            Err(no_such_device(device_id, self.device_id))
-        }
+    /// Whether this stream's client has said which device and which role it is about.
+    pub fn knows(&self, client: u64) -> bool {
+        self.clients.contains_key(&client)
     }
 
     /// True if this stream's client is a primary.
@@ -203,10 +190,6 @@ impl Clients {
             Err(_) => (reached, missed + 1),
         })
     }
-}
-
-fn no_such_device(asked: u64, own: u64) -> Status {
-    Status::not_found(format!("device {asked}: this switch is device {own}"))
 }
 
 #[cfg(test)]
@@ -249,12 +232,12 @@ mod tests {
         assert_eq!((answers(&mut from_a), answers(&mut from_b)), (vec![], vec![(BACKUP, 5)]));
         clients.arbitrate(b, &to_b, &ask(6)).expect("higher");
         assert_eq!((answers(&mut from_a), answers(&mut from_b)), (vec![(BACKUP, 6)], vec![(OK, 6)]));
-        assert!(clients.authorize(1, "", Some(&Uint128 { high: 0, low: 6 })).is_ok());
-        let denied = clients.authorize(1, "", Some(&Uint128 { high: 0, low: 5 })).expect_err("backup");
+        assert!(clients.check_primary("", Some(&Uint128 { high: 0, low: 6 })).is_ok());
+        let denied = clients.check_primary("", Some(&Uint128 { high: 0, low: 5 })).expect_err("backup");
         assert_eq!(denied.code(), Code::PermissionDenied);
         clients.disconnect(b);
         assert_eq!(answers(&mut from_a), vec![(NONE, 6)]);
-        assert!(clients.authorize(1, "", Some(&Uint128 { high: 0, low: 6 })).is_err());
+        assert!(clients.check_primary("", Some(&Uint128 { high: 0, low: 6 })).is_err());
     }
 
     #[test]
@@ -266,9 +249,7 @@ mod tests {
         let same = clients.arbitrate(b, &to_b, &ask(5)).expect_err("same id");
         assert_eq!(same.code(), Code::InvalidArgument);
         let other_device = MasterArbitrationUpdate { device_id: 9, ..ask(8) };
-        assert_eq!(clients.arbitrate(b, &to_b, &other_device).expect_err("device").code(), Code::NotFound);
-        assert_eq!(clients.authorize(1, "", None).expect_err("no id").code(), Code::PermissionDenied);
-        assert_eq!(clients.authorize(2, "", None).expect_err("device").code(), Code::NotFound);
+        assert_eq!(clients.check_primary("", None).expect_err("no id").code(), Code::PermissionDenied);
         let moved = clients.arbitrate(a, &to_a, &other_device).expect_err("device of a live stream");
         assert_eq!(moved.code(), Code::FailedPrecondition);
         let config = |type_url: &str| Some(prost_types::Any { type_url: type_url.into(), value: vec![] });
@@ -360,6 +341,6 @@ mod tests {
         let role = Some(Role { name: "monitor".into(), ..Default::default() });
         clients.arbitrate(b, &to_b, &MasterArbitrationUpdate { role, ..ask(1) }).expect("other role");
         assert_eq!((answers(&mut from_a), answers(&mut from_b)), (vec![(OK, 5)], vec![(OK, 1)]));
-        assert!(clients.authorize(1, "monitor", Some(&Uint128 { high: 0, low: 1 })).is_ok());
+        assert!(clients.check_primary("monitor", Some(&Uint128 { high: 0, low: 1 })).is_ok());
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use narrows_pipeline::{ControlError, Pipeline, Program, TableId};
 use narrows_proto::p4::v1::{self as p4, ForwardingPipelineConfig};
 use narrows_switch::io::{DataPath, Gone, Handle};
+use narrows_switch::switch::FIRST;
 use narrows_switch::unit::ProgramUnit;
 use tonic::Status;
 
@@ -18,6 +19,9 @@ use super::error::UpdateError;
 use super::query::Query;
 use super::read::{Cookies, ENTRIES_AT_ONCE};
 use super::schema::Schema;
+
+/// Bits of the seeds that are given.
+const SEED_BITS: u32 = 56;
 
 /// A verified pipeline configuration.
 pub struct Configuration {
@@ -62,8 +66,12 @@ impl Pipelines {
     }
 }
 
-/// What all RPCs share.
+/// What all RPCs of a device share.
 pub struct Control {
+    /// Its id.
+    pub device_id: u64,
+    /// Its number in the switch.
+    pub device: usize,
     /// One request at a time changes pipelines or entries.
     pub pipelines: tokio::sync::Mutex<Pipelines>,
     clients: Mutex<Clients>,
@@ -101,9 +109,11 @@ pub async fn to_its_end<T: Send + 'static>(
 }
 
 impl Control {
-    /// A device without a pipeline and a CPU port, which holds the first `snaplen` bytes of a frame or all of them.
+    /// The first device, without a pipeline and a CPU port, which holds the first `snaplen` bytes of a frame or all of them.
     pub fn new(device_id: u64, handle: Handle, seed: u64, snaplen: Option<usize>) -> Self {
         Control {
+            device_id,
+            device: FIRST,
             cpu_port: None,
             watched: Arc::default(),
             packet_ins_lost: AtomicU64::new(0),
@@ -201,14 +211,17 @@ impl Control {
 
     /// A configuration with empty tables.
     pub fn fresh(&self, configuration: Configuration) -> Prepared {
-        let unit = ProgramUnit::new(Pipeline::new(Arc::clone(&configuration.program), self.seed));
+        // Programs of several devices draw other numbers.
+        let seed = self.seed.wrapping_add((self.device as u64) << SEED_BITS);
+        let unit = ProgramUnit::new(Pipeline::new(Arc::clone(&configuration.program), seed));
         Prepared { digests: Digests::of(configuration.program.id), configuration, unit }
     }
 
     /// Puts a configuration with its state into the data path.
     pub async fn commit(&self, pipelines: &mut Pipelines, next: Prepared) -> Result<(), Status> {
         let Prepared { configuration, unit, digests } = next;
-        self.handle.call(move |data_path| data_path.switch.set_unit(unit)).await.map_err(unavailable)?;
+        let device = self.device;
+        self.handle.call(move |data_path| data_path.switch.set_unit(device, unit)).await.map_err(unavailable)?;
         self.digests().replace(digests);
         pipelines.active = Some(configuration);
         self.idle_changed.notify_one();
@@ -242,11 +255,12 @@ impl Control {
             }
         }
         let Prepared { configuration, mut unit, digests } = next;
+        let device = self.device;
         let replace = move |data_path: &mut DataPath| {
-            if let Some(old) = data_path.switch.unit() {
+            if let Some(old) = data_path.switch.unit(device) {
                 unit.adopt(old)?;
             }
-            data_path.switch.set_unit(unit);
+            data_path.switch.set_unit(device, unit);
             Ok(())
         };
         let replaced: Result<(), ControlError> = self.handle.call(replace).await.map_err(unavailable)?;
@@ -290,7 +304,8 @@ impl Control {
         if let Some(saved) = &mut pipelines.saved {
             return Ok(action(&mut saved.unit));
         }
-        let result = self.handle.call(move |data_path| data_path.switch.unit().map(action)).await;
+        let device = self.device;
+        let result = self.handle.call(move |data_path| data_path.switch.unit(device).map(action)).await;
         result.map_err(unavailable)?.ok_or_else(|| Status::failed_precondition("no forwarding pipeline config was set"))
     }
 }
@@ -311,7 +326,7 @@ mod tests {
     fn a_former_primary_changes_nothing_after_another_became_primary() {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
         let (to_control, _from) = control_channels();
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads");
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), vec![to_control]).expect("threads");
         let control = Control::new(1, running.handle.clone(), 1, None);
         let (stream, mut answers) = tokio::sync::mpsc::channel(16);
         let update = |low| p4::MasterArbitrationUpdate { device_id: 1, election_id: id(low), ..Default::default() };

@@ -49,9 +49,10 @@ async fn look(control: &Control, notified: &mut Notified) -> Result<Option<u64>,
     }
     let schema = Arc::clone(&active.schema);
     let keys: Vec<EntryKey> = timed.iter().map(|(key, _)| key.clone()).collect();
+    let device = control.device;
     let read = move |data_path: &mut narrows_switch::io::DataPath| {
         let hit = |(table, key, priority): &EntryKey| {
-            data_path.switch.unit().and_then(|unit| unit.pipeline.entry_hit_ns(*table, key, *priority).ok())
+            data_path.switch.unit(device).and_then(|unit| unit.pipeline.entry_hit_ns(*table, key, *priority).ok())
         };
         keys.iter().map(hit).collect::<Vec<_>>()
     };

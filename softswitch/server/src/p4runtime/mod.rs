@@ -1,10 +1,12 @@
 //! P4Runtime server.
 // SPDX-License-Identifier: Apache-2.0
+mod apply;
 mod arbitration;
 mod change;
 pub mod check;
 mod control;
 mod device_config;
+mod devices;
 mod digest;
 mod entry;
 mod error;
@@ -20,6 +22,7 @@ pub mod value;
 mod write;
 
 pub use control::{to_its_end, unavailable, Control};
+pub use devices::Devices;
 pub use idle::watch_idle;
 pub use packet_io::send_packet_ins;
 pub use service::P4RuntimeService;

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use narrows_pipeline::DigestRecord;
 use narrows_proto::p4::v1::{
-    stream_error::Details, stream_message_request::Update as Request, stream_message_response::Update, PacketOutError,
-    StreamError, StreamMessageRequest, StreamMessageResponse, StreamOtherError,
+    stream_error::Details, stream_message_request::Update as Request, stream_message_response::Update,
+    MasterArbitrationUpdate, PacketOutError, StreamError, StreamMessageRequest, StreamMessageResponse,
+    StreamOtherError,
 };
 use prost::Message;
 use tokio::sync::mpsc::Receiver;
@@ -14,30 +15,82 @@ use tonic::{Code, Status, Streaming};
 
 use super::arbitration::ToClient;
 use super::control::Control;
+use super::devices::Devices;
 
 /// Longest message that is repeated in an error report, in bytes: many reports may wait for a client that reads slowly.
 const ECHO_LIMIT: usize = 1_024;
 
-/// Serves one client's stream until it ends.
-pub async fn serve(
+/// A client's stream, of the device that its client has named; of the first one until then.
+pub struct ClientStream {
     control: Arc<Control>,
     client: u64,
-    mut requests: Streaming<StreamMessageRequest>,
     to_client: ToClient,
-) {
-    loop {
-        let request = tokio::select! {
-            request = requests.message() => request,
-            () = to_client.closed() => break,
-        };
-        let Ok(Some(request)) = request else { break };
-        if let Err(status) = handle(&control, client, &to_client, request).await {
-            // The stream ends with this status; a client that disconnected does not see it.
-            let _ = to_client.send(Err(status)).await;
-            break;
-        }
+}
+
+impl ClientStream {
+    /// A stream to a client, which has not said yet what it is about. Errors: RESOURCE_EXHAUSTED.
+    pub fn open(devices: &Devices, to_client: ToClient) -> Result<Self, Status> {
+        let control = Arc::clone(devices.first());
+        let client = control.clients().connect()?;
+        Ok(ClientStream { control, client, to_client })
     }
-    control.clients().disconnect(client);
+
+    /// Serves the stream until it ends.
+    pub async fn serve(mut self, devices: Devices, mut requests: Streaming<StreamMessageRequest>) {
+        loop {
+            let request = tokio::select! {
+                request = requests.message() => request,
+                () = self.to_client.closed() => break,
+            };
+            let Ok(Some(request)) = request else { break };
+            if let Err(status) = self.handle(&devices, request).await {
+                // The stream ends with this status; a client that disconnected does not see it.
+                let _ = self.to_client.send(Err(status)).await;
+                break;
+            }
+        }
+        self.control.clients().disconnect(self.client);
+    }
+
+    async fn arbitrate(&mut self, devices: &Devices, update: &MasterArbitrationUpdate) -> Result<(), Status> {
+        let named = self.control.clients().knows(self.client);
+        if !named && update.device_id != self.control.device_id {
+            let control = Arc::clone(devices.find(update.device_id)?);
+            let client = control.clients().connect()?;
+            self.control.clients().disconnect(self.client);
+            (self.control, self.client) = (control, client);
+        }
+        self.control.arbitrate(self.client, &self.to_client, update).await
+    }
+
+    async fn handle(&mut self, devices: &Devices, request: StreamMessageRequest) -> Result<(), Status> {
+        let control = &self.control;
+        let answer = match request.update {
+            Some(Request::Arbitration(update)) => return self.arbitrate(devices, &update).await,
+            Some(Request::DigestAck(ack)) => {
+                if control.clients().is_primary(self.client) {
+                    control.digests().acknowledge(ack.digest_id, ack.list_id);
+                    control.digests_changed.notify_one();
+                }
+                return Ok(());
+            }
+            Some(Request::Packet(packet)) => match control.packet_out(self.client, &packet).await {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    let details = Details::PacketOut(PacketOutError { packet_out: echo(packet) });
+                    refusal(error.code, &error.message, details)
+                }
+            },
+            Some(Request::Other(other)) => {
+                let details = Details::Other(StreamOtherError { other: echo(other) });
+                refusal(Code::Unimplemented, "unknown stream message", details)
+            }
+            None => return Err(Status::invalid_argument("an empty stream message")),
+        };
+        // An error report to a client that does not read its stream is lost.
+        let _ = self.to_client.try_send(Ok(answer));
+        Ok(())
+    }
 }
 
 /// A message that was refused, if it is short enough to be repeated.
@@ -54,39 +107,6 @@ fn refusal(code: Code, message: &str, details: Details) -> StreamMessageResponse
         ..Default::default()
     };
     StreamMessageResponse { update: Some(Update::Error(error)) }
-}
-
-async fn handle(
-    control: &Control,
-    client: u64,
-    to_client: &ToClient,
-    request: StreamMessageRequest,
-) -> Result<(), Status> {
-    let answer = match request.update {
-        Some(Request::Arbitration(update)) => return control.arbitrate(client, to_client, &update).await,
-        Some(Request::DigestAck(ack)) => {
-            if control.clients().is_primary(client) {
-                control.digests().acknowledge(ack.digest_id, ack.list_id);
-                control.digests_changed.notify_one();
-            }
-            return Ok(());
-        }
-        Some(Request::Packet(packet)) => match control.packet_out(client, &packet).await {
-            Ok(()) => return Ok(()),
-            Err(error) => {
-                let details = Details::PacketOut(PacketOutError { packet_out: echo(packet) });
-                refusal(error.code, &error.message, details)
-            }
-        },
-        Some(Request::Other(other)) => {
-            let details = Details::Other(StreamOtherError { other: echo(other) });
-            refusal(Code::Unimplemented, "unknown stream message", details)
-        }
-        None => return Err(Status::invalid_argument("an empty stream message")),
-    };
-    // An error report to a client that does not read its stream is lost.
-    let _ = to_client.try_send(Ok(answer));
-    Ok(())
 }
 
 /// Sends the program's digests to the primaries until the data path ends.

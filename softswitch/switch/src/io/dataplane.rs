@@ -23,7 +23,7 @@ const DIGEST_CHANNEL: usize = 65_536;
 /// Packet-ins on their way there.
 const PACKET_IN_CHANNEL: usize = 4_096;
 
-/// A packet that was sent to the controller's port.
+/// A packet that was sent to a controller's port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketIn {
     /// The program that has sent it.
@@ -32,7 +32,7 @@ pub struct PacketIn {
     pub frame: Vec<u8>,
 }
 
-/// What goes from the data path to controllers, by way of the control thread: one end for each, bounded.
+/// What goes from a device to its controllers, by way of the control thread: one end for each, bounded.
 pub struct ToControl {
     digests: mpsc::Sender<DigestRecord>,
     packet_ins: mpsc::Sender<PacketIn>,
@@ -46,7 +46,7 @@ pub struct FromDataPath {
     pub packet_ins: mpsc::Receiver<PacketIn>,
 }
 
-/// The way from a data path to the control thread.
+/// The way from a device to the control thread.
 pub fn control_channels() -> (ToControl, FromDataPath) {
     let (digests, received_digests) = mpsc::channel(DIGEST_CHANNEL);
     let (packet_ins, received_packet_ins) = mpsc::channel(PACKET_IN_CHANNEL);
@@ -59,7 +59,8 @@ pub struct DataPath {
     /// Pipeline and queues.
     pub switch: Switch,
     pub(super) ports: Ports,
-    to_control: ToControl,
+    /// By device.
+    to_control: Vec<ToControl>,
     digests_dropped: u64,
     packet_ins_dropped: u64,
     /// A command has sent a packet, of which something may leave at once.
@@ -73,8 +74,8 @@ pub struct DataPath {
 }
 
 impl DataPath {
-    /// What is for controllers goes to `to_control`.
-    pub(super) fn new(switch: Switch, ports: Ports, to_control: ToControl, hold: Hold) -> Self {
+    /// What is for controllers goes to `to_control`, which has each device of the switch.
+    pub(super) fn new(switch: Switch, ports: Ports, to_control: Vec<ToControl>, hold: Hold) -> Self {
         DataPath {
             switch,
             ports,
@@ -231,7 +232,7 @@ impl DataPath {
             // A step of the wall clock bends timestamps: what was taken now arrived between the last look and this one.
             let time = time.clamp(self.switch.now_ns().min(now), now);
             let port = &mut self.ports.list[position];
-            let (number, packet) = (port.number, port.receive(offset, now, self.switch.pool()));
+            let (number, packet) = (port.number, port.receive(offset, now, self.switch.pool_of(port.number)));
             match head_time(port, offset, now) {
                 Some(next) => heads[slot].0 = next,
                 None => drop(heads.swap_remove(slot)),
@@ -245,20 +246,23 @@ impl DataPath {
         taken
     }
 
-    /// Hands the program's digests, and what it has sent to the controller's port, to the control thread.
+    /// Hands the programs' digests, and what they have sent to their controllers' ports, to the control thread.
     pub(super) fn pass_to_control(&mut self) {
-        self.switch.drain_digests(&mut self.records);
-        for record in self.records.drain(..) {
-            if self.to_control.digests.try_send(record).is_err() {
-                self.digests_dropped += 1;
+        for (device, to_control) in self.to_control.iter().enumerate() {
+            self.switch.drain_digests(device, &mut self.records);
+            for record in self.records.drain(..) {
+                if to_control.digests.try_send(record).is_err() {
+                    self.digests_dropped += 1;
+                }
             }
         }
-        if !self.ports.packet_ins.is_empty() {
-            let program = self.switch.unit().map_or(0, |unit| unit.pipeline.program().id);
-            for frame in self.ports.packet_ins.drain(..) {
-                if self.to_control.packet_ins.try_send(PacketIn { program, frame }).is_err() {
-                    self.packet_ins_dropped += 1;
-                }
+        for (port, frame) in self.ports.packet_ins.drain(..) {
+            let device = self.switch.device_of(port);
+            let program = self.switch.unit(device).map_or(0, |unit| unit.pipeline.program().id);
+            let packet_in = PacketIn { program, frame };
+            let passed = self.to_control.get(device).map(|to_control| to_control.packet_ins.try_send(packet_in));
+            if !matches!(passed, Some(Ok(()))) {
+                self.packet_ins_dropped += 1;
             }
         }
     }

@@ -10,7 +10,7 @@ use super::clock::WallOffset;
 use super::helper::Helper;
 use super::port::Port;
 use super::transmit::Transmitter;
-use crate::switch::Output;
+use crate::switch::{Output, Switch};
 use crate::tm::PORTS;
 
 const NO_PORT: u16 = u16::MAX;
@@ -32,8 +32,8 @@ pub struct Ports {
     recording: Option<usize>,
     /// The time, in real time: when the loop looked at the clock last.
     now_ns: u64,
-    /// What was sent to the controller's port and is to be handed to the control thread.
-    pub packet_ins: Vec<Vec<u8>>,
+    /// What was sent to which controller's port, and is to be handed to the control thread.
+    pub packet_ins: Vec<(u16, Vec<u8>)>,
     /// What was sent there while too many waited.
     pub packet_ins_dropped: u64,
 }
@@ -64,14 +64,14 @@ impl Ports {
 
     /// Keeps a packet for the controller, whole: bytes that are not held are zeros.
     #[cold]
-    fn keep_for_controller(&mut self, packet: &Packet) {
+    fn keep_for_controller(&mut self, port: u16, packet: &Packet) {
         if self.packet_ins.len() >= MAX_PACKET_INS {
             self.packet_ins_dropped += 1;
             return;
         }
         let mut frame = packet.bytes().to_vec();
         frame.resize(packet.frame_length() as usize, 0);
-        self.packet_ins.push(frame);
+        self.packet_ins.push((port, frame));
     }
 
     /// From now on what is sent is compared with this time.
@@ -81,14 +81,16 @@ impl Ports {
     }
 
     /// Sends data frames, and copies if there is time for them in `idle_ns`; returns whether there were copies.
-    pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool) -> bool {
+    pub fn flush(&mut self, now_ns: u64, idle_ns: u64, switch: &mut Switch) -> bool {
         let ports = self.list.iter_mut();
-        ports.fold(false, |took_time, port| port.flush(now_ns, idle_ns, pool, &self.helper) | took_time)
+        ports.fold(false, |took_time, port| {
+            port.flush(now_ns, idle_ns, switch.pool_of(port.number), &self.helper) | took_time
+        })
     }
 
     /// Hands all frames over that leave until `horizon_ns`, each with its launch time.
-    pub fn launch(&mut self, now_ns: u64, horizon_ns: u64, pool: &mut PacketPool) {
-        self.list.iter_mut().for_each(|port| port.launch(now_ns, horizon_ns, pool));
+    pub fn launch(&mut self, now_ns: u64, horizon_ns: u64, switch: &mut Switch) {
+        self.list.iter_mut().for_each(|port| port.launch(now_ns, horizon_ns, switch.pool_of(port.number)));
     }
 
     /// Writes what was added to pipes.
@@ -140,9 +142,9 @@ impl Output for Ports {
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
         match self.list.get_mut(usize::from(self.index[usize::from(port)])) {
             Some(port) => port.push(exit_ns, self.now_ns, packet, pool, &self.helper),
-            // The switch sends to interfaces, each of which is in the list, and to the controller.
+            // The switch sends to interfaces, each of which is in the list, and to controllers.
             None => {
-                self.keep_for_controller(&packet);
+                self.keep_for_controller(port, &packet);
                 pool.give(packet);
             }
         }

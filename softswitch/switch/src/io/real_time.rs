@@ -60,7 +60,7 @@ pub(super) fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &
         }
         let due = data_path.switch.next_due().unwrap_or(u64::MAX).saturating_sub(wakeups.margin_ns());
         let now = now_ns();
-        if data_path.ports.flush(now, due.saturating_sub(now), data_path.switch.pool()) {
+        if data_path.ports.flush(now, due.saturating_sub(now), &mut data_path.switch) {
             continue;
         }
         let asleep_until = due.min(next_maintenance).min(data_path.ports.due(now).unwrap_or(u64::MAX));
@@ -83,6 +83,6 @@ fn forward(data_path: &mut DataPath, now: u64) -> bool {
     data_path.switch.advance(horizon, &mut data_path.ports);
     // Before the packets, so that no packet is seen before its digest.
     data_path.pass_to_control();
-    data_path.ports.flush(now, 0, data_path.switch.pool());
+    data_path.ports.flush(now, 0, &mut data_path.switch);
     due_before || taken > 0
 }

@@ -37,8 +37,8 @@ pub struct Running {
     pub ended: oneshot::Receiver<()>,
 }
 
-/// Starts the data path on a thread of its own. What is for controllers goes to `to_control`.
-pub fn spawn(switch: Switch, ports: Vec<Port>, pace: Pace, to_control: ToControl) -> io::Result<Running> {
+/// Starts the data path on a thread of its own. What is for controllers goes to `to_control`, which has each device of the switch.
+pub fn spawn(switch: Switch, ports: Vec<Port>, pace: Pace, to_control: Vec<ToControl>) -> io::Result<Running> {
     // SAFETY: passes no memory; what it opens is new.
     let wake = Arc::new(unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }?);
     let timer = Timer::new()?;
@@ -79,7 +79,8 @@ mod tests {
         let (to_control, _from) = control_channels();
         let window = Duration::from_secs(5);
         let settings = VirtualSettings { window_ns: window.as_nanos() as u64 };
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::VirtualTime(settings), to_control).expect("threads");
+        let running =
+            spawn(Switch::new(&[], 1), vec![], Pace::VirtualTime(settings), vec![to_control]).expect("threads");
         let handle = running.handle.clone();
         let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         let begun = Instant::now();
@@ -100,7 +101,7 @@ mod tests {
     fn commands_are_bounded() {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
         let (to_control, _from) = control_channels();
-        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), to_control).expect("threads");
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), vec![to_control]).expect("threads");
         let handle = running.handle.clone();
         let (go, gate) = std::sync::mpsc::channel::<()>();
         let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");

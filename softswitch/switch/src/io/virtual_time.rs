@@ -52,7 +52,7 @@ pub(super) fn run(
         let horizon = lookahead.horizon_ns(now);
         data_path.switch.release(horizon, &mut data_path.ports);
         data_path.pass_to_control();
-        data_path.ports.launch(clock, horizon, data_path.switch.pool());
+        data_path.ports.launch(clock, horizon, &mut data_path.switch);
         // Nothing has to wait: the clock does not move.
         while data_path.run_one_command(commands) {}
         if data_path.stopped() {

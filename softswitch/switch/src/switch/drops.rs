@@ -22,10 +22,10 @@ impl Switch {
         if packet.generation() > 0 {
             return None;
         }
-        if let Some(telemetry) = self.telemetry() {
-            return telemetry.owner(port?, packet);
+        if self.is_observed() {
+            return self.telemetry()?.owner(port?, packet);
         }
-        let identity = self.unit.as_ref()?.pipeline.identity(packet)?;
+        let identity = self.devices.unit.as_ref()?.pipeline.identity(packet)?;
         let (bottleneck, flow, signature) = (identity.bottleneck, identity.flow as u16, identity.signature);
         Some(Owner { bottleneck, flow, signature })
     }
@@ -58,11 +58,11 @@ impl Switch {
     /// program says so, or it is a bottleneck for all that comes in there.
     #[cold]
     pub(super) fn record_drop_at_ingress(&mut self, packet: &Packet, port: u16, at_ns: u64, output: &mut impl Output) {
-        let identity = self.unit.as_ref().and_then(|unit| unit.pipeline.identity(packet));
+        let identity = self.devices.unit.as_ref().and_then(|unit| unit.pipeline.identity(packet));
         let named = identity.and_then(|identity| Cause::of(identity.drop_cause));
-        let of_bottleneck = match &self.telemetry {
-            Some(_) => self.note_early_drop(port, named, packet),
-            None => named.and_then(|cause| Some((cause, self.owner(packet, None)?))),
+        let of_bottleneck = match self.is_observed() {
+            true => self.note_early_drop(port, named, packet),
+            false => named.and_then(|cause| Some((cause, self.owner(packet, None)?))),
         };
         if let Some((cause, owner)) = of_bottleneck {
             self.record_drop_of(owner, packet, Dropped { cause, at_ns, enqueued_ns: at_ns, queue: None }, output);

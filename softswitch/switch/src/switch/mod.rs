@@ -1,5 +1,6 @@
 //! The switch without its interfaces: pipeline, traffic manager, clones and loopback ports, driven by the caller's clock.
 // SPDX-License-Identifier: Apache-2.0
+mod devices;
 mod drops;
 mod observing;
 mod path;
@@ -9,6 +10,8 @@ use std::collections::VecDeque;
 use narrows_drop_records::{DropRecord, FieldRecord};
 use narrows_pipeline::{DigestRecord, Packet, PacketPool};
 
+use devices::Devices;
+pub use devices::{FIRST, MAX_DEVICES};
 use path::Copied;
 
 use crate::telemetry::Telemetry;
@@ -41,7 +44,7 @@ pub enum PortKind {
     Absent,
     /// Connected to the outside.
     Interface,
-    /// What is sent there comes in again on the same port.
+    /// What is sent there comes in again, on the same port or on the one that it is connected with.
     Loopback,
     /// Connected to the program's controller: the CPU port of P4Runtime's packet-in and packet-out.
     Controller,
@@ -67,6 +70,7 @@ pub struct Discards {
 
 /// A frame that is to come in again.
 struct Looped {
+    /// By which port it comes in.
     port: u16,
     exit_ns: u64,
     packet: Box<Packet>,
@@ -74,14 +78,14 @@ struct Looped {
     instant_loops: u8,
 }
 
-/// Pipeline and queues.
+/// Pipelines and queues.
 pub struct Switch {
-    unit: Option<ProgramUnit>,
-    /// Packets of no program, until there is one.
-    unowned: PacketPool,
+    devices: Devices,
     /// All queues.
     pub tm: TrafficManager<Box<Packet>>,
     kinds: Box<[PortKind; PORTS]>,
+    /// By loopback port, where what is sent there comes in again.
+    far_ends: Box<[u16; PORTS]>,
     /// Some port is a loopback: what leaves there comes in again, in order of time with the starts on links.
     loops: bool,
     looped: VecDeque<Looped>,
@@ -99,10 +103,12 @@ pub struct Switch {
     preceding: usize,
     /// Reports packets of a program that does not do so itself.
     telemetry: Option<Box<Telemetry>>,
+    /// By device, whether that is of its packets.
+    observed: [bool; MAX_DEVICES],
 }
 
 impl Switch {
-    /// A switch without a pipeline. `kinds` gives the role of each port number; `pool_limit` bounds the packets held.
+    /// A switch of one device, without a pipeline. `kinds` gives the role of each port number; `pool_limit` bounds the packets held.
     pub fn new(kinds: &[(u16, PortKind)], pool_limit: usize) -> Self {
         let mut by_number = Box::new([PortKind::Absent; PORTS]);
         for (port, kind) in kinds {
@@ -116,11 +122,11 @@ impl Switch {
             tm.set_loopback(*port);
         }
         Switch {
-            unit: None,
-            unowned: PacketPool::default(),
+            devices: Devices::new(),
             tm,
             loops: by_number.contains(&PortKind::Loopback),
             kinds: by_number,
+            far_ends: Box::new(std::array::from_fn(|port| port as u16)),
             looped: VecDeque::new(),
             instant_loops: 0,
             discards: Discards::default(),
@@ -130,7 +136,24 @@ impl Switch {
             received: 0,
             preceding: 0,
             telemetry: None,
+            observed: [false; MAX_DEVICES],
         }
+    }
+
+    /// Gives ports to a further device, of which packets go to no other: returns its number, of fewer than [`MAX_DEVICES`].
+    pub fn add_device(&mut self, ports: &[u16]) -> usize {
+        self.devices.add(ports)
+    }
+
+    /// Connects two loopback ports: what is sent to one comes in again on the other.
+    pub fn connect(&mut self, one: u16, other: u16) {
+        self.far_ends[usize::from(one)] = other;
+        self.far_ends[usize::from(other)] = one;
+    }
+
+    /// The device that has a port.
+    pub fn device_of(&self, port: u16) -> usize {
+        self.devices.of_port(port)
     }
 
     /// The switch's time: every event up to it has happened.
@@ -149,42 +172,50 @@ impl Switch {
         self.discards
     }
 
-    /// The configured pipeline.
-    pub fn unit(&mut self) -> Option<&mut ProgramUnit> {
-        self.unit.as_mut()
+    /// The configured pipeline of a device.
+    pub fn unit(&mut self, device: usize) -> Option<&mut ProgramUnit> {
+        self.devices.place(device)?.as_mut()
     }
 
-    /// Packet buffers; a frame to be received is written into one of these.
+    /// Packet buffers of the device that was at work last, which is the only one or any.
     #[inline(always)]
     pub fn pool(&mut self) -> &mut PacketPool {
-        match &mut self.unit {
-            Some(unit) => &mut unit.pool,
-            None => &mut self.unowned,
+        self.devices.pool()
+    }
+
+    /// Those of the device that has a port: a frame to be received there is written into one of them.
+    #[inline(always)]
+    pub fn pool_of(&mut self, port: u16) -> &mut PacketPool {
+        self.devices.pool_of(port)
+    }
+
+    /// Replaces the pipeline of a device. What waits in its queues was meant for the old program: it is discarded and counted as
+    /// flushed.
+    pub fn set_unit(&mut self, device: usize, unit: ProgramUnit) {
+        let devices = &mut self.devices;
+        drop(self.tm.flush(|port| devices.of_port(port) == device));
+        self.looped.retain(|looped| devices.of_port(looped.port) != device);
+        if let Some(place) = devices.place(device) {
+            *place = Some(unit);
         }
     }
 
-    /// Replaces the pipeline. What waits in queues was meant for the old program: it is discarded and counted as flushed.
-    pub fn set_unit(&mut self, unit: ProgramUnit) {
-        drop(self.tm.flush());
-        self.looped.clear();
-        self.unit = Some(unit);
-    }
-
-    /// Moves the program's digests to `records`.
-    pub fn drain_digests(&mut self, records: &mut Vec<DigestRecord>) {
-        if let Some(unit) = &mut self.unit {
+    /// Moves the digests of a device's program to `records`.
+    pub fn drain_digests(&mut self, device: usize, records: &mut Vec<DigestRecord>) {
+        if let Some(unit) = self.unit(device) {
             unit.pipeline.drain_digests(records);
         }
     }
 
-    /// What the program asserts and a packet has shown to be wrong: the switch is to end.
+    /// What a program asserts and a packet has shown to be wrong: the switch is to end.
     pub fn failed_assertion(&self) -> Option<String> {
-        self.unit.as_ref()?.pipeline.failed_assertion().map(|failed| format!("assertion failed: {failed}"))
+        let failed = self.devices.units().find_map(|unit| unit.pipeline.failed_assertion());
+        failed.map(|failed| format!("assertion failed: {failed}"))
     }
 
-    /// Digest records that the pipeline threw away because they were not drained.
+    /// Digest records that pipelines threw away because they were not drained.
     pub fn digests_lost(&self) -> u64 {
-        self.unit.as_ref().map_or(0, |unit| unit.pipeline.digests_lost())
+        self.devices.units().map(|unit| unit.pipeline.digests_lost()).sum()
     }
 
     /// When something is due next.
@@ -224,7 +255,7 @@ impl Switch {
     /// Receives a packet of the controller on its port, at the switch's time. It begins with a header of `preceding` bytes.
     #[cold]
     pub fn receive_from_controller(&mut self, port: u16, (frame, preceding): (&[u8], usize), output: &mut impl Output) {
-        let packet = self.pool().packet(frame);
+        let packet = self.pool_of(port).packet(frame);
         self.preceding = preceding;
         self.receive(port, self.now_ns, packet, output);
         self.preceding = 0;
@@ -241,9 +272,9 @@ impl Switch {
     #[inline(always)]
     fn process_until(&mut self, now_ns: u64, output: &mut impl Output) {
         // Nothing but packets asks for what the timer's frames change, so that they need not be waited for.
-        while let Some((index, tick_ns)) = self.tm.take_tick(now_ns) {
-            self.process_between_ticks(tick_ns, output);
-            self.tick(index, tick_ns);
+        while let Some(tick) = self.tm.take_tick(now_ns) {
+            self.process_between_ticks(tick.at_ns, output);
+            self.tick(&tick);
         }
         self.process_between_ticks(now_ns, output);
     }
@@ -297,12 +328,14 @@ impl Switch {
     #[inline(never)]
     fn send_due(&mut self, now_ns: u64, output: &mut impl Output) {
         self.received = 0;
-        let pool = self.unit.as_mut().map_or(&mut self.unowned, |unit| &mut unit.pool);
+        let devices = &mut self.devices;
         // A long line has left the processor's caches, as in `Switch::prefetch`.
         let upcoming = |[near, far]: [Option<&Box<Packet>>; 2]| {
             near.into_iter().for_each(|packet| packet.prefetch_bytes());
             far.into_iter().for_each(|packet| packet.prefetch());
         };
-        self.tm.take_exits(now_ns, upcoming, |port, exit_ns, packet| output.send(port, exit_ns, packet, pool));
+        self.tm.take_exits(now_ns, upcoming, |port, exit_ns, packet| {
+            output.send(port, exit_ns, packet, devices.pool_of(port));
+        });
     }
 }

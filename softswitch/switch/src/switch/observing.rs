@@ -25,8 +25,17 @@ impl Switch {
                 }
             }
         }
+        self.observed.fill(false);
+        for bottleneck in telemetry.iter().flat_map(|telemetry| telemetry.bottlenecks()) {
+            self.observed[self.device_of(bottleneck.port)] = true;
+        }
         self.telemetry = telemetry.map(Box::new);
         Ok(())
+    }
+
+    /// Whether packets of the device at work are reported here, and not by its program.
+    pub(super) fn is_observed(&self) -> bool {
+        self.observed[self.devices.working()]
     }
 
     /// The telemetry of a program that makes no reports itself.
@@ -52,7 +61,7 @@ impl Switch {
         };
         let (port, meta) = (telemetry.collector().port, self.tm.meta());
         if let Some(report) = telemetry.depart(meta, packet) {
-            let pool = self.unit.as_mut().map_or(&mut self.unowned, |unit| &mut unit.pool);
+            let pool = self.devices.pool_of(port);
             output.send(port, meta.timestamp, pool.packet(report), pool);
             if let Some(record) = telemetry.watched() {
                 output.departed(record);
@@ -64,7 +73,7 @@ impl Switch {
     #[cold]
     #[inline(never)]
     pub(super) fn note_watched(&mut self, packet: &Packet) {
-        if let (Some(telemetry), Some(unit)) = (self.telemetry.as_deref_mut(), &self.unit) {
+        if let (Some(telemetry), Some(unit)) = (self.telemetry.as_deref_mut(), &self.devices.unit) {
             telemetry.watch(unit.pipeline.watched(packet));
         }
     }

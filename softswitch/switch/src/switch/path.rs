@@ -5,7 +5,7 @@ use narrows_pipeline::{EgressMeta, Forward, Packet};
 
 use super::drops::Dropped;
 use super::{Looped, Output, PortKind, Switch, MAX_INSTANT_LOOPS};
-use crate::tm::{Admission, Dequeued, PushedOut, QueueNumber, TIMER_PORT};
+use crate::tm::{Admission, Dequeued, PushedOut, QueueNumber, Tick, TIMER_PORT};
 use crate::unit::CloneSession;
 
 /// An Ethernet header, whose destination is the bottleneck that a frame of the timer is for.
@@ -71,6 +71,7 @@ impl Switch {
     pub(super) fn start(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
         let EgressMeta { port, priority, timestamp: start_ns, .. } = *self.tm.meta();
         self.now_ns = self.now_ns.max(start_ns);
+        self.devices.select(port);
         self.prefetch(dequeued.queue);
         self.depart::<false>(dequeued, output);
         self.tell(port, priority);
@@ -81,7 +82,7 @@ impl Switch {
     /// description, which says where the rest is, two packets later the rest.
     #[inline]
     fn prefetch(&self, queue: QueueNumber) {
-        let Some(unit) = &self.unit else {
+        let Some(unit) = &self.devices.unit else {
             return;
         };
         if let [Some(near), far] = self.tm.peek(queue, [1, 3]) {
@@ -94,7 +95,8 @@ impl Switch {
 
     #[inline(always)]
     pub(super) fn admit(&mut self, port: u16, now_ns: u64, mut packet: Box<Packet>, output: &mut impl Output) {
-        let Some(unit) = &mut self.unit else {
+        self.devices.select(port);
+        let Some(unit) = &mut self.devices.unit else {
             self.discards.no_pipeline += 1;
             self.pool().give(packet);
             return;
@@ -124,7 +126,7 @@ impl Switch {
     /// A replica of the packet for each member of a multicast group, behind the copies that were made of it.
     #[cold]
     fn replicate(&mut self, now_ns: u64, (group, priority): (u16, u8), packet: Box<Packet>, output: &mut impl Output) {
-        let Some(unit) = &mut self.unit else {
+        let Some(unit) = &mut self.devices.unit else {
             return;
         };
         let Some(members) = unit.groups.get(group) else {
@@ -164,7 +166,7 @@ impl Switch {
     #[cold]
     #[inline(never)]
     fn recirculate(&mut self, list: u16, now_ns: u64, mut packet: Box<Packet>, output: &mut impl Output) {
-        let Some(unit) = &mut self.unit else {
+        let Some(unit) = &mut self.devices.unit else {
             return;
         };
         // It comes as the program has sent it, which has dealt with the controller's header.
@@ -173,7 +175,7 @@ impl Switch {
         if self.telemetry.is_some() {
             self.report(&packet, output);
         }
-        let Some(unit) = &mut self.unit else {
+        let Some(unit) = &mut self.devices.unit else {
             return;
         };
         let port = unit.pipeline.recirculate(&mut packet, list);
@@ -182,7 +184,7 @@ impl Switch {
 
     #[cold]
     fn clone_at_ingress(&mut self, number: u16, packet: &Packet) {
-        let Some(unit) = &mut self.unit else {
+        let Some(unit) = &mut self.devices.unit else {
             return;
         };
         let Some(session) = unit.sessions.get(number) else {
@@ -235,7 +237,7 @@ impl Switch {
     #[inline(always)]
     fn enqueue(&mut self, now_ns: u64, mut packet: Box<Packet>, route: Route, output: &mut impl Output) {
         let (port, priority) = (route.port(), route.priority());
-        if self.kind(port) == PortKind::Absent {
+        if self.kind(port) == PortKind::Absent || !self.devices.reaches(port) {
             return self.discard_lost(packet);
         }
         if self.telemetry.is_some() {
@@ -267,7 +269,8 @@ impl Switch {
             self.send_due(now_ns, output);
         }
         let (length, flow) = (packet.length(), flow_of(&packet));
-        let mark = |packet: &mut Box<Packet>| self.unit.as_ref().is_some_and(|unit| unit.pipeline.mark_excess(packet));
+        let mark =
+            |packet: &mut Box<Packet>| self.devices.unit.as_ref().is_some_and(|unit| unit.pipeline.mark_excess(packet));
         match self.tm.enqueue_or_mark(now_ns, (port, priority), route.rid(), length, flow, (packet, mark)) {
             Admission::Queued => self.count_pushed_out(now_ns, (port, priority), output),
             Admission::Dropped(packet) => self.refuse(Cause::Full, now_ns, (port, priority), packet, output),
@@ -294,7 +297,7 @@ impl Switch {
 
     #[inline(never)]
     fn tell_managed(&mut self, port: u16, priority: u8) {
-        if let (Some(state), Some(unit)) = (self.tm.managed(port, priority), &mut self.unit) {
+        if let (Some(state), Some(unit)) = (self.tm.managed(port, priority), &mut self.devices.unit) {
             unit.tell(&state);
         }
     }
@@ -302,7 +305,7 @@ impl Switch {
     /// The same where nothing waits.
     #[inline(always)]
     fn tell_idle(&mut self, state: Option<(u32, u64)>) {
-        if let (Some((index, free_ns)), Some(unit)) = (state, &mut self.unit) {
+        if let (Some((index, free_ns)), Some(unit)) = (state, &mut self.devices.unit) {
             unit.tell_idle(index, free_ns);
         }
     }
@@ -320,15 +323,16 @@ impl Switch {
 
     /// A frame of a managed queue's timer.
     #[cold]
-    pub(super) fn tick(&mut self, index: u32, now_ns: u64) {
-        let Some(unit) = &mut self.unit else {
+    pub(super) fn tick(&mut self, tick: &Tick) {
+        self.devices.select(tick.port);
+        let Some(unit) = &mut self.devices.unit else {
             return;
         };
         let mut packet = unit.pool.take_beginning(TIMER_FRAME_BYTES, TIMER_FRAME_BYTES);
-        packet.bytes_mut()[..6].copy_from_slice(&u64::from(index).to_be_bytes()[2..]);
+        packet.bytes_mut()[..6].copy_from_slice(&u64::from(tick.index).to_be_bytes()[2..]);
         packet.bytes_mut()[6..].fill(0);
         // The frame itself is discarded: it exists for the program's side effects.
-        let _ = unit.pipeline.ingress(&mut packet, TIMER_PORT, now_ns);
+        let _ = unit.pipeline.ingress(&mut packet, TIMER_PORT, tick.at_ns);
         unit.pool.give(packet);
     }
 
@@ -344,7 +348,7 @@ impl Switch {
     fn depart<const PLAIN: bool>(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
         let Dequeued { mut packet, queue, mut exit_ns, managed } = dequeued;
         let EgressMeta { port, priority, timestamp: start_ns, queue_delay, .. } = *self.tm.meta();
-        let Some(unit) = &mut self.unit else {
+        let Some(unit) = &mut self.devices.unit else {
             self.discards.no_pipeline += 1;
             self.pool().give(packet);
             return;
@@ -377,7 +381,7 @@ impl Switch {
                 self.note_late_drop(port, &packet);
             }
             // One that costs the link its time is not the queue's, but the bottleneck's where this is known of all that it drops.
-            if managed || self.telemetry.is_some() {
+            if managed || self.is_observed() {
                 let (cause, enqueued_ns) = (Cause::Management, start_ns - queue_delay);
                 let place = Dropped { cause, at_ns: start_ns, enqueued_ns, queue: Some((port, priority)) };
                 self.record_drop(&packet, place, output);
@@ -396,7 +400,7 @@ impl Switch {
 
     #[inline]
     fn clone_at_egress(&mut self, number: u16, packet: &Packet) {
-        let Some(unit) = &mut self.unit else {
+        let Some(unit) = &mut self.devices.unit else {
             return;
         };
         let Some(session) = unit.sessions.get(number) else {
@@ -424,7 +428,7 @@ impl Switch {
         mut packet: Box<Packet>,
         output: &mut impl Output,
     ) {
-        if let Some(unit) = &mut self.unit {
+        if let Some(unit) = &mut self.devices.unit {
             unit.pipeline.deparse(&mut packet);
         }
         if self.telemetry.is_some() {
@@ -485,21 +489,21 @@ impl Switch {
     }
 
     pub(super) fn loop_back(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>) {
-        let Some(unit) = &mut self.unit else {
-            return;
-        };
         let (length, held) = (packet.frame_length() as usize, packet.bytes().len());
         // Of a packet that has waited for anything, by rate or delay, it is the first time at this instant.
-        let full = self.looped.len() + self.tm.held() >= self.tm.pool_limit();
-        // A frame that lost headers may have less than the program looks at, if only its beginning is held.
-        if full || self.instant_loops >= MAX_INSTANT_LOOPS || held < length.min(unit.parsed) {
-            self.discards.loopback += 1;
-        } else {
-            let mut again = unit.pool.take_beginning(length, held);
-            again.bytes_mut().copy_from_slice(packet.bytes());
-            let instant_loops = self.instant_loops + 1;
-            self.looped.push_back(Looped { port, exit_ns, packet: again, instant_loops });
+        let instant_loops = self.instant_loops + 1;
+        let full = self.looped.len() + self.tm.held() >= self.tm.pool_limit() || instant_loops > MAX_INSTANT_LOOPS;
+        let far = self.far_ends[usize::from(port)];
+        match self.unit(self.device_of(far)) {
+            None => self.discards.no_pipeline += 1,
+            // A frame that lost headers may have less than the program looks at, if only its beginning is held.
+            Some(unit) if full || held < length.min(unit.parsed) => self.discards.loopback += 1,
+            Some(unit) => {
+                let mut again = unit.pool.take_beginning(length, held);
+                again.bytes_mut().copy_from_slice(packet.bytes());
+                self.looped.push_back(Looped { port: far, exit_ns, packet: again, instant_loops });
+            }
         }
-        unit.pool.give(packet);
+        self.pool_of(port).give(packet);
     }
 }

@@ -295,10 +295,10 @@ impl<P> TrafficManager<P> {
         })
     }
 
-    /// Discards what waits (counted as flushed) and returns it; what egress has seen stays on its way.
-    pub fn flush(&mut self) -> Vec<P> {
+    /// Discards what waits at some ports (counted as flushed) and returns it; what egress has seen stays on its way.
+    pub fn flush(&mut self, at: impl Fn(u16) -> bool) -> Vec<P> {
         let mut flushed = Vec::new();
-        for (number, queue) in self.queues.iter_mut().enumerate() {
+        for (number, queue) in self.queues.iter_mut().enumerate().filter(|(_, queue)| at(queue.port)) {
             self.starts.set(number, None);
             while let Some(queued) = queue.pop() {
                 queue.count_flushed(queued.length);

@@ -69,6 +69,17 @@ pub struct QueueState {
     pub heads_ns: [u64; 2],
 }
 
+/// A frame of a managed queue's timer is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tick {
+    /// Port of the queue.
+    pub port: u16,
+    /// Where the registers have it.
+    pub index: u32,
+    /// When.
+    pub at_ns: u64,
+}
+
 impl<P> TrafficManager<P> {
     /// The program manages some queue.
     #[inline]
@@ -89,9 +100,9 @@ impl<P> TrafficManager<P> {
         self.queues.get(usize::from(queue.0))?.idle_state()
     }
 
-    /// The bottleneck whose timer's frame is due first at or before `now_ns`, and when; the next one follows its period later.
+    /// The timer's frame that is due first at or before `now_ns`; the next one follows its period later.
     #[inline(always)]
-    pub fn take_tick(&mut self, now_ns: u64) -> Option<(u32, u64)> {
+    pub fn take_tick(&mut self, now_ns: u64) -> Option<Tick> {
         if self.next_tick_ns <= now_ns {
             self.take_due_tick(now_ns)
         } else {
@@ -100,11 +111,12 @@ impl<P> TrafficManager<P> {
     }
 
     #[inline(never)]
-    fn take_due_tick(&mut self, now_ns: u64) -> Option<(u32, u64)> {
-        let (tick_ns, number) = self.ticks.until(now_ns)?;
-        let Management { index, period_ns, .. } = self.queues.get(number)?.management?;
-        self.set_tick(number, Some(tick_ns + period_ns));
-        Some((index, tick_ns))
+    fn take_due_tick(&mut self, now_ns: u64) -> Option<Tick> {
+        let (at_ns, number) = self.ticks.until(now_ns)?;
+        let queue = self.queues.get(number)?;
+        let (port, Management { index, period_ns, .. }) = (queue.port, queue.management?);
+        self.set_tick(number, Some(at_ns + period_ns));
+        Some(Tick { port, index, at_ns })
     }
 
     fn set_tick(&mut self, number: usize, tick_ns: Option<u64>) {

@@ -35,7 +35,7 @@ pub use control::{Changes, DelayChange, QueueStatus, RateSchedule};
 pub use curve::{Curve, Opportunities, Rate, Schedule, Steps, NEVER};
 use exits::Exits;
 pub use framing::{Framing, LinkLayer};
-pub use management::{Management, QueueState};
+pub use management::{Management, QueueState, Tick};
 pub use policer::{BucketSettings, PolicerSettings};
 use queue::{Arrival, Queue, Refusal};
 pub use queue::{Counters, Drops, FlowCause};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use narrows_pipeline::{Packet, PacketPool, Pipeline, Program};
-use narrows_switch::switch::{Output, PortKind, Switch};
+use narrows_switch::switch::{Output, PortKind, Switch, FIRST};
 use narrows_switch::tm::{Changes, Rate};
 use narrows_switch::unit::ProgramUnit;
 use script::{parse, Controller, Line, Pattern};
@@ -62,13 +62,13 @@ fn run(program: &Arc<Program>, lines: &[Line], way: Way) -> Result<(), String> {
     let pipeline = if way == Way::Interpreted { Pipeline::interpreter } else { Pipeline::new };
     let kinds: Vec<_> = (0..PORTS).map(|port| (port, PortKind::Interface)).collect();
     let mut switch = Switch::new(&kinds, 10_000);
-    switch.set_unit(ProgramUnit::new(pipeline(Arc::clone(program), 1)));
+    switch.set_unit(FIRST, ProgramUnit::new(pipeline(Arc::clone(program), 1)));
     let (mut controller, mut sent, mut now_ns) = (Controller::default(), Sent::default(), 0);
     let mut expected: BTreeMap<u16, Vec<&Pattern>> = BTreeMap::new();
     for line in lines {
         match line {
             Line::Control(words) => {
-                let unit = switch.unit().ok_or("no program")?;
+                let unit = switch.unit(FIRST).ok_or("no program")?;
                 controller.apply(unit, words).map_err(|error| format!("{}: {error}", words.join(" ")))?;
             }
             Line::Packet(port, frame) => {
@@ -76,7 +76,7 @@ fn run(program: &Arc<Program>, lines: &[Line], way: Way) -> Result<(), String> {
                 let mut packet = switch.pool().packet(frame);
                 if way == Way::Prepared {
                     // What is prepared before the first packet is not used: tables have just changed.
-                    let unit = switch.unit().ok_or("no program")?;
+                    let unit = switch.unit(FIRST).ok_or("no program")?;
                     unit.pipeline.prepare(&mut packet, *port, now_ns);
                 }
                 switch.receive(*port, now_ns, packet, &mut sent);
