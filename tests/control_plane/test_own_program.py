@@ -147,8 +147,8 @@ def test_links_with_the_same_program_are_ports_of_one_switch(example: Path) -> N
     request = observe_request(plan)
     found = [(port.port, port.bottleneck, list(port.ingress_ports)) for port in request.ports]
     assert found == [(3, 0, [1]), (4, 1, [2])]
-    assert plan.program is not None
-    assert plan.program.field == "links.left.program"
+    (program,) = plan.programs
+    assert (program.field, program.links) == ("links.left.program", ("left", "right"))
 
     # Between the two links packets would cross ports that no host is at.
     change(example, file.name, "path: [right]", "path: [left, right]")
@@ -338,8 +338,7 @@ def watching(directory: Path, cells: str) -> None:
 def test_cells_of_registers_are_found_by_either_name(example: Path) -> None:
     watching(example, '["next_signals[3]", "AqmEgress.next_signals[511]"]')
     assert refused(example) == []
-    program = plan_of(example).program
-    assert program is not None
+    (program,) = plan_of(example).programs
     assert [(cell.register_id, cell.index.index) for cell in own_program.cells(program)] == [
         # As P4Info has it.
         (373618291, 3),
@@ -408,8 +407,7 @@ def test_fields_of_metadata_are_no_cells(example: Path) -> None:
     watching(example, '[standard_metadata.deq_qdepth, "next_signals[3]", scalars.target_0]')
     # They need no interval, and no pauses.
     assert refused(example) == []
-    program = plan_of(example).program
-    assert program is not None
+    (program,) = plan_of(example).programs
     assert program.fields == ("standard_metadata.deq_qdepth", "scalars.target_0")
     assert [str(cell) for cell in program.watch] == ["next_signals[3]"]
     change(example, "cubic-and-bbr.yaml", "flows:\n", "telemetry: {sockets: 0s}\nflows:\n")
@@ -440,12 +438,14 @@ def test_nothing_is_watched_of_a_driven_run(example: Path) -> None:
 
 
 def test_text_protobuf_has_the_same_entries(example: Path) -> None:
-    asked = own_program.updates(plan_of(example))
+    plan = plan_of(example)
+    asked = own_program.updates(plan, plan.programs[0])
     request = p4r.WriteRequest(updates=asked)
     (example / "entries.txtpb").write_text(text_format.MessageToString(request))
     change(example, "cubic-and-bbr.yaml", "entries.json", "entries.txtpb")
     assert refused(example) == []
-    assert own_program.updates(plan_of(example)) == asked
+    plan = plan_of(example)
+    assert own_program.updates(plan, plan.programs[0]) == asked
     assert [update.type for update in asked] == [p4r.Update.INSERT] * 4
     # 10.0.1.1, as P4Runtime writes numbers; port 1.
     entry = asked[0].entity.table_entry
@@ -479,8 +479,8 @@ def test_a_source_needs_a_compiler(example: Path, tmp_path: Path, monkeypatch: p
     )
     compiler.chmod(0o755)
     assert refused(example) == []
-    program = plan_of(example).program
-    assert program is not None and program.json.read_bytes() == (EXAMPLE / "compiled/interval_aqm.json").read_bytes()
+    (program,) = plan_of(example).programs
+    assert program.json.read_bytes() == (EXAMPLE / "compiled/interval_aqm.json").read_bytes()
 
     compiler.write_text("#!/bin/sh\necho 'interval_aqm.p4(3): error: no such thing' >&2\nexit 1\n")
     assert "interval_aqm.p4(3): error: no such thing" in "\n".join(refused(example))
@@ -488,8 +488,7 @@ def test_a_source_needs_a_compiler(example: Path, tmp_path: Path, monkeypatch: p
 
 def test_a_program_that_is_interpreted_is_said_to_be(example: Path) -> None:
     """A header that native code does not take."""
-    program = plan_of(example).program
-    assert program is not None
+    (program,) = plan_of(example).programs
     data: dict[str, Any] = json.loads(program.json.read_text())
     assert own_program.notes(program) == ()
     fields = [[f"f{number}", 128, False] for number in range(20)]
@@ -514,14 +513,12 @@ def controlled(directory: Path, settings: str) -> list[str]:
 
 def test_a_controller_runs_where_its_experiment_file_is(example: Path) -> None:
     file = example / "learning.yaml"
-    program = make_plan(load(file)).program
-    assert program is not None
+    (program,) = make_plan(load(file)).programs
     assert (program.cwd, program.controller[:2]) == (example, ("python3", "learning_controller.py"))
     file.write_text(
         file.read_text().replace("[python3, ", "[../bin/python3, ").replace("    ports:", "    cwd: x\n    ports:")
     )
-    program = make_plan(load(file)).program
-    assert program is not None
+    (program,) = make_plan(load(file)).programs
     assert (program.cwd, program.controller[0]) == (example / "x", f"{example}/../bin/python3")
 
 
@@ -551,5 +548,5 @@ def test_a_p4info_of_another_program_is_what_is_wrong_and_not_the_entries(exampl
 
 def test_a_misspelt_host_is_what_is_wrong_and_not_that_another_one_has_no_address(example: Path) -> None:
     change(example, "cubic-and-bbr.yaml", "receiver: {port", "reciever: {port")
-    with pytest.raises(InputError, match=re.escape("there is no host 'reciever', did you mean 'receiver'?")):
+    with pytest.raises(InputError, match=re.escape("the program has no host 'reciever', did you mean 'receiver'?")):
         plan_of(example)

@@ -20,7 +20,6 @@ from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.base import SharedFiles
 from narrows.hosts.process import Process, spawn
-from narrows.paths import compiled_program
 from narrows.targets.soft.target import SoftTarget
 
 pytestmark = pytest.mark.needs("narrows-softswitch")
@@ -59,7 +58,7 @@ def configure(
         testbed: Any = Here()
         loopbacks = [port.number for port in plan.ports]
         try:
-            await target._switch.start(testbed, {}, 1, loopbacks, program=compiled_program(target._program))
+            await target._switch.start(testbed, {}, 1, loopbacks, devices=target._devices)
             if later is not None:
                 await target.configure(plan)
             sabotage(target)

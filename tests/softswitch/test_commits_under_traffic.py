@@ -13,8 +13,9 @@ import pytest
 from finsy import P4CounterData, P4RegisterEntry, P4Schema, P4TableAction, P4TableEntry, P4TableMatch
 from finsy.proto import p4r
 from harness import Network, running
+from narrows.experiment.plan import FIRST_DEVICE
 from narrows.switch import traffic_manager_pb2 as pb
-from narrows.switch.p4runtime import DEVICE_ID, ELECTION_ID
+from narrows.switch.p4runtime import ELECTION_ID
 from raw_frames import ETHERTYPE, mac, raw_socket
 
 pytestmark = [pytest.mark.needs("root", "narrows-softswitch"), pytest.mark.parallel_safe]
@@ -110,7 +111,7 @@ class Client:
     async def configure(self, action: Action.Action.ValueType, *, other: bool = False) -> None:
         """SetForwardingPipelineConfig; of COMMIT without a program."""
         config = None if action == Action.COMMIT else (self._other if other else self.schema).get_pipeline_config()
-        request = Action(device_id=DEVICE_ID, election_id=ELECTION_ID, action=action, config=config)
+        request = Action(device_id=FIRST_DEVICE, election_id=ELECTION_ID, action=action, config=config)
         await self._stub.SetForwardingPipelineConfig(request)
 
     async def enter(self, tag: int) -> None:
@@ -122,13 +123,13 @@ class Client:
             p4r.Update(type=p4r.Update.INSERT, entity=entry.encode(self.schema)),
             p4r.Update(type=p4r.Update.MODIFY, entity=cell.encode(self.schema)),
         ]
-        await self._stub.Write(p4r.WriteRequest(device_id=DEVICE_ID, election_id=ELECTION_ID, updates=updates))
+        await self._stub.Write(p4r.WriteRequest(device_id=FIRST_DEVICE, election_id=ELECTION_ID, updates=updates))
 
     async def state(self) -> tuple[int, int, int]:
         """The tag of the entry, packets that have found it, and what the register has."""
         table = P4TableEntry(TABLE, counter_data=P4CounterData()).encode(self.schema)
         cell = P4RegisterEntry(MEMORY, index=CELL).encode(self.schema)
-        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[table, cell])
+        request = p4r.ReadRequest(device_id=FIRST_DEVICE, entities=[table, cell])
         found = [entity async for answer in self._stub.Read(request) for entity in answer.entities]
         entry = next(entity.table_entry for entity in found if entity.HasField("table_entry"))
         (register,) = (entity.register_entry for entity in found if entity.HasField("register_entry"))

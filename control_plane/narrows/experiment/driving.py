@@ -17,9 +17,9 @@ def driven(plan: Plan, experiment: Experiment, held: Collection[str], shows_repo
     Raises:
         InputError: there is no such group, or the experiment says itself when its flows start or stop.
     """
-    if plan.program is not None and plan.watches:
+    for program in (one for one in plan.programs if one.watch):
         # Both would halt the switch.
-        raise InputError(f"{plan.program.field}.watch: is of runs that are not driven; allowed: none")
+        raise InputError(f"{program.field}.watch: is of runs that are not driven; allowed: none")
     groups = {group.name: group for group in experiment.flows}
     for name in held:
         if name not in groups:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -41,7 +42,7 @@ from narrows.experiment.impairment_settings import (
     PolicerSettings,
 )
 from narrows.experiment.joint_trace import JointTrace, Row
-from narrows.experiment.program_settings import ProgramSettings
+from narrows.experiment.program_settings import NamedProgram, ProgramSettings
 from narrows.experiment.varying import LinkRate
 from narrows.field_types import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.flows.datagrams import largest_payload
@@ -241,7 +242,8 @@ class LinkSettings(DirectionSettings):
     )
     program: ProgramSettings | None = Field(
         default=None,
-        description="A P4 program of your own that the switch runs in place of Narrows' own: the same for all links.",
+        description="A P4 program of your own that is the link in place of Narrows' own. Links with the same one are "
+        "ports of one switch.",
     )
 
 
@@ -531,20 +533,6 @@ class Experiment(Model):
         return self
 
     @model_validator(mode="after")
-    def _one_program(self) -> Self:
-        """Links with a program are ports of one switch, which runs one."""
-        named = next((name for name, link in self.links.items() if link.program is not None), None)
-        if named is not None:
-            for name, link in self.links.items():
-                if link.program != self.links[named].program:
-                    has = "none" if link.program is None else "another one"
-                    raise refuse(
-                        f"has the link '{named}' with a program, and '{name}' with {has}",
-                        "the same for all links, which are ports of one switch",
-                    )
-        return self
-
-    @model_validator(mode="after")
     def _captures_are_whole(self) -> Self:
         captured = [name for name, direction in self.directions.items() if direction.capture]
         if captured and self.telemetry.sample != 1:
@@ -564,12 +552,19 @@ class Experiment(Model):
         return self
 
     @property
-    def program(self) -> tuple[str, ProgramSettings] | None:
-        """The user's program that the switch runs, and where the file has it first; None: it runs ours."""
+    def programs(self) -> tuple[NamedProgram, ...]:
+        """The users' programs that the switch runs; links that have none are those of ours."""
+        found: list[NamedProgram] = []
         for name, link in self.all_links.items():
-            if link.program is not None:
-                return f"links.{name}.program" if self.links else f"{name}.program", link.program
-        return None
+            if link.program is None:
+                continue
+            same = next((number for number, one in enumerate(found) if one.settings == link.program), None)
+            if same is None:
+                field = f"links.{name}.program" if self.links else f"{name}.program"
+                found.append(NamedProgram(field, link.program, (name,)))
+            else:
+                found[same] = replace(found[same], links=(*found[same].links, name))
+        return tuple(found)
 
     @property
     def directions(self) -> dict[str, DirectionSettings]:

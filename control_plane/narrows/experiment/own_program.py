@@ -1,50 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's own P4 program as the bottleneck, in a plan, and what it excludes.
+"""Users' own P4 programs as links, in a plan, and what they exclude.
 
 What is in the program's files is checked where the switch is (`narrows.switch.own_program`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from narrows_formats.link_names import REVERSE
 from narrows_formats.units import format_time
 
 from narrows.errors import InputError
 from narrows.experiment.impairments import LONGEST_DEVIATIONS
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import OwnProgram
-from narrows.experiment.program_settings import PRIORITIES, read_watched
+from narrows.experiment.plan import FIRST_DEVICE, Link, OwnProgram
+from narrows.experiment.program_settings import PRIORITIES, NamedProgram, read_watched
 from narrows.experiment.topology import Topology
 
 
-def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | None:
-    """The program as a plan has it.
+def planned_programs(experiment: Experiment, network: Topology) -> tuple[OwnProgram, ...]:
+    """The programs as a plan has them.
 
     Raises:
-        InputError: the experiment asks for what only Narrows' program does, or for a place that the program has not.
+        InputError: the experiment asks for what only Narrows' program does, or for a place that a program has not.
     """
-    if experiment.program is None:
-        return None
-    field, settings = experiment.program
-    problems = list(_only_ours(experiment, network, field)) or list(_shared(network, field))
-    cells, fields = read_watched(settings.watch)
-    if cells and any(event.buffer is not None or event.when is not None for event in experiment.events):
-        halts = "whose events change a buffer or have a condition"
-        problems.append(f"{field}.watch: is not read in runs {halts}; allowed: one of them")
-    if cells and not experiment.telemetry.sockets:
-        problems.append(f"{field}.watch: nothing is read with telemetry.sockets: 0; allowed: another interval")
-    taken = {host.port for host in (*network.end_hosts, network.collector_host)}
-    if settings.controller and settings.cpu_port in taken:
-        problems.append(f"{field}.cpu_port: {settings.cpu_port} is the port of a host; allowed: one that no host is at")
+    named = experiment.programs
+    # Narrows' own program, where a link has it, is the first device's.
+    first = FIRST_DEVICE + (len(experiment.all_links) > sum(len(one.links) for one in named))
+    problems = [problem for one in named for problem in _problems(experiment, network, one)]
+    problems += _together(named)
     if problems:
         raise InputError("\n".join(problems))
+    return tuple(_planned(one, number) for number, one in enumerate(named, first))
+
+
+def _planned(named: NamedProgram, device_id: int) -> OwnProgram:
+    settings = named.settings
+    cells, fields = read_watched(settings.watch)
     return OwnProgram(
-        field=field,
+        field=named.field,
         json=Path(str(settings.compiled)),
         p4info=Path(str(settings.p4info)),
         entries=None if settings.entries is None else Path(settings.entries),
+        links=named.links,
+        device_id=device_id,
         watch=cells,
         fields=fields,
         controller=settings.controller,
@@ -54,10 +55,41 @@ def planned_program(experiment: Experiment, network: Topology) -> OwnProgram | N
     )
 
 
-def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterator[str]:
-    """What Narrows' own program does, which this one takes the place of."""
+def _problems(experiment: Experiment, network: Topology, named: NamedProgram) -> Iterator[str]:
+    """What keeps a program from being that of its links."""
+    field, settings = named.field, named.settings
+    links = [link for link in network.links if link.name.removesuffix(REVERSE) in named.links]
+    yield from list(_only_ours(experiment, links, field)) or list(_shared(links, field))
+    cells, _ = read_watched(settings.watch)
+    if cells and any(event.buffer is not None or event.when is not None for event in experiment.events):
+        halts = "whose events change a buffer or have a condition"
+        yield f"{field}.watch: is not read in runs {halts}; allowed: one of them"
+    if cells and not experiment.telemetry.sockets:
+        yield f"{field}.watch: nothing is read with telemetry.sockets: 0; allowed: another interval"
+    taken = {port.number for port in network.ports}
+    if settings.controller and settings.cpu_port in taken:
+        yield f"{field}.cpu_port: {settings.cpu_port} is the port of a host; allowed: one that no host is at"
+
+
+def _together(named: Sequence[NamedProgram]) -> Iterator[str]:
+    """What several programs cannot have in one switch."""
+    watching = [(one, fields) for one in named if (fields := read_watched(one.settings.watch)[1])]
+    for one, fields in watching[1:]:
+        if fields != watching[0][1]:
+            yield (
+                f"{one.field}.watch: has other fields of metadata than {watching[0][0].field}, and the reports of a "
+                f"run have one set of columns; allowed: none, or {', '.join(watching[0][1])}"
+            )
+    controlled = [one for one in named if one.settings.controller]
+    for number, one in enumerate(controlled):
+        if (port := one.settings.cpu_port) in {other.settings.cpu_port for other in controlled[:number]}:
+            yield f"{one.field}.cpu_port: {port} is that of another program's controller; allowed: a port of its own"
+
+
+def _only_ours(experiment: Experiment, links: Sequence[Link], field: str) -> Iterator[str]:
+    """What Narrows' own program does, which this one takes the place of at some links."""
     ours = f"Narrows' own P4 program, which {field} takes the place of"
-    for link in network.links:
+    for link in links:
         if link.loss:
             yield f"{link.field}.loss: is made by {ours}; allowed: none"
         if link.ecn_threshold is not None:
@@ -79,13 +111,13 @@ def _only_ours(experiment: Experiment, network: Topology, field: str) -> Iterato
     if experiment.telemetry.acks:
         yield f"telemetry.acks: the reverse direction is not reported with {field}; allowed: false"
     for number, event in enumerate(experiment.events):
-        if event.loss is not None:
+        if event.loss is not None and event.link in {link.name for link in links}:
             yield f"events.{number}.loss: is made by {ours}; allowed: none"
 
 
-def _shared(network: Topology, field: str) -> Iterator[str]:
+def _shared(links: Sequence[Link], field: str) -> Iterator[str]:
     """Links that are no host's port: the program would have to know of ports that no host is at."""
-    for link in network.links:
+    for link in links:
         if link.direction == "reverse":
             yield (
                 f"{link.field}: Narrows' own program sends packets of the reverse direction through it, and "

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from narrows_formats.flow_names import connection_name
+from narrows_formats.link_names import ONLY_LINK
 from narrows_formats.schedules import DelaySteps, RateSchedule
 from narrows_formats.span import Span
 from narrows_formats.units import ETHERNET_HEADER_BYTES as ETHERNET_HEADER_BYTES
@@ -41,6 +42,7 @@ SEED_BITS = 40
 LOSS_BITS = 32
 MAX_SENDERS = 500
 DEFAULT_CPU_PORT = 255  # as in the P4 tutorials
+FIRST_DEVICE = 1  # of P4Runtime's devices that a switch is
 MAX_PORT = 510  # v1model ports are 9 bits wide, and 511 means "drop"
 
 FIRST_SERVER_PORT = 5201
@@ -397,7 +399,8 @@ class WatchedCell:
 class OwnProgram:
     """A user's program in place of ours: its compiled form, its P4Info, and its entries, if it has any.
 
-    ``field`` is where an experiment file has it. ``watch`` is read while traffic flows, ``fields`` of its
+    ``field`` is where an experiment file has it, ``links`` are the names of those that are its ports, ``device_id`` is
+    what P4Runtime calls the part of the switch that runs it. ``watch`` is read while traffic flows, ``fields`` of its
     metadata are recorded of each reported packet. ``quanta`` are the bytes that
     the queue of each priority may send in its turn, from 0 up; none: they are served by strict priority. ``controller``
     is a command that runs in ``cwd`` next to the experiment; it sends and gets packets by ``cpu_port``.
@@ -407,6 +410,8 @@ class OwnProgram:
     json: Path
     p4info: Path
     entries: Path | None
+    links: tuple[str, ...] = (ONLY_LINK,)
+    device_id: int = FIRST_DEVICE
     watch: tuple[WatchedCell, ...] = ()
     fields: tuple[str, ...] = ()
     quanta: tuple[int, ...] = ()
@@ -436,8 +441,8 @@ class Plan:
     the run. ``in_guest``: processors take no time there, and processes take long to start. ``sysctls`` are kernel
     settings of all end hosts. ``bpf`` are congestion controls, each with the object file that registers it. Its peers
     reach this machine's network through the host ``gateway``, None: hosts reach each other only. The driver of a
-    ``driven`` run starts and stops flows, and with ``shows_reports`` sees every report meanwhile. ``program``: a
-    user's, which takes the place of ours.
+    ``driven`` run starts and stops flows, and with ``shows_reports`` sees every report meanwhile. ``programs`` are
+    users', which take the place of ours at their links.
     """
 
     end_hosts: tuple[Host, ...]
@@ -467,7 +472,27 @@ class Plan:
     reactions: tuple[Reaction, ...] = ()
     conditions_every_ns: int = 1_000_000
     bpf: tuple[tuple[str, str], ...] = ()
-    program: OwnProgram | None = None
+    programs: tuple[OwnProgram, ...] = ()
+
+    def program_of(self, link: ReportedLink) -> OwnProgram | None:
+        """The user's program that a link is a port of; None: it is one of ours."""
+        return next((program for program in self.programs if link.name in program.links), None)
+
+    def ports_of(self, program: OwnProgram) -> tuple[int, ...]:
+        """The ports of the switch at which there are hosts of a user's program, in order."""
+        flows = [flow for flow in self.flows if any(name in program.links for name in flow.links)]
+        names = {name for flow in flows for name in (flow.sender, flow.receiver)}
+        return tuple(sorted(host.port for host in self.end_hosts if host.name in names))
+
+    @property
+    def ours(self) -> Plan | None:
+        """The part of it that Narrows' own program is for; None: there is none."""
+        links = tuple(link for link in self.links if self.program_of(link) is None)
+        if not links or not self.programs:
+            return self if links else None
+        theirs = {port for program in self.programs for port in self.ports_of(program)}
+        paths = tuple(path for path in self.paths if path.ingress_port not in theirs)
+        return replace(self, links=links, paths=paths, programs=())
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -481,8 +506,8 @@ class Plan:
 
     @property
     def has_controller(self) -> bool:
-        """Whether a user's program has a controller that runs next to the experiment."""
-        return self.program is not None and bool(self.program.controller)
+        """Whether users' programs have controllers that run next to the experiment."""
+        return any(program.controller for program in self.programs)
 
     @property
     def takes_commands(self) -> bool:
@@ -491,13 +516,27 @@ class Plan:
 
     @property
     def watches(self) -> bool:
-        """Whether registers of a user's program are read while traffic flows."""
-        return self.program is not None and bool(self.program.watch)
+        """Whether registers of users' programs are read while traffic flows."""
+        return any(program.watch for program in self.programs)
+
+    @property
+    def watched_cells(self) -> tuple[str, ...]:
+        """Those registers, in the order in which they are read: with a link's name where there are several programs."""
+        return tuple(
+            str(cell) if len(self.programs) == 1 else f"{program.links[0]}: {cell}"
+            for program in self.programs
+            for cell in program.watch
+        )
+
+    @property
+    def watched_fields(self) -> tuple[str, ...]:
+        """Fields of metadata that are recorded of each packet that a program which has them reports."""
+        return next((program.fields for program in self.programs if program.fields), ())
 
     @property
     def has_payload(self) -> bool:
         """Whether what packets carry matters to those who receive them, or to the program."""
-        return self.program is not None or any(flow.match_by_host_pair for flow in self.flows)
+        return bool(self.programs) or any(flow.match_by_host_pair for flow in self.flows)
 
     @property
     def shell(self) -> Flow | None:

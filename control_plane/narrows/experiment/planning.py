@@ -14,7 +14,7 @@ from narrows.experiment.comparison import Condition
 from narrows.experiment.event_checks import check_events, conditions, flow_times
 from narrows.experiment.events import application_changes, at_ns, of_link
 from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, Hosts
-from narrows.experiment.own_program import planned_program
+from narrows.experiment.own_program import planned_programs
 from narrows.experiment.plan import (
     DATA_PORTS,
     ETHERNET_HEADER_BYTES,
@@ -89,7 +89,7 @@ def make_plan(experiment: Experiment) -> Plan:
         conditions_every_ns=experiment.telemetry.conditions,
         seed=experiment.seed,
         sysctls=tuple(hosts.sysctls.items()),
-        program=planned_program(experiment, network),
+        programs=planned_programs(experiment, network),
     )
     return avoid_index_collisions(plan)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Self
 
@@ -147,3 +148,12 @@ class ProgramSettings(Model):
         if 0 < len(without) < len(self.ports):
             raise refuse(f"has no ip for '{without[0]}', and one for others", "ip for all hosts or for none")
         return self
+
+
+@dataclass(frozen=True)
+class NamedProgram:
+    """A user's program: where an experiment has it first, what it says, and the links that are ports of it."""
+
+    field: str
+    settings: ProgramSettings
+    links: tuple[str, ...]

@@ -43,7 +43,7 @@ from narrows.queues.aqm import LinkBasis
 if TYPE_CHECKING:
     from narrows.experiment.events import Event
     from narrows.experiment.model import DirectionSettings, Experiment
-    from narrows.experiment.program_settings import HostPlace, ProgramSettings
+    from narrows.experiment.program_settings import HostPlace, NamedProgram
     from narrows.flows.group import FlowGroup
 
 COLLECTOR = "collector"
@@ -52,6 +52,8 @@ TAKEN = (COLLECTOR, "switch")
 # What v1model's depth in packets holds.
 MOST_PACKETS = (1 << 19) - 1
 UNPLACED = -1
+# What messages call the program of links that name none.
+OURS = "Narrows' own program"
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Route:
     data: tuple[str, ...]
     acks: tuple[str, ...]
     rtt_ns: int
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Names of the links that it crosses, in whichever direction."""
+        return tuple(dict.fromkeys(name.removesuffix(REVERSE) for name in (*self.data, *self.acks)))
 
     @property
     def ways(self) -> tuple[tuple[str, tuple[str, ...], str], ...]:
@@ -105,14 +112,14 @@ def make_topology(experiment: Experiment) -> Topology:
         for route in (_route(experiment, group, number, unplaced),)
         for sender in _senders(group, route.sender)
     )
-    program = experiment.program
-    end_hosts, collector = _hosts(routes, experiment.ip_version, program)
+    programs = {name: named for named in experiment.programs for name in named.links}
+    end_hosts, collector = _hosts(routes, experiment.ip_version, programs)
     used = {name for route in routes for _, links, _ in route.ways for name in links}
     links = _place(
         {name: link for name, link in unplaced.items() if name in used},
         routes,
         (*end_hosts, collector),
-        program is not None,
+        programs,
     )
     ports = _ports(end_hosts, collector, links, routes)
     if (highest := max(port.number for port in ports)) > MAX_PORT:
@@ -480,15 +487,18 @@ def _default_receiver(direction: str, names: tuple[str, ...], links: int) -> str
 
 
 def _hosts(
-    routes: tuple[Route, ...], version: int, program: tuple[str, ProgramSettings] | None
+    routes: tuple[Route, ...], version: int, programs: Mapping[str, NamedProgram]
 ) -> tuple[tuple[Host, ...], Host]:
-    """Senders, then receivers, and the collector; ports from the first receiver's on, but for those that a user's
-    program has, of which the field and the settings are given.
+    """Senders, then receivers, and the collector; ports from the first receiver's on, but for those that users'
+    programs, given by link, have.
 
     Raises:
-        InputError: an address of these is of another version of IP, or the hosts have some without one.
+        InputError: an address of these is of another version of IP, or the hosts of a program have some without one;
+            a host, a port or an address is of two programs.
     """
-    field, places = ("", {}) if program is None else (program[0], program[1].ports)
+    named = {one.field: one for one in programs.values()}
+    field_of = _fields_of_hosts(routes, programs)
+    places = _places(list(named.values()))
     senders = dict.fromkeys(route.sender for route in routes)
     receivers = dict.fromkeys(route.receiver for route in routes if route.receiver not in senders)
     first = list(receivers)[:1]
@@ -497,9 +507,57 @@ def _hosts(
     free = (number for number in count(COLLECTOR_PORT - len(first)) if number not in taken)
     ports = {name: places[name].port if name in places else next(free) for name in order}
     names = (*senders, *receivers)
-    hosts = tuple(_host(name, ports[name], version) for name in names)
+    hosts = {name: _host(name, ports[name], version) for name in names}
+    for field, one in named.items():
+        of_program = tuple(host for host in hosts.values() if field_of[host.name] == field)
+        hosts |= {host.name: host for host in _placed(of_program, one.settings.ports, field)}
     port = ports[COLLECTOR]
-    return _placed(hosts, places, field), Host(COLLECTOR, port, mac_address(port), "", 0, version)
+    return tuple(hosts.values()), Host(COLLECTOR, port, mac_address(port), "", 0, version)
+
+
+def _fields_of_hosts(routes: tuple[Route, ...], programs: Mapping[str, NamedProgram]) -> dict[str, str]:
+    """Where the program of each host is in the file; empty: it is ours.
+
+    Raises:
+        InputError: a host would be at two programs, or a path crosses links of several.
+    """
+    found: dict[str, str] = {}
+    for route in routes:
+        of_links = {name: programs[name].field if name in programs else "" for name in route.links}
+        if len(set(of_links.values())) > 1:
+            crossed = ", ".join(f"{name} ({field or OURS})" for name, field in of_links.items())
+            raise InputError(
+                f"flows.{route.group}.path: crosses links of several programs, {crossed}, which know of no port "
+                "between them; allowed: links of one program"
+            )
+        (field,) = set(of_links.values())
+        for host in (route.sender, route.receiver):
+            if (other := found.setdefault(host, field)) != field:
+                raise InputError(
+                    f"flows.{route.group}: '{host}' would be at a port of {field or OURS} and of {other or OURS}; "
+                    "allowed: hosts of its own (from, to) for each program"
+                )
+    return found
+
+
+def _places(programs: Sequence[NamedProgram]) -> dict[str, HostPlace]:
+    """Where all programs have their hosts.
+
+    Raises:
+        InputError: two programs have the same port, or hosts of the same address.
+    """
+    found: dict[str, HostPlace] = {}
+    for program in programs:
+        for name, place in program.settings.ports.items():
+            for what in ("port", "ip", "mac"):
+                value = getattr(place, what)
+                if value is not None and value in {getattr(other, what) for other in found.values()}:
+                    raise InputError(
+                        f"{program.field}.ports.{name}.{what}: {value} is that of another program's host; allowed: one "
+                        "that no other host has"
+                    )
+        found |= program.settings.ports
+    return found
 
 
 def _placed(hosts: tuple[Host, ...], places: Mapping[str, HostPlace], field: str) -> tuple[Host, ...]:
@@ -507,7 +565,7 @@ def _placed(hosts: tuple[Host, ...], places: Mapping[str, HostPlace], field: str
     names = [host.name for host in hosts]
     for name in places:
         if name not in names:
-            raise InputError(f"{field}.ports: there is no host '{name}'{suggestion(name, names)}")
+            raise InputError(f"{field}.ports: the program has no host '{name}'{suggestion(name, names)}")
     with_mac = [replace(host, mac=places[host.name].mac or host.mac) if host.name in places else host for host in hosts]
     given = {name: place.ip for name, place in places.items() if place.ip is not None}
     if not given:
@@ -531,11 +589,15 @@ def _host(name: str, port: int, version: int) -> Host:
 
 
 def _place(
-    links: Mapping[str, ReportedLink], routes: tuple[Route, ...], hosts: tuple[Host, ...], at_hosts: bool
+    links: Mapping[str, ReportedLink],
+    routes: tuple[Route, ...],
+    hosts: tuple[Host, ...],
+    programs: Mapping[str, NamedProgram],
 ) -> tuple[ReportedLink, ...]:
     """The links with their ports: that of the one host behind a link, or a loopback port.
 
-    ``hosts`` are all, the collector among them. ``at_hosts``: delays and what varies in them are a host's port's, too.
+    ``hosts`` are all, the collector among them. With a program of ``programs``, delays and what varies in them are a
+    host's port's, too.
     """
     ports = {host.name: host.port for host in hosts}
     behind: dict[str, set[str]] = {name: set() for name in links}
@@ -554,7 +616,7 @@ def _place(
         elif (
             only is not None
             and before.get(only) == {name}
-            and (at_hosts or not (link.longest_delay_ns or link.varies_behind))
+            and (name in programs or not (link.longest_delay_ns or link.varies_behind))
         ):
             # All that crosses it is for this host, and all that is for this host crosses it.
             placed.append(replace(link, port=ports[only]))

@@ -29,14 +29,16 @@ READY_S = 20.0
 
 
 class Controller:
-    """One run's controller, in the network namespace of the switch, where its P4Runtime server is."""
+    """The controller of a program, in the network namespace of the switch, where its P4Runtime server is."""
 
-    def __init__(self, plan: Plan, target: Target, testbed: Testbed, results: Path) -> None:
+    def __init__(self, plan: Plan, program: OwnProgram, target: Target, testbed: Testbed, results: Path) -> None:
         """Nothing is started before `start`; its output goes below ``results``."""
-        self._plan = plan
+        self._in_guest = plan.in_guest
+        self._program = program
         self._target = target
         self._testbed = testbed
-        self._results = results / NAME
+        self._name = NAME if len(plan.programs) == 1 else f"{NAME}-{program.links[0]}"
+        self._results = results / self._name
         self._process: Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
@@ -44,29 +46,26 @@ class Controller:
         self._failure: str | None = None
 
     async def start(self) -> None:
-        """Start it, and wait until it is the primary client of the switch; nothing where a plan has none.
+        """Start it, and wait until it is the primary client of the switch.
 
         Raises:
             RunError: it cannot be started, ends, or does not become primary.
         """
-        program = self._plan.program
-        if program is None or not program.controller:
-            return
         self._results.mkdir(parents=True)
-        directory = self._testbed.state_dir / NAME
+        directory = self._testbed.state_dir / self._name
         directory.mkdir(mode=0o700)
         if os.geteuid() == 0 and not in_user_namespace():
             os.chown(directory, *invoking_user())
-        specification = wire.dumps(self._specification(program, directory))
-        path = await self._testbed.put(SWITCH, f"{NAME}.json", specification, private=True)
+        specification = wire.dumps(self._specification(directory))
+        path = await self._testbed.put(SWITCH, f"{self._name}.json", specification, private=True)
         script = python.script(on_host.__file__, path)
-        errors = self._testbed.state_dir / f"{NAME}.err"
+        errors = self._testbed.state_dir / f"{self._name}.err"
         self._process = await self._testbed.spawn(SWITCH, script, stderr=errors)
         self._reader = asyncio.create_task(self._read(self._process))
-        await self._wait_until_primary(program)
+        await self._wait_until_primary()
 
     async def watch(self) -> None:
-        """Until it has failed; never where there is none.
+        """Until it has failed.
 
         Raises:
             RunError: it has ended, and not with exit code 0.
@@ -90,16 +89,17 @@ class Controller:
         self._testbed.ended(process)
         self._require()
 
-    def _specification(self, program: OwnProgram, directory: Path) -> ProgramSpecification:
+    def _specification(self, directory: Path) -> ProgramSpecification:
+        program = self._program
         own = {"PATH": SEARCH_PATH, "HOME": str(directory), "TMPDIR": str(directory), "LC_ALL": "C.UTF-8"}
         files = {"P4RUNTIME_P4INFO": str(program.p4info), "P4RUNTIME_CONFIG": str(program.json)}
         return ProgramSpecification(
             words=[find(program.controller[0], SEARCH_PATH) or program.controller[0], *program.controller[1:]],
-            env=own | files | self._target.controller_environment(),
+            env=own | files | self._target.controller_environment(program),
             cwd=str(program.cwd),
             user=invoking_user(),
             mapped=in_user_namespace(),
-            groups=[APPLICATION_ID] if self._plan.in_guest else [],
+            groups=[APPLICATION_ID] if self._in_guest else [],
             origin=None,
             start_s=0.0,
             duration_s=None,
@@ -112,8 +112,8 @@ class Controller:
             stderr=str(self._results / "stderr"),
         )
 
-    async def _wait_until_primary(self, program: OwnProgram) -> None:
-        primary = asyncio.create_task(self._target.wait_for_controller())
+    async def _wait_until_primary(self) -> None:
+        primary = asyncio.create_task(self._target.wait_for_controller(self._program))
         ended = asyncio.create_task(self._ended.wait())
         waiting: list[asyncio.Task[Any]] = [primary, ended]
         done, _ = await asyncio.wait(waiting, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
@@ -124,7 +124,7 @@ class Controller:
         if primary in done:
             return primary.result()
         why = "ended before it was a client" if ended in done else f"is not the primary client after {READY_S:g} s"
-        raise RunError(f"{program.field}.controller: {program.controller[0]} {why}{self._said()}")
+        raise RunError(f"{self._program.field}.controller: {self._program.controller[0]} {why}{self._said()}")
 
     async def _read(self, process: Process) -> None:
         """Take in what its supervisor says, until its end."""
@@ -147,6 +147,5 @@ class Controller:
 
     def _require(self) -> None:
         """Check that it has not failed."""
-        program = self._plan.program
-        if self._failure is not None and program is not None:
-            raise RunError(f"{program.field}.controller: {program.controller[0]} {self._failure}")
+        if self._failure is not None:
+            raise RunError(f"{self._program.field}.controller: {self._program.controller[0]} {self._failure}")

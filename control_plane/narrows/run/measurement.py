@@ -120,11 +120,15 @@ class Measurement:
         self._results = results
         self._testbed = target.testbed(plan, state, mtu)
         self._traffic = Traffic(plan, self._testbed, results.hosts, socket_interval_ns)
-        self._controller: Controller | None = None
+        self._controllers: list[Controller] = []
         if plan.has_controller:
             from narrows.run.controller import Controller  # guests without one would wait for what it imports
 
-            self._controller = Controller(plan, target, self._testbed, results.hosts)
+            self._controllers = [
+                Controller(plan, program, target, self._testbed, results.hosts)
+                for program in plan.programs
+                if program.controller
+            ]
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
         self._metrics_sink = metrics_sink
@@ -174,8 +178,8 @@ class Measurement:
         await self._observer.start(at_once=self._conductor is not None)
         progress.phase("starting collector and servers")
         metrics = await self._start_collector()
-        if self._controller is not None:
-            await self._controller.start()
+        for controller in self._controllers:
+            await controller.start()
         await self._traffic.start()
         return Prepared(applied, await clock_offset_ns(self._target), metrics)
 
@@ -185,8 +189,7 @@ class Measurement:
         asked = (self._metrics_sink is not None or self._counts_marks) and not self._target.hosts_are_machines
         metrics = self._testbed.state_dir / "metrics.sock" if asked else None
         figures = None if metrics is None else (metrics, self._target.profile)
-        watched = () if self._plan.program is None else self._plan.program.fields
-        await self._collector.start(self._target.reports_pipe(), figures, self._stream, watched)
+        await self._collector.start(self._target.reports_pipe(), figures, self._stream, self._plan.watched_fields)
         if self._metrics_sink is not None:
             self._metrics_sink.begin(self._plan, metrics)
         return metrics
@@ -202,7 +205,7 @@ class Measurement:
             self._monitor(prepared.metrics, progress),
             *([self._change(prepared, begun)] if self._plan.changes or self._plan.reactions or self._conductor else []),
             *([self._read_watched(prepared, begun)] if self._plan.watches else []),
-            *([] if self._controller is None else [self._controller.watch()]),
+            *(controller.watch() for controller in self._controllers),
             # In a guest no time passes while something is to be done; a switch elsewhere is reached by a network.
             *([] if self._plan.in_guest or self._target.hosts_are_machines else [watch.run()]),
         ]
@@ -273,8 +276,8 @@ class Measurement:
         """Stop what runs and remove what was made; in this order processes can still report."""
         progress.phase("removing the testbed")
         ending.begin()
-        controller = [] if self._controller is None else [self._controller.stop]
-        for stop in (self._collector.stop, self._traffic.stop, *controller, self._traffic.finish, self._target.stop):
+        controllers = [controller.stop for controller in self._controllers]
+        for stop in (self._collector.stop, self._traffic.stop, *controllers, self._traffic.finish, self._target.stop):
             with ending.remembering_failure():
                 await stop()
         if self._stream is not None:

@@ -64,16 +64,15 @@ def write(
             socket_table.store(measured.sockets, measured.connections, measured.t0_s, table)
             for one in measured.sockets:
                 one.path.unlink()
-    if plan.program is not None and plan.program.watch:
+    if plan.watches:
         from narrows_formats import registers
 
-        names = [str(cell) for cell in plan.program.watch]
         with _kept_without(table := results.telemetry / files.REGISTERS, reasons):
             registers.write(
                 [
                     (reading.time_s, name, value)
                     for reading in measured.watched
-                    for name, value in zip(names, reading.values, strict=True)
+                    for name, value in zip(plan.watched_cells, reading.values, strict=True)
                 ],
                 table,
             )
@@ -252,6 +251,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
     if not isinstance(link, Link) or applied is None:
         return found
     written, marked = experiment.directions[link.name], link.ecn_threshold
+    program = plan.program_of(link)
     return found | {
         "rate_bps": applied.rate_bps,
         "rate_layer": "l2",
@@ -277,7 +277,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "ecn_threshold_bytes": None if marked is None or marked.in_packets else marked.amount,
         "ecn_threshold_packets": marked.amount if marked is not None and marked.in_packets else None,
         **({} if link.schedule is None else {"rate_schedule": as_json(link.schedule)}),
-        **({} if plan.program is None else {"scheduling": "deficit" if plan.program.quanta else "strict"}),
+        **({} if program is None else {"scheduling": "deficit" if program.quanta else "strict"}),
     }
 
 

@@ -148,10 +148,10 @@ def planned(
         ] + refused
     elif plan.offloads:
         refused.append("hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
-    if plan.program is not None and not target.runs_programs:
+    if plan.programs and not target.runs_programs:
         where = " between machines" if target.hosts_are_machines else ""
         refused = [
-            f"{plan.program.field}: {target.profile.name}{where} runs Narrows' own program; allowed: with --target "
+            f"{plan.programs[0].field}: {target.profile.name}{where} runs Narrows' own program; allowed: with --target "
             "soft, in namespaces or in virtual time"
         ]
     if plan.changes and experiment.events and not target.changes_links:

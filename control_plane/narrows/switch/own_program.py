@@ -28,37 +28,34 @@ ARCHITECTURE = "v1model"
 
 
 def problems(plan: Plan) -> list[str]:
-    """What is wrong with the files of a plan's program, one line each; nothing is made or changed."""
-    program = plan.program
-    if program is None:
-        return []
-    try:
-        # Entries are of what P4Info says, which has to be the program's own first.
-        _p4info(program)
-        _check_fields(program)
-        notes(program)
-        updates(plan)
-        cells(program)
-    except InputError as error:
-        return [str(error)]
-    return []
+    """What is wrong with the files of a plan's programs, one line each; nothing is made or changed."""
+    found = []
+    for program in plan.programs:
+        try:
+            # Entries are of what P4Info says, which has to be the program's own first.
+            _p4info(program)
+            _check_fields(program)
+            notes(program)
+            updates(plan, program)
+            cells(program)
+        except InputError as error:
+            found.append(str(error))
+    return found
 
 
-def updates(plan: Plan) -> list[p4r.Update]:
-    """The entries of a plan's program, in the order in which they are made; none where it names no file.
+def updates(plan: Plan, program: OwnProgram) -> list[p4r.Update]:
+    """The entries of a program of a plan, in the order in which they are made; none where it names no file.
 
     Raises:
         InputError: P4Info or the entries are wrong.
     """
     from narrows.switch.own_entries import BadEntries, read_entries
 
-    program = plan.program
-    if program is None:
-        return []
     info = _p4info(program)
     if program.entries is None:
         return []
-    at = {host.port: host.name for host in plan.end_hosts}
+    ports = plan.ports_of(program)
+    at = {host.port: host.name for host in plan.end_hosts if host.port in ports}
     try:
         return read_entries(program.entries, info, at)
     except BadEntries as error:

@@ -18,9 +18,9 @@ from finsy.p4entity import P4Entity, decode_entity, encode_entities
 from finsy.proto import U128, p4r, p4r_grpc
 
 from narrows.errors import RunError
+from narrows.experiment.plan import FIRST_DEVICE
 from narrows.switch.readings import DIGEST_RECORDS, DIGEST_WAIT_NS
 
-DEVICE_ID = 1
 ELECTION_ID = U128.encode(1)
 TIMEOUT_S = 10.0
 MAX_MESSAGE_BYTES = 64 << 20
@@ -31,7 +31,15 @@ Writable = P4TableEntry | P4CloneSessionEntry | P4DigestEntry
 class P4RuntimeSession:
     """The primary controller of a switch, from `open` to `close`."""
 
-    def __init__(self, address: str, p4info: Path, device_config: Path, prompt: bool = False, role: str = "") -> None:
+    def __init__(
+        self,
+        address: str,
+        p4info: Path,
+        device_config: Path,
+        prompt: bool = False,
+        role: str = "",
+        device_id: int = FIRST_DEVICE,
+    ) -> None:
         """Name the switch and the program.
 
         Args:
@@ -40,11 +48,13 @@ class P4RuntimeSession:
             device_config: what the target runs, the BMv2 JSON for v1model targets.
             prompt: no call waits for the clock; of an ``address`` that is a Unix socket only.
             role: in which it is the primary.
+            device_id: of the part of the switch that runs the program.
         """
         self.schema = P4Schema(p4info, device_config)
         self._address = address
         self._prompt = prompt
         self._role = role
+        self._device_id = device_id
         self._channel: grpc.aio.Channel | None = None
         self._stub: Any = None
         self._stream: Any = None
@@ -67,7 +77,7 @@ class P4RuntimeSession:
         self._channel = self._connect()
         self._stub = p4r_grpc.P4RuntimeStub(self._channel)
         role = p4r.Role(name=self._role) if self._role else None
-        arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=ELECTION_ID, role=role)
+        arbitration = p4r.MasterArbitrationUpdate(device_id=self._device_id, election_id=ELECTION_ID, role=role)
         self._stream = self._stub.StreamChannel(wait_for_ready=True)
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -91,7 +101,7 @@ class P4RuntimeSession:
         stream = self._stub.StreamChannel(wait_for_ready=True)
         try:
             # Without an election id it is never the primary, and hears who is.
-            backup = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID)
+            backup = p4r.MasterArbitrationUpdate(device_id=self._device_id)
             await stream.write(p4r.StreamMessageRequest(arbitration=backup))
             while isinstance(answer := await stream.read(), p4r.StreamMessageResponse):
                 if answer.arbitration.status.code == grpc.StatusCode.ALREADY_EXISTS.value[0]:
@@ -134,7 +144,7 @@ class P4RuntimeSession:
             RunError: the switch refuses the program.
         """
         request = p4r.SetForwardingPipelineConfigRequest(
-            device_id=DEVICE_ID,
+            device_id=self._device_id,
             role=self._role,
             election_id=ELECTION_ID,
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
@@ -179,7 +189,7 @@ class P4RuntimeSession:
         Raises:
             RunError: the switch refuses one of them.
         """
-        request = p4r.WriteRequest(device_id=DEVICE_ID, role=self._role, election_id=ELECTION_ID, updates=updates)
+        request = p4r.WriteRequest(device_id=self._device_id, role=self._role, election_id=ELECTION_ID, updates=updates)
         try:
             await self._stub.Write(request, timeout=TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
@@ -191,7 +201,7 @@ class P4RuntimeSession:
         Raises:
             RunError: the switch cannot read this.
         """
-        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=encode_entities(entities, self.schema))
+        request = p4r.ReadRequest(device_id=self._device_id, entities=encode_entities(entities, self.schema))
         try:
             async for answer in self._stub.Read(request, timeout=TIMEOUT_S):
                 for found in answer.entities:
@@ -205,7 +215,9 @@ class P4RuntimeSession:
         Raises:
             RunError: the switch cannot read one of them.
         """
-        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[p4r.Entity(register_entry=cell) for cell in cells])
+        request = p4r.ReadRequest(
+            device_id=self._device_id, entities=[p4r.Entity(register_entry=cell) for cell in cells]
+        )
         found: dict[tuple[int, int], int] = {}
         try:
             async for answer in self._stub.Read(request, timeout=TIMEOUT_S):
@@ -227,7 +239,7 @@ class P4RuntimeSession:
     async def require_encoded(self, asked: Sequence[p4r.Entity]) -> None:
         """`require` of table entries and clone sessions as they are sent."""
         # Whole tables: asked for one entry that is not there, a switch answers with an error.
-        request = p4r.ReadRequest(device_id=DEVICE_ID)
+        request = p4r.ReadRequest(device_id=self._device_id)
         request.entities.add().packet_replication_engine_entry.clone_session_entry.SetInParent()
         for table in {entity.table_entry.table_id for entity in asked if entity.HasField("table_entry")}:
             request.entities.add().table_entry.table_id = table

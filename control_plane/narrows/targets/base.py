@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Link, Plan
+from narrows.experiment.plan import Link, OwnProgram, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
@@ -255,18 +255,18 @@ class Target(ABC):
         """
 
     async def read_watched(self) -> list[int]:
-        """Values of the cells that a user's program has watched (`OwnProgram.watch`), in their order.
+        """Values of the cells that users' programs have watched (`Plan.watched_cells`), in their order.
 
         Raises:
             RunError: the switch does not answer.
         """
         return []
 
-    def controller_environment(self) -> dict[str, str]:
+    def controller_environment(self, program: OwnProgram) -> dict[str, str]:
         """Variables that lead the controller of a user's program (`OwnProgram.controller`) to the switch."""
         return {}
 
-    async def wait_for_controller(self) -> None:
+    async def wait_for_controller(self, program: OwnProgram) -> None:
         """Wait until that controller is the switch's primary client.
 
         Raises:

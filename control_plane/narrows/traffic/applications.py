@@ -72,13 +72,12 @@ def missing_programs(plan: Plan) -> list[str]:
 
 
 def _missing_controller(plan: Plan) -> Iterator[str]:
-    """The same for the controller of a user's P4 program."""
-    if plan.program is None or not plan.program.controller:
-        return
-    program = plan.program.controller[0]
-    yield from _cannot_run(f"{plan.program.field}.controller", program, find(program, SEARCH_PATH))
-    if not plan.program.cwd.is_dir():
-        yield f"{plan.program.field}.cwd: {plan.program.cwd} is not a directory"
+    """The same for the controllers of users' P4 programs."""
+    for own in (one for one in plan.programs if one.controller):
+        program = own.controller[0]
+        yield from _cannot_run(f"{own.field}.controller", program, find(program, SEARCH_PATH))
+        if not own.cwd.is_dir():
+            yield f"{own.field}.cwd: {own.cwd} is not a directory"
 
 
 def _cannot_run(field: str, program: str, path: str | None) -> Iterator[str]:
@@ -112,9 +111,9 @@ def _commands(plan: Plan) -> Iterator[tuple[str | None, tuple[str, ...], str | N
         if isinstance(payload, Program):
             for _, (program, *arguments) in _words(payload):
                 yield _find(program, payload), tuple(arguments), payload.cwd
-    if plan.program is not None and plan.program.controller:
-        program, *arguments = plan.program.controller
-        yield find(program, SEARCH_PATH), tuple(arguments), str(plan.program.cwd)
+    for own in (one for one in plan.programs if one.controller):
+        program, *arguments = own.controller
+        yield find(program, SEARCH_PATH), tuple(arguments), str(own.cwd)
 
 
 def _files(arguments: Sequence[str], cwd: str | None) -> list[Path]:

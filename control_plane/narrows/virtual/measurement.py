@@ -233,8 +233,8 @@ def needed_directories(results: Path) -> tuple[Path, ...]:
 
 
 def program_directories(plan: Plan) -> tuple[Path, ...]:
-    """Directories of users' programs, of the P4 program of theirs, too."""
+    """Directories of users' programs, of the P4 programs of theirs, too."""
     of_flows = (Path(path) for flow in plan.flows for path in flow.payload.directories)
-    of_p4 = () if plan.program is None else (path.absolute().parent for path in plan.program.files.values())
-    of_controller = [plan.program.cwd] if plan.program is not None and plan.has_controller else []
-    return tuple(dict.fromkeys((*of_flows, *of_p4, *of_controller)))
+    of_p4 = (path.absolute().parent for program in plan.programs for path in program.files.values())
+    of_controllers = (program.cwd for program in plan.programs if program.controller)
+    return tuple(dict.fromkeys((*of_flows, *of_p4, *of_controllers)))

@@ -14,7 +14,7 @@ from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab.machines import LOSSES, SshTestbed
 from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
-from narrows.paths import compiled_program, data
+from narrows.paths import data
 from narrows.switch.readings import PacketConservation
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
@@ -110,8 +110,7 @@ class LabSoftTarget(LabTarget, SoftTarget):
         interfaces = self._inventory.interfaces(self._plan)
         cores = self._inventory.switch.cores
         pipes = await self._pipes(testbed, piped and self._inventory.collector is None)
-        program = compiled_program(self._program)
-        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, cores, program, pipes=pipes)
+        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, cores, self._devices, pipes=pipes)
 
     async def configure(self, plan: Plan) -> AppliedSettings:
         """See `SoftTarget.configure`; what NICs have counted until then is not this run's."""

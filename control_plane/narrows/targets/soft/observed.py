@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def observe_request(plan: Plan) -> pb.ObserveRequest:
-    """What the traffic manager is asked for: reports of each link.
+    """What the traffic manager is asked for: reports of each link that has a user's program.
 
     What comes in where only packets for one link do, and is dropped before it has a queue, counts as that link's.
     """
@@ -40,7 +40,7 @@ def observe_request(plan: Plan) -> pb.ObserveRequest:
     links_of: dict[int, set[int | None]] = {}
     for path in plan.paths:
         links_of.setdefault(path.ingress_port, set()).add(path.link)
-    for link in plan.links:
+    for link in (one for one in plan.links if plan.program_of(one) is not None):
         request.ports.add(
             port=link.port,
             bottleneck=link.index,

@@ -96,9 +96,10 @@ def management_message(link: Link, plan: Plan) -> pb.Management:
     What a program of the user's drops at departure costs the link no time, and the priorities that it gives are served
     strictly, or in turns.
     """
-    if plan.program is not None:
-        if plan.program.quanta:
-            return pb.Management(enabled=True, index=link.index, deficit=pb.Deficit(quanta=plan.program.quanta))
+    program = plan.program_of(link)
+    if program is not None:
+        if program.quanta:
+            return pb.Management(enabled=True, index=link.index, deficit=pb.Deficit(quanta=program.quanta))
         return pb.Management(enabled=True, index=link.index, strict=pb.Strict())
     aqm, frame_bytes = link.aqm, plan.frame_bytes
     if aqm is None or not aqm.by_program:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from narrows_formats.programs import SOFTSWITCH, find_binary, missing_binary
 
 from narrows.errors import RunError
+from narrows.experiment.plan import FIRST_DEVICE
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
@@ -90,6 +92,37 @@ def prioritize(pid: int) -> None:
         os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, lowest)
 
 
+@dataclass(frozen=True)
+class Device:
+    """A part of a softswitch that has a program and ports of its own.
+
+    ``compiled`` is BMv2 JSON and its P4Info, None: our program without AQMs. ``ports`` matter where there are several
+    devices; the first one has all that no other one has. ``cpu_port`` is the port of a controller, which has P4Runtime
+    at `CONTROLLER_ADDRESS`; None: there is none. ``watched`` are fields of the program's metadata that are recorded of
+    each reported packet.
+    """
+
+    device_id: int = FIRST_DEVICE
+    compiled: tuple[Path, Path] | None = None
+    ports: tuple[int, ...] = ()
+    cpu_port: int | None = None
+    watched: tuple[str, ...] = ()
+
+    @property
+    def role(self) -> str:
+        """The role in which Narrows is a client of it."""
+        return "" if self.cpu_port is None else ROLE
+
+    def arguments(self, first: bool) -> list[str]:
+        """What the softswitch is started with for it, as the ``first`` device or a further one."""
+        own = [] if self.cpu_port is None else [self.cpu_port]
+        ports = ",".join(map(str, (*self.ports, *own)))
+        words = ["--device-id", str(self.device_id)] if first else ["--device", f"{self.device_id}@{ports}"]
+        for name in self.watched:
+            words += ["--watch", f"{self.device_id}@{name}"]
+        return words if self.cpu_port is None else [*words, "--cpu-port", str(self.cpu_port)]
+
+
 class Softswitch:
     """A process in the switch namespace; its gRPC is a Unix socket in the run's own directory, out of others' reach."""
 
@@ -98,7 +131,7 @@ class Softswitch:
         self._name = name
         self._virtual_time = virtual_time
         self._process: Process | None = None
-        self._session: P4RuntimeSession | None = None
+        self._sessions: dict[int, P4RuntimeSession] = {}
         self._manager: TrafficManagerClient | None = None
 
     async def start(
@@ -108,13 +141,11 @@ class Softswitch:
         seed: int,
         loopbacks: Sequence[int] = (),
         cores: str | None = None,
-        program: tuple[Path, Path] | None = None,
+        devices: Sequence[Device] = (Device(),),
         prompt: bool = False,
         pipes: Mapping[int, str] = MappingProxyType({}),
-        cpu_port: int | None = None,
-        watched: Sequence[str] = (),
     ) -> None:
-        """Start it and connect to it; it has no program yet.
+        """Start it and connect to it; it has no programs yet.
 
         Args:
             testbed: whose switch namespace it runs in.
@@ -122,11 +153,9 @@ class Softswitch:
             seed: of its random numbers.
             loopbacks: ports whose output comes in again.
             cores: processors that it is to run on, as the kernel writes a list of them; any if None.
-            program: what it is to run, as BMv2 JSON, and the P4Info of it; None: our program without AQMs.
+            devices: what it is to run, one or more.
             prompt: no call to it is to wait for the clock.
             pipes: named pipes that it writes what leaves by some ports into, and does not send it.
-            cpu_port: the port of a controller, which has P4Runtime at `CONTROLLER_ADDRESS`; None: there is none.
-            watched: fields of the program's metadata that are recorded of each reported packet, into the pipes.
 
         Raises:
             RunError: it does not come up; the message has its last output.
@@ -148,19 +177,22 @@ class Softswitch:
             command += self._virtual_time.arguments(hosts)
         for port, pipe in pipes.items():
             command += ["--pipe", f"{port}@{pipe}"]
-        for name in watched:
-            command += ["--watch", name]
-        if cpu_port is not None:
-            command += ["--cpu-port", str(cpu_port), "--p4runtime", CONTROLLER_ADDRESS]
+        for number, device in enumerate(devices):
+            command += device.arguments(first=number == 0)
+        if any(device.cpu_port is not None for device in devices):
+            command += ["--p4runtime", CONTROLLER_ADDRESS]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         if self._virtual_time is not None and self._virtual_time.prioritized:
             prioritize(self._process.pid)
-        device_config, p4info = program or compiled_program(PROGRAM)
-        role = "" if cpu_port is None else ROLE
-        self._session = P4RuntimeSession(socket.address, p4info, device_config, prompt, role)
-        await self._session.open()
-        self._manager = TrafficManagerClient(self._session.channel, role)
+        for device in devices:
+            device_config, p4info = device.compiled or compiled_program(PROGRAM)
+            session = P4RuntimeSession(
+                socket.address, p4info, device_config, prompt, device.role, device_id=device.device_id
+            )
+            self._sessions[device.device_id] = session
+            await session.open()
+        self._manager = TrafficManagerClient(self._sessions[devices[0].device_id].channel, devices[0].role)
 
     @property
     def pid(self) -> int:
@@ -179,7 +211,7 @@ class Softswitch:
         Raises:
             RunError: it is not running.
         """
-        if self._session is None or self._process is None:
+        if self._manager is None or self._process is None:
             raise RunError(f"the {self._name} is not running")
         if self._process.returncode is not None:
             code = self._process.returncode
@@ -187,14 +219,22 @@ class Softswitch:
 
     @property
     def session(self) -> P4RuntimeSession:
-        """The P4Runtime session.
+        """The P4Runtime session with the first device.
+
+        Raises:
+            RunError: it is not running.
+        """
+        return self.sessions[FIRST_DEVICE]
+
+    @property
+    def sessions(self) -> Mapping[int, P4RuntimeSession]:
+        """The P4Runtime sessions by the ids of their devices.
 
         Raises:
             RunError: it is not running.
         """
         self.check()
-        assert self._session is not None
-        return self._session
+        return self._sessions
 
     @property
     def manager(self) -> TrafficManagerClient:
@@ -273,10 +313,10 @@ class Softswitch:
 
     async def stop(self) -> None:
         """End it; safe to call at any time, and twice."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-            self._manager = None
+        self._manager = None
+        while self._sessions:
+            _, session = self._sessions.popitem()
+            await session.close()
         if self._process is not None:
             process, self._process = self._process, None
             await process.stop(STOP_S, signal.SIGTERM)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
@@ -15,7 +16,7 @@ from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import NANOSECONDS, format_rate, format_time
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Host, Link, OwnProgram, Plan
+from narrows.experiment.plan import FIRST_DEVICE, Host, Link, OwnProgram, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NIC_SEGMENTATION, NetnsTestbed
 from narrows.hosts.state import RunState
@@ -30,6 +31,7 @@ from narrows.targets.soft.softswitch import (
     CONTROLLER_ADDRESS,
     MANAGED_PROGRAM,
     PROGRAM,
+    Device,
     Softswitch,
     missing_parts,
     program_files,
@@ -72,6 +74,22 @@ def _program(plan: Plan) -> str:
     return MANAGED_PROGRAM if plan.manages_queues else PROGRAM
 
 
+def _devices(plan: Plan) -> tuple[Device, ...]:
+    """The parts of the switch: that of our program is the first one, if a link has it."""
+    ours = [] if plan.ours is None else [Device(FIRST_DEVICE, compiled_program(_program(plan)))]
+    theirs = [
+        Device(
+            program.device_id,
+            (program.json, program.p4info),
+            plan.ports_of(program),
+            program.cpu_port if program.controller else None,
+            program.fields,
+        )
+        for program in plan.programs
+    ]
+    return (*ours, *theirs)
+
+
 class SoftTarget(P4RuntimeTarget):
     """The embedded target: one softswitch is all of it."""
 
@@ -86,16 +104,20 @@ class SoftTarget(P4RuntimeTarget):
         self._loopbacks: tuple[int, ...] = ()
         self._frame_bytes = 0
         self._program = PROGRAM
-        self._own: OwnProgram | None = None
+        self._devices: tuple[Device, ...] = ()
+        self._runs_ours = True
         self._observed: Observed | None = None
-        self._watched: list[p4r.RegisterEntry] = []
+        # By device, cells of registers.
+        self._watched: dict[int, list[p4r.RegisterEntry]] = {}
         self._collector: Host | None = None
         self._reports: str | None = None
-        # Links before whose queues the program drops, and the flow indices that have been seen there.
+        # Links of users' programs, by index, and links before whose queues a program drops.
+        self._theirs: dict[int, Link] = {}
         self._dropping: dict[int, Link] = {}
         # Ports and queues of links with a policer, and of those with an ACK filter.
         self._policed: set[tuple[int, int]] = set()
         self._filtered: set[tuple[int, int]] = set()
+        # Flow indices that have been seen where our program drops.
         self._indices: dict[int, set[int]] = defaultdict(set)
 
     @classmethod
@@ -110,7 +132,7 @@ class SoftTarget(P4RuntimeTarget):
 
     @property
     def session(self) -> P4RuntimeSession:
-        """The P4Runtime session, while the switch runs."""
+        """The P4Runtime session of Narrows' own program, while the switch runs."""
         return self._switch.session
 
     @property
@@ -150,17 +172,17 @@ class SoftTarget(P4RuntimeTarget):
             if link.policer is not None and link.aqm is not None and link.aqm.drops_on_arrival
         ]
         found = [*beyond, *early, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
-        if plan.program is None or found:
+        if not plan.programs or found:
             return found
         from narrows.switch import own_program
 
         return own_program.problems(plan)
 
     def programs(self, plan: Plan) -> dict[str, Path]:
-        """The softswitch, and the P4 program that it runs for a plan."""
-        if plan.program is not None:
-            return {SOFTSWITCH: binary(SOFTSWITCH)} | {str(path): path for path in plan.program.files.values()}
-        return program_files(_program(plan))
+        """The softswitch, and the P4 programs that it runs for a plan."""
+        ours = {} if plan.ours is None else program_files(_program(plan))
+        theirs = {str(path): path for program in plan.programs for path in program.files.values()}
+        return {SOFTSWITCH: binary(SOFTSWITCH)} | ours | theirs
 
     def real_time_notes(self, plan: Plan) -> list[str]:
         """A rate in packets above what was measured."""
@@ -196,12 +218,11 @@ class SoftTarget(P4RuntimeTarget):
         self._collector = plan.collector_host
         self._frame_bytes = plan.frame_bytes
         self._program = _program(plan)
-        self._own = plan.program
-        self._dropping = {
-            link.index: link
-            for link in plan.links
-            if plan.program is not None or (link.aqm is not None and link.aqm.drops_on_arrival)
-        }
+        self._runs_ours = plan.ours is not None
+        self._devices = _devices(plan)
+        self._theirs = {link.index: link for link in plan.links if plan.program_of(link) is not None}
+        managed = {link.index: link for link in plan.links if link.aqm is not None and link.aqm.drops_on_arrival}
+        self._dropping = self._theirs | managed
         self._policed = {(link.port, link.queue) for link in plan.links if link.policer is not None}
         self._filtered = {(link.port, link.queue) for link in plan.links if link.ack_filter is not None}
 
@@ -218,11 +239,9 @@ class SoftTarget(P4RuntimeTarget):
             interfaces,
             self._seed,
             self._loopbacks,
-            program=compiled_program(self._program) if self._own is None else (self._own.json, self._own.p4info),
+            devices=self._devices,
             prompt=self.will_pause,
             pipes=pipes,
-            cpu_port=self._own.cpu_port if self._own is not None and self._own.controller else None,
-            watched=() if self._own is None else self._own.fields,
         )
 
     async def _pipes(self, testbed: Testbed, piped: bool) -> dict[int, str]:
@@ -236,7 +255,7 @@ class SoftTarget(P4RuntimeTarget):
         return self._reports
 
     async def configure(self, plan: Plan) -> AppliedSettings:
-        """Load the program, install the plan's entries and set queues and delays.
+        """Load the programs, install the plan's entries and set queues and delays.
 
         Raises:
             RunError: the switch refuses something, or a setting reads back differently.
@@ -245,36 +264,38 @@ class SoftTarget(P4RuntimeTarget):
         from narrows.targets.soft.settings import port_delays, queue_requests
 
         session, manager = self._switch.session, self._switch.manager
-        await session.push_pipeline()
+        for one in self._switch.sessions.values():
+            await one.push_pipeline()
         for request in queue_requests(plan, self._seed):
             await manager.configure(request)
         for port, delay_ns in port_delays(plan).items():
             await self._switch.set_delay(port, delay_ns)
         # Paths are connected last: no packet passes a switch that is half set up.
-        if plan.program is not None:
-            await self._enter(plan)
-            return await self._read_back(plan)
-        entries = entities(plan, PROFILE, session.schema)
-        await session.insert(entries)
-        await session.require(entries)
+        if plan.programs:
+            await manager.observe(observe_request(plan))
+            self._observed = Observed(manager)
+        for program in plan.programs:
+            await self._enter(plan, program)
+        if (ours := plan.ours) is not None:
+            entries = entities(ours, PROFILE, session.schema)
+            await session.insert(entries)
+            await session.require(entries)
         return await self._read_back(plan)
 
-    async def _enter(self, plan: Plan) -> None:
-        """Have a user's program reported, and make its entries.
+    async def _enter(self, plan: Plan, program: OwnProgram) -> None:
+        """Make the entries of a user's program.
 
         Raises:
             RunError: the switch refuses something, or an entry reads back differently.
         """
         from narrows.switch.own_program import cells, updates
 
-        assert plan.program is not None
-        self._watched = cells(plan.program)
-        await self._switch.manager.observe(observe_request(plan))
-        self._observed = Observed(self._switch.manager)
-        made = updates(plan)
+        session = self._switch.sessions[program.device_id]
+        self._watched[program.device_id] = cells(program)
+        made = updates(plan, program)
         if made:
-            await self.session.update(made)
-        await self.session.require_encoded([update.entity for update in made if _is_read_back(update)])
+            await session.update(made)
+        await session.require_encoded([update.entity for update in made if _is_read_back(update)])
 
     async def start_schedules(self, epoch_ns: int) -> None:
         """See `Target.start_schedules`; read back."""
@@ -346,60 +367,66 @@ class SoftTarget(P4RuntimeTarget):
         """Why the traffic manager may drop a packet at a queue."""
         from narrows.switch import traffic_manager_pb2 as pb
 
-        # Only a program with AQMs drops at departure.
-        managed = [] if self._program == PROGRAM and self._own is None else [pb.MANAGED]
+        # Of ours, only the program with AQMs drops at departure.
+        is_theirs = any((link.port, link.queue) == (port, queue) for link in self._theirs.values())
+        managed = [] if self._program == PROGRAM and not is_theirs else [pb.MANAGED]
         policed = [pb.POLICED] if (port, queue) in self._policed else []
         filtered = [pb.REDUNDANT] if (port, queue) in self._filtered else []
         return [pb.TAIL, *policed, *filtered, *managed]
 
     async def new_flows(self) -> list[dict[str, Any]]:
-        """See `Target.new_flows`; whose they are is kept where the program drops in front of a queue."""
-        if self._observed is not None:
-            return await self._observed.new_flows()
-        found = await super().new_flows()
-        for record in found:
+        """See `Target.new_flows`; whose they are is kept where our program drops in front of a queue."""
+        of_ours = await super().new_flows() if self._runs_ours else []
+        for record in of_ours:
             if record["bottleneck"] in self._dropping:
                 self._indices[record["bottleneck"]].add(record["index"])
-        return found
+        return of_ours if self._observed is None else [*of_ours, *await self._observed.new_flows()]
 
     async def subscribe_new_flows(self, at_once: bool = False) -> None:
-        """See `Target.subscribe_new_flows`; the traffic manager is asked for those of a user's program."""
-        if self._observed is None:
+        """See `Target.subscribe_new_flows`; the traffic manager is asked for those of users' programs."""
+        if self._runs_ours:
             await super().subscribe_new_flows(at_once)
 
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
-        """See `Target.flow_totals`."""
-        if self._observed is not None:
-            return await self._observed.flow_totals(flows)
-        return await super().flow_totals(flows)
+        """See `Target.flow_totals`: of links of all programs together, as of those of one."""
+        of_ours = await super().flow_totals(flows) if self._runs_ours else []
+        if self._observed is None:
+            return of_ours
+        found = {total.flow: total for total in await self._observed.flow_totals(flows)}
+        for total in of_ours:
+            other = found.get(total.flow, FlowTotals(total.flow, 0, 0))
+            found[total.flow] = FlowTotals(
+                total.flow, total.arrivals + other.arrivals, total.departures + other.departures
+            )
+        return [found[flow] for flow in sorted(found)]
 
     async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
         """See `Target.departed_bytes`."""
-        if self._observed is not None:
-            return await self._observed.departed_bytes(flows)
-        return await super().departed_bytes(flows)
+        of_ours = await super().departed_bytes(flows) if self._runs_ours else {}
+        theirs = {} if self._observed is None else await self._observed.departed_bytes(flows)
+        return {flow: of_ours.get(flow, 0) + theirs.get(flow, 0) for flow in flows}
 
     async def read_watched(self) -> list[int]:
         """See `Target.read_watched`."""
-        return await self.session.read_registers(self._watched)
+        sessions = self._switch.sessions
+        found = [await sessions[device].read_registers(cells) for device, cells in self._watched.items() if cells]
+        return list(itertools.chain.from_iterable(found))
 
-    def controller_environment(self) -> dict[str, str]:
+    def controller_environment(self, program: OwnProgram) -> dict[str, str]:
         """See `Target.controller_environment`."""
-        from narrows.switch.p4runtime import DEVICE_ID
-
         return {
             "P4RUNTIME_ADDRESS": CONTROLLER_ADDRESS,
-            "P4RUNTIME_DEVICE_ID": str(DEVICE_ID),
+            "P4RUNTIME_DEVICE_ID": str(program.device_id),
             "P4RUNTIME_ELECTION_ID": str(CONTROLLER_ELECTION_ID),
         }
 
-    async def wait_for_controller(self) -> None:
+    async def wait_for_controller(self, program: OwnProgram) -> None:
         """See `Target.wait_for_controller`."""
-        await self.session.wait_for_other_primary()
+        await self._switch.sessions[program.device_id].wait_for_other_primary()
 
     async def _early_drops(self, index: int) -> list[FlowDrops]:
-        """What the program dropped in front of a link's queue, by flow index."""
-        if self._observed is not None:
+        """What the program of a link dropped in front of its queue, by flow index."""
+        if self._observed is not None and index in self._theirs:
             return await self._observed.early_drops(index)
         from narrows.switch.p4runtime_entries import read_counter
 
@@ -434,12 +461,16 @@ class SoftTarget(P4RuntimeTarget):
                 raise RunError(f"the softswitch's queue for {link.name} reads back as {queue}, not {link}")
             await self._check_messages(link, plan)
             applied[link.name] = AppliedLink(queue.rate_bps, link.limit_bytes, link.limit_packets)
-        if plan.program is None:
-            return AppliedSettings(applied, program=program_digests(self._program))
+        digests = program_digests(self._program) if self._runs_ours else {}
+        if not plan.programs:
+            return AppliedSettings(applied, program=digests)
         from narrows.switch.own_program import notes
 
-        digests = {path.name: file_digest(path) for path in plan.program.files.values()}
-        return AppliedSettings(applied, notes(plan.program), digests)
+        for program in plan.programs:
+            # Several may have files of the same names.
+            of = "" if len(self._devices) == 1 else f"{program.links[0]}/"
+            digests |= {f"{of}{path.name}": file_digest(path) for path in program.files.values()}
+        return AppliedSettings(applied, tuple(note for program in plan.programs for note in notes(program)), digests)
 
     async def _check_messages(self, link: Link, plan: Plan) -> None:
         """What is not a number of a queue's: how it is managed, and what varies."""

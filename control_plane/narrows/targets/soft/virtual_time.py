@@ -154,8 +154,8 @@ def settings(plan: Plan) -> VirtualTimeSettings:
 
 
 def _held_bytes(plan: Plan) -> int | None:
-    """What of a frame is held. A user's program may parse as much of it as it likes, in loops without a known end."""
-    if plan.program is not None:
+    """What of a frame is held. Users' programs may parse as much of it as they like, in loops without a known end."""
+    if plan.programs:
         return None
     return plan.frame_bytes if plan.has_payload else HELD_BYTES
 
