@@ -397,7 +397,8 @@ class RunData:
         return _with_units(frame, DROP_UNITS, f"telemetry/{files.DROPS}")
 
     def dask_reports(self) -> dd.DataFrame:
-        """Every report as a Dask frame, a partition for each Parquet row group. Needs pip install 'narrows[dask]'."""
+        """Every report as a Dask frame, a partition for each Parquet row group, with the columns of `reports`: those of
+        watched fields, too. Needs pip install 'narrows[dask]'."""
         import dask.dataframe as dd
 
         parts = []
@@ -406,8 +407,8 @@ class RunData:
                 parts += [(str(path), group) for group in range(file.num_row_groups)]
         recorded = pq.read_schema(self._files[0]).names if self._files else _RAW_COLUMNS
         empty = pd.DataFrame({name: pd.Series(dtype="int64") for name in _RAW_COLUMNS if name in recorded})
-        meta = convert_reports(empty, self.run, self._clock, self._flow_numbers)
-        load = _PartitionLoader(self.run, self._clock, self._flow_numbers)
+        load = _PartitionLoader(self.run, self._clock, self._flow_numbers, self._watched.names)
+        meta = load.convert(empty)
         frame: dd.DataFrame = dd.from_map(load, parts, meta=meta)  # type: ignore[no-untyped-call]
         return frame
 
@@ -484,11 +485,16 @@ class RunData:
 class _PartitionLoader:
     """Reads one row group; an object, so that Dask can send it to workers."""
 
-    def __init__(self, run: Run, clock: ReportClock, numbers: FlowNumbers) -> None:
-        self._run, self._clock, self._numbers = run, clock, numbers
+    def __init__(self, run: Run, clock: ReportClock, numbers: FlowNumbers, watched: list[str]) -> None:
+        self._run, self._clock, self._numbers, self._watched = run, clock, numbers, watched
 
     def __call__(self, part: tuple[str, int]) -> pd.DataFrame:
         path, group = part
         with pq.ParquetFile(path) as file:
-            raw = file.read_row_group(group, columns=_RAW_COLUMNS).to_pandas()
-        return convert_reports(raw, self._run, self._clock, self._numbers)
+            return self.convert(file.read_row_group(group, columns=_RAW_COLUMNS).to_pandas())
+
+    def convert(self, raw: pd.DataFrame) -> pd.DataFrame:
+        """Rows of a row group, or none, as `RunData.reports` has them."""
+        frame = convert_reports(raw, self._run, self._clock, self._numbers)
+        # Each worker reads what belongs to its rows: all values of a run may not fit into its memory.
+        return WatchedFields(self._run, within=frame).join(frame) if self._watched else frame
