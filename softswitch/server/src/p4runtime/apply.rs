@@ -227,115 +227,14 @@ fn failed_at(count: usize, failed: usize, error: UpdateError) -> Vec<Result<(), 
 }
 
 #[cfg(test)]
-#[path = "../../../pipeline/tests/common/mod.rs"]
-mod common;
-
-#[cfg(test)]
 mod tests {
-    use narrows_proto::p4::config::v1::{
-        self as config, p4_data_type_spec::TypeSpec, Digest, P4DataTypeSpec, P4Info, P4NamedType, Preamble,
-    };
+    use narrows_proto::p4::config::v1 as config;
     use narrows_switch::io::{control_channels, spawn, LoopSettings, Pace};
     use narrows_switch::switch::Switch;
 
-    use super::{common, *};
+    use super::*;
     use crate::p4runtime::read::queries;
-
-    const DIGEST: u32 = 0x1700_0001;
-
-    /// A program with a digest.
-    fn config() -> p4::ForwardingPipelineConfig {
-        let preamble = Some(Preamble { id: DIGEST, name: "learned".into(), ..Preamble::default() });
-        let shape = TypeSpec::Struct(P4NamedType { name: "learned_t".into() });
-        let digest = Digest { preamble, type_spec: Some(P4DataTypeSpec { type_spec: Some(shape) }) };
-        let p4_device_config = common::program(serde_json::json!([]), serde_json::json!([])).to_string().into_bytes();
-        let p4info = Some(P4Info { digests: vec![digest], ..P4Info::default() });
-        p4::ForwardingPipelineConfig { p4info, p4_device_config, ..Default::default() }
-    }
-
-    const TABLE: u32 = 0x0200_0001;
-    const SET: u32 = 0x0100_0001;
-    const NOTHING: u32 = 0x0100_0002;
-    const REGISTER: u32 = 0x1600_0001;
-    const METER: u32 = 0x1500_0001;
-    const SETS: u32 = 0x0300_0001;
-
-    fn preamble(id: u32, name: &str) -> Option<Preamble> {
-        Some(Preamble { id, name: name.into(), ..Preamble::default() })
-    }
-
-    /// A program with a table of an exact key of 16 bits, idle timeouts and counters, and a register of four cells.
-    fn with_table() -> p4::ForwardingPipelineConfig {
-        let key = serde_json::json!([{"match_type": "exact", "target": ["h", "b"], "mask": null, "name": "b"}]);
-        let mut program =
-            common::with_table(common::program(serde_json::json!([]), serde_json::json!([])), key, "exact");
-        for table in program["pipelines"][0]["tables"].as_array_mut().into_iter().flatten() {
-            table["support_timeout"] = serde_json::json!(table["name"] == "t");
-        }
-        let field = config::MatchField {
-            id: 1,
-            name: "b".into(),
-            bitwidth: 16,
-            r#match: Some(config::match_field::Match::MatchType(config::match_field::MatchType::Exact as i32)),
-            ..Default::default()
-        };
-        let reference = |id| config::ActionRef { id, ..Default::default() };
-        let table = config::Table {
-            preamble: preamble(TABLE, "t"),
-            match_fields: vec![field],
-            action_refs: vec![reference(SET), reference(NOTHING)],
-            size: 1024,
-            ..Default::default()
-        };
-        let param =
-            |id, name: &str, bitwidth| config::action::Param { id, name: name.into(), bitwidth, ..Default::default() };
-        let set =
-            config::Action { preamble: preamble(SET, "set"), params: vec![param(1, "port", 9), param(2, "wide", 128)] };
-        let nothing = config::Action { preamble: preamble(NOTHING, "nothing"), ..Default::default() };
-        let register = config::Register { preamble: preamble(REGISTER, "r"), size: 4, ..Default::default() };
-        let p4info =
-            P4Info { tables: vec![table], actions: vec![set, nothing], registers: vec![register], ..P4Info::default() };
-        let p4_device_config = program.to_string().into_bytes();
-        p4::ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config, ..Default::default() }
-    }
-
-    /// An update of the entry with this key, whose action sends to a port.
-    fn entry(kind: Type, key: u8, port: u8) -> p4::Update {
-        let exact = p4::field_match::Exact { value: vec![key] };
-        let matched =
-            p4::FieldMatch { field_id: 1, field_match_type: Some(p4::field_match::FieldMatchType::Exact(exact)) };
-        let param = |param_id, value| p4::action::Param { param_id, value: vec![value] };
-        let action = p4::Action { action_id: SET, params: vec![param(1, port), param(2, 7)] };
-        let action = p4::TableAction { r#type: Some(p4::table_action::Type::Action(action)) };
-        update(
-            kind,
-            Entity::TableEntry(p4::TableEntry {
-                table_id: TABLE,
-                r#match: vec![matched],
-                action: Some(action),
-                metadata: vec![key],
-                ..Default::default()
-            }),
-        )
-    }
-
-    fn update(kind: Type, entity: Entity) -> p4::Update {
-        p4::Update { r#type: kind as i32, entity: Some(p4::Entity { entity: Some(entity) }) }
-    }
-
-    /// Of all cells of the register.
-    fn cells(value: u8) -> p4::Update {
-        let data = Some(p4::P4Data { data: Some(p4::p4_data::Data::Bitstring(vec![value])) });
-        update(Type::Modify, Entity::RegisterEntry(p4::RegisterEntry { register_id: REGISTER, index: None, data }))
-    }
-
-    fn group(kind: Type, port: u8) -> p4::Update {
-        let port_kind = Some(p4::replica::PortKind::Port(vec![port]));
-        let replicas = vec![p4::Replica { port_kind, instance: 1, ..Default::default() }];
-        let group = p4::MulticastGroupEntry { multicast_group_id: 3, replicas, ..Default::default() };
-        let group = p4::packet_replication_engine_entry::Type::MulticastGroupEntry(group);
-        update(kind, Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(group) }))
-    }
+    use crate::p4runtime::test_programs::*;
 
     /// Runs a test with the service of a switch that has no ports and no program yet, and ends the switch.
     fn with_service(test: impl AsyncFnOnce(&Updates)) {

@@ -1,5 +1,7 @@
 //! P4Runtime server.
 // SPDX-License-Identifier: Apache-2.0
+#[cfg(test)]
+mod against_model;
 mod apply;
 mod arbitration;
 mod change;
@@ -18,6 +20,8 @@ mod read;
 mod schema;
 mod service;
 mod stream;
+#[cfg(test)]
+mod test_programs;
 pub mod value;
 mod write;
 
