@@ -86,8 +86,8 @@ def test_each_program_is_a_device_with_the_ports_of_its_hosts(file: Path) -> Non
     plan = plan_of(file)
     # Narrows' own program is the first device, which has all other ports.
     assert [(program.device_id, program.links, plan.ports_of(program)) for program in plan.programs] == [
-        (2, ("left",), (1, 2, 3)),
-        (3, ("right",), (4, 5)),
+        (2, ("left",), {1: "one", 2: "two", 3: "receiver"}),
+        (3, ("right",), {4: "three", 5: "other"}),
     ]
     target = SoftTarget()
     target._take(plan)
@@ -138,18 +138,19 @@ def test_cells_have_a_link_where_there_are_several_programs(file: Path) -> None:
     ("edits", "says"),
     [
         (
-            [("path: [right]", "path: [left, right]")],
-            "flows.2.path: crosses links of several programs, left (links.left.program), right (links.right.program)",
+            [("path: [left], duration: 2s}\n  - {cca: bbr", "path: [left, right], duration: 2s}\n  - {cca: bbr")],
+            "flows.1: 'receiver' would be at a port of links.left.program and of links.right.program; allowed: hosts "
+            "of its own (from, to) for each program",
         ),
         (
             [("path: [plain]", "path: [plain], from: three")],
             "flows.3: 'three' would be at a port of Narrows' own program and of links.right.program; allowed: hosts of "
             "its own (from, to) for each program",
         ),
-        ([("three: 4", "three: 3")], "links.right.program.ports.three.port: 3 is that of another program's host"),
+        ([("three: 4", "three: 3")], "links.right.program.ports.three.port: 3 is that of another program"),
         (
             [("{three: 4, other: 5}", '{three: {port: 4, mac: "08:00:00:00:01:11"}, other: 5}')],
-            "links.right.program.ports.three.mac: 08:00:00:00:01:11 is that of another program's host",
+            "links.right.program.ports.three.mac: 08:00:00:00:01:11 is that of another program",
         ),
         ([("{three: 4, other: 5}", "{one: 4, other: 5}")], "links.right.program.ports: the program has no host 'one'"),
         ([("{three: 4, other: 5}", "{sender3: 4}")], "links.right.program.ports: the program has no host 'sender3'"),
@@ -177,3 +178,101 @@ def test_an_entry_to_a_port_of_another_program_is_refused(file: Path) -> None:
     entries.write_text(entries.read_text().replace('"port": 1', '"port": 5', 1))
     (problem,) = planned(load(file), SoftTarget(), file.name)[1]
     assert "port 5: no host is at it; allowed: 1 (one), 2 (two), 3 (receiver)" in problem
+
+
+PATH = """
+name: path
+links:
+  first:
+    rate: 20Mbit
+    rtt: 10ms
+    buffer: 8BDP
+    program:
+      json: compiled/interval_aqm.json
+      p4info: compiled/interval_aqm.p4info.txtpb
+      entries: entries.json
+      ports: {one: 1, two: 2, second: 3}
+  second: {rate: 10Mbit, rtt: 10ms, buffer: 1BDP}
+  third:
+    rate: 5Mbit
+    rtt: 10ms
+    buffer: 1BDP
+    program:
+      json: compiled/learning.json
+      p4info: compiled/learning.p4info.txtpb
+      ports: {second: 7, receiver: 8}
+flows:
+  - {cca: cubic, from: one, to: receiver, path: [first, second, third], duration: 2s}
+  - {cca: cubic, from: two, to: receiver, path: [first, second, third], duration: 2s}
+"""
+
+
+@pytest.fixture
+def path(file: Path) -> Path:
+    """A path across three programs."""
+    file.write_text(PATH)
+    return file
+
+
+def test_a_cable_leads_from_one_program_to_the_next(path: Path) -> None:
+    plan = plan_of(path)
+    links = {link.name: link for link in plan.links}
+    # Ports of our own program follow those of hosts: the collector is at 4.
+    at = ports_of_hosts(plan)
+    assert at == {"one": 1, "two": 2, "receiver": 8}
+    near, far = links["second"].port, links["first"].cable
+    assert far is not None
+    assert plan.cables == ((3, far.port), (near, 7))
+    assert (links["third"].port, links["third"].cable, plan.loopbacks) == (8, None, ())
+    assert len({near, far.port, plan.collector.port, 3, 7, *at.values()}) == 8
+    assert [plan.ports_of(program) for program in plan.programs] == [
+        {1: "one", 2: "two", 3: "second"},
+        {7: "second", 8: "receiver"},
+    ]
+    # Our program is in between, and has no hosts: it knows all of them by their addresses.
+    assert plan.ours is not None
+    macs = {host.name: host.mac for host in plan.end_hosts}
+    rules = {(rule.ingress_port, rule.dst_mac): (rule.egress_port, rule.link) for rule in plan.ours.paths}
+    assert rules == {
+        (far.port, macs["receiver"]): (near, links["second"].index),
+        (near, macs["one"]): (far.port, None),
+        (near, macs["two"]): (far.port, None),
+    }
+    # What the last program drops on arrival was for its link, whatever sender it is of.
+    found = [(port.port, port.bottleneck, list(port.ingress_ports)) for port in observe_request(plan).ports]
+    assert found == [(3, 0, [1, 2]), (8, 2, [7])]
+
+
+def test_addresses_are_of_all_hosts_of_a_path(path: Path) -> None:
+    change(path, ("{one: 1, two: 2,", "{one: {port: 1, ip: 10.0.1.1}, two: {port: 2, ip: 10.0.2.2},"))
+    assert refusal(path) == "links.first.program.ports: has no ip of 'receiver', and others have one; allowed: all"
+    change(path, ("receiver: 8", "receiver: {port: 8, ip: 10.0.3.3}"))
+    hosts = {host.name: (host.address, host.prefix) for host in plan_of(path).end_hosts}
+    assert hosts == {"one": ("10.0.1.1", 21), "two": ("10.0.2.2", 21), "receiver": ("10.0.3.3", 21)}
+
+
+@pytest.mark.parametrize(
+    ("edits", "says"),
+    [
+        (
+            [("second: 3}", "second: {port: 3, ip: 10.0.9.9}}")],
+            "links.first.program.ports.second: is where a cable leads to that link; allowed: a port only",
+        ),
+        (
+            [("second: 3}", "third: 3}")],
+            "links.first.program.ports: the program has no host 'third'; allowed: one, two, second",
+        ),
+        (
+            [("two, to: receiver, path: [first, second, third]", "two, path: [first, second]")],
+            "links.second: leads to 'third' of another program, and elsewhere; allowed: all of its flows across that",
+        ),
+        (
+            [("rtt: 10ms, buffer: 1BDP}", "rtt: 10ms, buffer: 1BDP, reverse: {rate: 10Mbit, buffer: 1BDP}}")],
+            "flows.0.path: crosses links of several programs, and 'second.reverse', by which packets come back from "
+            "one to the other; allowed: no reverse on such a path",
+        ),
+    ],
+)
+def test_what_a_path_between_programs_cannot_be_is_refused(path: Path, edits: list[tuple[str, str]], says: str) -> None:
+    change(path, *edits)
+    assert says in refusal(path)

@@ -117,3 +117,82 @@ def test_each_link_is_what_its_program_makes_of_it(place: Path, virtual: bool) -
     learned = (place / "out" / "hosts" / "controller-learned" / "stdout").read_text().splitlines()
     assert sorted(line.split()[-1] for line in learned) == ["7", "8"]
     assert all(flow["goodput_bps"] > 0 for flow in json.loads((place / "out" / "summary.json").read_text())["flows"])
+
+
+PATH = """
+name: path
+links:
+  first:
+    rate: 5Mbit
+    rtt: 10ms
+    buffer: 8BDP
+    program:
+      json: compiled/interval_aqm.json
+      p4info: compiled/interval_aqm.p4info.txtpb
+      entries: first.json
+      ports:
+        one: {port: 1, ip: 10.0.1.1, mac: "08:00:00:00:01:11"}
+        two: {port: 2, ip: 10.0.2.2, mac: "08:00:00:00:02:22"}
+        second: 3
+  second: {rate: 10Mbit, rtt: 10ms, delay: 2ms, buffer: 1BDP, loss: 0.01}
+  third:
+    rate: 4Mbit
+    rtt: 10ms
+    buffer: 10 packets
+    program:
+      json: compiled/interval_aqm.json
+      p4info: compiled/interval_aqm.p4info.txtpb
+      entries: third.json
+      ports: {second: 7, receiver: {port: 8, ip: 10.0.3.3, mac: "08:00:00:00:03:33"}}
+flows:
+  - {name: a, cca: cubic, from: one, to: receiver, path: [first, second, third], duration: 4s}
+  - {name: b, cca: bbr, from: two, to: receiver, path: [first, second, third], duration: 4s}
+"""
+MACS = {"10.0.1.1": "08:00:00:00:01:11", "10.0.2.2": "08:00:00:00:02:22", "10.0.3.3": "08:00:00:00:03:33"}
+
+
+def routes(ports: dict[str, int]) -> list[dict[str, object]]:
+    """Entries of the example's program that lead to hosts by ports."""
+    return [
+        {
+            "table": "AqmIngress.routes",
+            "match": {"hdr.ipv4.dst": [address, 32]},
+            "action_name": "AqmIngress.forward",
+            "action_params": {"next_hop": MACS[address], "port": port},
+        }
+        for address, port in ports.items()
+    ]
+
+
+@pytest.mark.long
+def test_a_path_crosses_the_links_of_three_programs(place: Path) -> None:
+    """What leaves one link comes to the next, at the nanosecond at which the link has sent it, and nothing else."""
+    manage = json.loads((EXAMPLE / "entries.json").read_text())["table_entries"][-1]
+    for name, entries in (
+        ("first", [*routes({"10.0.1.1": 1, "10.0.2.2": 2, "10.0.3.3": 3}), manage]),
+        ("third", routes({"10.0.1.1": 7, "10.0.2.2": 7, "10.0.3.3": 8})),
+    ):
+        (place / f"{name}.json").write_text(json.dumps({"target": "bmv2", "table_entries": entries}))
+    said = place / "said"
+    assert start(place, PATH).wait(PATIENCE_S) == 0, said.read_text()
+    record = json.loads((place / "out" / "run.json").read_text())
+    assert record["status"] == "complete", record["reason"]
+    assert record["losses_elsewhere"] == []
+    assert all(check["holds"] for check in record["drop_cross_check"].values())
+    run = narrows_analysis.load(place / "out")
+    drops, reports = run.drops(), run.reports()
+    causes = {link: set(found.cause) for link, found in drops.groupby("link")}
+    assert causes == {"first": {"queue management"}, "second": {"loss emulation"}, "third": {"full queue"}}
+    links = {link["name"]: link for link in record["links"]}
+    of = {name: reports[reports.bottleneck == link["index"]] for name, link in links.items()}
+    for before, behind, delay_ns in (("first", "second", 0), ("second", "third", 2_000_000)):
+        rate = links[before]["rate_bps"]
+        lost = drops[drops.link == behind]
+        assert len(of[before]) == len(of[behind]) + len(lost) > 1_000
+        sent = (of[before].time_s + of[before].packet_bytes * 8 / rate) * 1e9 + delay_ns
+        came = [*(of[behind].arrival_s * 1e9), *((lost.time_s - lost.waited_s) * 1e9)]
+        # Seconds have lost parts of a nanosecond, and a link keeps them from one packet to the next.
+        assert all(abs(one - other) < 2 for one, other in zip(sorted(sent), sorted(came), strict=True))
+    rtts = run.sockets
+    # Three times 10 ms and the delay; the hosts take less than another one, and full-size packets 5.3 ms on all links.
+    assert 0.03 <= rtts.min_rtt_s.min() < 0.04

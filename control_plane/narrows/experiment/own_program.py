@@ -123,7 +123,7 @@ def _shared(links: Sequence[Link], field: str) -> Iterator[str]:
                 f"{link.field}: Narrows' own program sends packets of the reverse direction through it, and "
                 f"{field} sends them to the ports of their hosts; allowed: no reverse"
             )
-        elif link.loopback:
+        elif link.loopback and link.cable is None:
             yield (
                 f"{link.field}: several hosts are behind it, or packets reach its host by other ways as well; allowed "
                 f"with {field}: one host behind the link, all of whose packets cross it"

@@ -107,15 +107,26 @@ class ForwardingRule:
 
 
 @dataclass(frozen=True)
+class Cable:
+    """Where frames of a link come in at the program of the next one: the link's name, and the port there.
+
+    What that program sends to the port comes in by the first link's own.
+    """
+
+    link: str
+    port: int
+
+
+@dataclass(frozen=True)
 class ReportedLink:
     """One direction of a link, reported packet by packet under an index of its own; this one limits nothing.
 
     ``name`` is the link's, with ``.reverse`` behind it for the opposite direction. ``index`` is the bottleneck of the
     P4 program. ``port`` is the port whose queue it is; with ``loopback`` frames come in again there, to cross another
     link or to be given to one of several hosts. It is None where nothing limits the direction and it leads to hosts
-    only. ``rtt_ns`` is what the link adds to base RTTs, ``delay_ns`` its one-way delay behind the queue, which
-    ``delay_steps`` and ``jitter`` may vary. ``loss`` is the loss ratio in the long run, of packets that are lost
-    independently unless there is a ``loss_model``.
+    only. With a ``cable`` they come in at another program instead. ``rtt_ns`` is what the link adds to base RTTs,
+    ``delay_ns`` its one-way delay behind the queue, which ``delay_steps`` and ``jitter`` may vary. ``loss`` is the loss
+    ratio in the long run, of packets that are lost independently unless there is a ``loss_model``.
     """
 
     name: str
@@ -133,6 +144,7 @@ class ReportedLink:
     delay_steps: DelaySteps | None = None
     jitter: Jitter | None = None
     duplication: float = 0.0
+    cable: Cable | None = None
 
     @property
     def varies_behind(self) -> bool:
@@ -478,11 +490,18 @@ class Plan:
         """The user's program that a link is a port of; None: it is one of ours."""
         return next((program for program in self.programs if link.name in program.links), None)
 
-    def ports_of(self, program: OwnProgram) -> tuple[int, ...]:
-        """The ports of the switch at which there are hosts of a user's program, in order."""
-        flows = [flow for flow in self.flows if any(name in program.links for name in flow.links)]
-        names = {name for flow in flows for name in (flow.sender, flow.receiver)}
-        return tuple(sorted(host.port for host in self.end_hosts if host.name in names))
+    def ports_of(self, program: OwnProgram) -> Mapping[int, str]:
+        """The ports of a user's program in order, and what is at them: the name of a host, or of the link at the other
+        end of a cable."""
+        senders = {flow.sender for flow in self.flows if flow.links and flow.links[0] in program.links}
+        receivers = {flow.receiver for flow in self.flows if flow.links and flow.links[-1] in program.links}
+        found = {host.port: host.name for host in self._those(senders | receivers)}
+        for link in self.links:
+            if link.cable is not None and link.name in program.links:
+                found[link.port] = link.cable.link
+            if link.cable is not None and link.cable.link in program.links:
+                found[link.cable.port] = link.name
+        return dict(sorted(found.items()))
 
     @property
     def ours(self) -> Plan | None:
@@ -594,8 +613,14 @@ class Plan:
 
     @property
     def loopbacks(self) -> tuple[int, ...]:
-        """Ports whose frames come in again."""
-        return tuple(link.port for link in self.reported if link.loopback and link.port is not None)
+        """Ports whose frames come in again on the same port."""
+        looped = [link for link in self.reported if link.loopback and link.cable is None]
+        return tuple(link.port for link in looped if link.port is not None)
+
+    @property
+    def cables(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of ports of which what leaves by one comes in by the other."""
+        return tuple((link.port, link.cable.port) for link in self.links if link.cable is not None)
 
     @property
     def extra_delay_ns(self) -> int:

@@ -46,7 +46,7 @@ class HostPlace(Model):
 
     port: Annotated[StrictInt, Field(ge=0, le=MAX_PORT)] = Field(description="Port of the switch.")
     ip: Annotated[str, BeforeValidator(_read_ip)] | None = Field(
-        default=None, description="Address of the host; of all hosts or of none."
+        default=None, description="Address of the host; of all hosts that reach each other or of none."
     )
     mac: Annotated[str, BeforeValidator(_read_mac)] | None = Field(
         default=None, description="Ethernet address of the host."
@@ -95,7 +95,8 @@ class ProgramSettings(Model):
     ports: dict[str, Annotated[HostPlace, BeforeValidator(_read_place)]] = Field(
         default_factory=dict,
         description="Ports of the switch by the names of the hosts that are at them: a number, or a mapping with "
-        "`port`, `ip` and `mac`. Other hosts are at the next free ports.",
+        "`port`, `ip` and `mac`; and of links of other programs, before or behind its own on a path. Others are at the "
+        "next free ports.",
     )
     watch: tuple[Annotated[str, BeforeValidator(_read_watched)], ...] = Field(
         default=(),
@@ -144,9 +145,6 @@ class ProgramSettings(Model):
             twice = next((value for value in given if value is not None and given.count(value) > 1), None)
             if twice is not None:
                 raise refuse(f"has two hosts with {what} {twice}", "one for each host")
-        without = [name for name, place in self.ports.items() if place.ip is None]
-        if 0 < len(without) < len(self.ports):
-            raise refuse(f"has no ip for '{without[0]}', and one for others", "ip for all hosts or for none")
         return self
 
 

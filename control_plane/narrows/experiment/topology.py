@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from itertools import count
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 from narrows_formats.link_names import REVERSE
@@ -31,6 +31,7 @@ from narrows.experiment.plan import (
     L1_OVERHEAD_BYTES,
     LOSS_BITS,
     MAX_PORT,
+    Cable,
     ForwardingRule,
     Host,
     Link,
@@ -493,45 +494,53 @@ def _hosts(
     programs, given by link, have.
 
     Raises:
-        InputError: an address of these is of another version of IP, or the hosts of a program have some without one;
-            a host, a port or an address is of two programs.
+        InputError: an address of these is of another version of IP, or there are some without one among hosts that
+            reach each other; a host, a port or an address is of two programs, or a program has a port of what is not
+            there.
     """
     named = {one.field: one for one in programs.values()}
-    field_of = _fields_of_hosts(routes, programs)
+    at = _programs_of_hosts(routes, programs)
+    neighbours = _neighbours(routes, programs)
     places = _places(list(named.values()))
     senders = dict.fromkeys(route.sender for route in routes)
     receivers = dict.fromkeys(route.receiver for route in routes if route.receiver not in senders)
     first = list(receivers)[:1]
     order = [*first, COLLECTOR, *senders, *list(receivers)[1:]]
-    taken = {place.port for place in places.values()}
+    taken = {place.port for one in named.values() for place in one.settings.ports.values()}
     free = (number for number in count(COLLECTOR_PORT - len(first)) if number not in taken)
     ports = {name: places[name].port if name in places else next(free) for name in order}
     names = (*senders, *receivers)
-    hosts = {name: _host(name, ports[name], version) for name in names}
     for field, one in named.items():
-        of_program = tuple(host for host in hosts.values() if field_of[host.name] == field)
-        hosts |= {host.name: host for host in _placed(of_program, one.settings.ports, field)}
+        known = [*(name for name in names if at[name] == field), *neighbours[field]]
+        for name, place in one.settings.ports.items():
+            if name not in known:
+                raise InputError(f"{field}.ports: the program has no host '{name}'{suggestion(name, known)}")
+            if name in neighbours[field] and (name in names or place.ip or place.mac):
+                raise InputError(
+                    f"{field}.ports.{name}: is where a cable leads to that link; allowed: a port only, and no host of "
+                    "this name"
+                )
+    hosts = tuple(_host(name, ports[name], version) for name in names)
     port = ports[COLLECTOR]
-    return tuple(hosts.values()), Host(COLLECTOR, port, mac_address(port), "", 0, version)
+    return _placed(hosts, places, _reachable(routes), at), Host(COLLECTOR, port, mac_address(port), "", 0, version)
 
 
-def _fields_of_hosts(routes: tuple[Route, ...], programs: Mapping[str, NamedProgram]) -> dict[str, str]:
+def _programs_of_hosts(routes: tuple[Route, ...], programs: Mapping[str, NamedProgram]) -> dict[str, str]:
     """Where the program of each host is in the file; empty: it is ours.
 
     Raises:
-        InputError: a host would be at two programs, or a path crosses links of several.
+        InputError: a host would be at two programs, or a link on a path between programs limits the way back as well.
     """
     found: dict[str, str] = {}
     for route in routes:
-        of_links = {name: programs[name].field if name in programs else "" for name in route.links}
-        if len(set(of_links.values())) > 1:
-            crossed = ", ".join(f"{name} ({field or OURS})" for name, field in of_links.items())
+        fields = [_field(name, programs) for name in route.links]
+        if len(set(fields)) > 1 and route.data and route.acks:
+            reverse = next(name for name in (*route.data, *route.acks) if name.endswith(REVERSE))
             raise InputError(
-                f"flows.{route.group}.path: crosses links of several programs, {crossed}, which know of no port "
-                "between them; allowed: links of one program"
+                f"flows.{route.group}.path: crosses links of several programs, and '{reverse}', by which packets come "
+                "back from one to the other; allowed: no reverse on such a path"
             )
-        (field,) = set(of_links.values())
-        for host in (route.sender, route.receiver):
+        for host, field in ((route.sender, fields[0]), (route.receiver, fields[-1])):
             if (other := found.setdefault(host, field)) != field:
                 raise InputError(
                     f"flows.{route.group}: '{host}' would be at a port of {field or OURS} and of {other or OURS}; "
@@ -540,46 +549,85 @@ def _fields_of_hosts(routes: tuple[Route, ...], programs: Mapping[str, NamedProg
     return found
 
 
+def _field(link: str, programs: Mapping[str, NamedProgram]) -> str:
+    """Where a link's program is in the file; empty: it is ours."""
+    return programs[link].field if link in programs else ""
+
+
+def _between_programs(routes: tuple[Route, ...], programs: Mapping[str, NamedProgram]) -> set[tuple[str, str]]:
+    """Pairs of links of different programs, one behind the other on a path."""
+    pairs = {pair for route in routes for pair in pairwise(route.links)}
+    return {pair for pair in pairs if _field(pair[0], programs) != _field(pair[1], programs)}
+
+
+def _neighbours(routes: tuple[Route, ...], programs: Mapping[str, NamedProgram]) -> dict[str, set[str]]:
+    """By field of a program, links of others that a cable leads to or comes from."""
+    found: dict[str, set[str]] = {"": set()}
+    found |= {one.field: set() for one in programs.values()}
+    for before, behind in _between_programs(routes, programs):
+        found[_field(before, programs)].add(behind)
+        found[_field(behind, programs)].add(before)
+    return found
+
+
+def _reachable(routes: tuple[Route, ...]) -> list[set[str]]:
+    """Hosts that have to be in one network, as some exchange packets with some."""
+    found: list[set[str]] = []
+    for route in routes:
+        ends = {route.sender, route.receiver}
+        joined = [group for group in found if group & ends]
+        found = [group for group in found if not group & ends] + [ends.union(*joined)]
+    return found
+
+
 def _places(programs: Sequence[NamedProgram]) -> dict[str, HostPlace]:
-    """Where all programs have their hosts.
+    """Where all programs have their hosts, and the links that cables lead to.
 
     Raises:
         InputError: two programs have the same port, or hosts of the same address.
     """
     found: dict[str, HostPlace] = {}
+    all_places: list[HostPlace] = []
     for program in programs:
         for name, place in program.settings.ports.items():
             for what in ("port", "ip", "mac"):
                 value = getattr(place, what)
-                if value is not None and value in {getattr(other, what) for other in found.values()}:
+                if value is not None and value in {getattr(other, what) for other in all_places}:
                     raise InputError(
-                        f"{program.field}.ports.{name}.{what}: {value} is that of another program's host; allowed: one "
-                        "that no other host has"
+                        f"{program.field}.ports.{name}.{what}: {value} is that of another program; allowed: one "
+                        "that no other program has"
                     )
         found |= program.settings.ports
+        all_places += program.settings.ports.values()
     return found
 
 
-def _placed(hosts: tuple[Host, ...], places: Mapping[str, HostPlace], field: str) -> tuple[Host, ...]:
-    """The hosts with the addresses that the entries of the program at ``field`` know them by, all in one network."""
-    names = [host.name for host in hosts]
-    for name in places:
-        if name not in names:
-            raise InputError(f"{field}.ports: the program has no host '{name}'{suggestion(name, names)}")
-    with_mac = [replace(host, mac=places[host.name].mac or host.mac) if host.name in places else host for host in hosts]
-    given = {name: place.ip for name, place in places.items() if place.ip is not None}
-    if not given:
-        return tuple(with_mac)
-    for host in hosts:
-        if host.name not in given:
-            raise InputError(f"{field}.ports: has no ip of '{host.name}', and others have one; allowed: all")
-        if ip_address(given[host.name]).version != host.ip_version:
-            raise InputError(f"{field}.ports.{host.name}.ip: {given[host.name]} is not of ip_version {host.ip_version}")
-    numbers = [int(ip_address(address)) for address in given.values()]
-    bits = 32 if hosts[0].ip_version == 4 else 128
-    # A bit more than those in which they differ, so that it tells them from the broadcast address.
-    common = min(bits - 2, bits - (min(numbers) ^ max(numbers)).bit_length() - 1)
-    return tuple(replace(host, address=given[host.name], prefix=max(0, common)) for host in with_mac)
+def _placed(
+    hosts: tuple[Host, ...], places: Mapping[str, HostPlace], networks: Sequence[set[str]], at: Mapping[str, str]
+) -> tuple[Host, ...]:
+    """The hosts with the addresses that the entries of their programs, ``at`` fields, know them by, in ``networks``."""
+    found = {host.name: host for host in hosts}
+    for name, host in found.items():
+        if (place := places.get(name)) is not None and at[name]:
+            found[name] = replace(host, mac=place.mac or host.mac)
+    for network in networks:
+        given = {name: place.ip for name, place in places.items() if name in network and place.ip is not None}
+        if not given:
+            continue
+        field = at[next(iter(given))]
+        for host in (one for one in hosts if one.name in network):
+            if host.name not in given:
+                raise InputError(f"{field}.ports: has no ip of '{host.name}', and others have one; allowed: all")
+            if ip_address(given[host.name]).version != host.ip_version:
+                where = f"{at[host.name]}.ports.{host.name}.ip"
+                raise InputError(f"{where}: {given[host.name]} is not of ip_version {host.ip_version}")
+        numbers = [int(ip_address(address)) for address in given.values()]
+        bits = 32 if hosts[0].ip_version == 4 else 128
+        # A bit more than those in which they differ, so that it tells them from the broadcast address.
+        common = min(bits - 2, bits - (min(numbers) ^ max(numbers)).bit_length() - 1)
+        for name, address in given.items():
+            found[name] = replace(found[name], address=address, prefix=max(0, common))
+    return tuple(found.values())
 
 
 def _host(name: str, port: int, version: int) -> Host:
@@ -597,7 +645,10 @@ def _place(
     """The links with their ports: that of the one host behind a link, or a loopback port.
 
     ``hosts`` are all, the collector among them. With a program of ``programs``, delays and what varies in them are a
-    host's port's, too.
+    host's port's, too. A cable leads from a link of one program to that of another.
+
+    Raises:
+        InputError: a link leads to another program and elsewhere, too.
     """
     ports = {host.name: host.port for host in hosts}
     behind: dict[str, set[str]] = {name: set() for name in links}
@@ -607,11 +658,22 @@ def _place(
             before[end].add(crossed[-1] if crossed else None)
             for name, following in zip(crossed, [*crossed[1:], end], strict=bool(crossed)):
                 behind[name].add(following)
-    next_port = max(ports.values()) + 1
+    named = {place.port for one in programs.values() for place in one.settings.ports.values()}
+    free = (number for number in count(max(ports.values()) + 1) if number not in named)
+    between = dict(_between_programs(routes, programs))
     placed: list[ReportedLink] = []
     for name, link in links.items():
         only = next(iter(behind[name])) if len(behind[name]) == 1 else None
-        if not isinstance(link, Link) and behind[name] <= ports.keys():
+        if name in between:
+            if only is None or not isinstance(link, Link):
+                raise InputError(
+                    f"links.{name}: leads to '{between[name]}' of another program, and elsewhere; allowed: all of its "
+                    "flows across that link"
+                )
+            near = _named_port(name, only, programs) or next(free)
+            far = _named_port(only, name, programs) or next(free)
+            placed.append(replace(link, port=near, loopback=True, cable=Cable(only, far)))
+        elif not isinstance(link, Link) and behind[name] <= ports.keys():
             placed.append(replace(link, port=None))
         elif (
             only is not None
@@ -621,9 +683,14 @@ def _place(
             # All that crosses it is for this host, and all that is for this host crosses it.
             placed.append(replace(link, port=ports[only]))
         else:
-            placed.append(replace(link, port=next_port, loopback=True))
-            next_port += 1
+            placed.append(replace(link, port=next(free), loopback=True))
     return tuple(placed)
+
+
+def _named_port(of: str, to: str, programs: Mapping[str, NamedProgram]) -> int | None:
+    """The port that the program of a link has for the cable to another link, if it says so."""
+    place = programs[of].settings.ports.get(to) if of in programs else None
+    return None if place is None else place.port
 
 
 def _ports(
@@ -656,7 +723,8 @@ def _ports(
     own = {link.port: link.delay_ns for link in links if not link.loopback}
     at_hosts = [SwitchPort(host.port, host.name, delays[host.name] + own.get(host.port, 0)) for host in by_port]
     loopbacks = [SwitchPort(link.port, "", link.delay_ns) for link in links if link.loopback and link.port]
-    return (*at_hosts[:1], SwitchPort(collector.port, COLLECTOR, 0), *at_hosts[1:], *loopbacks)
+    far_ends = [SwitchPort(link.cable.port, "", 0) for link in links if link.cable is not None]
+    return (*at_hosts[:1], SwitchPort(collector.port, COLLECTOR, 0), *at_hosts[1:], *loopbacks, *far_ends)
 
 
 def _paths(
@@ -670,8 +738,14 @@ def _paths(
     by_name = {host.name: host for host in hosts}
     found: dict[tuple[int, str], ForwardingRule] = {}
     for route in routes:
+        back = [links[name] for name in reversed(route.data or route.acks) if links[name].cable is not None]
         for start, crossed, end in route.ways:
             ingress, last = by_name[start].port, by_name[end]
+            # Without a link on the way back, packets go back by the cables that those of the other direction come by.
+            for link in back if not crossed else ():
+                if link.cable is not None and link.port is not None:
+                    found[ingress, last.mac] = ForwardingRule(ingress, last.mac, link.cable.port, None)
+                    ingress = link.port
             for hop in [*(links[name] for name in crossed), None]:
                 if hop is None:
                     path = ForwardingRule(ingress, last.mac, last.port, None)
@@ -684,5 +758,5 @@ def _paths(
                     )
                 if hop is not None and not hop.loopback:
                     break
-                ingress = path.egress_port
+                ingress = path.egress_port if hop is None or hop.cable is None else hop.cable.port
     return tuple(found.values())

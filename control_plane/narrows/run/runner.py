@@ -131,10 +131,13 @@ def planned(
         InputError: there is no plan.
     """
     try:
-        plan = target.bind_to_target(make_plan(experiment))
+        plan = make_plan(experiment)
+        is_runnable = target.runs_programs or not plan.programs
+        # Ports of users' programs are of no other target.
+        plan = target.bind_to_target(plan) if is_runnable else plan
     except InputError as error:
         raise error.at(origin) from error
-    refused = [*target.unsupported(plan), *environment.unsupported(plan)]
+    refused = [*(target.unsupported(plan) if is_runnable else ()), *environment.unsupported(plan)]
     if experiment.hosts is not None and not environment.kernel:
         given = [name for name in ("date", "syscall") if getattr(experiment.hosts, name) is not None]
         refused += [f"hosts.{name}: set in virtual time only; fix: --virtual, or leave it out" for name in given]
@@ -148,7 +151,7 @@ def planned(
         ] + refused
     elif plan.offloads:
         refused.append("hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
-    if plan.programs and not target.runs_programs:
+    if not is_runnable:
         where = " between machines" if target.hosts_are_machines else ""
         refused = [
             f"{plan.programs[0].field}: {target.profile.name}{where} runs Narrows' own program; allowed: with --target "

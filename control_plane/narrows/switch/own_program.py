@@ -54,10 +54,8 @@ def updates(plan: Plan, program: OwnProgram) -> list[p4r.Update]:
     info = _p4info(program)
     if program.entries is None:
         return []
-    ports = plan.ports_of(program)
-    at = {host.port: host.name for host in plan.end_hosts if host.port in ports}
     try:
-        return read_entries(program.entries, info, at)
+        return read_entries(program.entries, info, plan.ports_of(program))
     except BadEntries as error:
         raise InputError(f"{program.field}.entries: {error}") from None
 

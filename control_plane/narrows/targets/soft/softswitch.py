@@ -142,6 +142,7 @@ class Softswitch:
         loopbacks: Sequence[int] = (),
         cores: str | None = None,
         devices: Sequence[Device] = (Device(),),
+        cables: Sequence[tuple[int, int]] = (),
         prompt: bool = False,
         pipes: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
@@ -154,6 +155,7 @@ class Softswitch:
             loopbacks: ports whose output comes in again.
             cores: processors that it is to run on, as the kernel writes a list of them; any if None.
             devices: what it is to run, one or more.
+            cables: pairs of ports between devices: what leaves by one comes in by the other.
             prompt: no call to it is to wait for the clock.
             pipes: named pipes that it writes what leaves by some ports into, and does not send it.
 
@@ -172,6 +174,8 @@ class Softswitch:
             command += ["--port", f"{port}@{interface}"]
         for port in loopbacks:
             command += ["--loopback", str(port)]
+        for ends in cables:
+            command += ["--cable", "@".join(map(str, ends))]
         if self._virtual_time is not None:
             hosts = [attachment.port for attachment in testbed.attachments if attachment.port in interfaces]
             command += self._virtual_time.arguments(hosts)

@@ -81,7 +81,7 @@ def _devices(plan: Plan) -> tuple[Device, ...]:
         Device(
             program.device_id,
             (program.json, program.p4info),
-            plan.ports_of(program),
+            tuple(plan.ports_of(program)),
             program.cpu_port if program.controller else None,
             program.fields,
         )
@@ -102,6 +102,7 @@ class SoftTarget(P4RuntimeTarget):
         self._switch = Softswitch("softswitch")
         self._nic: tuple[str, ...] = NIC_CHECKSUM_OFFLOADS
         self._loopbacks: tuple[int, ...] = ()
+        self._cables: tuple[tuple[int, int], ...] = ()
         self._frame_bytes = 0
         self._program = PROGRAM
         self._devices: tuple[Device, ...] = ()
@@ -214,7 +215,7 @@ class SoftTarget(P4RuntimeTarget):
 
     def _take(self, plan: Plan) -> None:
         """Keep what the switch of a plan is started with, and where its program drops."""
-        self._loopbacks = plan.loopbacks
+        self._loopbacks, self._cables = plan.loopbacks, plan.cables
         self._collector = plan.collector_host
         self._frame_bytes = plan.frame_bytes
         self._program = _program(plan)
@@ -240,6 +241,7 @@ class SoftTarget(P4RuntimeTarget):
             self._seed,
             self._loopbacks,
             devices=self._devices,
+            cables=self._cables,
             prompt=self.will_pause,
             pipes=pipes,
         )
