@@ -109,8 +109,8 @@ def test_each_link_is_what_its_program_makes_of_it(place: Path, virtual: bool) -
     waited_us = (reports.queue_delay_s[managed] * 1e9).round().astype(int) // 1_000
     assert waited_us.tolist() == watched[managed].tolist()
     for queue in record["traffic_manager"]["queues"]:
-        if (link := {3: "managed", 8: "learned"}.get(queue["port"])) is not None:
-            assert (reports.bottleneck == index[link]).sum() == queue["dequeued_packets"]
+        if (of_port := {3: "managed", 8: "learned"}.get(queue["port"])) is not None:
+            assert (reports.bottleneck == index[of_port]).sum() == queue["dequeued_packets"]
     registers = run.registers
     assert set(registers.register) == {"managed: next_signals[3]"} and registers.value.any()
 

@@ -431,6 +431,26 @@ mod tests {
     }
 
     #[test]
+    fn devices_share_nothing() {
+        let with = |words: &[&str]| {
+            let common = ["--grpc", "unix:/x", "--port", "1@a", "--port", "2@b", "--cable", "3@4"];
+            check_numbers(&arguments(&[&common[..], words].concat())).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(with(&["--device", "2@2,4,9", "--cpu-port", "9", "--cpu-port", "8", "--watch", "2@s.x"]), Ok(()));
+        for (words, says) in [
+            (&["--device", "1@2"][..], "--device: device 1 is given twice"),
+            (&["--device", "2@1", "--device", "2@2"], "--device: device 2 is given twice"),
+            (&["--device", "2@5"], "--device 2: the switch has no port 5"),
+            (&["--device", "2@1", "--device", "3@1"], "--device 3: port 1 is another device's, or given twice"),
+            (&["--cpu-port", "8", "--cpu-port", "9"], "--cpu-port: 9 is the second one of a device"),
+            (&["--watch", "2@s.x"], "--watch: there is no device 2"),
+            (&["--loopback", "4"], "port 4 is given twice"),
+        ] {
+            assert_eq!(with(words), Err(says.to_owned()));
+        }
+    }
+
+    #[test]
     fn the_beginning_of_a_frame_is_held_where_the_rest_is_not_needed() {
         let given = |words: &[&str]| {
             let common = ["serve", "--grpc", "unix:/x", "--port", "1@a"];

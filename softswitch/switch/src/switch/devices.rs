@@ -103,6 +103,11 @@ impl Devices {
         }
     }
 
+    /// Those of the only device; `None` where there are several.
+    pub fn only_pool(&mut self) -> Option<&mut PacketPool> {
+        self.parked.is_empty().then(|| self.pool())
+    }
+
     /// Those of the device that has a port.
     #[inline(always)]
     pub fn pool_of(&mut self, port: u16) -> &mut PacketPool {

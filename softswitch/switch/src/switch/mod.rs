@@ -334,8 +334,13 @@ impl Switch {
             near.into_iter().for_each(|packet| packet.prefetch_bytes());
             far.into_iter().for_each(|packet| packet.prefetch());
         };
-        self.tm.take_exits(now_ns, upcoming, |port, exit_ns, packet| {
-            output.send(port, exit_ns, packet, devices.pool_of(port));
-        });
+        match devices.only_pool() {
+            Some(pool) => self.tm.take_exits(now_ns, upcoming, |port, exit_ns, packet| {
+                output.send(port, exit_ns, packet, pool);
+            }),
+            None => self.tm.take_exits(now_ns, upcoming, |port, exit_ns, packet| {
+                output.send(port, exit_ns, packet, devices.pool_of(port));
+            }),
+        }
     }
 }
