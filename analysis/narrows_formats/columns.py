@@ -175,7 +175,11 @@ REPORTS = (
 # Registers of a user's P4 program that were watched.
 REGISTERS = (
     Column("time_s", "s", "when it was read, from the experiment's start"),
-    Column("register", "", "the cell, as the experiment names it"),
+    Column(
+        "register",
+        "",
+        "the cell, as the experiment names it; with its program's first link in front where there are several",
+    ),
     Column("value", "", "what it had"),
 )
 # Files by their names, SOCKETS in `files.HOSTS`; the collector's: `telemetry_columns`.

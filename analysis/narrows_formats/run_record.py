@@ -178,8 +178,8 @@ class LinkRecord(_Record):
     drop shows in the flow's next report only."""
 
     scheduling: Literal["strict", "deficit"] | None = None
-    """How the queues of a user's program share the link: by priority, or by deficit round robin; null: the switch ran
-    Narrows' own program."""
+    """How the queues of a user's program share the link: by priority, or by deficit round robin; null: the link
+    has Narrows' own program."""
 
     @cached_property
     def schedule(self) -> RateSchedule | None:
@@ -370,7 +370,8 @@ class RunRecord(_Record):
     P4 program, in virtual time the kernel's image, users' programs and the files that their command lines name, but for
     those that were written meanwhile."""
     switch: dict[str, Any] | None = None
-    """SHA-256 of the P4 program that ran, and notes of the target."""
+    """SHA-256 of the P4 programs that ran, a user's with its first link in front where there are several, and notes of
+    the target."""
     links: Annotated[tuple[LinkRecord, ...], Field(min_length=1)]
     """Every direction of a link that was reported, see below."""
     shared_hosts: tuple[SharedHost, ...] = ()
