@@ -152,7 +152,7 @@ def planned(
         where = " between machines" if target.hosts_are_machines else ""
         refused = [
             f"{plan.program.field}: {target.profile.name}{where} runs Narrows' own program; allowed: with --target "
-            "soft, in namespaces or in virtual time"
+            "soft or bmv2, in namespaces or in virtual time"
         ]
     if plan.changes and experiment.events and not target.changes_links:
         refused.append(
