@@ -133,6 +133,9 @@ class RandomScript:
     def _key(self, key: dict[str, Any]) -> str:
         bits = self._bits(key["target"])
         value = self._random.choice(PORTS) if bits == PORT_BITS else self._value(bits)
+        if key["match_type"] == "lpm":
+            # Of small values most prefixes are the same.
+            value = self._random.getrandbits(bits)
         self._known.setdefault(bits, []).append(value)
         ones = (1 << bits) - 1
         match key["match_type"]:
