@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,7 +15,7 @@ from finsy.proto import p4r
 from loss_free import Bench
 from measuring import Contestant, alternate
 from narrows.errors import RunError
-from narrows.run.benchmark import throughput
+from narrows.run.benchmark import FCS_BYTES, throughput
 from narrows.run.benchmark_bench import UNUSED
 from narrows.switch.own_entries import read_entries, read_p4info
 from narrows.targets.bmv2 import simple_switch
@@ -26,7 +27,7 @@ PROGRAMS = Path(__file__).parents[1] / "experiments" / "own-program" / "compiled
 SECONDS = 1.0
 FRAME_BYTES = 64
 SOFTSWITCH, BMV2 = "softswitch", "BMv2"
-RATE = "frames_per_s"
+RATE, COST = "frames_per_s", "processor_us"
 # The control whose table `routes` has the way of the frames, and what else there is to enter: by table, its key, and
 # the action of packets that leave by port 2.
 ENTERED: dict[str, tuple[str, dict[str, tuple[str, str, dict[str, int]]]]] = {
@@ -54,7 +55,7 @@ ENTERED: dict[str, tuple[str, dict[str, tuple[str, str, dict[str, int]]]]] = {
     "port_classes": ("ClassIngress", {}),
     "queue_inspection": ("InspectionIngress", {}),
 }
-Switch = Callable[[Network, tuple[Path, Path], Sequence[p4r.Update]], AbstractContextManager[None]]
+Switch = Callable[[Network, tuple[Path, Path], Sequence[p4r.Update]], AbstractContextManager[int]]
 
 
 def run(runs: int) -> Outcome:
@@ -68,29 +69,41 @@ def run(runs: int) -> Outcome:
         for name, switch in switches.items()
     }
     series = alternate(contestants, runs)
-    table = Table(("Program", *(f"{name}, frames/s" for name in switches), "ratio"))
-    for program in ENTERED:
-        figures = [series.texts(f"{program} on {name}", [RATE])[0] for name in switches]
-        both = f"{program} on {SOFTSWITCH}", f"{program} on {BMV2}"
-        ratio = series.ratio(*both, RATE).text() if BMV2 in switches else "-"
-        table.rows.append((f"`{program}`", *figures, ratio))
+    tables = []
+    for figure, what in ((RATE, "Frames a second without a loss"), (COST, "Processor time of a frame there, us")):
+        table = Table(("Program", *switches, "ratio"), caption=what)
+        for program in ENTERED:
+            figures = [series.texts(f"{program} on {name}", [figure])[0] for name in switches]
+            both = f"{program} on {SOFTSWITCH}", f"{program} on {BMV2}"
+            ratio = series.ratio(*both, figure).text() if BMV2 in switches else "-"
+            table.rows.append((f"`{program}`", *figures, ratio))
+        tables.append(table)
     conditions = (
         f"The programs of experiments/own-program. UDP in frames of {FRAME_BYTES} B (FCS included) from one network "
         f"namespace to another, the highest rate without a loss (RFC 2544), in trials of {SECONDS:g} s, by halving "
         "between one that was held and one that was not. No queue has a rate, nothing is reported. Sender, receiver "
-        "and switch share all processors of the machine."
+        "and switch share all processors of the machine; the time is that of the switch's process."
     )
     skipped = [] if lacks is None else [f"{BMV2}: {lacks}"]
-    return Outcome("Users' programs", conditions, [table], {"seconds": SECONDS, **series.as_json()}, [], skipped)
+    return Outcome("Users' programs", conditions, tables, {"seconds": SECONDS, **series.as_json()}, [], skipped)
 
 
 def _held(program: str, switch: Switch) -> dict[str, float]:
     files = PROGRAMS / f"{program}.json", PROGRAMS / f"{program}.p4info.txtpb"
-    with Network() as network, switch(network, files, _updates(program, files[1], network.directory)):
-        found = asyncio.run(throughput(Bench(network, reports=False), FRAME_BYTES, SECONDS))
-    if not found.latency_ns:
-        raise RunError(f"{program} loses frames at any rate")
-    return {RATE: found.frames_per_s}
+    with Network() as network, switch(network, files, _updates(program, files[1], network.directory)) as pid:
+        bench = Bench(network, reports=False)
+        found = asyncio.run(throughput(bench, FRAME_BYTES, SECONDS))
+        if not found.latency_ns:
+            raise RunError(f"{program} loses frames at any rate")
+        before_s = _processor_s(pid)
+        trial = asyncio.run(bench.trial(FRAME_BYTES - FCS_BYTES, found.frames_per_s, SECONDS))
+        return {RATE: found.frames_per_s, COST: (_processor_s(pid) - before_s) / trial.sent * 1e6}
+
+
+def _processor_s(pid: int) -> float:
+    """What a process has used, of the processors, in seconds (proc_pid_stat(5): utime and stime)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _updates(program: str, p4info: Path, directory: Path) -> list[p4r.Update]:

@@ -146,13 +146,14 @@ def bmv2(network: Network) -> Iterator[None]:
     yield
 
 
-def _start_bmv2(network: Network) -> None:
-    network.start("switch", *simple_switch.command(PORTS, network.directory, simple_switch.find()))
+def _start_bmv2(network: Network) -> int:
+    process = network.start("switch", *simple_switch.command(PORTS, network.directory, simple_switch.find()))
     deadline = time.monotonic() + READY_S
     while not simple_switch.grpc_socket(network.directory).exists():
         if time.monotonic() > deadline:
             raise RunError("BMv2 does not come up")
         time.sleep(0.02)
+    return process.pid
 
 
 def _deepen(network: Network) -> None:
@@ -167,23 +168,23 @@ def _deepen(network: Network) -> None:
 
 
 @contextmanager
-def softswitch_with(network: Network, program: tuple[Path, Path], updates: Sequence[p4r.Update]) -> Iterator[None]:
-    """Narrows' softswitch with another program (BMv2 JSON and P4Info) and its entries."""
+def softswitch_with(network: Network, program: tuple[Path, Path], updates: Sequence[p4r.Update]) -> Iterator[int]:
+    """Narrows' softswitch with another program (BMv2 JSON and P4Info) and its entries; gives its process id."""
     process = network.start(
         "switch", *softswitch_command(network.directory, str(binary(SOFTSWITCH))), stdout=subprocess.PIPE
     )
     ready(process, "the softswitch")
     asyncio.run(_programmed(f"unix:{network.directory}/switch.sock", program, updates))
-    yield
+    yield process.pid
 
 
 @contextmanager
-def bmv2_with(network: Network, program: tuple[Path, Path], updates: Sequence[p4r.Update]) -> Iterator[None]:
-    """BMv2 with it."""
-    _start_bmv2(network)
+def bmv2_with(network: Network, program: tuple[Path, Path], updates: Sequence[p4r.Update]) -> Iterator[int]:
+    """BMv2 with it; gives its process id."""
+    pid = _start_bmv2(network)
     asyncio.run(_programmed(simple_switch.grpc_address(network.directory), program, updates))
     _deepen(network)
-    yield
+    yield pid
 
 
 async def _programmed(address: str, program: tuple[Path, Path], updates: Sequence[p4r.Update]) -> None:
