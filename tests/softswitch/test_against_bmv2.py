@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bmv2_packets import running
+from bmv2_packets import commands, running
 from random_scripts import CONTROLLER_PORT, PORTS, RandomScript
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +73,30 @@ def expectations(program: Path, script: RandomScript, directory: Path) -> Iterat
             for out, left in bmv2.send(port, packet):
                 if out < SOFTSWITCH_PORTS:
                     yield f"expect {out} {left.hex()}$"
+
+
+def test_entries_for_bmv2s_command_line() -> None:
+    """Arguments go by position, a range has two ends, and the first entry is the one with the lowest priority."""
+    program = json.loads((ROOT / "tests/softswitch/p4/compiled/conformance.json").read_text())
+    lines = [
+        "mirroring_add 5 2",
+        "add ProbeIngress.exact_table key:0x7 ProbeIngress.answer(tag:0x9,port:0x2)",
+        "add ProbeIngress.range_table key:0x5 ProbeIngress.discard()",
+        "setdefault ProbeIngress.lpm_table ProbeIngress.unmatched(tag:0x1)",
+    ]
+    assert list(commands(program, lines)) == [
+        "mirroring_add 5 2",
+        "table_add ProbeIngress.exact_table ProbeIngress.answer 0x7 => 0x2 0x9",
+        "table_add ProbeIngress.range_table ProbeIngress.discard 0x5->0x5 =>  2",
+        "table_set_default ProbeIngress.lpm_table ProbeIngress.unmatched 0x1",
+    ]
+
+
+def test_a_seed_makes_the_same_script() -> None:
+    program = json.loads(PROGRAMS[0].read_text())
+    one, same, other = (RandomScript(program, seed) for seed in (1, 1, 2))
+    assert one.entries() == same.entries() != other.entries()
+    assert list(one.packets(50)) == list(same.packets(50)) != list(other.packets(50))
 
 
 @pytest.mark.needs("bmv2", "bmv2-cli")
