@@ -231,7 +231,6 @@ def test_a_program_of_a_users_on_bmv2(tmp_path: Path) -> None:
     assert all(0.02 <= flow["rtt_s"]["min"] < 0.022 for flow in summary["flows"])
 
 
-
 @pytest.mark.long
 @pytest.mark.needs("repeatable-kernel")
 def test_two_runs_with_one_seed_are_equal(tmp_path: Path) -> None:
