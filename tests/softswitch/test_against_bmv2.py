@@ -27,7 +27,7 @@ PACKETS = int(os.environ.get("NARROWS_DIFFERENTIAL_PACKETS", "1000"))
 # Ports that the softswitch has in these tests.
 SOFTSWITCH_PORTS = 32
 FOLDERS = ("experiments/own-program/compiled", "softswitch/switch/tests/stf/programs", "tests/softswitch/p4/compiled")
-# `digest.json` is no program, `unsupported` none that the softswitch takes, and a packet that shows an assertion to be
+# `digest.json` is not a program, `unsupported` not one that the softswitch takes, and a packet that shows an assertion to be
 # wrong ends either switch.
 LEFT_OUT = ("digest", "unsupported", "assertions")
 PROGRAMS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.json") if path.stem not in LEFT_OUT)

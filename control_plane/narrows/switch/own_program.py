@@ -132,7 +132,7 @@ def assigned_fields(program: OwnProgram) -> set[str]:
     """The fields (`header.field`) that a program's actions assign.
 
     Raises:
-        InputError: it is no compiled program at all.
+        InputError: it is not a compiled program.
     """
     where, found = _compiled(program)
     try:
@@ -161,7 +161,7 @@ def _metadata(program: OwnProgram) -> dict[str, int]:
     """The fields of a program's metadata (`header.field`), with their bits.
 
     Raises:
-        InputError: it is no compiled program at all.
+        InputError: it is not a compiled program.
     """
     where, found = _compiled(program)
     try:

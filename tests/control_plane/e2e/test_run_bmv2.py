@@ -46,7 +46,7 @@ def start(directory: Path, **changes: Any) -> subprocess.Popen[str]:
 
 
 def start_file(file: Path) -> subprocess.Popen[str]:
-    """The same of an experiment file; results beside it."""
+    """The same of an experiment file; results in its directory."""
     directory = file.parent
     command = [*NARROWS, "run", str(file), "--target", "bmv2", "--out", str(directory / "result")]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -182,7 +182,7 @@ class Bmv2OwnProgram(Bmv2):
         await self._connected().wait_until_replaced()
 
     async def packet_conservation(self, plan: Plan) -> list[PacketConservation]:
-        """None: what BMv2's input loses cannot be told from what the program and its queues drop."""
+        """None: nothing separates what BMv2's input loses from what the program and its queues drop."""
         return []
 
 
