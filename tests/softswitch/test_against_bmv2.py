@@ -27,8 +27,8 @@ PACKETS = int(os.environ.get("NARROWS_DIFFERENTIAL_PACKETS", "1000"))
 # Ports that the softswitch has in these tests.
 SOFTSWITCH_PORTS = 32
 FOLDERS = ("experiments/own-program/compiled", "softswitch/switch/tests/stf/programs", "tests/softswitch/p4/compiled")
-# `digest.json` is not a program, `unsupported` not one that the softswitch takes, and a packet that shows an assertion to be
-# wrong ends either switch.
+# `digest.json` is not a program, `unsupported` not one that the softswitch takes, and a packet that shows an assertion
+# to be wrong ends either switch.
 LEFT_OUT = ("digest", "unsupported", "assertions")
 PROGRAMS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.json") if path.stem not in LEFT_OUT)
 # When a packet came and how long it waited is the switch's own: programs read 0.
