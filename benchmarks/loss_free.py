@@ -91,10 +91,10 @@ def run(runs: int) -> Outcome:
 
 def _all_sizes(name: str, switch: Switch, reports: bool) -> dict[str, float]:
     with Network() as network, switch(network):
-        return asyncio.run(_measured(name, _Bench(network, reports)))
+        return asyncio.run(_measured(name, Bench(network, reports)))
 
 
-async def _measured(name: str, bench: _Bench) -> dict[str, float]:
+async def _measured(name: str, bench: Bench) -> dict[str, float]:
     figures: dict[str, float] = {}
     for size in FRAME_BYTES:
         found = await throughput(bench, size, SECONDS)
@@ -118,10 +118,11 @@ class _Hosts:
         return call_inside(self._network.namespace(host), lambda: socket.socket(family, kind, protocol))
 
 
-class _Bench:
+class Bench:
     """See `narrows.run.benchmark.Bench`; the processors that a trial takes are not measured."""
 
     def __init__(self, network: Network, reports: bool) -> None:
+        """Between the hosts of a network; ``reports``: a frame is whole when its report has arrived, too."""
         self._network = network
         self._reports = reports
         self._sender, self._receiver = (

@@ -20,6 +20,7 @@ import host
 import instructions
 import l4s
 import loss_free
+import own_programs
 import pipeline
 import results
 import virtual
@@ -34,6 +35,7 @@ from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "forwarding": forwarding.run,
     "loss-free": loss_free.run,
+    "own-programs": own_programs.run,
     "accuracy": accuracy.run,
     "delay": delay.run,
     "delay-line": delay_line.run,

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
+from finsy.proto import p4r
 from narrows.errors import RunError
 from narrows.hosts.links import call_inside, run
 from narrows.paths import binary, compiled_program
@@ -76,8 +77,8 @@ def softswitch_command(directory: Path, program: str = SOFTSWITCH, interfaces: M
 
 
 @asynccontextmanager
-async def _session(address: str) -> AsyncIterator[P4RuntimeSession]:
-    device_config, p4info = compiled_program("v1model")
+async def _session(address: str, program: tuple[Path, Path] | None = None) -> AsyncIterator[P4RuntimeSession]:
+    device_config, p4info = program or compiled_program("v1model")
     session = P4RuntimeSession(address, p4info, device_config)
     try:
         await session.open()
@@ -133,12 +134,7 @@ def collected_softswitch(
 @contextmanager
 def bmv2(network: Network) -> Iterator[None]:
     """BMv2's simple_switch_grpc with the same program and entries."""
-    network.start("switch", *simple_switch.command(PORTS, network.directory, simple_switch.find()))
-    deadline = time.monotonic() + READY_S
-    while not simple_switch.grpc_socket(network.directory).exists():
-        if time.monotonic() > deadline:
-            raise RunError("BMv2 does not come up")
-        time.sleep(0.02)
+    _start_bmv2(network)
 
     async def configure() -> None:
         async with _session(simple_switch.grpc_address(network.directory)) as session:
@@ -146,6 +142,22 @@ def bmv2(network: Network) -> Iterator[None]:
             await session.insert(entries(session))
 
     asyncio.run(configure())
+    _deepen(network)
+    yield
+
+
+def _start_bmv2(network: Network) -> int:
+    process = network.start("switch", *simple_switch.command(PORTS, network.directory, simple_switch.find()))
+    deadline = time.monotonic() + READY_S
+    while not simple_switch.grpc_socket(network.directory).exists():
+        if time.monotonic() > deadline:
+            raise RunError("BMv2 does not come up")
+        time.sleep(0.02)
+    return process.pid
+
+
+def _deepen(network: Network) -> None:
+    """Queues in which a burst has room."""
 
     def deepen() -> None:
         with closing(simple_switch.connect()) as thrift:
@@ -153,7 +165,32 @@ def bmv2(network: Network) -> Iterator[None]:
                 thrift.set_queue_depth(port, 0, BMV2_QUEUE_PACKETS)
 
     call_inside(network.namespace("switch"), deepen)
-    yield
+
+
+@contextmanager
+def softswitch_with(network: Network, program: tuple[Path, Path], updates: Sequence[p4r.Update]) -> Iterator[int]:
+    """Narrows' softswitch with another program (BMv2 JSON and P4Info) and its entries; gives its process id."""
+    process = network.start(
+        "switch", *softswitch_command(network.directory, str(binary(SOFTSWITCH))), stdout=subprocess.PIPE
+    )
+    ready(process, "the softswitch")
+    asyncio.run(_programmed(f"unix:{network.directory}/switch.sock", program, updates))
+    yield process.pid
+
+
+@contextmanager
+def bmv2_with(network: Network, program: tuple[Path, Path], updates: Sequence[p4r.Update]) -> Iterator[int]:
+    """BMv2 with it; gives its process id."""
+    pid = _start_bmv2(network)
+    asyncio.run(_programmed(simple_switch.grpc_address(network.directory), program, updates))
+    _deepen(network)
+    yield pid
+
+
+async def _programmed(address: str, program: tuple[Path, Path], updates: Sequence[p4r.Update]) -> None:
+    async with _session(address, program) as session:
+        await session.push_pipeline()
+        await session.update(updates)
 
 
 @contextmanager

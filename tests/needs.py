@@ -106,6 +106,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     ROOT: lambda: None if os.geteuid() == 0 else "no root: it is needed for network namespaces; `make test` has it",
     "python-for-all": lambda: None if python_for_all() else "no Python of this version that every user can execute",
     "bmv2": simple_switch.missing,
+    "bmv2-cli": lambda: None if shutil.which("simple_switch_CLI") else "no simple_switch_CLI of BMv2's on PATH",
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
     "seeded-kernel": lambda: None if _seeded() else "no kernel of today's adjustments is built; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",

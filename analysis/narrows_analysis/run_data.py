@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
 
 REPORT_UNITS = units(REPORTS)
+# Of a queue that reports do not know.
+_OF_QUEUE = {
+    "arrival_s", "queue_delay_s", "enqueue_depth_bytes", "dequeue_depth_bytes", "ce_marked", "arrival_ecn", "arrivals",
+    "loss_drops", "aqm_drops", "queue", "epoch",
+}  # fmt: skip
 """Columns of reports; a run that was recorded before there was queue management lacks the last three."""
 _RAW_COLUMNS = [
     "flags", "bottleneck", "flow", "packet_length", "signature", "sequence", "arrivals", "departures", "loss_drops",
@@ -60,7 +65,7 @@ HOST_UNITS = {"flow": "", "group": "", "time_s": "s", "quantity": "", "value": "
 
 def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, numbers: FlowNumbers) -> pd.DataFrame:
     """Raw telemetry columns as REPORTS describes them: seconds from the origin, bytes, flow numbers of run.json. Works
-    on a partition of any size."""
+    on a partition of any size. What they do not know of the queue has no column."""
     ticks = clock.ticks(raw["timestamp"].to_numpy().astype(np.int64))
     delay = np.maximum(raw["queue_delay"].to_numpy().astype(np.int64) - run.profile.empty_queue_delay, 0)
     depth_bytes = run.depth_unit_bytes
@@ -86,7 +91,8 @@ def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, numbers: Fl
     for name in REPORT_UNITS:
         if name in raw and name not in values:
             values[name] = raw[name].to_numpy().astype(np.int64)
-    return pd.DataFrame({name: values[name] for name in REPORT_UNITS if name in values})
+    known = values.keys() if run.profile.queue_reported else values.keys() - _OF_QUEUE
+    return pd.DataFrame({name: values[name] for name in REPORT_UNITS if name in known})
 
 
 def _read_series(path: Path, source: str) -> pd.DataFrame:

@@ -214,7 +214,7 @@ class ConnectionSummary(TypedDict):
     arrivals: int | None
     departures: int
     drops: int | None
-    ce_marks: int
+    ce_marks: int | None
     queue_delay_mean_s: float | None
     queue_delay_max_s: float | None
     rtt_s: RttSummary

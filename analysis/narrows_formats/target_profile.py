@@ -23,7 +23,8 @@ class TargetProfile:
     With ``depth_overhead_bytes`` it is memory, of which each packet takes whole units, for its frame and so many bytes.
     ``empty_queue_delay`` is what reports give as queue delay while nothing waits, in time units; readers take it off.
     ``drop_records`` is whether each dropped packet has a record with its own time, ``random_samples`` whether which
-    packets of a sample are reported is drawn: otherwise it is each n-th.
+    packets of a sample are reported is drawn: otherwise it is each n-th. ``queue_reported`` is whether reports say what
+    the queue did to packets, its waits, depths, drops and marks; if not, they only say which packets left it, and when.
     What follows ``empty_queue_delay`` is None for reports without a target, of a capture.
     """
 
@@ -40,6 +41,7 @@ class TargetProfile:
     flow_drop_counters: bool | None = None
     drop_records: bool | None = None
     random_samples: bool | None = None
+    queue_reported: bool = True
 
     @property
     def depth_left_reported(self) -> bool:

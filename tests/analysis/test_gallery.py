@@ -188,6 +188,11 @@ def test_a_delay_that_changes_within_an_interval_is_drawn(of_link: Callable[...,
     assert line.at()[-1] == pytest.approx(chart.x_range[1])
 
 
+def shown(chart: Chart | None) -> Chart:
+    assert chart is not None
+    return chart
+
+
 def test_lines_of_a_link_that_changes_are_of_what_it_was(of_link: Callable[..., RunFigures]) -> None:
     build = of_link(
         rate_schedule={"start_ns": [0, 500_000_000], "rate_bps": [20_000_000, 4_000_000], "period_ns": None},
@@ -197,20 +202,20 @@ def test_lines_of_a_link_that_changes_are_of_what_it_was(of_link: Callable[..., 
     assert mean_bps is not None and mean_bps < 12e6
     (fair,) = build.throughput().references
     assert fair.y == pytest.approx(mean_bps * 1448 / 1514 / 2 / 1e6)
-    lines = [(line.label, line.y) for line in build.depth().references if "buffer" in line.label]
+    lines = [(line.label, line.y) for line in shown(build.depth()).references if "buffer" in line.label]
     assert lines == [("buffer at first", 50.0), ("buffer later", 30.0), ("buffer later", 70.0)]
     assert dict(parameters(build.run, build.summary))["Buffer"] == "50 kB, later 30 kB to 70 kB"
     assert "50 kB buffer (1 BDP at 20 Mbit/s), later 30 kB to 70 kB" in setting(build.run)
 
 
 def test_drops_of_a_managed_queue_did_not_find_it_full(of_link: Callable[..., RunFigures]) -> None:
-    assert "that the full queue dropped" in of_link().drops().caption
-    assert "that the queue (codel) dropped" in of_link(queue_management={"kind": "codel"}).drops().caption
+    assert "that the full queue dropped" in shown(of_link().drops()).caption
+    assert "that the queue (codel) dropped" in shown(of_link(queue_management={"kind": "codel"}).drops()).caption
 
 
 def test_drops_of_a_policer_did_not_find_the_queue_full(of_link: Callable[..., RunFigures]) -> None:
     policer = {"rate_bps": 1_000_000, "burst_bytes": 3_000, "peak_rate_bps": None, "peak_burst_bytes": None}
-    assert "that the policer or the full queue dropped" in of_link(policer=policer).drops().caption
+    assert "that the policer or the full queue dropped" in shown(of_link(policer=policer).drops()).caption
 
 
 @pytest.mark.parametrize(("loop", "words"), [(True, "by a"), (False, "of the first 20 packets by a")])

@@ -17,7 +17,7 @@ WRITTEN: dict[str, Any] = {
     "target_profile": {
         "name": "bmv2", "time_unit_s": 1e-6, "timestamp_bits": 48, "depth_unit": "packets", "depth_unit_bytes": None,
         "rate_unit": "packets/s", "rate_layer": "l2", "delay_line": False, "flow_drop_counters": False,
-        "drop_records": None, "random_samples": None,
+        "drop_records": None, "random_samples": None, "queue_reported": True,
         "depth_overhead_bytes": None, "empty_queue_delay": 0,
     },
     "links": [{

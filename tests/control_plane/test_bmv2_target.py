@@ -40,7 +40,7 @@ def plan_of(**changes: Any) -> Plan:
 )
 def test_rate_is_the_nearest_for_full_size_frames(rate: str, mtu: int, packets_s: int, realised: int) -> None:
     found = plan(rate=rate, mtu=mtu)
-    assert packets.packet_rate(found) == packets_s
+    assert packets.packet_rate(found.bottleneck, found.frame_bytes) == packets_s
     assert packets.bit_rate(packets_s, found.frame_bytes) == realised
     assert packets.unsupported(found) == []
 
@@ -49,7 +49,8 @@ def test_rate_is_the_nearest_for_full_size_frames(rate: str, mtu: int, packets_s
     ("buffer", "depth"), [("1514B", 1), ("3027B", 1), ("3028B", 2), ("77packets", 77), ("1bdp", 330), ("40ms", 330)]
 )
 def test_depth_is_what_full_size_frames_fit(buffer: str, depth: int) -> None:
-    assert packets.depth(plan(buffer=buffer)) == depth
+    found = plan(buffer=buffer)
+    assert packets.depth(found.bottleneck, found.frame_bytes) == depth
 
 
 def test_ecn_threshold_is_in_packets() -> None:

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from narrows_formats.programs import BINARIES_VARIABLE, COLLECTOR, SOFTSWITCH, f
 
 pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
 
+EXAMPLES = Path(__file__).parents[2] / "experiments" / "own-program"
 SHORT = "name: short\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\nflows: [{cca: cubic, duration: 1s}]\n"
 LONG = SHORT.replace("1s}", "1000s}")
 PATIENCE_S = 240.0
@@ -216,6 +218,17 @@ def test_a_run_on_bmv2(tmp_path: Path) -> None:
     gaps_us = reports["timestamp"].astype("int64").diff()[reports["enqueue_depth"] > 0]
     assert len(gaps_us) > 3000 and gaps_us.between(11, 14).all()
     assert abs(gaps_us.mean() - 1e6 / run["links"][0]["rate_packets_s"]) < 0.01
+
+
+@pytest.mark.needs("bmv2")
+def test_a_program_of_a_users_on_bmv2(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
+    text = (EXAMPLES / "cubic-and-bbr.yaml").read_text().replace("20s", "2s")
+    assert start(tmp_path, text, options=("--target", "bmv2")).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["bottleneck"]["utilization"] > 0.9 and summary["bottleneck"]["drops"] is None
+    # In virtual time no packet is late: a flow's shortest RTT is the base RTT, and less than a frame's time of 0.6 ms.
+    assert all(0.02 <= flow["rtt_s"]["min"] < 0.022 for flow in summary["flows"])
 
 
 @pytest.mark.long

@@ -173,6 +173,8 @@ class Aggregation:
         self._leave_copies_out()
         self.delay_histogram = self._histogram(_DELAY, mine.get("delay_sum", 0), mine.get("delay", {}).get("max", 0))
         self.depth_histogram = self._histogram(_DEPTH, mine.get("depth_sum", 0), mine.get("depth", {}).get("max", 0))
+        if not run.profile.queue_reported:
+            self._withhold_queue()
 
     def active_ticks(self, row: int) -> tuple[int, int] | None:
         """First and last moment at which the flow of `row` was running, in time units; None if it was never seen.
@@ -436,6 +438,17 @@ class Aggregation:
             for name in ("new_bytes", "advanced_bytes"):
                 self.flows.cells[name][row] *= distinct
                 self.flows.totals[name][row] *= distinct
+
+    def _withhold_queue(self) -> None:
+        """Take out what reports have of a queue that they do not know: it is 0 there, and was not."""
+        self.uncounted[:] = True
+        self.saturated_bits = self.saturated_ticks = 0
+        self.depth_histogram, self.delay_histogram = LogLinearHistogram(), LogLinearHistogram()
+        self.depth, self.delay = Extremes(1, self.queue.bins), Extremes(1, self.queue.bins)
+        self.flow_delay = Extremes(self.rows, self.flows.bins)
+        for grid in (self.flows, self.queue):
+            for name in {"delay_ticks", "depth_units"} & set(grid.cells):
+                grid.cells[name][:] = np.nan
 
     @staticmethod
     def _add_bytes(grid: npt.NDArray[np.float64], column: Int64Array, size: Int64Array) -> None:

@@ -97,6 +97,8 @@ def longest_waits_ns(run: Run) -> dict[int, int]:
 
 
 def _files(run: Run) -> list[Path]:
+    if not run.profile.queue_reported:
+        raise AnalysisError(f"{run.path}: reports of {run.profile.name} do not say what its queue did")
     files = telemetry_files(run, SkippedReports())
     if not files:
         raise AnalysisError(f"{run.path}/telemetry: no report file that can be read")

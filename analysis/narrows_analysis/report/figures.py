@@ -211,8 +211,10 @@ class RunFigures:
             lo=merged(low, factor, "min") / scale, hi=merged(high, factor, "max") / scale,
         )  # fmt: skip
 
-    def depth(self) -> Chart:
+    def depth(self) -> Chart | None:
         """Queue depth over time, with the buffer and the BDP."""
+        if not self.run.profile.queue_reported:
+            return None
         bottleneck = self.run.bottleneck
         sizes = [bottleneck.buffer_bytes, *(size_bytes for size_bytes, _ in bottleneck.later_buffers)]
         most = max(self.summary["bottleneck"]["queue_bytes"]["max"] or 0.0, *(size or 0.0 for size in sizes), 1.0)
@@ -283,8 +285,10 @@ class RunFigures:
             self.x_range, "Delay (ms)", "set delay", "ms", series, labels=False,
         )  # fmt: skip
 
-    def delay(self) -> Chart:
+    def delay(self) -> Chart | None:
         """Queue delay over time."""
+        if not self.run.profile.queue_reported:
+            return None
         scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
         waited = f"Time that packets waited in the switch{_until(self.run.bottleneck)}"
         caption = f"{waited}: mean, shortest and longest, as above."
@@ -323,8 +327,10 @@ class RunFigures:
         ]
         return Chart(chart, title, caption, self.x_range, f"{quantity.capitalize()} ({unit})", quantity, unit, series)
 
-    def drops(self) -> Chart:
+    def drops(self) -> Chart | None:
         """Drops of each flow over time."""
+        if not self.run.profile.queue_reported:
+            return None
         emulated = int(self.summary["bottleneck"]["loss_emulation_drops"] or 0)
         managed = self.run.bottleneck.queue_kind
         by = "the full queue" if managed is None else f"the queue ({managed})"

@@ -34,7 +34,8 @@ def connection_rows(
         one = table.connections[key]
         # A socket of TCP with the same ports as a connection of another protocol does not belong to it.
         record = sockets.connections.get((number, *one[-2:])) if one.protocol == socket.IPPROTO_TCP else None
-        shared, reports = bool(aggregation.collided[key[0]]), total["reports"]
+        seen, reports = aggregation.run.profile.queue_reported, total["reports"]
+        counted = seen and not aggregation.collided[key[0]]
         row: ConnectionSummary = {
             "protocol": one.protocol,
             "src": one.src,
@@ -44,12 +45,12 @@ def connection_rows(
             "start_s": aggregation.ticks_from_origin(total["first_arrival"]) * unit_s,
             "end_s": aggregation.ticks_from_origin(total["last_timestamp"]) * unit_s,
             "payload_bytes": round(aggregation.scaled(total, "payload_bytes")),
-            "arrivals": None if shared else total["arrivals"],
+            "arrivals": total["arrivals"] if counted else None,
             "departures": total["departures"],
-            "drops": None if shared else total["drops"],
-            "ce_marks": round(aggregation.scaled(total, "ce_marks")),
-            "queue_delay_mean_s": total["delay_sum"] / reports * unit_s if reports else None,
-            "queue_delay_max_s": total["delay_max"] * unit_s if aggregation.complete and reports else None,
+            "drops": total["drops"] if counted else None,
+            "ce_marks": round(aggregation.scaled(total, "ce_marks")) if seen else None,
+            "queue_delay_mean_s": total["delay_sum"] / reports * unit_s if seen and reports else None,
+            "queue_delay_max_s": total["delay_max"] * unit_s if seen and aggregation.complete and reports else None,
             "rtt_s": {"min": record.rtt_min_s, "mean": record.rtt_mean_s} if record else {"min": None, "mean": None},
             "inflight_bytes": {
                 "mean": record.inflight_mean_bytes if record else None,

@@ -51,6 +51,7 @@ SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
 END_TICKS = 2
 FEW_REPORTS = f"fewer than {MIN_REPORTS} of the sampled reports are of one of the flows"
 FEW_REPORTS_OF_LINK = f"fewer than {MIN_REPORTS} sampled reports"
+NO_QUEUE = "the switch does not say what its queue does"
 NEVER_TOGETHER = "the flows were never all running for a whole interval of {:g} s"
 SEVERAL_LINKS = "the experiment has several links, see `links`"
 NO_SIZE = "the flow has no set size"
@@ -228,7 +229,7 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
         section["saturated_rate_bps"] = quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)
     section["saturated_rate_reason"] = _why_no_saturated_rate(section, link, aggregation)
     # The smallest depth of a sample is not that of all packets.
-    if window is not None and not aggregation.order.sample_shift:
+    if window is not None and not aggregation.order.sample_shift and run.profile.queue_reported:
         bins = _queue_bins(aggregation, window)
         least = aggregation.depth.minimum[0, bins] * run.depth_unit_bytes
         begin = aggregation.begin_depth_bytes[bins]
@@ -236,7 +237,8 @@ def _estimate(section: BottleneckSummary, run: Run, aggregation: Aggregation) ->
         section["standing_queue_bytes"] = standing
         if link.rate_bps and link.rtt_s and standing is not None:
             section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
-    section["ce_marks"] = round(queue.totals["ce_marks"][0])
+    if run.profile.queue_reported:
+        section["ce_marks"] = round(queue.totals["ce_marks"][0])
     if aggregation.order.sample_shift:
         of_sample(section, run, aggregation)
 
@@ -258,6 +260,8 @@ def _why_no_saturated_rate(section: BottleneckSummary, link: LinkRecord, aggrega
         return None
     if link.schedule is not None:
         return "the rate varies"
+    if not aggregation.run.profile.queue_reported:
+        return NO_QUEUE
     return (
         "sampled reports do not tell which packets left in a row"
         if aggregation.order.sample_shift
@@ -328,6 +332,9 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
         "rate_synchronization": None,
     }
     window = None if aggregation is None else common_window(aggregation)
+    if not run.profile.queue_reported:
+        section["oscillation_reason"] = NO_QUEUE
+        return section
     if aggregation is None or window is None:
         section["oscillation_reason"] = NO_TELEMETRY if aggregation is None else _no_common_window(aggregation)
         return section
@@ -490,12 +497,12 @@ def _flow_section(
             "bytes": None if copied else round(delivered),
             "goodput_bps": rate(delivered, end_s - start_s) if end_s > start_s and not copied else None,
             "throughput_bps": rate(float(totals["bytes"]), end_s - start_s) if end_s > start_s else None,
-            "ce_marks": round(totals["ce_marks"]),
+            "ce_marks": round(totals["ce_marks"]) if run.profile.queue_reported else None,
             "retransmit_ratio": _retransmit_ratio(aggregation, table, number),
         }
         if aggregation.order.sample_shift:
             section["standard_errors"] = flow_errors(section, aggregation, number)
-    if not aggregation.collided[table.indices(number)].any():
+    if not aggregation.collided[table.indices(number)].any() and run.profile.queue_reported:
         section["arrivals"] = int(totals["arrivals"])
         section["drops"] = int(totals["drops"])
         section["aqm_drops"] = int(totals["aqm_drops"])

@@ -110,6 +110,8 @@ def _write_flows_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
                 values[name] = np.rint(cells[name][row, span]).astype(np.int64)
             if aggregation.uncounted[row]:
                 values |= dict.fromkeys((*_OFFERED, "loss_ratio"), [None] * n)
+            if not run.profile.queue_reported:
+                values["ce_marks"] = [None] * n
             if not aggregation.policer_known:
                 values["policer_drops"] = [None] * n
             if not aggregation.ack_filter_known:
@@ -147,6 +149,8 @@ def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
         values[name] = np.rint(cells[name]).astype(np.int64)
     if aggregation.uncounted.any():
         values |= {name: [None] * aggregation.queue.bins for name in _OFFERED if name in values}
+    if not aggregation.run.profile.queue_reported:
+        values["ce_marks"] = [None] * aggregation.queue.bins
     if not aggregation.policer_known:
         values["policer_drops"] = [None] * aggregation.queue.bins
     if not aggregation.ack_filter_known:

@@ -190,7 +190,12 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
             + _late_reports(run.profile),
         ),
         (
-            run.profile.depth_unit_bytes is None, "depth_estimated", "warning",
+            not run.profile.queue_reported, "queue_unreported", "warning",
+            f"{run.profile.name} does not say what its queue did: waits, depths, drops and marks are not known, and "
+            "reports are of what has left it.",
+        ),
+        (
+            run.profile.queue_reported and run.profile.depth_unit_bytes is None, "depth_estimated", "warning",
             f"The target reports queue depth in {run.profile.depth_unit}: depths in bytes take each for a full frame "
             f"of {run.depth_unit_bytes:g} bytes.",
         ),

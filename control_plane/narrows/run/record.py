@@ -96,7 +96,6 @@ def write(
             silent = not (reports[link.name] or dropped.at_queue or dropped.emulated)
             if silent and status == "complete" and _is_due(plan, measured.counters, link):
                 reasons.append(f"no telemetry report{of} arrived")
-            checks[link.name] = _cross_check(measured, measured.counters, reports, link)
             counted = Counter({drop.flow: drop.packets for drop in measured.counters.links[link.name].drops})
             if measured.profile.drop_records and dropped.at_queue == counted:
                 drops_recorded.add(link.name)
@@ -105,7 +104,10 @@ def write(
                     f"warning: drops{of} are dated by the flows' next reports: {dropped.at_queue.total()} of "
                     f"{counted.total()} have a record of their own"
                 )
-            notes += [f"drop cross-check{of}: {problem}" for problem in checks[link.name].problems]
+            # Without drops there is nothing to compare.
+            if measured.profile.queue_reported:
+                checks[link.name] = _cross_check(measured, measured.counters, reports, link)
+                notes += [f"drop cross-check{of}: {problem}" for problem in checks[link.name].problems]
         notes += [
             f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"
             if balance.lost > 0

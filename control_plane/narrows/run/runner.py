@@ -155,7 +155,7 @@ def planned(
         where = " between machines" if target.hosts_are_machines else ""
         refused = [
             f"{plan.programs[0].field}: {target.profile.name}{where} runs Narrows' own program; allowed: with --target "
-            "soft, in namespaces or in virtual time"
+            "soft or bmv2, in namespaces or in virtual time"
         ]
     if plan.changes and experiment.events and not target.changes_links:
         refused.append(

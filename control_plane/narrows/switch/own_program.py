@@ -6,8 +6,9 @@ from __future__ import annotations
 import functools
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from narrows_formats import bounded_json, named_file
 from narrows_formats.file_digest import file_digest
@@ -25,17 +26,27 @@ _CHECK_S = 120
 # Of a value in the results.
 _CELL_BITS = 64
 ARCHITECTURE = "v1model"
+# How the switch begins what it says of P4Info.
+_OF_P4INFO = "P4Info: "
 
 
-def problems(plan: Plan) -> list[str]:
-    """What is wrong with the files of a plan's programs, one line each; nothing is made or changed."""
+def problems(plan: Plan, on_softswitch: bool = True) -> list[str]:
+    """What is wrong with the files of a plan's programs, one line each; nothing is made or changed.
+
+    Args:
+        plan: whose programs they are.
+        on_softswitch: whether the softswitch runs them; another switch may know more of the language.
+    """
     found = []
     for program in plan.programs:
         try:
             # Entries are of what P4Info says, which has to be the program's own first.
             _p4info(program)
             _check_fields(program)
-            notes(program)
+            if on_softswitch:
+                notes(program)
+            else:
+                _require_own_p4info(program)
             updates(plan, program)
             cells(program)
         except InputError as error:
@@ -87,6 +98,16 @@ def cells(program: OwnProgram) -> list[p4r.RegisterEntry]:
     return found
 
 
+def cell_names(program: OwnProgram) -> list[tuple[str, int]]:
+    """The same cells by their registers' full names, as the compiled program has them.
+
+    Raises:
+        InputError: as `cells`.
+    """
+    names = {one.preamble.id: one.preamble.name for one in _p4info(program).registers} if program.watch else {}
+    return [(names[cell.register_id], cell.index.index) for cell in cells(program)]
+
+
 def _p4info(program: OwnProgram) -> p4i.P4Info:
     from narrows.switch.own_entries import BadEntries, read_p4info
 
@@ -102,12 +123,23 @@ def _p4info(program: OwnProgram) -> p4i.P4Info:
     return info
 
 
-def _metadata(program: OwnProgram) -> dict[str, int]:
-    """The fields of a program's metadata (`header.field`), with their bits.
+def assigned_fields(program: OwnProgram) -> set[str]:
+    """The fields (`header.field`) that a program's actions assign.
 
     Raises:
-        InputError: it is no compiled program at all.
+        InputError: it is not a compiled program.
     """
+    where, found = _compiled(program)
+    try:
+        calls = [call for action in found["actions"] for call in action["primitives"]]
+        targets = [call["parameters"][0] for call in calls if call["op"] == "assign"]
+        return {".".join(target["value"]) for target in targets if target["type"] == "field"}
+    except (KeyError, TypeError, IndexError):
+        raise InputError(f"{where}: its actions cannot be read; allowed: what p4c-bm2-ss writes with -o") from None
+
+
+def _compiled(program: OwnProgram) -> tuple[str, Mapping[str, Any]]:
+    """The compiled program, behind how errors begin that are about it."""
     where = f"{program.field}.json: {program.json}"
     try:
         found = bounded_json.parse(named_file.read(program.json))
@@ -117,6 +149,16 @@ def _metadata(program: OwnProgram) -> dict[str, int]:
         raise InputError(f"{where}{error.place}: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("pipelines"), list):
         raise InputError(f"{where}: is not a compiled program; allowed: what p4c-bm2-ss writes with -o")
+    return where, found
+
+
+def _metadata(program: OwnProgram) -> dict[str, int]:
+    """The fields of a program's metadata (`header.field`), with their bits.
+
+    Raises:
+        InputError: it is not a compiled program.
+    """
+    where, found = _compiled(program)
     try:
         types = {one["name"]: one["fields"] for one in found["header_types"]}
         headers = {one["name"]: types[one["header_type"]] for one in found["headers"] if one["metadata"]}
@@ -152,13 +194,34 @@ def notes(program: OwnProgram) -> tuple[str, ...]:
     Raises:
         InputError: the switch cannot run it, or P4Info is not its own.
     """
-    digests = (file_digest(program.json), file_digest(program.p4info))
-    return tuple(f"{program.json}: {note}" for note in _asked_of_switch(program, digests))
+    found, why_not = _asked(program)
+    if why_not:
+        _require_own_p4info(program)
+        raise InputError(f"{program.field}.json: {program.json}: {why_not.removeprefix('program: ')}")
+    return tuple(f"{program.json}: {note}" for note in found)
+
+
+def _require_own_p4info(program: OwnProgram) -> None:
+    """Whether P4Info is a program's own, as far as the softswitch can tell: of what it cannot load it says nothing.
+
+    Raises:
+        InputError: it is another one's.
+    """
+    _, why_not = _asked(program)
+    if why_not.startswith(_OF_P4INFO):
+        raise InputError(
+            f"{program.field}.p4info: {program.p4info}: does not belong to {program.json}: "
+            f"{why_not.removeprefix(_OF_P4INFO)}; allowed: both of one run of p4c"
+        )
+
+
+def _asked(program: OwnProgram) -> tuple[tuple[str, ...], str]:
+    return _asked_of_switch(program, (file_digest(program.json), file_digest(program.p4info)))
 
 
 @functools.cache
-def _asked_of_switch(program: OwnProgram, _digests: tuple[str, str]) -> tuple[str, ...]:
-    """What the switch says of a program whose files have these digests."""
+def _asked_of_switch(program: OwnProgram, _digests: tuple[str, str]) -> tuple[tuple[str, ...], str]:
+    """What the switch says of a program whose files have these digests: its notes, and why it cannot run it, if so."""
     info = _p4info(program)
     with tempfile.TemporaryDirectory() as directory:
         binary_info = Path(directory) / "p4info"
@@ -168,13 +231,5 @@ def _asked_of_switch(program: OwnProgram, _digests: tuple[str, str]) -> tuple[st
             done = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_S, check=False)
         except (OSError, subprocess.SubprocessError) as error:
             raise InputError(f"{program.field}.json: {program.json}: cannot be checked: {error}") from None
-    said = done.stderr.strip().removeprefix(f"{SOFTSWITCH}: ")
-    if done.returncode:
-        if said.startswith("P4Info: "):
-            reason = said.removeprefix("P4Info: ")
-            raise InputError(
-                f"{program.field}.p4info: {program.p4info}: does not belong to {program.json}: {reason}; allowed: "
-                "both of one run of p4c"
-            )
-        raise InputError(f"{program.field}.json: {program.json}: {said.removeprefix('program: ')}")
-    return tuple(done.stdout.splitlines())
+    why_not = done.stderr.strip().removeprefix(f"{SOFTSWITCH}: ") or f"exit code {done.returncode}"
+    return tuple(done.stdout.splitlines()), why_not if done.returncode else ""

@@ -110,6 +110,17 @@ class P4RuntimeSession:
             stream.cancel()
         raise RunError("P4Runtime: the switch ended the session")
 
+    async def wait_until_replaced(self) -> None:
+        """Wait until another client has become the primary in place of this one, where a switch knows no roles.
+
+        Raises:
+            RunError: the switch ends the session.
+        """
+        while isinstance(message := await self._stream.read(), p4r.StreamMessageResponse):
+            if message.WhichOneof("update") == "arbitration" and message.arbitration.status.code:
+                return
+        raise RunError("P4Runtime: the switch ended the session")
+
     def _connect(self) -> grpc.aio.Channel:
         if self._prompt:
             # Most runs have no use for it.

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import finsy
+import narrows_analysis
 import pandas as pd
 import pytest
 import yaml
@@ -21,9 +25,11 @@ from narrows.hosts.links import call_inside, links
 from narrows.hosts.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
 from narrows.targets.bmv2.simple_switch import EXECUTABLE
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from needs import python_for_all
 
 pytestmark = pytest.mark.needs("bmv2", "root", SOFTSWITCH, COLLECTOR)
 
+ROOT = Path(__file__).parents[3]
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 PACKETS_S = 991
 RATE_BPS = PACKETS_S * 8 * 1514
@@ -36,6 +42,12 @@ def start(directory: Path, **changes: Any) -> subprocess.Popen[str]:
     bottleneck = {"rate": "12Mbit", "rtt": "20ms", "buffer": "1bdp", **changes}
     file = directory / "experiment.yaml"
     file.write_text(yaml.safe_dump({"name": "bmv2", "bottleneck": bottleneck, "flows": FLOWS}))
+    return start_file(file)
+
+
+def start_file(file: Path) -> subprocess.Popen[str]:
+    """The same of an experiment file; results in its directory."""
+    directory = file.parent
     command = [*NARROWS, "run", str(file), "--target", "bmv2", "--out", str(directory / "result")]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -109,6 +121,62 @@ def test_a_run_on_bmv2_measures_and_leaves_nothing(tmp_path: Path) -> None:
     assert all(
         rtt <= flow["rtt_s"]["min"] < rtt + 0.05 for rtt, flow in zip((RTT_S, 0.03), summary["flows"], strict=True)
     )
+
+
+@pytest.fixture
+def example() -> Iterator[Path]:
+    """The examples of own programs, where the user of a controller can read them: pytest's directories are closed."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(shutil.copytree(ROOT / "experiments" / "own-program", Path(directory) / "example"))
+
+
+def test_a_program_of_a_users_is_measured_by_what_leaves_it(example: Path) -> None:
+    file = example / "cubic-and-bbr.yaml"
+    text = file.read_text().replace("20s", "4s").replace("20Mbit", "12Mbit")
+    file.write_text(text.replace("    entries:", '    watch: ["next_signals[3]"]\n    entries:'))
+    process = start_file(file)
+    state = wait_for(lambda: state_of(process))
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == EXIT_OK, printed
+    assert left_over(state) == []
+    out = example / "result"
+    record, summary = (json.loads((out / name).read_text()) for name in ("run.json", "summary.json"))
+    assert (record["status"], record["losses_elsewhere"], record["drop_cross_check"]) == ("complete", [], {})
+    assert record["links"][0]["rate_packets_s"] == PACKETS_S
+    codes = {warning["code"] for warning in summary["warnings"]}
+    assert codes & {"queue_unreported", "depth_estimated", "drops_disagree", "lost_elsewhere"} == {"queue_unreported"}
+    link = summary["bottleneck"]
+    assert 0.95 < link["utilization"] <= 1.02
+    # 12 Mbit/s for 4 s, of frames that carry 1448 B of 1514 B.
+    assert 0.9 * 12e6 * 1448 / 1514 < sum(flow["goodput_bps"] for flow in summary["flows"]) < RATE_BPS
+    assert all(0.02 <= flow["rtt_s"]["min"] < 0.07 for flow in summary["flows"])
+    # What only BMv2 knows.
+    unknown = ("drops", "loss_ratio", "ce_marks", "standing_queue_bytes", "saturated_rate_bps", "drops_after_reports")
+    assert [link[name] for name in unknown] == [None] * len(unknown)
+    assert {*link["queue_delay_s"].values(), *link["queue_bytes"].values()} == {None}
+    assert all(flow[name] is None for flow in summary["flows"] for name in ("arrivals", "drops", "ce_marks"))
+    data = narrows_analysis.load(str(out))
+    assert {"queue_delay_s", "enqueue_depth_bytes", "ce_marked", "arrivals"}.isdisjoint(data.reports().columns)
+    assert data.queue[["depth_mean_bytes", "delay_max_s", "drops", "ce_marks"]].isna().all(axis=None)
+    assert data.flows[["queue_delay_mean_s", "drops", "ce_marks", "loss_ratio"]].isna().all(axis=None)
+    # BBR's queue is above the program's target of 5 ms: it signals, 50 ms after it has begun to.
+    assert data.registers["value"].max() > 50_000 and set(data.registers["register"]) == {"next_signals[3]"}
+
+
+@pytest.mark.needs("python-for-all")
+def test_a_controller_takes_over_bmv2(example: Path) -> None:
+    file = example / "learning.yaml"
+    controller = f"[env, PYTHONPATH={Path(finsy.__file__).parents[1]}, {python_for_all()}"
+    file.write_text(file.read_text().replace("[python3", controller).replace("20s", "2s").replace("20Mbit", "12Mbit"))
+    process = start_file(file)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == EXIT_OK, printed
+    learned = (example / "result" / "hosts" / "controller" / "stdout").read_text().splitlines()
+    assert sorted(line.split()[-1] for line in learned) == ["1", "2", "3"]
+    summary = json.loads((example / "result" / "summary.json").read_text())
+    assert all(flow["goodput_bps"] > 0 for flow in summary["flows"])
+    assert summary["bottleneck"]["utilization"] > 0.8
 
 
 def test_packets_that_never_reach_the_program_are_reported(tmp_path: Path) -> None:

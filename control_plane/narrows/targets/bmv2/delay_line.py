@@ -9,7 +9,8 @@ what a host's kernel says of its own accord never reaches BMv2, so that its inte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from narrows.experiment.plan import COLLECTOR_PORT, Plan
 from narrows.hosts.base import SwitchAttachment, Testbed
@@ -37,13 +38,25 @@ class Bmv2DelayLine:
         """What this machine lacks to run it."""
         return missing_parts()
 
-    async def start(self, testbed: Testbed, attachments: Sequence[SwitchAttachment]) -> dict[int, str]:
+    async def start(
+        self,
+        testbed: Testbed,
+        attachments: Sequence[SwitchAttachment],
+        others: Mapping[int, str] = MappingProxyType({}),
+        pipes: Mapping[int, str] = MappingProxyType({}),
+    ) -> dict[int, str]:
         """Put it in front of ports; returns the interface that each of them now has for BMv2.
+
+        Args:
+            testbed: whose switch namespace it runs in.
+            attachments: the ports.
+            others: interfaces of ports of its own, which BMv2 has nothing of.
+            pipes: named pipes that it writes what leaves by some ports into.
 
         Raises:
             RunError: a link cannot be made, or the softswitch does not come up.
         """
-        interfaces: dict[int, str] = {}
+        interfaces = dict(others)
         ends: dict[int, str] = {}
         for attachment in attachments:
             line, end = f"line{attachment.port}", f"bmv{attachment.port}"
@@ -52,7 +65,7 @@ class Bmv2DelayLine:
             add_cable(End(attachment.namespace, line), End(attachment.namespace, end), mtu)
             interfaces |= {attachment.port: attachment.interface, attachment.port + OFFSET: line}
             ends[attachment.port] = end
-        await self._switch.start(testbed, interfaces, self._seed)
+        await self._switch.start(testbed, interfaces, self._seed, pipes=pipes)
         return ends
 
     async def configure(self, plan: Plan) -> None:

@@ -71,7 +71,9 @@ def version(named: Path | None = None) -> str:
     return result.stdout.strip()
 
 
-def command(interfaces: Mapping[int, str], directory: Path, executable: Path | None = None) -> list[str]:
+def command(
+    interfaces: Mapping[int, str], directory: Path, executable: Path | None = None, cpu_port: int | None = None
+) -> list[str]:
     """The command line of a switch that waits for its program over P4Runtime, at `grpc_address`.
 
     Thrift always listens on every address, so run it inside a namespace of its own.
@@ -80,6 +82,7 @@ def command(interfaces: Mapping[int, str], directory: Path, executable: Path | N
         interfaces: interface of each port, in the namespace that it will run in.
         directory: for its sockets; no other switch may use it.
         executable: what `find` found.
+        cpu_port: the port of a controller, for packet-ins and packet-outs; None: there is none.
     """
     ports = [argument for port, name in sorted(interfaces.items()) for argument in ("-i", f"{port}@{name}")]
     return [
@@ -94,6 +97,7 @@ def command(interfaces: Mapping[int, str], directory: Path, executable: Path | N
         "--",
         *("--grpc-server-addr", grpc_address(directory)),
         *("--priority-queues", str(PRIORITY_QUEUES)),
+        *(() if cpu_port is None else ("--cpu-port", str(cpu_port))),
     ]
 
 
