@@ -16,7 +16,7 @@ from typing import Any
 
 import host
 import pipeline
-import pipeline_laws
+import pipeline_aqms
 from narrows.errors import RunError
 from narrows.hosts.links import run as call
 from narrows.paths import binary
@@ -107,8 +107,8 @@ CASES: dict[str, Case] = {
     **{pipeline.name_of(shape): partial(_replayed, _same, shape) for shape in SHAPES},
     "another rate every millisecond": partial(_replayed, pipeline.scheduled, pipeline.BASE),
     **{
-        kind: partial(_replayed, partial(pipeline_laws.managed, kind=kind), pipeline.BASE)
-        for kind in pipeline_laws.KINDS
+        kind: partial(_replayed, partial(pipeline_aqms.managed, kind=kind), pipeline.BASE)
+        for kind in pipeline_aqms.KINDS
     },
     STORED: partial(_collected, "convert"),
     SUMMED: partial(_collected, "aggregate"),

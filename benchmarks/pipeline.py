@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import host
-import pipeline_laws
+import pipeline_aqms
 from measuring import Contestant, Series, alternate
 from narrows.paths import REPOSITORY, binary, compiled_program
 from narrows.switch.entries import delay_bins
 from narrows_formats.programs import SOFTSWITCH
-from pipeline_laws import MANAGED_PROGRAM
+from pipeline_aqms import MANAGED_PROGRAM
 from results import Outcome, Table
 
 PACKETS = 2_000_000
@@ -50,7 +50,7 @@ def run(runs: int) -> Outcome:
     with host.large_pages() as (directory, memory):
         startup_s, managed_startup_s = (_startup(directory, program) for program in (PROGRAM, MANAGED_PROGRAM))
         configs = {shape: prepare(directory, shape) for shape in shapes}
-        managed = {kind: pipeline_laws.managed(configs[BASE], kind) for kind in pipeline_laws.KINDS}
+        managed = {kind: pipeline_aqms.managed(configs[BASE], kind) for kind in pipeline_aqms.KINDS}
         contestants: dict[str, Contestant] = {
             name_of(shape): partial(_replay, directory, config, startup_s) for shape, config in configs.items()
         }

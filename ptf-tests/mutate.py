@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mutations import LAWS, MUTATIONS, Mutation
+from mutations import MUTATIONS, QUEUE_MANAGEMENT, Mutation
 
 HERE = Path(__file__).resolve().parent
 P4SRC = HERE.parent / "p4src"
@@ -27,7 +27,7 @@ class MutationError(Exception):
 
 def program_of(mutation: Mutation) -> str:
     """The program that has a fault: AQMs are in one alone."""
-    return MANAGED_PROGRAM if mutation.file.startswith(LAWS) else PROGRAM
+    return MANAGED_PROGRAM if mutation.file.startswith(QUEUE_MANAGEMENT) else PROGRAM
 
 
 def mutate(mutation: Mutation | None, folder: Path, program: str) -> Path:

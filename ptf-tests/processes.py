@@ -27,6 +27,8 @@ class Child:
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 inside(namespace, command),
+                # What it leaves where it runs goes with its log.
+                cwd=log.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

@@ -38,6 +38,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
         number_of=lambda machine: inventory.port_of(machine).dev_port,
         name_of=lambda number: inventory.port(number).name,
         loopbacks=loopbacks,
+        vlan_of=lambda machine: inventory.vlans.get(machine.name),
     )
     bound = place(plan, inventory, ports)
     bound = replace(bound, collector=replace(bound.collector, src_mac=SWITCH_MAC))
@@ -86,15 +87,15 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
             )
         if link.varies_behind:
             raise InputError(
-                f"{link.field}: delay that varies, jitter and duplication are not made on Tofino, whose program "
-                "neither sends packets around again (recirculation), which alone could hold them, nor makes copies "
-                "(multicast or a mirror); allowed: none of them, or --target soft"
+                f"{link.field}: delay that varies, jitter and duplication are not made on Tofino: its program holds "
+                "acknowledgements only (delay.at: switch), as a bandwidth-delay product of data would go round a port "
+                "many times, and makes no copies (multicast or a mirror); allowed: none of them, or --target soft"
             )
         if link.delay_ns:
             raise InputError(
-                f"{link.field}.delay: Tofino's program sends no packets around again (recirculation), which alone "
-                "could hold them behind a queue; allowed: 0 there, with the "
-                "RTT in rtt, or --target soft"
+                f"{link.field}.delay: Tofino's program holds acknowledgements only (delay.at: switch), as a "
+                "bandwidth-delay product of data would go round a port many times; allowed: 0 there, with the RTT in "
+                "rtt, or --target soft"
             )
     ports = inventory.loopback_ports
     if len(plan.loopbacks) > len(ports):

@@ -17,6 +17,7 @@ from narrows_tofino.chip.red import wred
 from narrows_tofino.readings.checks import watermark_writes
 from narrows_tofino.readings.counters import clear_writes
 from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.base_delay import looped_ports
 from narrows_tofino.writes.entries import program_writes
 from narrows_tofino.writes.mirror import mirror_writes
 from narrows_tofino.writes.planned import PlannedWrite, Reader
@@ -50,14 +51,14 @@ def plan(experiment: Experiment, inventory: Inventory, reader: Reader | None = N
     """
     source = AssumedReader(inventory.switch.generation) if reader is None else reader
     bound = bind(make_plan(experiment), inventory)
-    found = port_writes(inventory, used_ports(bound), source)
+    found = port_writes(inventory, used_ports(inventory, bound), source)
     planned = plan_switch(inventory, bound, source)
     return [*found, *clear_writes(inventory.switch.manages_queues), *planned.writes, *planned.watermarks]
 
 
-def used_ports(plan: Plan) -> list[int]:
+def used_ports(inventory: Inventory, plan: Plan) -> list[int]:
     """All ports of a bound plan: `cabled_ports`, then those in loopback."""
-    return [*cabled_ports(plan), *plan.loopbacks]
+    return [*cabled_ports(plan), *looped_ports(inventory, plan)]
 
 
 def cabled_ports(plan: Plan) -> list[int]:

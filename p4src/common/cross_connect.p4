@@ -31,9 +31,14 @@ control CrossConnect(in headers_t hdr, in port_t ingress_port, out forwarding_t 
     }
 
     // Matched on the ingress port alone, a link is a cable. Matched on the destination too, hosts share a port or queue.
+    // With VLANs hosts that send from one port can take different ways.
     table cross_connect {
         key = {
             ingress_port: ternary @name("ingress_port");
+#ifdef VLAN_SEPARATED_HOSTS
+            hdr.vlan_outer.isValid(): ternary @name("is_tagged");
+            hdr.vlan_outer.tci: ternary @name("vlan");
+#endif
             hdr.ethernet.dst: ternary @name("dst_mac");
             hdr.ipv4.isValid(): ternary @name("is_ipv4");
             hdr.ipv4.dst: ternary @name("dst_ipv4");

@@ -22,6 +22,9 @@ typedef MirrorId_t mirror_session_t;
 #define COUNTED_BEFORE_QUEUE 4
 #define COUNTED_BEHIND_QUEUE 18
 
+// Several hosts can be at one port, each in a VLAN of its own. Software's ports can be VLANs by themselves.
+#define VLAN_SEPARATED_HOSTS
+
 #include "../common/constants.p4"
 
 // The first bits of every packet that reaches the egress parser.
@@ -29,7 +32,7 @@ const bit<2> KIND_WIRE = 0;
 const bit<2> KIND_BOTTLENECK = 1;
 const bit<2> KIND_MIRROR = 2;
 #ifdef MANAGED_QUEUES
-// The same of a bottleneck whose law drops packets: its `loss_drops` are drops by queue management.
+// The same of a bottleneck whose AQM drops packets: its `loss_drops` are drops by queue management.
 const bit<2> KIND_MANAGED_MIRROR = 3;
 #endif
 
@@ -78,6 +81,8 @@ header mirror_t {
 #include "../common/flow_share.p4"
 #include "primitives.p4"
 #include "../common/cross_connect.p4"
+#include "base_delay.p4"
+#include "host_vlan.p4"
 #include "../common/flow_identity.p4"
 #include "../common/ingress.p4"
 #include "../common/egress.p4"
@@ -90,11 +95,19 @@ header mirror_t {
 struct switch_headers_t {
     bridge_t      bridge;
     bridge_flow_t bridge_flow;
+    held_t        held;
     mirror_t      mirror;
     headers_t     frame;
 }
 
+// What a port is, from the table $PORT_METADATA.
+struct port_metadata_t {
+    bit<7> reserved;
+    bit<1> holds;  // it is in loopback, and its frames have a held_t in front
+}
+
 struct ingress_metadata_t {
+    port_metadata_t port;
     flow_state_t    flow;
     forwarding_t    forwarding;
     flow_identity_t identity;
@@ -115,9 +128,21 @@ parser NarrowsIngressParser(packet_in packet, out switch_headers_t hdr, out ingr
 
     state start {
         packet.extract(intrinsic);
-        packet.advance(PORT_METADATA_SIZE);
+        meta.port = port_metadata_unpack<port_metadata_t>(packet);
         hdr.bridge.setValid();
         hdr.bridge.kind = KIND_WIRE;
+        transition select(meta.port.holds) {
+            1: parse_held;
+            default: parse_frame;
+        }
+    }
+
+    state parse_held {
+        packet.extract(hdr.held);
+        transition parse_frame;
+    }
+
+    state parse_frame {
         frame.apply(packet, hdr.frame);
         transition accept;
     }
@@ -129,6 +154,8 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
                        inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
                        inout ingress_intrinsic_metadata_for_tm_t for_tm) {
     CrossConnect() cross_connect;
+    BaseDelay() base_delay;
+    HostVlan() host_vlan;
     BottleneckIngress() bottleneck;
     FlowIdentity() flow_identity;
     bit<1> lost = 0;
@@ -144,6 +171,7 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
         }
         flow_identity.apply(hdr.frame, meta.identity);
         cross_connect.apply(hdr.frame, intrinsic.ingress_port, meta.forwarding, meta.flow.bottleneck);
+        host_vlan.apply(hdr.frame);
         for_tm.ucast_egress_port = meta.forwarding.port;
         for_tm.qid = meta.forwarding.queue;
         hdr.bridge.bottleneck = meta.flow.bottleneck;
@@ -160,7 +188,7 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
             hdr.bridge_flow.setValid();
             hdr.bridge_flow.arrivals = meta.flow.arrivals;
 #ifdef MANAGED_QUEUES
-            // There is room for one of them: a bottleneck has emulated loss or a law that drops.
+            // There is room for one of them: a bottleneck has emulated loss or an AQM that drops.
             hdr.bridge_flow.loss_drops = meta.flow.loss_drops | meta.flow.aqm_drops;
 #else
             hdr.bridge_flow.loss_drops = meta.flow.loss_drops;
@@ -170,8 +198,13 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
             if (lost == 1) {
                 for_deparser.drop_ctl = 1;
             }
-        } else if (meta.forwarding.discard == 1) {
-            for_deparser.drop_ctl = 1;
+        } else {
+            base_delay.apply(hdr.frame.ethernet, intrinsic.ingress_port, from_parser.global_tstamp[31:0], meta.port.holds,
+                             hdr.held, meta.forwarding);
+            for_tm.ucast_egress_port = meta.forwarding.port;
+            if (meta.forwarding.discard == 1) {
+                for_deparser.drop_ctl = 1;
+            }
         }
     }
 }
@@ -188,6 +221,7 @@ control NarrowsIngressDeparser(packet_out packet, inout switch_headers_t hdr, in
         }
         packet.emit(hdr.bridge);
         packet.emit(hdr.bridge_flow);
+        packet.emit(hdr.held);
         packet.emit(hdr.frame.ethernet);
         packet.emit(hdr.frame.vlan_outer);
         packet.emit(hdr.frame.vlan_inner);
@@ -328,7 +362,7 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     action strip() {
         meta.seen.packet_length = intrinsic.pkt_length - FCS_BYTES;
 #ifdef MANAGED_QUEUES
-        // Laws compare it with what they allow.
+        // AQMs compare it with what they allow.
         meta.seen.queue_delay = from_parser.global_tstamp[31:0] - hdr.bridge_flow.timestamp;
 #endif
     }

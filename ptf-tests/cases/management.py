@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue management: what each law drops and marks, when, and what reports say of it.
+"""Queue management: what each AQM drops and marks, when, and what reports say of it.
 
 All frames of a case are of one size and wait before the first of them starts; they leave at distances of SERVICE_NS.
 `T` is when frame 1 starts, frame 0 having kept the link until then.
@@ -24,7 +24,7 @@ SIZE = 500
 RATE = 50
 MS = 1_000_000
 SERVICE_NS = 1000 * MS // RATE
-# Frames of a case whose law draws, and the rate at which they leave.
+# Frames of a case whose AQM draws, and the rate at which they leave.
 DRAWN, FAST = 300, 20_000
 NOT_ECT, ECT_1, ECT_0 = 0, 1, 2
 NO_THRESHOLD = 0xFFFFFFFF
@@ -43,17 +43,17 @@ class ManagedTest(BottleneckTest):
     needs = frozenset({Ability.MANAGED, Ability.EXACT_RATE, Ability.PACKET_LIMIT})
 
     def setUp(self) -> None:
-        """Skip where the program has no laws."""
+        """Skip where the program has no AQMs."""
         super().setUp()
         assert isinstance(self.switch, Softswitch)
         self.soft = self.switch
         try:
-            self.soft.control.program.find("tables", "dequeue_law")
+            self.soft.control.program.find("tables", "dequeue_aqm")
         except KeyError:
             self.skipTest("the program manages no queue")
 
-    def law(self, table: str, action: str, **parameters: int) -> None:
-        """Bottleneck 0's entry in a table of laws."""
+    def set_aqm(self, table: str, action: str, **parameters: int) -> None:
+        """Bottleneck 0's entry in a table of AQMs."""
         self.switch.control.insert(Entry(table, {"bottleneck": 0}, action, parameters))
 
     def manage(self, period_ns: int = 0, coupled: Coupled | None = None, fair: Fair | None = None) -> None:
@@ -99,12 +99,12 @@ class ManagedTest(BottleneckTest):
     def codel(self, **settings: int) -> None:
         """CoDel of 5 ms and 90 ms: no multiple of a frame's time, so that no decision is a tie."""
         usual = {"target": 5 * MS, "interval": 90 * MS, "mtu": SIZE, "ecn_marks": 0, "shares_link": 0}
-        self.law("dequeue_law", "codel", **{**usual, "threshold": NO_THRESHOLD, "low_latency_only": 0, **settings})
+        self.set_aqm("dequeue_aqm", "codel", **{**usual, "threshold": NO_THRESHOLD, "low_latency_only": 0, **settings})
 
     def red(self, **settings: int) -> None:
         """RED that forgets nothing in idle times."""
         usual = {"counts_packets": 0, "slope": 0, "halvings": 0, "forgotten": (1 << 47) - 1}
-        self.law("enqueue_law", "red", **{**usual, "ecn_marks": 0, "harddrop": 0, "nodrop": 0, **settings})
+        self.set_aqm("enqueue_aqm", "red", **{**usual, "ecn_marks": 0, "harddrop": 0, "nodrop": 0, **settings})
 
     def passes(self) -> Report:
         """One frame through an idle link; returns its report."""
@@ -165,7 +165,7 @@ class StepMarks(ManagedTest):
             with self.subTest(ect1_only=only):
                 self.switch.reset()
                 self.manage()
-                self.law("dequeue_law", "step", threshold=70 * MS, low_latency_only=only)
+                self.set_aqm("dequeue_aqm", "step", threshold=70 * MS, low_latency_only=only)
                 codepoints = [(NOT_ECT, ECT_1, ECT_0)[n % 3] for n in range(13)]
                 sent = [frames.ipv4(size=SIZE, ecn=ecn, identification=n) for n, ecn in enumerate(codepoints)]
                 self.backlog(sent)
@@ -190,7 +190,7 @@ class PieDropsOnArrival(ManagedTest):
                 self.switch.reset()
                 self.manage()
                 limits = {"limit_bytes": 0, "limit_packets": 0}
-                self.law("enqueue_law", "pie_at_enqueue", target=15 * MS, mtu=SIZE, **limits, ecn_marks=1)
+                self.set_aqm("enqueue_aqm", "pie_at_enqueue", target=15 * MS, mtu=SIZE, **limits, ecn_marks=1)
                 self.switch.write_register("pie_probabilities", 0, PIE_CERTAIN)
                 self.switch.write_register("pie_bursts", 0, spent)
                 # ECT(0): a probability above a tenth drops those, too (RFC 8033, section 5.1).
@@ -210,7 +210,7 @@ class PieMarksOnArrival(ManagedTest):
     def runTest(self) -> None:
         self.manage()
         limits = {"limit_bytes": 0, "limit_packets": 0}
-        self.law("enqueue_law", "pie_at_enqueue", target=0, mtu=SIZE, **limits, ecn_marks=1)
+        self.set_aqm("enqueue_aqm", "pie_at_enqueue", target=0, mtu=SIZE, **limits, ecn_marks=1)
         self.switch.write_register("pie_probabilities", 0, PIE_CERTAIN // 10)
         self.switch.write_register("pie_bursts", 0, PIE_BURST_NS)
         self.switch.write_register("pie_sums", 0, PIE_CERTAIN // 2 * 17)
@@ -226,7 +226,7 @@ class PieSpendsItsAllowance(ManagedTest):
     def runTest(self) -> None:
         self.manage(period_ns=5 * MS)
         self.switch.write_register("pie_probabilities", 0, PIE_CERTAIN)
-        self.law("update_law", "pie_at_update", target=15 * MS, tupdate=40 * MS, alpha=0, beta=0)
+        self.set_aqm("update_aqm", "pie_at_update", target=15 * MS, tupdate=40 * MS, alpha=0, beta=0)
         deadline = time.monotonic() + self.profile.patience_s
         while self.switch.read_register("pie_bursts", 0) < PIE_BURST_NS and time.monotonic() < deadline:
             pass
@@ -244,7 +244,7 @@ class PieDraws(ManagedTest):
     def runTest(self) -> None:
         self.manage()
         limits = {"limit_bytes": 0, "limit_packets": 0}
-        self.law("enqueue_law", "pie_at_enqueue", target=0, mtu=0, **limits, ecn_marks=0)
+        self.set_aqm("enqueue_aqm", "pie_at_enqueue", target=0, mtu=0, **limits, ecn_marks=0)
         self.switch.write_register("pie_bursts", 0, PIE_BURST_NS)
         sent = burst(DRAWN + 1)
         self.arrive(sent, lambda: self.switch.write_register("pie_probabilities", 0, PIE_CERTAIN // 2))
@@ -345,7 +345,7 @@ class BlueLearns(ManagedTest):
             with self.subTest(freeze=freeze):
                 self.switch.reset()
                 self.manage()
-                self.law("enqueue_law", "blue", **settings, freeze=freeze)
+                self.set_aqm("enqueue_aqm", "blue", **settings, freeze=freeze)
                 # Frame 0 keeps the link, 1 and 2 have room.
                 self.arrive(burst(6), partial(self.switch.write_register, "blue_enqueue.change_times", 0, 0))
                 self.assertEqual(self.switch.read_register(BLUE_PROBABILITY, 0), raised)
@@ -360,7 +360,7 @@ class BlueDraws(ManagedTest):
     def runTest(self) -> None:
         self.manage()
         changes = {"increment": 0, "decrement": 0, "freeze": 0}
-        self.law("enqueue_law", "blue", limit_bytes=0, limit_packets=0, **changes, ecn_marks=0)
+        self.set_aqm("enqueue_aqm", "blue", limit_bytes=0, limit_packets=0, **changes, ecn_marks=0)
         sent = burst(DRAWN + 1)
         self.arrive(sent, lambda: self.switch.write_register(BLUE_PROBABILITY, 0, 1 << 31))
         drops, _ = self.counted(ENQUEUE_DROPS, self.flow_of(sent[0]))
@@ -376,7 +376,7 @@ class Pi2AtCertainty(ManagedTest):
             with self.subTest(ecn=ecn):
                 self.switch.reset()
                 self.manage()
-                self.law("dequeue_law", "pi2_at_dequeue", step=NO_THRESHOLD, coupling=1, mtu=SIZE, ecn_marks=1)
+                self.set_aqm("dequeue_aqm", "pi2_at_dequeue", step=NO_THRESHOLD, coupling=1, mtu=SIZE, ecn_marks=1)
                 self.switch.write_register("pi2_probabilities", 0, PI2_CERTAIN)
                 sent = burst(7, ecn)
                 self.backlog(sent)
@@ -397,8 +397,8 @@ class Pi2Draws(ManagedTest):
             with self.subTest(ecn=ecn):
                 self.switch.reset()
                 self.manage(coupled=Coupled(classic_percent=10, mtu=SIZE))
-                self.law("enqueue_law", "two_queues")
-                self.law("dequeue_law", "pi2_at_dequeue", step=NO_THRESHOLD, coupling=2, mtu=SIZE, ecn_marks=1)
+                self.set_aqm("enqueue_aqm", "two_queues")
+                self.set_aqm("dequeue_aqm", "pi2_at_dequeue", step=NO_THRESHOLD, coupling=2, mtu=SIZE, ecn_marks=1)
                 self.switch.write_register("pi2_probabilities", 0, int(p * PI2_CERTAIN))
                 sent = burst(DRAWN + 1, ecn)
                 self.arrive(sent)
@@ -414,7 +414,7 @@ class Pi2Updates(ManagedTest):
     def runTest(self) -> None:
         self.manage(period_ns=10 * MS)
         self.switch.write_register("pi2_probabilities", 0, PI2_CERTAIN)
-        self.law("update_law", "pi2_at_update", target=1 << 16, alpha=1 << 14, beta=0)
+        self.set_aqm("update_aqm", "pi2_at_update", target=1 << 16, alpha=1 << 14, beta=0)
         deadline = time.monotonic() + self.profile.patience_s
         while (p := self.switch.read_register("pi2_probabilities", 0)) == PI2_CERTAIN and time.monotonic() < deadline:
             pass
@@ -433,8 +433,8 @@ class DualPi2Queues(ManagedTest):
 
     def runTest(self) -> None:
         self.manage(coupled=Coupled(classic_percent=10, mtu=SIZE))
-        self.law("enqueue_law", "two_queues")
-        self.law("dequeue_law", "pi2_at_dequeue", step=1 * MS, coupling=2, mtu=SIZE, ecn_marks=1)
+        self.set_aqm("enqueue_aqm", "two_queues")
+        self.set_aqm("dequeue_aqm", "pi2_at_dequeue", step=1 * MS, coupling=2, mtu=SIZE, ecn_marks=1)
         sent = burst(1, ECT_1) + burst(5, ECT_0, 10001)[1:] + burst(5, ECT_1, 10002)[1:]
         self.backlog(sent)
         reports = self.leaves(sent, [5, 6, 7, 8, 1, 2, 3, 4], {5, 6, 7, 8})
@@ -446,7 +446,7 @@ class FairTurns(ManagedTest):
 
     def runTest(self) -> None:
         self.manage(fair=Fair(queues=1024, quantum=2 * SIZE, batch=1))
-        self.law("enqueue_law", "fair_queues", mask=1023)
+        self.set_aqm("enqueue_aqm", "fair_queues", mask=1023)
         sent = burst(1) + burst(6, src_port=10001) + burst(6, src_port=10002)
         self.backlog(sent)
         order = [1, 2, 7, 8, 3, 4, 9, 10, 5, 6, 11, 12]
@@ -464,7 +464,7 @@ class FairCoDel(ManagedTest):
 
     def runTest(self) -> None:
         self.manage(fair=Fair(queues=1024, quantum=SIZE, batch=64))
-        self.law("enqueue_law", "fair_queues", mask=1023)
+        self.set_aqm("enqueue_aqm", "fair_queues", mask=1023)
         self.codel(shares_link=1)
         sent = burst(1) + burst(19, src_port=10001) + burst(2, src_port=10002)
         self.backlog(sent)

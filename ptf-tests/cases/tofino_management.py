@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue management of Tofino's program: what its laws drop and mark, what is counted, and what reports say of it.
+"""Queue management of Tofino's program: what its AQMs drop and mark, what is counted, and what reports say of it.
 
 The probabilities are entries, as the control plane writes them during a run. Of 2^32 - 1, one packet in 2^32 is not
 picked. Nothing needs to wait for that, so that these cases are also for the SDE's model; only RED decides by a depth.
@@ -33,17 +33,17 @@ DEPARTURES_A_SECOND = 1000
 
 
 class LawTest(BottleneckTest):
-    """A case of a law on bottleneck 0, from port 1 to port 2, where the program has these laws."""
+    """A case of an AQM on bottleneck 0, from port 1 to port 2, where the program has these AQMs."""
 
-    needs = frozenset({Ability.TOFINO_LAWS})
+    needs = frozenset({Ability.TOFINO_AQMS})
 
     def setUp(self) -> None:
         """All frames are reported."""
         super().setUp()
         self.reported()
 
-    def law(self, table: str, action: str, *, change: bool = False, **parameters: int) -> None:
-        """Bottleneck 0's entry in a table of laws."""
+    def set_aqm(self, table: str, action: str, *, change: bool = False, **parameters: int) -> None:
+        """Bottleneck 0's entry in a table of AQMs."""
         entry = Entry(table, {"bottleneck": 0}, action, parameters)
         (self.switch.control.modify if change else self.switch.control.insert)(entry)
 
@@ -78,14 +78,14 @@ class PicksAreDropped(LawTest):
     """What is picked and may not be marked is dropped: counted for the flow and the bottleneck, and in its reports."""
 
     def runTest(self) -> None:
-        self.law("enqueue_law", "pick", probability=CERTAIN, ecn_marks=0)
-        self.law("dequeue_law", "decided_on_arrival")
+        self.set_aqm("enqueue_aqm", "pick", probability=CERTAIN, ecn_marks=0)
+        self.set_aqm("dequeue_aqm", "decided_on_arrival")
         for ecn in (NOT_ECT, ECT_0, CE):
             self.dropped(ecn)
         flow = self.flow_of(frames.ipv4(size=SIZE))
         self.assertEqual(self.counted(ENQUEUE_DROPS, 0), (3 * COUNT, 3 * COUNT * SIZE))
         self.assertEqual(self.switch.read_register(FLOW_DROPS, flow), 3 * COUNT)
-        self.law("enqueue_law", "pick", change=True, probability=0, ecn_marks=0)
+        self.set_aqm("enqueue_aqm", "pick", change=True, probability=0, ecn_marks=0)
         report = self.passes(NOT_ECT)
         self.assertEqual(
             (report.arrivals, report.departures, report.aqm_drops, report.loss_drops, report.queue),
@@ -97,8 +97,8 @@ class PicksAreMarked(LawTest):
     """With marks ECT is marked, CE passes as it came, and Not-ECT is dropped."""
 
     def runTest(self) -> None:
-        self.law("enqueue_law", "pick", probability=CERTAIN, ecn_marks=1)
-        self.law("dequeue_law", "decided_on_arrival")
+        self.set_aqm("enqueue_aqm", "pick", probability=CERTAIN, ecn_marks=1)
+        self.set_aqm("dequeue_aqm", "decided_on_arrival")
         for ecn in (ECT_0, ECT_1):
             self.assertEqual(self.passes(ecn, marked=True).aqm_drops, 0)
         self.passes(CE)
@@ -110,7 +110,7 @@ class PicksAreDrawn(LawTest):
     """Half of the frames at 1/2, within six standard deviations."""
 
     def runTest(self) -> None:
-        self.law("enqueue_law", "pick", probability=1 << 31, ecn_marks=0)
+        self.set_aqm("enqueue_aqm", "pick", probability=1 << 31, ecn_marks=0)
         for _ in range(DRAWN // COUNT):
             self.send(1, [frames.ipv4(size=SIZE)] * COUNT)
             self.drain(2)
@@ -124,11 +124,11 @@ class CoupledQueues(LawTest):
 
     def runTest(self) -> None:
         self.two_queues()
-        self.law("enqueue_law", "couple", classic_probability=0, low_probability=CERTAIN)
-        self.law("dequeue_law", "coupled", threshold=CERTAIN)
+        self.set_aqm("enqueue_aqm", "couple", classic_probability=0, low_probability=CERTAIN)
+        self.set_aqm("dequeue_aqm", "coupled", threshold=CERTAIN)
         found = [self.passes(ecn, marked=ecn == ECT_1).queue for ecn in range(4)]
         self.assertEqual(found, [0, 1, 0, 1])
-        self.law("enqueue_law", "couple", change=True, classic_probability=CERTAIN, low_probability=0)
+        self.set_aqm("enqueue_aqm", "couple", change=True, classic_probability=CERTAIN, low_probability=0)
         found = [self.passes(ecn, marked=ecn == ECT_0).queue for ecn in (ECT_1, ECT_0, CE)]
         self.assertEqual(found, [1, 0, 1])
         self.dropped(NOT_ECT)
@@ -140,12 +140,12 @@ class CoupledOverload(LawTest):
 
     def runTest(self) -> None:
         self.two_queues()
-        self.law("enqueue_law", "couple_overloaded", probability=CERTAIN)
-        self.law("dequeue_law", "coupled", threshold=CERTAIN)
+        self.set_aqm("enqueue_aqm", "couple_overloaded", probability=CERTAIN)
+        self.set_aqm("dequeue_aqm", "coupled", threshold=CERTAIN)
         for ecn in range(4):
             self.dropped(ecn)
         self.assertEqual(self.counted(ENQUEUE_DROPS, 0), (4 * COUNT, 4 * COUNT * SIZE))
-        self.law("enqueue_law", "couple_overloaded", change=True, probability=0)
+        self.set_aqm("enqueue_aqm", "couple_overloaded", change=True, probability=0)
         for ecn in range(4):
             self.assertEqual(self.passes(ecn, marked=ecn == ECT_1).aqm_drops, 4 * COUNT)
 
@@ -155,11 +155,11 @@ class CoupledStep(LawTest):
 
     def runTest(self) -> None:
         self.two_queues()
-        self.law("enqueue_law", "couple", classic_probability=0, low_probability=0)
-        self.law("dequeue_law", "coupled", threshold=0)
+        self.set_aqm("enqueue_aqm", "couple", classic_probability=0, low_probability=0)
+        self.set_aqm("dequeue_aqm", "coupled", threshold=0)
         for ecn in range(4):
             self.passes(ecn, marked=ecn == ECT_1)
-        self.law("dequeue_law", "coupled", change=True, threshold=CERTAIN)
+        self.set_aqm("dequeue_aqm", "coupled", change=True, threshold=CERTAIN)
         self.passes(ECT_1)
 
 
@@ -167,10 +167,10 @@ class StepAtDeparture(LawTest):
     """A step of one queue marks ECT, or with low_latency_only ECT(1), above a delay."""
 
     def runTest(self) -> None:
-        self.law("dequeue_law", "step", threshold=0, low_latency_only=0)
+        self.set_aqm("dequeue_aqm", "step", threshold=0, low_latency_only=0)
         for ecn in range(4):
             self.passes(ecn, marked=ecn in (ECT_0, ECT_1))
-        self.law("dequeue_law", "step", change=True, threshold=0, low_latency_only=1)
+        self.set_aqm("dequeue_aqm", "step", change=True, threshold=0, low_latency_only=1)
         for ecn in range(4):
             self.assertEqual(self.passes(ecn, marked=ecn == ECT_1).queue, 0)
 
@@ -198,7 +198,7 @@ class AverageDepth(LawTest):
         self.switch.release(2, 0)
 
     def runTest(self) -> None:
-        self.law("dequeue_law", "red", index=0, ecn_marks=0, nodrop=0)
+        self.set_aqm("dequeue_aqm", "red", index=0, ecn_marks=0, nodrop=0)
         self.leave_slowly(ECT_0)
         passed = len(self.drain(2))
         (dropped, _) = self.counted(DEQUEUE_DROPS, 0)
@@ -209,7 +209,7 @@ class AverageDepth(LawTest):
         self.assertEqual(reports[-1].aqm_drops, dropped)
         self.passes(NOT_ECT)
 
-        self.law("dequeue_law", "red", change=True, index=0, ecn_marks=1, nodrop=0)
+        self.set_aqm("dequeue_aqm", "red", change=True, index=0, ecn_marks=1, nodrop=0)
         self.leave_slowly(ECT_0)
         self.assertEqual(len(self.drain(2)), 1 + COUNT)
         marked = sum(bool(report.flags & expected.FLAG_CE_MARKED) for report in self.reports(COUNT))

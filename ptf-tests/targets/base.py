@@ -32,11 +32,13 @@ class Ability(enum.Enum):
     EXACT_RATE = "a queue that lets one frame of a backlog go after the other, at exact distances"
     HOLD = "a queue that holds frames until it is let go"
     MANAGED = "a traffic manager whose queues the program manages"
-    TOFINO_LAWS = "laws of Tofino's program, which decide on arrival by what software computes"
+    TOFINO_AQMS = "AQMs of Tofino's program, which decide on arrival by what software computes"
     LOSS_BY_POSITION = "losses at set positions"
     INDEPENDENT_DRAWS = "random numbers that do not depend on those before"
     SEEDED_SAMPLING = "samples that a seed chooses"
     PACKET_DEPTH = "the number of packets that a packet finds"
+    VLAN_HOSTS = "VLANs that tell hosts of one port apart"
+    BASE_DELAY = "base RTTs by recirculation"
     VARYING_LINE = "a link that delays each packet by another time, or sends it twice"
 
 

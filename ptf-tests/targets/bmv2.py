@@ -47,8 +47,10 @@ class Bmv2(OneControl[Client]):
         lacks={
             Ability.BYTE_LIMIT: "BMv2 limits queues in packets only",
             Ability.MANAGED: "BMv2 runs egress when the link's time is spent",
-            Ability.TOFINO_LAWS: "the program on it has no laws",
+            Ability.TOFINO_AQMS: "the program on it has no AQMs",
             Ability.VARYING_LINE: "BMv2 has no delay line",
+            Ability.VLAN_HOSTS: "a VLAN can be a port of its own",
+            Ability.BASE_DELAY: "the program on it does not send frames round",
         },
     )
 

@@ -50,7 +50,11 @@ class Softswitch(OneControl[Client]):
         largest_burst=500,
         loopback=(LOOPBACK_PORT, LOOPBACK_PORT),
         counts_settings=True,
-        lacks={Ability.TOFINO_LAWS: "the program with queue management that it runs has laws of its own"},
+        lacks={
+            Ability.TOFINO_AQMS: "the program with queue management that it runs has AQMs of its own",
+            Ability.VLAN_HOSTS: "a VLAN can be a port of its own",
+            Ability.BASE_DELAY: "it has a delay line at each port",
+        },
     )
 
     def __init__(self, address: str, compiled: Path) -> None:

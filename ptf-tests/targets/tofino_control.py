@@ -15,7 +15,7 @@ from narrows_tofino.bfrt.schema import Table
 from narrows_tofino.bfrt.values import Data, DigestMessage, Key, KeyValue, Lpm, Ternary, Value, per_pipe
 from narrows_tofino.chip.model import Chip
 from narrows_tofino.chip.red import Wred
-from narrows_tofino.writes.entries import LAWS, tables
+from narrows_tofino.writes.entries import AQM_TABLES, tables
 from narrows_tofino.writes.mirror import MIRROR_HEADER_BYTES, session_length
 from narrows_tofino.writes.planned import number
 from narrows_tofino.writes.queue_aqms import meter_write
@@ -31,6 +31,8 @@ REGISTERS = (
     "bottleneck_departures",
     "high_watermark",
     "bad_states",
+    "taken_in",
+    "next_out",
 )
 COUNTERS = ("arrival_counter", "departure_counter", "loss_counter", "delay_histogram")
 # Which of them, and of those below, have a cell for each flow: too many to clear them all for every case.
@@ -79,7 +81,7 @@ class TofinoControl:
         # in use before, where a model was started for this suite.
         self._touched: set[int] | None = set() if model else None
         schema = client.schema
-        self.manages = any(name.endswith(f".{LAWS[0]}") for name in schema.tables)
+        self.manages = any(name.endswith(f".{AQM_TABLES[0]}") for name in schema.tables)
         self._tables = tables(self.manages)
         registers = (*REGISTERS, *MANAGED_REGISTERS) if self.manages else REGISTERS
         counters = (*COUNTERS, *MANAGED_COUNTERS) if self.manages else COUNTERS
@@ -129,7 +131,7 @@ class TofinoControl:
 
     def _write(self, operation: Operation, entry: Entry) -> None:
         table = self._table(entry)
-        self._client.write(operation, table, self._key(table, entry), self._data(entry), entry.action)
+        self._client.write(operation, table, self._key(table, entry), self._data(entry), entry.action or None)
         if entry.action == "encapsulate":
             bottleneck = entry.match["bottleneck"]
             assert isinstance(bottleneck, int)
@@ -141,7 +143,7 @@ class TofinoControl:
         key: dict[str, KeyValue] = {}
         for name, value in entry.match.items():
             if isinstance(value, int):
-                key[name] = value
+                key[name] = self._ports[value] if name.endswith("ingress_port") else value
             elif table.key(name).match == "LPM":
                 key[name] = Lpm(*value)
             elif name == "ingress_port" and value[1] == EXACT_PORT:
@@ -154,8 +156,9 @@ class TofinoControl:
 
     def _data(self, entry: Entry) -> Data:
         data: dict[str, Value] = dict(entry.params)
-        if "port" in entry.params:
-            data["port"] = self._ports[entry.params["port"]]
+        for name in ("port", "loopback"):
+            if name in entry.params:
+                data[name] = self._ports[entry.params[name]]
         return data
 
     def set_average(self, index: int, settings: Wred) -> None:

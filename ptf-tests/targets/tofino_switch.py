@@ -34,7 +34,7 @@ _CHIP_LACKS = {
     Ability.PACKET_DEPTH: "its traffic manager counts depths in cells",
     Ability.VARYING_LINE: "its ports have no delay line",
 }
-_NO_LAWS = {Ability.TOFINO_LAWS: "its program has no queue management (--managed, or program: of the testbed)"}
+_NO_AQMS = {Ability.TOFINO_AQMS: "its program has no queue management (--managed, or program: of the testbed)"}
 _STORED = "the model stores the settings of its traffic manager and neither shapes nor holds frames back"
 _MODEL_LACKS = {
     **_CHIP_LACKS,
@@ -64,7 +64,7 @@ def tofino_profile(chip: Chip, model: bool, managed: bool = False) -> Profile:
         trailing_bytes=True,
         patience_s=180 if model else 5,
         silence_s=2 if model else 0.05,
-        lacks=lacks if managed else {**lacks, **_NO_LAWS},
+        lacks=lacks if managed else {**lacks, **_NO_AQMS},
     )
 
 

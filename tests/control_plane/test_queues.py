@@ -163,16 +163,16 @@ def test_other_switches_refuse_a_kind_by_name(
 def test_gains_are_as_linux_rounds_them() -> None:
     """PIE: 2/16 of 2^56 / 10^9 s; DualPI2: 41/256 Hz of 2^32 for each 64 ns: sch_pie.c and sch_dualpi2.c."""
     plan = planned("pie")
-    assert dict(aqm_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 2 * ((2**56 - 1) // 10**9) // 16
+    assert dict(aqm_entries(plan.links[0], 1514))["update_aqm"][1]["alpha"] == 2 * ((2**56 - 1) // 10**9) // 16
     plan = planned("dualpi2")
-    assert dict(aqm_entries(plan.links[0], 1514))["update_law"][1]["alpha"] == 41 * (2**32 - 1) * 64 // (256 * 10**9)
+    assert dict(aqm_entries(plan.links[0], 1514))["update_aqm"][1]["alpha"] == 41 * (2**32 - 1) * 64 // (256 * 10**9)
 
 
 def test_changes_of_blue_are_in_parts_of_its_probability() -> None:
     """Of 2^32, as 0.00025 is; and a certainty, which 32 bits hold less one."""
     plan = planned({"kind": "blue", "increment": "100%"})
     ((table, (action, data)),) = aqm_entries(plan.links[0], 1514)
-    assert (table, action) == ("enqueue_law", "blue")
+    assert (table, action) == ("enqueue_aqm", "blue")
     assert data == {
         "limit_bytes": 0,
         "limit_packets": 100,

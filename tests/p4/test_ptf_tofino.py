@@ -144,15 +144,15 @@ def test_what_tofino_has_not_has_a_reason(model: str, fake: FakeSwitch) -> None:
 
 
 LAW_ENTRIES = [
-    Entry("enqueue_law", {"bottleneck": 0}, "pick", {"probability": 5, "ecn_marks": 1}),
-    Entry("dequeue_law", {"bottleneck": 0}, "coupled", {"threshold": 7}),
+    Entry("enqueue_aqm", {"bottleneck": 0}, "pick", {"probability": 5, "ecn_marks": 1}),
+    Entry("dequeue_aqm", {"bottleneck": 0}, "coupled", {"threshold": 7}),
     Entry("arrival_queue", {"bottleneck": 0, "low_latency": 1}, "wait_in", {"number": 1}),
     Entry("departure_queue", {"bottleneck": 0, "low_latency": 1}, "second", {}),
 ]
 
 
 def test_laws_are_there_where_the_program_has_them(fake: FakeSwitch, switch: TofinoSwitch) -> None:
-    assert "--managed" in switch.profile.lacks[Ability.TOFINO_LAWS]
+    assert "--managed" in switch.profile.lacks[Ability.TOFINO_AQMS]
     for entry in LAW_ENTRIES:
         with pytest.raises(SchemaError):
             switch.control.insert(entry)
@@ -163,17 +163,17 @@ def test_what_cases_of_laws_set_and_read_is_accepted() -> None:
     try:
         client = connect(Endpoint(fake.address, MANAGED_PROGRAM), prefer=("own",))
         one = connect_switch(client, {"chip": "tofino", "ports": port_parameter(MODEL_PORTS), "model": "yes"})
-        assert Ability.TOFINO_LAWS not in one.profile.lacks and Ability.MANAGED in one.profile.lacks
+        assert Ability.TOFINO_AQMS not in one.profile.lacks and Ability.MANAGED in one.profile.lacks
         one.reset()
         one.control.insert(*LAW_ENTRIES)
         for action, parameters in (
             ("couple", {"classic_probability": 1, "low_probability": 2}), ("couple_overloaded", {"probability": 3}),
         ):  # fmt: skip
-            one.control.modify(Entry("enqueue_law", {"bottleneck": 0}, action, parameters))
+            one.control.modify(Entry("enqueue_aqm", {"bottleneck": 0}, action, parameters))
         for action, parameters in (
             ("step", {"threshold": 1, "low_latency_only": 1}), ("red", {"index": 0, "ecn_marks": 1, "nodrop": 0}),
         ):  # fmt: skip
-            one.control.modify(Entry("dequeue_law", {"bottleneck": 0}, action, parameters))
+            one.control.modify(Entry("dequeue_aqm", {"bottleneck": 0}, action, parameters))
         one.control.set_average(0, Wred(time_constant_ns=1000, min_cells=2, max_cells=6, percent=100))
         counter = fake.schema.part("enqueue_drops", "Counter").name
         fake.programs.add(counter, 0, 0, "$COUNTER_SPEC_PKTS", 3, 64)
@@ -413,7 +413,7 @@ def test_what_the_driver_is_pointed_to_is_there(tmp_path: Path, chip: Chip, prog
     tables = {table["name"] for table in json.loads((tmp_path / "bf-rt.json").read_text())["tables"]}
     loaded = json.loads((tmp_path / "pipe" / "context.json").read_text())
     assert loaded["program_name"] == program.replace("narrows_", "") and loaded["target"] == chip.name
-    assert any(name.endswith("enqueue_law") for name in tables) == (program == MANAGED_PROGRAM)
+    assert any(name.endswith("enqueue_aqm") for name in tables) == (program == MANAGED_PROGRAM)
     assert port_map({12: "switch2", 8: "switch1"})["PortToIf"] == [
         {"device_port": 8, "if": "switch1"},
         {"device_port": 12, "if": "switch2"},

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fakeswitch.fixtures import make_experiment, make_inventory
+from fakeswitch.fixtures import inventory_data, machine, make_experiment, make_inventory
 from fakeswitch.parking_lot import parking_lot, parking_lot_inventory
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
@@ -66,6 +66,13 @@ def plans(program: str, address: str) -> Iterable[tuple[str, Experiment, Invento
         yield name, make_experiment(**settings), lab
     if program == PROGRAM:
         yield "three links", parking_lot(), parking_lot_inventory(address=address)
+        data = inventory_data(address=address)
+        data["ports"].append({"name": "6/0", "dev_port": 152, "speed": "100G"})
+        data["delay"] = {"at": "switch", "port": "6/0"}
+        data["senders"] = [machine("alice", "2/0", 1), machine("bob", "2/0", 2)]
+        data["vlans"] = {"alice": 101, "bob": 102, "carol": 103}
+        bursts = make_experiment(rtt="20ms", loss={"gilbert_elliott": {"p": 0.001, "r": 0.1}})
+        yield "hosts in VLANs, base RTTs by recirculation, loss in bursts", bursts, Inventory.model_validate(data)
 
 
 def converse(experiment: Experiment, lab: Inventory, log: Path) -> list[Answer]:
@@ -73,7 +80,7 @@ def converse(experiment: Experiment, lab: Inventory, log: Path) -> list[Answer]:
     client, audit = connect(Endpoint(lab.switch.address, lab.switch.program, timeout_s=ANSWER_S)), AuditLog(log)
     try:
         programmer, reader, plan = Programmer(client, audit), LiveReader(client), bind(make_plan(experiment), lab)
-        programmer.apply(port_writes(lab, used_ports(plan), reader))
+        programmer.apply(port_writes(lab, used_ports(lab, plan), reader))
         programmer.apply(plan_switch(lab, plan, reader).writes)
         problems = programmer.undo()
     finally:

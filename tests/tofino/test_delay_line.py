@@ -136,10 +136,11 @@ def cables() -> Iterator[None]:
 
 def paths_on(switch: FakeSwitch) -> list[tuple[int, str, int]]:
     """Ingress port, destination and egress port of the entries that the program has."""
-    found = []
-    for key, (_, values) in switch.programs.entries[switch.schema.table("cross_connect").name].items():
-        mac = key[1][0].to_bytes(6, "big").hex(":")
-        found.append((key[0][0], mac, values["port"]))
+    found, table = [], switch.schema.table("cross_connect")
+    names = [spec.name for spec in table.keys]
+    for key, (_, values) in switch.programs.entries[table.name].items():
+        mac = key[names.index("dst_mac")][0].to_bytes(6, "big").hex(":")
+        found.append((key[names.index("ingress_port")][0], mac, values["port"]))
     return found
 
 

@@ -100,7 +100,7 @@ def test_a_switch_takes_the_entry_and_gives_it_back(switch: FakeSwitch, programm
     bound = bind(make_plan(make_experiment(loss=in_bursts())), inventory)
     reader = LiveReader(programmer.client)
     programmer.apply(
-        [*port_writes(inventory, used_ports(bound), reader), *plan_switch(inventory, bound, reader).writes]
+        [*port_writes(inventory, used_ports(inventory, bound), reader), *plan_switch(inventory, bound, reader).writes]
     )
     ((key, (_, data)),) = switch.programs.entries[table.name].items()
     assert key == (0,) and data == {

@@ -49,7 +49,7 @@ QUEUE = {"tofino": ((0, 0), 20), "tofino2": ((0, 0), 36)}
 def program(programmer: Programmer, inventory: Inventory, plan: Plan) -> SwitchPlan:
     """Everything, as the target does it."""
     reader = LiveReader(programmer.client)
-    programmer.apply(port_writes(inventory, used_ports(plan), reader))
+    programmer.apply(port_writes(inventory, used_ports(inventory, plan), reader))
     switch_plan = plan_switch(inventory, plan, reader)
     programmer.apply(switch_plan.writes)
     return switch_plan

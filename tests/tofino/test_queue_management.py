@@ -261,7 +261,7 @@ def test_red_is_written_and_stays_where_nothing_refers_to_it(managed_switch: Fak
             plan = plan_of({"kind": "red", "ecn": True, "nodrop": True}, inventory)
             assert target.unsupported(plan) == []
             made = await target.configure(plan)
-            assert entries(managed_switch, "dequeue_law") == [("red", {"index": 0, "ecn_marks": 1, "nodrop": 1})]
+            assert entries(managed_switch, "dequeue_aqm") == [("red", {"index": 0, "ecn_marks": 1, "nodrop": 1})]
             (meter,) = managed_switch.programs.meters.values()
             said = made.program["tofino"]["bottleneck"]["red"]
             assert (said["min_cells"], said["max_cells"]) == (meter[meters.LOW], meter[meters.HIGH])
@@ -405,10 +405,10 @@ def test_a_step_is_written_with_the_latency_of_the_chip(managed_switch: FakeSwit
             plan = plan_of({"kind": "step", "threshold": "1ms", "ect1_only": True}, inventory)
             assert target.unsupported(plan) == []
             await target.configure(plan)
-            assert entries(managed_switch, "dequeue_law") == [
+            assert entries(managed_switch, "dequeue_aqm") == [
                 ("step", {"threshold": MS + LATENCY_NS, "low_latency_only": 1})
             ]
-            assert entries(managed_switch, "enqueue_law") == []
+            assert entries(managed_switch, "enqueue_aqm") == []
             (queue,) = await target.queues()
             assert queue.aqm_dropped_packets == 0
             assert await target.unexpected_losses(plan) == [] and target.queue_updates() == {}
@@ -420,7 +420,7 @@ def test_a_step_is_written_with_the_latency_of_the_chip(managed_switch: FakeSwit
 
 def written(switch: FakeSwitch) -> list[dict[str, int]]:
     """What AQMs on arrival were written, in their order."""
-    aqm = switch.schema.table("enqueue_law")
+    aqm = switch.schema.table("enqueue_aqm")
     writes = [update.entity.table_entry for update, _ in switch.written]
     found = []
     for one in writes:
@@ -476,7 +476,7 @@ def test_the_probability_follows_the_delay_of_departures(managed_switch: FakeSwi
 
 
 def test_updates_that_come_too_late_fail_the_run(managed_switch: FakeSwitch, tmp_path: Path) -> None:
-    slow = Fault("write", stall(1.2), table="enqueue_law")
+    slow = Fault("write", stall(1.2), table="enqueue_aqm")
     _, applied, problems = updating(managed_switch, tmp_path / "audit.jsonl", slow)
     assert applied["missed"] >= 2 and applied["largest_error_ns"] > 1200 * MS
     (said,) = problems
@@ -484,7 +484,7 @@ def test_updates_that_come_too_late_fail_the_run(managed_switch: FakeSwitch, tmp
 
 
 def test_an_update_that_is_refused_ends_the_run(managed_switch: FakeSwitch, tmp_path: Path) -> None:
-    refused = Fault("write", refuse("INVALID_ARGUMENT"), table="enqueue_law")
+    refused = Fault("write", refuse("INVALID_ARGUMENT"), table="enqueue_aqm")
     with pytest.raises(RunError, match="injected"):
         updating(managed_switch, tmp_path / "audit.jsonl", refused)
 
@@ -566,10 +566,10 @@ def test_dualpi2_is_two_queues_under_the_shaper_and_the_limit_of_a_port(
             assert said["rate"]["uncertainty"] == pytest.approx(18 / 1532)
             assert any("the shaper of a port" in note and "up to 1.17% less" in note for note in made.notes)
 
-            assert entries(managed_switch, "enqueue_law") == [
+            assert entries(managed_switch, "enqueue_aqm") == [
                 ("couple", {"classic_probability": 0, "low_probability": 0})
             ]
-            assert entries(managed_switch, "dequeue_law") == [("coupled", {"threshold": 2 * MS + LATENCY_NS})]
+            assert entries(managed_switch, "dequeue_aqm") == [("coupled", {"threshold": 2 * MS + LATENCY_NS})]
             assert entries(managed_switch, "arrival_queue") == [("wait_in", {"number": 1})]
             assert entries(managed_switch, "departure_queue") == [("second", {})]
             for table in ("arrival_queue", "departure_queue"):

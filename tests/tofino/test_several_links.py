@@ -209,7 +209,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (two_receivers, {}, "are 3 receivers, the inventory has 2; allowed: up to 2"),
     (delay_line, {}, "links: the testbed's delay line (delay.at: line) holds what comes back from one link"),
     (senders_at_one_port, {}, "would take two routes from port p136, which hosts share; allowed: hosts with ports of"),
-    (None, {"mid": {"delay": "1ms"}}, "links.mid.delay: Tofino's program sends no packets around again"),
+    (None, {"mid": {"delay": "1ms"}}, "links.mid.delay: Tofino's program holds acknowledgements only"),
     (None, {"mid": {"burst": "15kB"}}, "links.mid.burst: a Tofino's shapers have bursts of their own"),
     (None, {"mid": {"policer": {"rate": "5Mbit", "burst": "15kB"}}}, "links.mid.policer: Tofino's program has none"),
     (None, {"mid": {"aggregation": {"period": "5ms"}}}, "links.mid.aggregation: Tofino's program cannot hold packets"),

@@ -149,7 +149,7 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
     do(run())
     changes = read_audit(tmp_path / "audit.jsonl")
     zeroed = [change for change in changes if change.operation is Operation.CLEAR and change.phase == "done"]
-    assert len(zeroed) == 10 + 3 and {change.phase for change in changes} == {"intent", "done", "undone"}
+    assert len(zeroed) == 12 + 3 and {change.phase for change in changes} == {"intent", "done", "undone"}
     done = [change for change in changes if change.phase == "done" and change not in zeroed]
     assert len([change for change in changes if change.phase == "undone"]) == len(done) > 130
     shaper = next(change for change in done if change.table.endswith("queue.sched_shaping"))

@@ -83,7 +83,7 @@ def on_arrival(ecn: int, **law: int) -> str:
 
 
 def arrival_of(ecn: int, call: tuple[str, Mapping[str, int]], draw: int) -> str:
-    """What becomes of an arriving packet by an entry of `enqueue_law` and a random number of 32 bits."""
+    """What becomes of an arriving packet by an entry of `enqueue_aqm` and a random number of 32 bits."""
     law = set_by("arrival.p4", *call)
     margins = {name: max(0, law.pop(name) - draw) for name in ("margin", "low_margin")}
     return on_arrival(ecn, **margins, **law)

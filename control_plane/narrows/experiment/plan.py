@@ -98,12 +98,16 @@ class SwitchPort:
 
 @dataclass(frozen=True)
 class ForwardingRule:
-    """Frames for ``dst_mac`` from ``ingress_port`` leave at ``egress_port``, across a link if its index is given."""
+    """Frames for ``dst_mac`` from ``ingress_port`` leave at ``egress_port``, across a link if its index is given.
+
+    ``vlan``: those of that VLAN alone, where several hosts are at the port.
+    """
 
     ingress_port: int
     dst_mac: str
     egress_port: int
     link: int | None
+    vlan: int | None = None
 
 
 @dataclass(frozen=True)

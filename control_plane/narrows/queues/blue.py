@@ -45,7 +45,7 @@ class Blue(Aqm):
             "freeze": self.freeze_ns,
             "ecn_marks": int(self.ecn),
         }
-        yield "enqueue_law", ("blue", settings)
+        yield "enqueue_aqm", ("blue", settings)
 
 
 class BlueSettings(AqmSettings):

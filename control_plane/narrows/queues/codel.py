@@ -33,7 +33,7 @@ class CoDel(Aqm):
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
         """See `Aqm.entries`."""
-        yield "dequeue_law", self.at_dequeue(frame_bytes, shares_link=False)
+        yield "dequeue_aqm", self.at_dequeue(frame_bytes, shares_link=False)
 
     def at_dequeue(self, frame_bytes: int, *, shares_link: bool) -> Call:
         """What the program does with a packet that departs; the queue may be one of several that share the link."""

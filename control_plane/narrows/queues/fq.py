@@ -33,7 +33,7 @@ class Fair(Aqm):
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
         """See `Aqm.entries`."""
-        yield "enqueue_law", ("fair_queues", {"mask": self.flows - 1})
+        yield "enqueue_aqm", ("fair_queues", {"mask": self.flows - 1})
 
     def scheduling(self, frame_bytes: int) -> Mapping[str, Mapping[str, int]]:
         """See `Aqm.scheduling`."""
@@ -58,7 +58,7 @@ class FairCodel(Fair):
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
         """See `Aqm.entries`."""
         yield from super().entries(buffer, frame_bytes)
-        yield "dequeue_law", self.codel.at_dequeue(frame_bytes, shares_link=True)
+        yield "dequeue_aqm", self.codel.at_dequeue(frame_bytes, shares_link=True)
 
 
 class FairSettings(AqmSettings):

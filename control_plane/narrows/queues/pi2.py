@@ -63,8 +63,8 @@ class Pi2(_Controlled):
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
         """See `Aqm.entries`."""
         settings = {"step": NO_THRESHOLD, "coupling": 1, "mtu": frame_bytes, "ecn_marks": int(self.ecn)}
-        yield "dequeue_law", ("pi2_at_dequeue", settings)
-        yield "update_law", self.update
+        yield "dequeue_aqm", ("pi2_at_dequeue", settings)
+        yield "update_aqm", self.update
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class DualPi2(_Controlled):
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
         """See `Aqm.entries`."""
         settings = {"step": self.step_ns, "coupling": self.coupling, "mtu": frame_bytes, "ecn_marks": 1}
-        yield "enqueue_law", ("two_queues", {})
-        yield "dequeue_law", ("pi2_at_dequeue", settings)
-        yield "update_law", self.update
+        yield "enqueue_aqm", ("two_queues", {})
+        yield "dequeue_aqm", ("pi2_at_dequeue", settings)
+        yield "update_aqm", self.update
 
     def scheduling(self, frame_bytes: int) -> Mapping[str, Mapping[str, int]]:
         """See `Aqm.scheduling`."""

@@ -42,9 +42,9 @@ class Pie(UpdatedAqm):
         """See `Aqm.entries`."""
         limits = {"limit_bytes": buffer.byte_limit, "limit_packets": buffer.limit_packets or 0}
         settings = {"target": self.target_ns, "mtu": frame_bytes, **limits, "ecn_marks": int(self.ecn)}
-        yield "enqueue_law", ("pie_at_enqueue", settings)
-        yield "dequeue_law", ("pie_at_dequeue", {})
-        yield "update_law", self.update
+        yield "enqueue_aqm", ("pie_at_enqueue", settings)
+        yield "dequeue_aqm", ("pie_at_dequeue", {})
+        yield "update_aqm", self.update
 
     @property
     def update(self) -> Call:

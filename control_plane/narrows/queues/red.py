@@ -74,7 +74,7 @@ class Red(Aqm):
             "harddrop": int(self.harddrop),
             "nodrop": int(self.nodrop),
         }
-        yield "enqueue_law", ("red", settings)
+        yield "enqueue_aqm", ("red", settings)
 
 
 class RedSettings(AqmSettings):

@@ -29,7 +29,7 @@ class Step(Aqm):
 
     def entries(self, buffer: Buffer, frame_bytes: int) -> Iterator[tuple[str, Call]]:
         """See `Aqm.entries`."""
-        yield "dequeue_law", ("step", {"threshold": self.threshold_ns, "low_latency_only": int(self.ect1_only)})
+        yield "dequeue_aqm", ("step", {"threshold": self.threshold_ns, "low_latency_only": int(self.ect1_only)})
 
 
 class StepSettings(AqmSettings):

@@ -264,12 +264,17 @@ def _paths(plan: Plan, share_of: Callable[[int], int]) -> Iterator[ProgramEntry]
                 data["share"] = share
         yield ProgramEntry(
             "cross_connect",
-            {"ingress_port": path.ingress_port, "dst_mac": mac_number(path.dst_mac)},
+            {"ingress_port": path.ingress_port, "dst_mac": mac_number(path.dst_mac), **_of_vlan(path.vlan)},
             action,
             data,
             f"{path.dst_mac} from port {path.ingress_port}: {words}",
             priority=FIRST_PRIORITY + number,
         )
+
+
+def _of_vlan(vlan: int | None) -> Mapping[str, int]:
+    """The part of a key that matches frames of a VLAN alone."""
+    return {} if vlan is None else {"is_tagged": 1, "vlan": vlan}
 
 
 def mac_number(mac: str) -> int:

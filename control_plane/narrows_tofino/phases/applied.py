@@ -28,7 +28,13 @@ def applied_settings(
     plan, queues, calibration = manager.plan, manager.bottlenecks, inventory.calibration
     return AppliedSettings(
         links={one.link.name: _applied_link(one) for one in queues},
-        notes=(*_of_switch(inventory, plan, queues), *_of_links(plan), *_of_reports(inventory, plan), DEPTH),
+        notes=(
+            *_of_switch(inventory, plan, queues),
+            *(() if manager.base_delay is None else (manager.base_delay.note,)),
+            *_of_links(plan),
+            *_of_reports(inventory, plan),
+            DEPTH,
+        ),
         program={
             "name": inventory.switch.program,
             "client": client_kind,

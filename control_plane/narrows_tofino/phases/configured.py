@@ -20,6 +20,7 @@ from narrows_tofino.readings.counters import clear_writes
 from narrows_tofino.readings.links import ANY, likeliest_cause
 from narrows_tofino.readings.modelled import check_kind
 from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.base_delay import looped_ports
 from narrows_tofino.writes.planned import number
 from narrows_tofino.writes.ports import port_writes
 from narrows_tofino.writes.reader import AssumedReader, LiveReader
@@ -60,8 +61,8 @@ def configure(opened: OpenedSwitch, inventory: Inventory, plan: Plan) -> Configu
         # was left would come back.
         programmer.keep(mark, len(programmer.journal))
     try:
-        programmer.apply(port_writes(inventory, plan.loopbacks, reader))
-        _wait_for_links(opened.client, inventory, used_ports(plan))
+        programmer.apply(port_writes(inventory, looped_ports(inventory, plan), reader))
+        _wait_for_links(opened.client, inventory, used_ports(inventory, plan))
         planned = plan_switch(inventory, plan, reader)
         programmer.clear(clear_writes(inventory.switch.manages_queues))
         programmer.apply(planned.writes)

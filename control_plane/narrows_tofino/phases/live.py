@@ -71,7 +71,7 @@ class LiveSwitch:
 
     def ports(self) -> list[PortStats]:
         """MAC counters of the ports in use; none of a model, which has no MACs."""
-        ports = () if self._inventory.switch.model else used_ports(self._manager.plan)
+        ports = () if self._inventory.switch.model else used_ports(self._inventory, self._manager.plan)
         return [port_stats(self._opened.client, port) for port in ports]
 
     def delay_ns(self, link: Link) -> int:
@@ -100,13 +100,21 @@ class LiveSwitch:
 
     def set_aqm(self, link: Link, aqm: Call) -> None:
         """Give a link's queue management other parameters."""
-        self._opened.programmer.rewrite(entry_write(aqm_entry(link, "enqueue_law", *aqm)))
+        self._opened.programmer.rewrite(entry_write(aqm_entry(link, "enqueue_aqm", *aqm)))
 
     def losses(self) -> list[str]:
         """Drops that are not the links', and settings that were changed meanwhile, in words."""
         changed = [f"a setting was changed during the run: {words}" for words in self._opened.programmer.drift()]
         misplaced = [] if self._guard is None else self._guard.misplaced()
-        return [*self._resets, *misplaced, *self._opened.digests.shared_indices(), *changed]
+        return [*self._resets, *misplaced, *self._still_held(), *self._opened.digests.shared_indices(), *changed]
+
+    def _still_held(self) -> list[str]:
+        """Frames whose base RTT is long over and that have not left, in words: they are lost."""
+        delay = self._manager.base_delay
+        if delay is None:
+            return []
+        lost = sum(self._opened.counters.held(one.line) for one in delay.held)
+        return [f"{lost} frames were lost on their way round port {delay.port}, for their base RTT"] if lost else []
 
     def lost_reports(self) -> dict[str, int]:
         """Reports lost in mirror buffers and at the collector's port."""

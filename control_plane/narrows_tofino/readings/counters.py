@@ -25,6 +25,8 @@ _ZEROED = {
     "bottleneck_departures": REGISTER,
     "high_watermark": REGISTER,
     "bad_states": REGISTER,
+    "taken_in": REGISTER,
+    "next_out": REGISTER,
     "delay_histogram": COUNTER,
     "arrival_counter": COUNTER,
     "departure_counter": COUNTER,
@@ -98,6 +100,7 @@ class Counters:
         self._latest_delays = counting_table(schema, "latest_delay") if managed else None
         self._aqm_drops = [counting_table(schema, name) for name in ("enqueue_drops", "dequeue_drops") if managed]
         self._bottlenecks = schema.part("bottleneck_departures", REGISTER)
+        self._lines = [schema.part(name, REGISTER) for name in ("taken_in", "next_out")]
         self._arrived = schema.part("arrival_counter", COUNTER)
         self._departed = schema.part("departure_counter", COUNTER)
         self._departures: dict[int, Unwrapped] = {}
@@ -121,6 +124,11 @@ class Counters:
         """Packets that have left a bottleneck's queue since its register was zeroed."""
         register = self._register(self._bottlenecks, bottleneck)
         return self._departures.setdefault(bottleneck, Unwrapped()).read(register)
+
+    def held(self, line: int) -> int:
+        """Frames that a line has taken in and not let out again, of those whose base RTT the switch makes."""
+        taken_in, next_out = (self._register(table, line) for table in self._lines)
+        return (taken_in - next_out) % (1 << REGISTER_BITS)
 
     def latest_departure(self, bottleneck: int, queue: int) -> tuple[int, int]:
         """How long the packet waited that left a queue last, in ns, and how many have left it.

@@ -14,6 +14,7 @@ from narrows.switch.readings import PacketConservation
 from narrows_tofino.bfrt.client import Client
 from narrows_tofino.readings.statistics import port_stats
 from narrows_tofino.testbed.inventory import Inventory
+from narrows_tofino.writes.base_delay import looped_ports
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def transfers(client: Client, inventory: Inventory, testbed: Testbed | None, pla
             sent = port_stats(client, receiver.port).tx_packets
             place = f"between the switch and {name}'s NIC"
             found[name] = PortTransfer(place, sent, *testbed.received(receiver.name))
-    for loopback in plan.loopbacks:
+    for loopback in looped_ports(inventory, plan):
         port, name = port_stats(client, loopback), f"port {inventory.port(loopback).name}"
         found[name] = PortTransfer(f"in loopback {name}", port.tx_packets, port.rx_packets, {})
     return found

@@ -26,6 +26,7 @@ MANAGED_PROGRAM = "narrows_managed"
 MODEL_PATIENCE = 30
 MAX_DEV_PORT = 4 * PORTS_PER_PIPE - 1
 DevPort = Annotated[StrictInt, Field(ge=0, le=MAX_DEV_PORT)]
+Vlan = Annotated[StrictInt, Field(ge=1, le=4094)]
 
 
 def _switch_word(value: object) -> object:
@@ -110,13 +111,15 @@ class Inventory(Lab):
     """One testbed.
 
     ``loopback`` names ports without a cable, each of which can be the queue of a link whose packets cross another one
-    behind it.
+    behind it. ``vlans`` are of machines by name: several senders can be at one port, behind an ordinary switch whose
+    link to this one is a trunk.
     """
 
     switch: Switch
     collector: CollectorMachine
     ports: Annotated[tuple[Port, ...], Field(min_length=3)]
     loopback: tuple[str, ...] = ()
+    vlans: dict[str, Vlan] = Field(default_factory=dict)
     _calibration: Calibration | None = PrivateAttr(None)
 
     @classmethod
@@ -163,8 +166,13 @@ class Inventory(Lab):
                 raise refuse(f"loopback: '{name}' is not a port", ", ".join(names))
             if self.loopback.count(name) > 1:
                 raise refuse(f"loopback: has port '{name}' twice", "each port once")
+        uncabled = self.loopback if self.delay.at != "switch" else (*self.loopback, str(self.delay.port))
+        if self.delay.at == "switch" and self.delay.port not in names:
+            raise refuse(f"delay: '{self.delay.port}' is not a port", ", ".join(names))
+        if len(set(uncabled)) < len(uncabled):
+            raise refuse(f"delay: '{self.delay.port}' is among those of loopback", "a port of its own")
         for machine in self.machines:
-            if machine.port in self.loopback:
+            if machine.port in uncabled:
                 raise refuse(f"{machine.name} is on the loopback port '{machine.port}'", "a port without a machine")
             if machine.port not in names:
                 raise refuse(f"{machine.name} is on the unknown port '{machine.port}'", ", ".join(names))
@@ -173,6 +181,37 @@ class Inventory(Lab):
                 allowed = ", ".join(self.switch.generation.speeds)
                 raise refuse(f"port {port.name} cannot run at {port.speed} on {self.switch.chip}", allowed)
         return self
+
+    @model_validator(mode="after")
+    def _separate(self) -> Self:
+        """All hosts have a VLAN or none has: a tag more or less would change the length of a frame on its way."""
+        if not self.vlans:
+            return self
+        hosts = {machine.name: machine for machine in (*self.senders, *self.all_receivers)}
+        for name in self.vlans:
+            if name not in hosts:
+                raise refuse(f"vlans: '{name}' is neither a sender nor a receiver", ", ".join(hosts))
+        for name in hosts:
+            if name not in self.vlans:
+                raise refuse(f"vlans: {name} has none", "one for each sender and receiver, or no vlans")
+        places: dict[tuple[str, int], str] = {}
+        for name, vlan in self.vlans.items():
+            other = places.setdefault((hosts[name].port, vlan), name)
+            if other != name:
+                raise refuse(
+                    f"vlans: {other} and {name} have {vlan} at port '{hosts[name].port}'",
+                    "a VLAN for each host of a port",
+                )
+        return self
+
+    @property
+    def base_delay_port(self) -> Port | None:
+        """The port that frames go round until their base RTT is over, where the switch makes base RTTs."""
+        return next((port for port in self.ports if port.name == self.delay.port and self.delay.at == "switch"), None)
+
+    def in_loopback(self, port: Port) -> bool:
+        """Whether frames that leave a port come in again there."""
+        return port in self.loopback_ports or port == self.base_delay_port
 
     @property
     def loopback_ports(self) -> tuple[Port, ...]:

@@ -37,7 +37,7 @@ def port_writes(inventory: Inventory, dev_ports: Sequence[int], reader: Reader) 
         key = {"$DEV_PORT": dev_port}
         found = reader.entry(TABLE, key)
         if found is None:
-            writes.append(_add(port, port in inventory.loopback_ports))
+            writes.append(_add(port, inventory.in_loopback(port)))
             continue
         speed = text(found, "$SPEED")
         if speed != f"BF_SPEED_{port.speed}":
@@ -58,7 +58,7 @@ def port_writes(inventory: Inventory, dev_ports: Sequence[int], reader: Reader) 
                     f"inventory: port {port.name} (dev_port {dev_port}) has {name} on: hosts must be dropped from, not "
                     "paused, and every packet must be queued; turn it off on the switch"
                 )
-        mode, wanted = text(found, "$LOOPBACK_MODE"), _LOOPBACK if port in inventory.loopback_ports else _NO_LOOPBACK
+        mode, wanted = text(found, "$LOOPBACK_MODE"), _LOOPBACK if inventory.in_loopback(port) else _NO_LOOPBACK
         if mode != wanted:
             raise InputError(
                 f"inventory: port {port.name} (dev_port {dev_port}) has $LOOPBACK_MODE {mode}, not {wanted}; correct "

@@ -27,17 +27,17 @@ def aqms(link: Link, latency_ns: int) -> Iterator[tuple[str, Call]]:
     """
     match link.aqm:
         case Step(threshold_ns=threshold, ect1_only=only):
-            yield "dequeue_law", ("step", {"threshold": threshold + latency_ns, "low_latency_only": int(only)})
+            yield "dequeue_aqm", ("step", {"threshold": threshold + latency_ns, "low_latency_only": int(only)})
         case Pi2() | Pie() as aqm:
             # Until the first update nothing is picked.
-            yield "enqueue_law", picks(0, marks=aqm.ecn)
-            yield "dequeue_law", ("decided_on_arrival", {})
+            yield "enqueue_aqm", picks(0, marks=aqm.ecn)
+            yield "dequeue_aqm", ("decided_on_arrival", {})
         case DualPi2(step_ns=step):
-            yield "enqueue_law", couples(0, 0, overload=False)
-            yield "dequeue_law", ("coupled", {"threshold": step + latency_ns})
+            yield "enqueue_aqm", couples(0, 0, overload=False)
+            yield "dequeue_aqm", ("coupled", {"threshold": step + latency_ns})
         case Red() as red:
             marks = {"ecn_marks": int(red.ecn), "nodrop": int(red.nodrop)}
-            yield "dequeue_law", ("red", {"index": link.index, **marks})
+            yield "dequeue_aqm", ("red", {"index": link.index, **marks})
 
 
 def low_latency_queue(link: Link) -> int | None:

@@ -30,6 +30,7 @@ from narrows_tofino.chip.depth import (
 from narrows_tofino.chip.model import Chip, pipe_of
 from narrows_tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, quantise_burst, quantise_rate, shape
 from narrows_tofino.testbed.inventory import SPEED_BPS, Inventory
+from narrows_tofino.writes.base_delay import base_delay
 from narrows_tofino.writes.entries import DELAY_BITS
 from narrows_tofino.writes.planned import PlannedWrite, Reader, number, numbers, text
 from narrows_tofino.writes.queue_aqms import low_latency_queue
@@ -149,26 +150,32 @@ class TrafficManager:
                 f"(tofino has 80, tofino2 176)"
             )
         self.plan = plan
-        self.bottlenecks = self._bottlenecks()
+        self.base_delay = base_delay(plan, inventory)
+        round_cells = 0 if self.base_delay is None else self.base_delay.cells
+        self.bottlenecks = self._bottlenecks(round_cells)
         # What they hold together, each with packets that are under way.
-        self._held_cells = sum(one.depth.cells + HEADROOM_CELLS for one in self.bottlenecks)
+        self._held_cells = sum(one.depth.cells + HEADROOM_CELLS for one in self.bottlenecks) + round_cells
         alone = len(self.bottlenecks) == 1
         self._which, self._own = ("the bottleneck", "the bottleneck's") if alone else ("the links", "the links'")
 
     @property
     def input_ports(self) -> list[int]:
         """Ports on which packets for links arrive, or come in again from one: no limit there may drop first."""
-        loopbacks = self.plan.loopbacks
-        return sorted(
-            {path.ingress_port for path in self.plan.paths if path.link is not None or path.ingress_port in loopbacks}
-        )
+        paths, loopbacks = self.plan.paths, self.plan.loopbacks
+        inputs = {path.ingress_port for path in paths if path.link is not None or path.ingress_port in loopbacks}
+        return sorted(inputs | self._round_ports)
 
     @property
     def other_outputs(self) -> list[int]:
         """Ports that packets from loopback ports leave by without a queue of a link, as those of several links may."""
         limited = {one.link.port for one in self.bottlenecks}
         again = {path.egress_port for path in self.plan.paths if path.ingress_port in self.plan.loopbacks}
-        return sorted(again - limited)
+        return sorted((again | self._round_ports) - limited)
+
+    @property
+    def _round_ports(self) -> set[int]:
+        """The port that frames go round until their base RTT is over."""
+        return set() if self.base_delay is None else {self.base_delay.port}
 
     def writes(self) -> list[PlannedWrite]:
         """Everything, in order."""
@@ -179,7 +186,21 @@ class TrafficManager:
             *self._flow_control(),
             *self._compensation(),
             *(write for one in self.bottlenecks for write in self._link(one)),
+            *self._round(),
         ]
+
+    def _round(self) -> list[PlannedWrite]:
+        """The queue of the port that frames go round holds all that are under way."""
+        if self.base_delay is None:
+            return []
+        queue = self._queue(self.base_delay.port, 0)
+        guaranteed = number(self._need("tm.queue.buffer", queue.key, queue.pipe), "guaranteed_cells")
+        cells = max(0, self.base_delay.cells - guaranteed)
+        return [
+            self._limit(queue, guaranteed, cells, self._chip.hysteresis_floor_cells,
+                        f"base RTTs: {self.base_delay.frames} acknowledgements go round",
+                        {"pool_max_cells": self._bytes(cells)})
+        ]  # fmt: skip
 
     def _link(self, one: BottleneckQueue) -> list[PlannedWrite]:
         """Depth and rate of a link."""
@@ -235,8 +256,8 @@ class TrafficManager:
         speed_bps = 0 if port is None else SPEED_BPS.get(text(port, "$SPEED").removeprefix("BF_SPEED_"), 0)
         return abs(rate_bps - speed_bps) < RATE_TOLERANCE * speed_bps
 
-    def _bottlenecks(self) -> tuple[BottleneckQueue, ...]:
-        available = capacity_cells(self._chip, self.total_cells)
+    def _bottlenecks(self, taken_cells: int) -> tuple[BottleneckQueue, ...]:
+        available = capacity_cells(self._chip, self.total_cells) - taken_cells
         made: list[BottleneckQueue] = []
         for link in self.plan.links:
             made.append(self._bottleneck(link, available))
@@ -439,25 +460,38 @@ class TrafficManager:
 
     def _buffer(self, bottleneck: BottleneckQueue, queue: Queue) -> PlannedWrite:
         depth = bottleneck.depth
+        return self._limit(
+            queue,
+            depth.guaranteed_cells,
+            depth.pool_cells,
+            depth.hysteresis_cells,
+            f"{self._whose(bottleneck)}{self._which_queue(bottleneck, queue)}tail drop at {depth.cells} cells, which "
+            f"hold {depth.packets} frames of {depth.frame_bytes} B",
+            {
+                "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
+                "hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
+            },
+        )
+
+    def _limit(
+        self, queue: Queue, guaranteed: int, from_pool: int, hysteresis: int, why: str, units: Mapping[str, str]
+    ) -> PlannedWrite:
+        """Tail drop of a queue at a number of cells: its own, and those that it may take from the pool."""
         return PlannedWrite(
             Operation.MODIFY,
             self._name("tm.queue.buffer"),
             queue.key,
             {
-                "guaranteed_cells": depth.guaranteed_cells,
-                "hysteresis_cells": depth.hysteresis_cells,
+                "guaranteed_cells": guaranteed,
+                "hysteresis_cells": hysteresis,
                 "tail_drop_enable": True,
                 "pool_id": self._inventory.switch.egress_pool,
-                "pool_max_cells": depth.pool_cells,
+                "pool_max_cells": from_pool,
                 "dynamic_baf": STATIC,
             },
-            f"{self._whose(bottleneck)}{self._which_queue(bottleneck, queue)}tail drop at {depth.cells} cells, which "
-            f"hold {depth.packets} frames of {depth.frame_bytes} B",
+            why,
             action="shared_pool",
-            units={
-                "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
-                "hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
-            },
+            units=units,
             pipe=queue.pipe,
         )
 

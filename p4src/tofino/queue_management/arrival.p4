@@ -1,4 +1,4 @@
-// Laws that pick packets on arrival, with a probability that the control plane computes: PI2, PIE and DualPI2.
+// AQMs that pick packets on arrival, with a probability that the control plane computes: PI2, PIE and DualPI2.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_ARRIVAL_P4
 #define NARROWS_ARRIVAL_P4
@@ -30,9 +30,9 @@ control ArrivalQueue(in bottleneck_index_t bottleneck, in bit<8> arrival_flags, 
 }
 
 // Ingress does not know the depth of a queue. The control plane reads the delays of the latest departures (`LatestDelay`),
-// and writes what follows from them into `enqueue_law`.
+// and writes what follows from them into `enqueue_aqm`.
 control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bit<1> dropped) {
-    // Packets of a flow that a law dropped on arrival.
+    // Packets of a flow that an AQM dropped on arrival.
     RunningTotal() flow_enqueue_drops;
     // The same of all flows, in packets and bytes for the control plane.
     Counter<bit<64>, bottleneck_index_t>(BOTTLENECK_COUNT, CounterType_t.PACKETS_AND_BYTES) enqueue_drops;
@@ -46,7 +46,7 @@ control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bi
     bit<1> marks_rest;
     bit<32> increment;
 
-    // A law of one queue; it marks what allows it, or drops all that it picks.
+    // An AQM of one queue; it marks what allows it, or drops all that it picks.
     action pick(bit<32> probability, bit<1> ecn_marks) {
         margin = probability;
         low_margin = probability;
@@ -71,7 +71,7 @@ control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bi
         marks_rest = 1;
     }
 
-    // No law decides on arrival.
+    // No AQM decides on arrival.
     action pick_nothing() {
         margin = 0;
         low_margin = 0;
@@ -80,7 +80,7 @@ control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bi
     }
 
     // What a bottleneck does with an arriving packet.
-    table enqueue_law {
+    table enqueue_aqm {
         key = {
             flow.bottleneck: exact @name("bottleneck");
         }
@@ -144,7 +144,7 @@ control ManageEnqueue(in bit<8> arrival_flags, inout flow_state_t flow, inout bi
     }
 
     apply {
-        enqueue_law.apply();
+        enqueue_aqm.apply();
         value = random.get();
         margin = margin |-| value;
         low_margin = low_margin |-| value;

@@ -1,4 +1,4 @@
-// Laws that decide at departure: step, also that of DualPI2, by the time that a packet waited, RED by the average depth. Marks
+// AQMs that decide at departure: step, also that of DualPI2, by the time that a packet waited, RED by the average depth. Marks
 // that were decided on arrival are made here, too.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_DEPARTURE_P4
@@ -72,7 +72,7 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
                       out bit<1> dropped) {
     // RED's average depth of a queue, and its picks by it. A sample is what waits when a packet departs.
     Wred<bit<19>, bottleneck_index_t>(BOTTLENECK_COUNT, PICKED, NOT_PICKED) wred;
-    // Packets of a flow that a law dropped at departure.
+    // Packets of a flow that an AQM dropped at departure.
     RunningTotal() flow_dequeue_drops;
     // The same of all flows, in packets and bytes for the control plane.
     Counter<bit<64>, bottleneck_index_t>(BOTTLENECK_COUNT, CounterType_t.PACKETS_AND_BYTES) dequeue_drops;
@@ -87,7 +87,7 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
     bit<32> drops;
 
     // Nothing is decided at departure, and nothing was on arrival.
-    action no_law() {
+    action no_aqm() {
         kind = KIND_MIRROR;
         longest = NO_THRESHOLD;
         picked = NOT_PICKED;
@@ -96,7 +96,7 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
         spares = 1;
     }
 
-    // A law has decided on arrival.
+    // An AQM has decided on arrival.
     action decided_on_arrival() {
         kind = KIND_MANAGED_MIRROR;
         longest = NO_THRESHOLD;
@@ -138,7 +138,7 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
     }
 
     // What a bottleneck does with a departing packet.
-    table dequeue_law {
+    table dequeue_aqm {
         key = {
             flow.bottleneck: exact @name("bottleneck");
         }
@@ -147,9 +147,9 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
             coupled;
             step;
             red;
-            @defaultonly no_law;
+            @defaultonly no_aqm;
         }
-        const default_action = no_law();
+        const default_action = no_aqm();
         size = BOTTLENECK_COUNT;
     }
 
@@ -204,11 +204,11 @@ control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19
     }
 
     apply {
-        dequeue_law.apply();
+        dequeue_aqm.apply();
         lateness = queue_delay |-| longest;
         departure_verdict.apply();
         flow_dequeue_drops.apply(flow.index, increment, drops);
-        // A bottleneck has a law before the queue or one behind it, or emulated losses: two of the three are 0.
+        // A bottleneck has an AQM before the queue or one behind it, or emulated losses: two of the three are 0.
         flow.loss_drops = flow.loss_drops | drops;
         latest_delay.apply(flow.bottleneck, flow.queue, queue_delay);
     }

@@ -1,12 +1,12 @@
-// Which law manages the queues of a bottleneck, and with which parameters: entries in the three tables of this file.
+// Which AQM manages the queues of a bottleneck, and with which parameters: entries in the three tables of this file.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_MANAGEMENT_P4
 #define NARROWS_MANAGEMENT_P4
 
-// Before the queue: chooses the queue that a packet waits in, and applies laws that decide on arrival.
+// Before the queue: chooses the queue that a packet waits in, and applies AQMs that decide on arrival.
 control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, out bit<1> low_queue,
                       out bit<1> dropped) {
-    // Packets of a flow that a law dropped on arrival.
+    // Packets of a flow that an AQM dropped on arrival.
     RunningTotal() flow_enqueue_drops;
     // The same in packets and bytes for the control plane.
     FlowCounter(COUNTED_BEFORE_QUEUE) enqueue_drop_counter;
@@ -21,7 +21,7 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
     red_t red_settings;
     blue_t blue_settings;
 
-    // One queue, with a law that decides at departure or with none.
+    // One queue, with an AQM that decides at departure or with none.
     action one_queue() {
         flow.queue = 0;
     }
@@ -55,7 +55,7 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
     }
 
     // What a bottleneck does with a packet that arrives.
-    table enqueue_law {
+    table enqueue_aqm {
         key = {
             flow.bottleneck: exact @name("bottleneck");
         }
@@ -78,8 +78,8 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
         pie_settings = {0, 0, 0, 0, 0};
         red_settings = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
         blue_settings = {0, 0, 0, 0, 0, 0};
-        // A law's settings are parameters of its action, so that packets of other laws do not pay for them.
-        switch (enqueue_law.apply().action_run) {
+        // An AQM's settings are parameters of its action, so that packets of other AQMs do not pay for them.
+        switch (enqueue_aqm.apply().action_run) {
             pie_at_enqueue: {
                 ecn.apply(flow.flags, capable, low_latency);
                 pie_enqueue.apply(flow.bottleneck, pie_settings, standard.packet_length, capable, verdict);
@@ -114,11 +114,11 @@ control ManageEnqueue(inout flow_state_t flow, in standard_metadata_t standard, 
 // No packet is marked for its delay alone.
 const bit<32> NO_THRESHOLD = 0xffffffff;
 
-// After the queue, before the packet takes any of the link's time: laws that decide at departure.
+// After the queue, before the packet takes any of the link's time: AQMs that decide at departure.
 // `found` and `left`: packets in the queue that this one left (codel.p4).
 control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19> found,
                       in bit<19> left, out bit<1> dropped) {
-    // Packets of a flow that a law dropped at departure.
+    // Packets of a flow that an AQM dropped at departure.
     RunningTotal() flow_dequeue_drops;
     // The same in packets and bytes for the control plane.
     FlowCounter(COUNTED_BEHIND_QUEUE) dequeue_drop_counter;
@@ -137,7 +137,7 @@ control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19>
     bit<1> ce_low_latency_only;
 
     // Nothing is decided at departure.
-    action no_law() {
+    action no_aqm() {
         ce_threshold = NO_THRESHOLD;
     }
 
@@ -167,18 +167,18 @@ control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19>
     }
 
     // What a bottleneck does with a packet that departs.
-    table dequeue_law {
+    table dequeue_aqm {
         key = {
             flow.bottleneck: exact @name("bottleneck");
         }
         actions = {
-            no_law;
+            no_aqm;
             codel;
             pi2_at_dequeue;
             pie_at_dequeue;
             step;
         }
-        const default_action = no_law();
+        const default_action = no_aqm();
         size = BOTTLENECK_COUNT;
     }
 
@@ -188,7 +188,7 @@ control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19>
         codel_settings = {0, 0, 0, 0, 0};
         pi2_settings = {0, 0, 0, 0};
         ce_low_latency_only = 0;
-        switch (dequeue_law.apply().action_run) {
+        switch (dequeue_aqm.apply().action_run) {
             codel: {
                 codel_dequeue.apply(flow.flags, flow.bottleneck, (link_queue_t)flow.queue, codel_settings, seen.timestamp,
                                     seen.queue_delay, seen.dequeue_depth, found, left, verdict);
@@ -221,7 +221,7 @@ control ManageDequeue(inout flow_state_t flow, in observation_t seen, in bit<19>
     }
 }
 
-// What a law does at regular times, whether packets arrive or not.
+// What an AQM does at regular times, whether packets arrive or not.
 control ManageUpdate(in bottleneck_index_t bottleneck, in bit<48> now) {
     PieUpdate() pie_update;
     Pi2Update() pi2_update;
@@ -239,7 +239,7 @@ control ManageUpdate(in bottleneck_index_t bottleneck, in bit<48> now) {
     }
 
     // What a bottleneck does at those times.
-    table update_law {
+    table update_aqm {
         key = {
             bottleneck: exact @name("bottleneck");
         }
@@ -255,7 +255,7 @@ control ManageUpdate(in bottleneck_index_t bottleneck, in bit<48> now) {
     apply {
         pie_settings = {0, 0, 0, 0};
         pi2_settings = {0, 0, 0};
-        switch (update_law.apply().action_run) {
+        switch (update_aqm.apply().action_run) {
             pie_at_update: {
                 pie_update.apply(bottleneck, pie_settings);
             }

@@ -1,4 +1,4 @@
-// What the traffic manager reports about its queues, and what laws in ingress and egress share.
+// What the traffic manager reports about its queues, and what AQMs in ingress and egress share.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_QUEUE_STATE_P4
 #define NARROWS_QUEUE_STATE_P4

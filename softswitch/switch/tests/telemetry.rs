@@ -253,13 +253,13 @@ fn reports_of_queues_that_codel_and_blue_manage_are_those_of_our_program() {
     let management = managed(Scheduling::Fifo);
     let codel = vec![4_000, 40_000, 100, 0, 0, 0xffff_ffff, 0];
     let codel = Case {
-        laws: vec![(".dequeue_law", ".codel", codel)],
+        laws: vec![(".dequeue_aqm", ".codel", codel)],
         changes: Changes { management, ..limited(200) },
         ..Case::default()
     };
     let blue = vec![0, 30, 1 << 28, 1, 1_000, 0];
     let blue = Case {
-        laws: vec![(".enqueue_law", ".blue", blue)],
+        laws: vec![(".enqueue_aqm", ".blue", blue)],
         changes: Changes { management, ..limited(30) },
         ..Case::default()
     };
@@ -275,7 +275,7 @@ fn reports_of_queues_that_codel_and_blue_manage_are_those_of_our_program() {
 fn reports_say_which_of_two_queues_a_packet_left() {
     let scheduling = Scheduling::Coupled { classic_percent: 10, mtu: 100 };
     let case = Case {
-        laws: vec![(".enqueue_law", ".two_queues", vec![])],
+        laws: vec![(".enqueue_aqm", ".two_queues", vec![])],
         changes: Changes { management: managed(scheduling), ..limited(30) },
         ..Case::default()
     };

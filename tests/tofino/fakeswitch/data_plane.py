@@ -112,8 +112,9 @@ class DataPlane:
     def _connection(self, packet: Packet) -> tuple[str, dict[str, int]]:
         """Action and parameters of the entry that a packet meets."""
         table = self.switch.schema.table("cross_connect")
+        names = [spec.name for spec in table.keys]
         for key, (action, data) in self.switch.programs.entries[table.name].items():
-            (port, port_mask), (mac, mac_mask) = key[0], key[1]
+            (port, port_mask), (mac, mac_mask) = key[names.index("ingress_port")], key[names.index("dst_mac")]
             if packet.port & port_mask == port and packet.dst_mac & mac_mask == mac:
                 (name,) = [one.name for one in table.actions if one.id == action]
                 return name.rpartition(".")[2], data

@@ -12,7 +12,7 @@ from narrows_tofino.bfrt.values import encode_field
 
 from fakeswitch import meters
 from fakeswitch.device import Device, short
-from fakeswitch.tables import check_key
+from fakeswitch.tables import ENTRY_TABLES, check_key
 from fakeswitch.traffic_manager import Refused, front_panel
 
 
@@ -30,8 +30,8 @@ def entries(device: Device, table: Table, asked: pb.TableEntry, pipe: int) -> It
     elif table.type == "Wred":
         index = check_key(table, asked.key)[0]
         yield _entry(table, (index,), device.programs.meters.get((table.name, index), meters.unset(device.meter_hz)))
-    elif table.type == "MatchAction_Direct":
-        if not has_key:
+    elif table.type in ENTRY_TABLES:
+        if not has_key and table.actions:
             default = device.default_actions[table.name]
             yield _entry(table, None, {}, next(one.id for one in table.actions if one.name == default))
         if asked.is_default_entry:

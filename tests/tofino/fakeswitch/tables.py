@@ -12,6 +12,8 @@ from narrows_tofino.bfrt.schema import Action, Field, Table
 
 from fakeswitch.traffic_manager import ALL_PIPES, Refused
 
+# Types of tables whose entries come and go.
+ENTRY_TABLES = ("MatchAction_Direct", "PortMetadata")
 # What the driver says of each code, at the end of its messages.
 ENDINGS = ("Invalid arguments", "Object not found", "Already exists", "Not enough space", "Operation not supported",
            "Not ready")  # fmt: skip

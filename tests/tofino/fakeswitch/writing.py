@@ -10,12 +10,12 @@ from narrows_tofino.bfrt.schema import Table
 
 from fakeswitch import meters
 from fakeswitch.device import Device, short
-from fakeswitch.tables import check_data, check_key, named
+from fakeswitch.tables import ENTRY_TABLES, check_data, check_key, named
 from fakeswitch.traffic_manager import Refused
 
 NAMES = {pb.Update.INSERT: "tableEntryAdd", pb.Update.MODIFY: "tableEntryMod", pb.Update.DELETE: "tableEntryDel"}
 DEFAULTS = {pb.Update.MODIFY: "tableDefaultEntrySet", pb.Update.DELETE: "tableDefaultEntryReset"}
-SERVICED = ("MatchAction_Direct", "Register", "Counter", "Wred")
+SERVICED = (*ENTRY_TABLES, "Register", "Counter", "Wred")
 
 
 def write(device: Device, table: Table, kind: Any, entry: pb.TableEntry, pipe: int) -> None:
@@ -91,7 +91,7 @@ def _program(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> N
         _, values = check_data(table, entry.data, complete=False)
         device.programs.meters[table.name, check_key(table, entry.key)[0]] = meters.kept(values, device.meter_hz)
         return
-    if table.type != "MatchAction_Direct":
+    if table.type not in ENTRY_TABLES:
         index = check_key(table, entry.key)[0]
         _, values = check_data(table, entry.data, complete=False)
         for pipe in range(device.pipes):
@@ -106,7 +106,6 @@ def _program(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> N
             raise Refused("NOT_FOUND", "Table Entry delete failed Object not found")
         return
     action, values = check_data(table, entry.data, complete=True)
-    assert action is not None
     if kind == pb.Update.INSERT:
         if key in entries:
             raise Refused("ALREADY_EXISTS", "Table Add failed Already exists")
@@ -114,7 +113,7 @@ def _program(device: Device, table: Table, kind: Any, entry: pb.TableEntry) -> N
             raise Refused("RESOURCE_EXHAUSTED", "Table Add failed Not enough space")
     elif key not in entries:
         raise Refused("NOT_FOUND", "Table Entry modify failed Object not found")
-    entries[key] = (action.id, values)
+    entries[key] = (0 if action is None else action.id, values)
 
 
 def _zero(spec: Any) -> Any:

@@ -16,12 +16,14 @@ from narrows.hosts.lab.machines import end_machines
 class Ports:
     """A switch's ports: the number of the one that a machine is cabled to, and what people call a number.
 
-    ``loopbacks`` are numbers of those that can be loopback ports.
+    ``loopbacks`` are numbers of those that can be loopback ports. ``vlan_of`` is how machines that share one are
+    distinguished.
     """
 
     number_of: Callable[[Machine], int]
     name_of: Callable[[int], str]
     loopbacks: Sequence[int]
+    vlan_of: Callable[[Machine], int | None] = lambda _: None
 
 
 def place(plan: Plan, lab: Lab, ports: Ports) -> Plan:
@@ -38,6 +40,7 @@ def place(plan: Plan, lab: Lab, ports: Ports) -> Plan:
     old_ports = {host.port: hosts[host.name].port for host in plan.end_hosts}
     old_ports[plan.collector_host.port] = collector_host.port
     old_ports |= dict(zip(plan.loopbacks, ports.loopbacks, strict=False))
+    vlans = {host.port: ports.vlan_of(machines[host.name]) for host in plan.end_hosts}
     old_macs = {host.mac: hosts[host.name].mac for host in plan.end_hosts}
     addresses = {host.address: hosts[host.name].address for host in plan.end_hosts}
     report_address = plan.collector.dst_address if collector.address is None else str(collector.address.ip)
@@ -52,6 +55,7 @@ def place(plan: Plan, lab: Lab, ports: Ports) -> Plan:
                 ingress_port=old_ports[path.ingress_port],
                 dst_mac=old_macs[path.dst_mac],
                 egress_port=old_ports[path.egress_port],
+                vlan=vlans.get(path.ingress_port),
             )
             for path in plan.paths
         ),
@@ -84,9 +88,9 @@ def _refuse_shared_ports(plan: Plan, ports: Ports) -> None:
                 f"{link.field}: is the queue of port {ports.name_of(link.port)}, which {' and '.join(sharing)} "
                 "share; allowed: a port of its own for each host behind a link"
             )
-    ways: dict[tuple[int, str], ForwardingRule] = {}
+    ways: dict[tuple[int, int | None, str], ForwardingRule] = {}
     for path in plan.paths:
-        if ways.setdefault((path.ingress_port, path.dst_mac), path) != path:
+        if ways.setdefault((path.ingress_port, path.vlan, path.dst_mac), path) != path:
             raise InputError(
                 f"flows: packets for {path.dst_mac} would take two routes from port "
                 f"{ports.name_of(path.ingress_port)}, which hosts share; allowed: hosts with ports of their own"

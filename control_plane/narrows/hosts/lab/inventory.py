@@ -88,10 +88,11 @@ class Delay(Model):
     ``receiver``: netem on each machine that sends to a host with a delay, which receivers do; it holds up to
     ``limit_packets``. ``line``, for one link: the switch sends it by way of
     the machine that Narrows runs on, whose NIC ``interface`` with the address ``mac`` is cabled to the switch's
-    ``port``. ``none``: the cables' own RTT is enough.
+    ``port``. ``switch``: frames go round the switch's ``port``, which has no cable. ``none``: the cables' own RTT is
+    enough.
     """
 
-    at: Literal["receiver", "line", "none"] = "receiver"
+    at: Literal["receiver", "line", "switch", "none"] = "receiver"
     limit_packets: Annotated[StrictInt, Field(ge=1000)] = 1_000_000
     port: str | None = None
     interface: str | None = None
@@ -102,7 +103,11 @@ class Delay(Model):
         given = [self.port, self.interface, self.mac]
         if self.at == "line" and None in given:
             raise refuse("at: line lacks its place", "port, interface and mac of the delay line's NIC")
-        if self.at != "line" and given != [None] * 3:
+        if self.at == "switch" and self.port is None:
+            raise refuse("at: switch lacks its place", "port, one without a cable")
+        if self.at == "switch" and (self.interface is not None or self.mac is not None):
+            raise refuse("at: switch has no NIC", "port alone")
+        if self.at in ("receiver", "none") and given != [None] * 3:
             raise refuse(f"at: {self.at} has no NIC", "port, interface and mac with at: line")
         return self
 

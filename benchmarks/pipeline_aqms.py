@@ -16,9 +16,9 @@ from narrows.targets.soft.settings import management_message
 MANAGED_PROGRAM = "v1model-managed"
 KINDS = ("step", "codel", "pie", "red", "pi2", "dualpi2", "fq", "fq_codel")
 CONTROLS = {
-    "enqueue_law": "NarrowsIngress.manage",
-    "dequeue_law": "NarrowsEgress.manage",
-    "update_law": "NarrowsIngress.update",
+    "enqueue_aqm": "NarrowsIngress.manage",
+    "dequeue_aqm": "NarrowsEgress.manage",
+    "update_aqm": "NarrowsIngress.update",
 }
 BOTTLENECK = 0
 
