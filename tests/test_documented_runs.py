@@ -72,6 +72,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def on_their_targets(commands: list[list[str]]) -> list[pytest.ParameterSet]:
+    """Commands as parameters of a test: those on BMv2 ask for BMv2."""
+    return [
+        pytest.param(words, id=" ".join(words), marks=[pytest.mark.needs("bmv2")] if "bmv2" in words else [])
+        for words in commands
+    ]
+
+
 def run(words: list[str], *before: str) -> subprocess.CompletedProcess[str]:
     """A command, by way of the words ``before`` it."""
     command = [*before, PROGRAM, *words]
@@ -100,11 +108,7 @@ def test_every_command_is_somewhere() -> None:
 
 @pytest.mark.long
 @root
-@pytest.mark.parametrize(
-    "words",
-    [pytest.param(words, marks=pytest.mark.needs("bmv2")) if "bmv2" in words else words for words in OTHERS],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("words", on_their_targets(OTHERS))
 def test_a_command_for_root(words: list[str], project: Path) -> None:
     done = run(words)
     assert done.returncode == 0 or words[0] == "doctor", done.stdout + done.stderr
@@ -114,7 +118,7 @@ def test_a_command_for_root(words: list[str], project: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.needs("guest-kernel", SOFTSWITCH, COLLECTOR)
-@pytest.mark.parametrize("words", VIRTUAL, ids=" ".join)
+@pytest.mark.parametrize("words", on_their_targets(VIRTUAL))
 def test_a_run_in_virtual_time(words: list[str], project: Path) -> None:
     if words == README_RUN:
         # At its length: of a run of a second, the start of a later flow is so large a part that a column tells it.

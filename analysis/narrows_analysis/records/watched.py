@@ -17,9 +17,7 @@ from narrows_analysis.records.run_directory import Run
 
 _PACKET = ("bottleneck", "sequence")
 _NOT_FIELDS = ("timestamp", *_PACKET)
-
-
-# No packet's: bottlenecks are below 64.
+# Above the key of any packet: bottlenecks are below 64.
 _BEHIND_ALL = np.uint64(2**64 - 1)
 
 

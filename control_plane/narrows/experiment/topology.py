@@ -529,7 +529,7 @@ def _programs_of_hosts(routes: tuple[Route, ...], programs: Mapping[str, NamedPr
     """Where the program of each host is in the file; empty: it is ours.
 
     Raises:
-        InputError: a host would be at two programs, or a link on a path between programs limits the way back as well.
+        InputError: a host would be attached to two programs, or a link between programs has a `reverse`.
     """
     found: dict[str, str] = {}
     for route in routes:
@@ -741,7 +741,7 @@ def _paths(
         back = [links[name] for name in reversed(route.data or route.acks) if links[name].cable is not None]
         for start, crossed, end in route.ways:
             ingress, last = by_name[start].port, by_name[end]
-            # Without a link on the way back, packets go back by the cables that those of the other direction come by.
+            # No link limits the reverse direction: its packets take the cables of the forward direction.
             for link in back if not crossed else ():
                 if link.cable is not None and link.port is not None:
                     found[ingress, last.mac] = ForwardingRule(ingress, last.mac, link.cable.port, None)

@@ -52,16 +52,16 @@ fn checked_length(header: u8, bits: Slot, varbit: &Varbit, objects: &Objects, em
     let code = emitter.constant(errors.invalid_argument)?;
     emitter.op(Op::ParserError { code });
     emitter.place(whole);
-    let most = emitter.constant(u64::from(varbit.most_bytes) * 8)?;
-    emitter.op(Op::JumpCompare { compare: Compare::Le, a: bits, b: most, to: fits });
-    let code = emitter.constant(objects.errors.get("HeaderTooShort").copied().unwrap_or(4))?;
-    emitter.op(Op::ParserError { code });
-    emitter.place(fits);
     let fixed = [Some(header), varbit.behind].into_iter().flatten();
     let fixed = fixed.map(|part| u64::from(objects.layout.headers[usize::from(part)].bytes) * 8).sum();
     let (all, fixed) = (emitter.allocate(1, "varbit")?, emitter.constant(fixed)?);
     emitter.op(Op::Add { d: all, a: bits, b: fixed, bits: 64 });
     emitter.op(Op::Require { bits: all });
+    let most = emitter.constant(u64::from(varbit.most_bytes) * 8)?;
+    emitter.op(Op::JumpCompare { compare: Compare::Le, a: bits, b: most, to: fits });
+    let code = emitter.constant(objects.errors.get("HeaderTooShort").copied().unwrap_or(4))?;
+    emitter.op(Op::ParserError { code });
+    emitter.place(fits);
     Ok(())
 }
 
