@@ -47,6 +47,8 @@ PIPE = "pipe"
 TOFINO_ARCHITECTURES = {"tofino": "tna", "tofino2": "t2na"}
 # What is behind a chip's name in that of an architecture whose program manages queues.
 MANAGED = "-managed"
+# Options of the compiler. Which fields could share dark containers, which only Tofino 2 has, is a search of an hour.
+OPTIONS = {"tofino2-managed": ["-Xp4c=--disable-dark-allocation"]}
 # Warnings of the Tofino compiler and assembler that are known to be harmless; any other fails the build.
 ALLOWED_WARNINGS = {
     r"out parameter 'meta' may be uninitialized when 'Narrows(In|E)gressParser' terminates": (
@@ -208,6 +210,7 @@ def _tofino(architecture: str, out: Path) -> str:
         raw = Path(scratch)
         schema = raw / "bf-rt.json"
         command = [tool, "--std", "p4-16", "--target", chip, "--arch", TOFINO_ARCHITECTURES[chip], "--verbose", "1"]
+        command += OPTIONS.get(architecture, [])
         done = subprocess.run(
             [*command, "--bf-rt-schema", str(schema), "-o", str(raw), TOPS[architecture]],
             cwd=P4SRC,

@@ -92,7 +92,7 @@ class BaseDelayByRecirculation(HoldingTest):
             frames.ipv4(identification=1),
             frames.ipv6(),
             frames.ipv4(identification=2, size=1514),
-            frames.arp(),
+            frames.ipv4_fragment(offset=800, more=True),
             frames.ipv4(identification=3, tags=(101,)),
         ]
         begun = self.clock()

@@ -66,6 +66,10 @@ control LatestDelay(in bottleneck_index_t bottleneck, in bit<16> queue, in bit<3
     }
 }
 
+#if __TARGET_TOFINO__ == 2
+// Containers of 16 and 32 bits are nearly all taken, of 8 bits few: the compiler does not find these by itself.
+@pa_container_size("egress", "hdr.frame.ipv6.src", 8)
+#endif
 // A mark here costs the link nothing. A packet that is dropped has had its time on the link: egress runs behind the shaper.
 // `kind`: what the packet's mirrored copy is to be read as (narrows.p4).
 control ManageDequeue(inout flow_state_t flow, in bit<32> queue_delay, in bit<19> depth, out bit<2> kind,

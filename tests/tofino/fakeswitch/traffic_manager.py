@@ -211,7 +211,7 @@ class TrafficManager:
             case "queue.buffer":
                 return {"action": "shared_pool", "guaranteed_cells": 0, "hysteresis_cells": 32,
                         "tail_drop_enable": True, "pool_id": "EG_APP_POOL_0",
-                        "pool_max_cells": 14 if kind.prefix == "tf1" else 13, "dynamic_baf": "80%"}  # fmt: skip
+                        "pool_max_cells": 13, "dynamic_baf": "80%"}  # fmt: skip
             case "queue.sched_shaping":
                 return {"unit": "BPS", "provisioning": "UPPER", "min_rate": 0, "min_burst_size": 16384,
                         "max_rate": 0, "max_burst_size": 16384}  # fmt: skip
