@@ -31,6 +31,8 @@ PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "packages.txt"
 ROOT = "root"
 # Of the default source with experiments/guard/cubic-beta.patch.
 CHANGED_KERNEL = "cubic-beta"
+# Of a source with BBRv3, which no package has.
+BBR3 = "bbr3"
 # Files of tests that take minutes, waiting or compiling.
 LONGEST = ("test_tofino_run", "test_ptf_tofino", "test_third_party_clients", "test_in_a_guest")
 
@@ -117,6 +119,11 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
         None
         if own_cca.has_objects(kernels.DEFAULT)
         else "no objects of the default kernel are kept; `make kernel` does"
+    ),
+    "bbr3-objects": lambda: (
+        None
+        if own_cca.has_objects(BBR3)
+        else f"no objects of a kernel {BBR3} are kept; `narrows kernel build --source bbr --name {BBR3}` makes them"
     ),
     "bridge-kernel": lambda: (
         None if _a_kernel_has("CONFIG_BRIDGE=y") else "no kernel with a bridge is built; `make kernel` does"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -56,6 +57,13 @@ def test_matrices_that_are_kept_have_the_cases_of_their_suites() -> None:
 def test_the_page_is_what_they_make() -> None:
     module = script()
     assert module.page() == module.PAGE.read_text()
+
+
+def test_why_bbrv1_fails_a_case_of_the_draft_is_said() -> None:
+    text = (ROOT / "docs" / "suites.md").read_text().partition("### Where BBRv1 fails\n")[2].partition("\n\n")[0]
+    said = {case for row in text.splitlines() for case in re.findall("`([^`]+)`", row.split("|")[1])}
+    cells = suite_matrix.read(ROOT / "docs" / "matrices" / "bbr-draft")["cells"]
+    assert said == {cell["case"] for cell in cells if (cell["sender"], cell["outcome"]) == ("bbr@default", "fail")}
 
 
 def test_results_are_added_by_sender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

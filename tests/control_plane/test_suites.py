@@ -75,6 +75,23 @@ def test_the_draft_has_twenty_two_cases() -> None:
     assert len(tested) == 22
 
 
+def test_every_case_of_the_draft_has_been_seen_to_fail() -> None:
+    """By one of its expectations; tests/virtual/test_seen_to_fail.py sees it again."""
+    for case in suite.load("bbr-draft").cases:
+        assert case.text.failure.partition(": ")[0] in case.series("bbr").experiment.expect, case.name
+
+
+def test_with_what_a_case_was_seen_to_fail_is_shown(tmp_path: Path) -> None:
+    seen = {"passes_with": {"GAIN 3": "GAIN 2"}, "fails_with": {"undo();": ""}, "failure": "x > 1: it is 0"}
+    text = {**TEXT, "cases": {"one": {**TEXT["cases"]["one"], **seen}}}
+    shown = CliRunner().invoke(app, ["suite", "show", made(tmp_path / "mine", text)]).output
+    assert shown.endswith(
+        "  passes with: GAIN 2 in the place of GAIN 3\n"
+        "  fails with: (nothing) in the place of undo();\n"
+        "  failure: x > 1: it is 0\n"
+    )
+
+
 def test_the_group_under_test_gets_the_congestion_control(tmp_path: Path) -> None:
     text = {**TEXT, "cases": {"one": {**TEXT["cases"]["one"], "sweep": {"bottleneck.rtt": ["10ms", "20ms"]}}}}
     (case,) = suite.load(made(tmp_path / "mine", text)).cases

@@ -65,6 +65,11 @@ def show(name: SuiteName) -> None:
         needed = dict.fromkeys("bbr_phase" if one.of_visits else one.reading for one in questions if one is not None)
         if needed:
             say(f"  observes: {', '.join(needed)}")
+        for outcome, changes in (("passes", case.text.passes_with), ("fails", case.text.fails_with)):
+            for code, instead in changes.items():
+                say(f"  {outcome} with: {instead or '(nothing)'} in the place of {code}")
+        if case.text.failure:
+            say(f"  failure: {case.text.failure}")
 
 
 @app.command(epilog=examples_of("suite run"))

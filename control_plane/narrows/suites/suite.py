@@ -49,6 +49,15 @@ class CaseText(Model):
         default_factory=dict, description="Swept without --quick, as `sweep` of a file."
     )
     changed: str = Field(default="", description="How the rule changed after it was run, and why.")
+    passes_with: dict[str, str] = Field(
+        default_factory=dict,
+        description="Where a sender of `source` fails the case: code of it, and what is there when it passes.",
+    )
+    fails_with: dict[str, str] = Field(
+        default_factory=dict,
+        description="Code of a sender of `source`, and what was there when it was seen to fail, besides `passes_with`.",
+    )
+    failure: str = Field(default="", description="What failed then, in the words of the matrix.")
 
 
 class SuiteText(Model):
@@ -64,6 +73,7 @@ class SuiteText(Model):
     ccas: tuple[Name, ...] = Field(
         min_length=1, description="Congestion controls that are tested if none is asked for."
     )
+    source: str = Field(default="", description="The sender whose code cases have in `passes_with` and `fails_with`.")
     cases: dict[Name, CaseText] = Field(default_factory=dict)
 
 
