@@ -83,12 +83,12 @@ def test_every_case_of_the_draft_has_been_seen_to_fail() -> None:
 
 def test_with_what_a_case_was_seen_to_fail_is_shown(tmp_path: Path) -> None:
     seen = {"passes_with": {"GAIN 3": "GAIN 2"}, "fails_with": {"undo();": ""}, "failure": "x > 1: it is 0"}
-    text = {**TEXT, "cases": {"one": {**TEXT["cases"]["one"], **seen}}}
+    text = {**TEXT, "source": "own.c", "cases": {"one": {**TEXT["cases"]["one"], **seen}}}
     shown = CliRunner().invoke(app, ["suite", "show", made(tmp_path / "mine", text)]).output
     assert shown.endswith(
         "  passes with: GAIN 2 in the place of GAIN 3\n"
         "  fails with: (nothing) in the place of undo();\n"
-        "  failure: x > 1: it is 0\n"
+        "  failure: x > 1: it is 0 (own.c)\n"
     )
 
 

@@ -69,7 +69,7 @@ def show(name: SuiteName) -> None:
             for code, instead in changes.items():
                 say(f"  {outcome} with: {instead or '(nothing)'} in the place of {code}")
         if case.text.failure:
-            say(f"  failure: {case.text.failure}")
+            say(f"  failure: {case.text.failure} ({found.text.source})")
 
 
 @app.command(epilog=examples_of("suite run"))

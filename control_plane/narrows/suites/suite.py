@@ -55,7 +55,7 @@ class CaseText(Model):
     )
     fails_with: dict[str, str] = Field(
         default_factory=dict,
-        description="Code of a sender of `source`, and what was there when it was seen to fail, besides `passes_with`.",
+        description="Code of a sender of `source`, and what was there, with `passes_with`, when it was seen to fail.",
     )
     failure: str = Field(default="", description="What failed then, in the words of the matrix.")
 
