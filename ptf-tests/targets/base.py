@@ -39,6 +39,7 @@ class Ability(enum.Enum):
     PACKET_DEPTH = "the number of packets that a packet finds"
     VLAN_HOSTS = "VLANs that tell hosts of one port apart"
     BASE_DELAY = "base RTTs by recirculation"
+    SHORT_ROUNDS = "rounds by recirculation of less than a millisecond"
     VARYING_LINE = "a link that delays each packet by another time, or sends it twice"
 
 

@@ -42,6 +42,7 @@ _MODEL_LACKS = {
     Ability.RATE: _STORED,
     Ability.HOLD: _STORED,
     Ability.INDEPENDENT_DRAWS: "the model's shift register moves on by one bit where a chip's does so each clock cycle",
+    Ability.SHORT_ROUNDS: "the model takes longer for a frame, and what comes round a millisecond late leaves at once",
 }
 
 
