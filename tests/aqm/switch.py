@@ -64,7 +64,7 @@ class Law:
         }
         return [
             {
-                "table": f"{control}.{name}_law",
+                "table": f"{control}.{name}_aqm",
                 "match": {"bottleneck": BOTTLENECK},
                 "action": f"{control}.{call[0]}",
                 "params": call[1],
