@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the time in a guest, and the process that runs there, from the kernel's memory without its help.
+"""Reads a guest's time, running process and pages of files from its kernel's memory, without the kernel's help.
 
 A guest whose time stands still cannot be asked. Its kernel is a process of this machine, though, and the program's
 symbols say where it keeps its clock and its current task.
@@ -15,10 +15,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-# Of arch/um/kernel/time.c, arch/um/kernel/process.c, init/init_task.c and kernel/cred.c.
-CLOCK, CURRENT, FIRST_TASK, ROOT = "time_travel_time", "cpu_tasks", "init_task", "init_cred"
+# Of arch/um/kernel/time.c, arch/um/kernel/process.c, init/init_task.c, kernel/cred.c and mm/vmstat.c.
+CLOCK, CURRENT, FIRST_TASK, ROOT, PAGES = "time_travel_time", "cpu_tasks", "init_task", "init_cred", "vm_node_stat"
 NEEDED = (CLOCK, CURRENT, FIRST_TASK)
 POINTER = struct.Struct("<Q")
+# NR_INACTIVE_FILE and NR_ACTIVE_FILE of enum node_stat_item (mmzone.h), behind the two of anonymous memory.
+FILE_PAGES, PAGE_BYTES = struct.Struct("<16x2q"), 4096
 # Of struct cred, behind a count of 32 or 64 bits: user and group, real, saved, effective and for files.
 USERS, USERS_AT = struct.Struct("<8I"), (4, 8)
 # Elf64_Ehdr's place and size of the section table, Elf64_Shdr, Elf64_Sym (elf.h).
@@ -70,10 +72,10 @@ class GuestMemory:
             OSError: its memory may not be read.
             ValueError: it is not a kernel with a clock of its own.
         """
-        places = symbols(image, (*NEEDED, ROOT))
+        places = symbols(image, (*NEEDED, ROOT, PAGES))
         if missing := [name for name in NEEDED if name not in places]:
             raise ValueError(f"{image} has no symbol {missing[0]}")
-        self._clock, self._current = places[CLOCK], places[CURRENT]
+        self._clock, self._current, self._pages = places[CLOCK], places[CURRENT], places.get(PAGES)
         self._file = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         # The first task has a known name: where that stands in its structure, other tasks have theirs.
         first = os.pread(self._file, TASK_BYTES, places[FIRST_TASK])
@@ -96,6 +98,16 @@ class GuestMemory:
             OSError: it has ended.
         """
         return int(POINTER.unpack(os.pread(self._file, POINTER.size, self._clock))[0])
+
+    def file_bytes(self) -> int | None:
+        """Memory that holds what files hold, programs among them, and that can be given away; None if unknown.
+
+        Raises:
+            OSError: it has ended.
+        """
+        if self._pages is None:
+            return None
+        return sum(FILE_PAGES.unpack(os.pread(self._file, FILE_PAGES.size, self._pages))) * PAGE_BYTES
 
     def running(self) -> Running | None:
         """The process that runs inside right now; None if that is unknown."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import struct
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,14 +33,15 @@ IDLE_CPU_S = 1.0
 HELD_UP = ("R", "T")
 TICKS = os.sysconf("SC_CLK_TCK")
 SHOWN = 3
-# The kernel's thread that makes room in memory (mm/vmscan.c): it runs when there is little left.
-RECLAIMER = "kswapd"
+# Python alone, with its libraries, runs in several times that. A kernel that keeps less of the programs' files has full
+# memory, drops pages that the next instruction needs, and reads them again.
+FEW_FILE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class Still:
     """Why a guest's time stands still, in words; ``program`` is the process of this machine that is a user's program
-    inside, if that is why, and ``short_of_memory`` says whether its kernel had to make room in its memory."""
+    inside, if that is why, and ``short_of_memory`` says whether its kernel kept hardly a page of its programs' files."""
 
     why: str
     program: int | None = None
@@ -135,9 +137,16 @@ class Watch:
                 return Still(_spun(name, moved_ns, self.now_ns, spent_s), _busiest(before, processes))
             if spent_s > STILL_CPU_S:
                 why = f"{_at(moved_ns)} while it computed for {spent_s:.0f} s without a sleep, in {_who(seen)}"
-                return Still(why, short_of_memory=any(running.name.startswith(RECLAIMER) for running in seen))
+                return Still(why, short_of_memory=self._is_short_of_memory())
             if idle_s > IDLE_S and spent_s < IDLE_CPU_S:
                 return Still(f"{_at(moved_ns)} for {idle_s:.0f} s while it did nothing")
+
+    def _is_short_of_memory(self) -> bool:
+        try:
+            kept = self._memory.file_bytes()
+        except (OSError, struct.error):
+            return False
+        return kept is not None and kept < FEW_FILE_BYTES
 
 
 class _Alone:
