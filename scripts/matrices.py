@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from narrows_formats import files, suite_matrix
-from narrows_formats.suite_matrix import Cell, Matrix
+from narrows_formats.suite_matrix import Matrix
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KEPT = REPOSITORY / "docs" / "matrices"
@@ -22,8 +22,16 @@ HEAD = """<!-- Made by scripts/matrices.py from docs/matrices; do not edit. -->
 # Matrices of the suites
 
 `narrows suite show SUITE` says what a case tests, [suites.md](suites.md) what outcomes mean, and `narrows suite
-compare docs/matrices/SUITE RESULTS` what differs in a run of your own.
+compare docs/matrices/SUITE RESULTS` what differs in a run of your own. A sender is a congestion control, or a program,
+and its kernel, with the version of Linux below; n/o is not observable, a dash not applicable.
 """
+SHORT = {one: f"**{one}**" for one in suite_matrix.OUTCOMES} | {
+    "pass": "pass",
+    "not observable": "n/o",
+    "not applicable": "-",
+}
+# Outcomes that need no reason on the page; matrix.json has all.
+SILENT = ("pass", "not applicable", "not observable")
 
 
 def compact(matrix: Matrix) -> Matrix:
@@ -69,20 +77,30 @@ def section(directory: Path) -> Iterator[str]:
     """A suite's part of the page: its senders, a row a case, and why a cell is not passed."""
     matrix = suite_matrix.read(directory)
     found = {(cell["case"], cell["sender"]): cell for cell in matrix["cells"]}
-    yield f"\n## {matrix['suite']}\n{matrix['title'][0].upper()}{matrix['title'][1:]}; {matrix['variant']}: "
-    yield f"{suite_matrix.in_words(matrix)}.\n\n"
-    heads = [f"{one['cca']}, {one['kernel']} (Linux {one['release']})" for one in matrix["senders"]]
+    most = max((cell["n"] for cell in matrix["cells"]), default=0)
+    yield f"\n## {matrix['suite']}\n{matrix['title'][0].upper()}{matrix['title'][1:]}; {matrix['variant']}, "
+    yield f"{most} {'run' if most == 1 else 'runs'} of a case: {suite_matrix.in_words(matrix)}.\n\n"
+    heads = [f"{one['name']}<br>{one['release']}" for one in matrix["senders"]]
     yield f"| case | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}\n"
     for case in matrix["cases"]:
         cells = [found[case["name"], sender["name"]] for sender in matrix["senders"]]
-        yield f"| `{case['name']}` | {' | '.join(map(_shown, cells))} |\n"
+        yield f"| `{case['name']}` | {' | '.join(SHORT[cell['outcome']] for cell in cells)} |\n"
+    for number, reason in enumerate(reasons(matrix)):
+        yield f"{'' if number else chr(10)}{reason}\n"
 
 
-def _shown(cell: Cell) -> str:
-    if cell["outcome"] in ("pass", "not applicable", "not observable"):
-        return cell["outcome"]
-    # Expectations have brackets and bars, which Markdown would read.
-    return f"**{cell['outcome']}**: `{cell['reason'].replace('|', '/')}`"
+def reasons(matrix: Matrix) -> Iterator[str]:
+    """A line for each expectation of a case that is not met, or not surely: its values, and whose they are."""
+    for case in matrix["cases"]:
+        found: dict[str, dict[str, list[str]]] = {}
+        for cell in matrix["cells"]:
+            if cell["case"] == case["name"] and cell["outcome"] not in SILENT:
+                expectation, _, value = cell["reason"].partition(": it is ")
+                found.setdefault(expectation, {}).setdefault(value, []).append(cell["sender"])
+        for expectation, values in found.items():
+            said = "; ".join(f"{value} ({', '.join(senders)})".lstrip() for value, senders in values.items())
+            # Expectations have brackets and bars, which Markdown would read.
+            yield f"- `{case['name']}`: `{expectation}`: {said}"
 
 
 def main() -> None:

@@ -75,8 +75,8 @@ def test_results_are_added_by_sender(tmp_path: Path, monkeypatch: pytest.MonkeyP
     kept = suite_matrix.read(tmp_path / "kept" / "mine")
     assert [(cell["sender"], cell["outcome"]) for cell in kept["cells"]] == [("reno@k", "fail"), ("bbr@k", "fail")]
     assert not any(cell["checks"] or cell["directory"] for cell in kept["cells"])
-    assert "## mine\nBBR alone; quick: 2 fail.\n" in module.page()
-    assert "| `one` | **fail**: `a/b > 1: it is 0` | **fail**: `a/b > 1: it is 0` |\n" in module.page()
+    assert "## mine\nBBR alone; quick, 1 run of a case: 2 fail.\n" in module.page()
+    assert "| `one` | **fail** | **fail** |\n\n- `one`: `a|b > 1`: 0 (reno@k, bbr@k)\n" in module.page()
     suite_matrix.write(tmp_path, matrix({"bbr@k": "pass"}, ("one", "two")))
     with pytest.raises(SystemExit, match=r"has other cases than .*mine, or another variant; allowed: the same ones"):
         module.add(tmp_path)
