@@ -42,12 +42,17 @@ def compact(matrix: Matrix) -> Matrix:
 
 
 def joined(kept: Matrix, new: Matrix) -> Matrix:
-    """Both matrices; of a sender that both have, the new one's cells."""
+    """Both matrices; of a sender that both have, the new one's cells, as far as they have been run."""
     names = {sender["name"] for sender in new["senders"]}
+    cells = {(one["case"], one["sender"]): one for one in kept["cells"]}
+    for one in new["cells"]:
+        where = one["case"], one["sender"]
+        if one["outcome"] != "not run" or where not in cells:
+            cells[where] = one
     return {
         **new,
         "senders": [*(one for one in kept["senders"] if one["name"] not in names), *new["senders"]],
-        "cells": [*(one for one in kept["cells"] if one["sender"] not in names), *new["cells"]],
+        "cells": list(cells.values()),
     }
 
 
@@ -77,9 +82,10 @@ def section(directory: Path) -> Iterator[str]:
     """A suite's part of the page: its senders, a row a case, and why a cell is not passed."""
     matrix = suite_matrix.read(directory)
     found = {(cell["case"], cell["sender"]): cell for cell in matrix["cells"]}
-    most = max((cell["n"] for cell in matrix["cells"]), default=0)
+    counts = sorted({cell["n"] for cell in matrix["cells"] if cell["n"]})
     yield f"\n## {matrix['suite']}\n{matrix['title'][0].upper()}{matrix['title'][1:]}; {matrix['variant']}, "
-    yield f"{most} {'run' if most == 1 else 'runs'} of a case: {suite_matrix.in_words(matrix)}.\n\n"
+    yield f"{' or '.join(map(str, counts))} {'run' if counts == [1] else 'runs'} of a case: "
+    yield f"{suite_matrix.in_words(matrix)}.\n\n"
     heads = [f"{one['name']}<br>{one['release']}" for one in matrix["senders"]]
     yield f"| case | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}\n"
     for case in matrix["cases"]:

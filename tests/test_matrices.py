@@ -69,7 +69,7 @@ def test_why_bbrv1_fails_a_case_of_the_draft_is_said() -> None:
 def test_results_are_added_by_sender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script()
     monkeypatch.setattr(module, "KEPT", tmp_path / "kept")
-    for outcomes in ({"reno@k": "fail", "bbr@k": "pass"}, {"bbr@k": "fail"}):
+    for outcomes in ({"reno@k": "fail", "bbr@k": "pass"}, {"bbr@k": "fail"}, {"bbr@k": "not run"}):
         suite_matrix.write(tmp_path, matrix(outcomes))
         module.add(tmp_path)
     kept = suite_matrix.read(tmp_path / "kept" / "mine")
