@@ -15,7 +15,7 @@ import pytest
 from finsy.proto import p4r
 from google.protobuf import text_format
 from narrows.errors import InputError
-from narrows.experiment.driving import driven
+from narrows.experiment.driving import Driving, driven
 from narrows.experiment.loader import load
 from narrows.experiment.p4_compiler import COMPILER
 from narrows.experiment.plan import Plan
@@ -434,7 +434,7 @@ def test_nothing_is_watched_of_a_driven_run(example: Path) -> None:
     watching(example, '["next_signals[3]"]')
     experiment = load(example / "cubic-and-bbr.yaml")
     with pytest.raises(InputError, match=re.escape("bottleneck.program.watch: is of runs that are not driven")):
-        driven(make_plan(experiment), experiment, (), shows_reports=False)
+        driven(make_plan(experiment), experiment, Driving((), shows_reports=False))
 
 
 def test_text_protobuf_has_the_same_entries(example: Path) -> None:

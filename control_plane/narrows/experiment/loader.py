@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -91,7 +91,7 @@ def _inline_distributions(data: dict[str, Any], path: Path) -> None:
                     ) from None
 
 
-def validate(data: dict[str, Any], origin: str) -> Experiment:
+def validate(data: Mapping[str, object], origin: str) -> Experiment:
     """Check an experiment's data.
 
     Raises:
@@ -100,7 +100,7 @@ def validate(data: dict[str, Any], origin: str) -> Experiment:
     return check(Experiment, data, origin)
 
 
-def check(model: type[Checked], data: dict[str, Any], origin: str) -> Checked:
+def check(model: type[Checked], data: Mapping[str, object], origin: str) -> Checked:
     """Data of a file as a model.
 
     Raises:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def load_series(path: Path, settings: Sequence[str] = ()) -> Series:
     return make_series(read_experiment(path, settings), origin)
 
 
-def make_series(data: dict[str, Any], origin: str) -> Series:
+def make_series(data: Mapping[str, object], origin: str) -> Series:
     """All runs of an experiment's data; ``origin`` begins error messages.
 
     Raises:
@@ -80,7 +80,7 @@ def make_series(data: dict[str, Any], origin: str) -> Series:
     return Series(experiment, tuple(_points(experiment, data, origin)), origin)
 
 
-def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[Point]:
+def _points(experiment: Experiment, data: Mapping[str, object], origin: str) -> list[Point]:
     groups = [group.name for group in experiment.flows]
     points: list[Point] = []
     runs = math.prod(len(values) for values in experiment.sweep.values()) * experiment.repeat
@@ -122,7 +122,7 @@ def _refuse_repeated(sweep: dict[str, list[Any]], origin: str) -> None:
 
 
 def _variants(
-    sweep: dict[str, list[Any]], data: dict[str, Any], groups: list[str], origin: str
+    sweep: dict[str, list[Any]], data: Mapping[str, object], groups: list[str], origin: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """What results call each point's values, by field, and the experiment's data there."""
     base = {key: value for key, value in data.items() if key not in ("sweep", "repeat")}

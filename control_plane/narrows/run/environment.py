@@ -11,13 +11,13 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import bpf, machine
 from narrows.hosts.state import STATE_ROOT, RunState
+from narrows.run.driver import Driver
 from narrows.run.duration import traffic_time_s
 from narrows.run.measured import Measured
 from narrows.run.measurement import Measurement
 from narrows.run.metrics_sink import MetricsSink
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
-from narrows.run.stepping import Driver
 from narrows.targets.base import Target
 
 OVERHEAD_S = 12.0

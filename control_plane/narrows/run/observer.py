@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.experiment.plan import Plan
-from narrows.run.sampler import FlowCounts, Key, Reading, Sampler, Snapshot
+from narrows.run.driver import FlowState
+from narrows.run.sampler import Key, Reading, Sampler, Snapshot
 from narrows.switch.readings import FlowDrops, QueueStats
 from narrows.targets.base import Target
 
@@ -60,7 +61,7 @@ class Observer:
         reading = Reading(time_s, queues, departed, self._by_flow(drops) if counts_drops else None)
         return self._sampler.take(reading, active)
 
-    async def counts(self, drops: Mapping[tuple[int, int], Sequence[FlowDrops]]) -> dict[str, FlowCounts]:
+    async def counts(self, drops: Mapping[tuple[int, int], Sequence[FlowDrops]]) -> dict[str, FlowState]:
         """What has left each flow's last queue and what queues have dropped of it, by name, of flows that are known.
 
         Args:

@@ -15,6 +15,7 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Link, Plan
 from narrows.onhost.wire import message
+from narrows.run.driver import FlowState
 from narrows.switch.readings import QueueStats
 
 # Rates are means over about this time: long enough to be read, short enough to show what a flow does.
@@ -45,14 +46,6 @@ class Reading:
     drops: Mapping[Key, int] | None
 
 
-@dataclass(frozen=True)
-class FlowCounts:
-    """A flow's L2 bytes that have left its last queue, and its packets that queues have dropped."""
-
-    departed_bytes: int = 0
-    dropped_packets: int = 0
-
-
 @message
 @dataclass(frozen=True)
 class FlowRate:
@@ -67,7 +60,7 @@ class FlowRate:
 
 @message
 @dataclass(frozen=True)
-class LinkState:
+class LinkSnapshot:
     """A link at a moment: its rate, and the L2 rate of everything that left its queue; its queue; drops so far.
 
     ``other_bps`` is what of it is not the plan's flows'; ``filled`` is the part of the buffer that is taken, of which
@@ -95,7 +88,7 @@ class Snapshot:
     time_s: float
     remaining_s: float | None
     active: int
-    links: Sequence[LinkState]
+    links: Sequence[LinkSnapshot]
     flows: Sequence[FlowRate]
     groups: Sequence[FlowRate]
 
@@ -175,15 +168,13 @@ class Sampler:
         """The flow indices behind the last link of each flow that is known."""
         return self._ends.keys()
 
-    def counts(self, departed_bytes: Mapping[int, int], drops: Mapping[Key, int]) -> dict[str, FlowCounts]:
+    def counts(self, departed_bytes: Mapping[int, int], drops: Mapping[Key, int]) -> dict[str, FlowState]:
         """Sums of readings of indices by the name of the flow; none of a flow that is not known yet."""
         departed = [0] * len(self._plan.flows)
         for index, total in departed_bytes.items():
             departed[self._ends[index]] += total
         dropped = self._sums(drops)
-        return {
-            flow.name: FlowCounts(departed[number], dropped[number]) for number, flow in enumerate(self._plan.flows)
-        }
+        return {flow.name: FlowState(departed[number], dropped[number]) for number, flow in enumerate(self._plan.flows)}
 
     def to_read(self, time_s: float) -> list[int]:
         """The flow indices to be read now, those first that have waited longest."""
@@ -228,7 +219,7 @@ class Sampler:
             groups=_groups(flows),
         )
 
-    def _state(self, link: Link, before: Reading, now: Reading, rates: list[float] | None) -> LinkState:
+    def _state(self, link: Link, before: Reading, now: Reading, rates: list[float] | None) -> LinkSnapshot:
         queue, elapsed = now.queues[link.name], now.time_s - before.time_s
         ending = [number for number, flow in enumerate(self._plan.flows) if link.name == flow.links[-1]]
         flows = None if rates is None else sum(rates[number] for number in ending)
@@ -239,7 +230,7 @@ class Sampler:
             rate = (queue.dequeued_bytes - earlier) * 8 / elapsed
             if self._only_ends(link, len(ending)):
                 other = self._other(rate, flows)
-        return LinkState(
+        return LinkSnapshot(
             name=link.name,
             link_bps=_offered_bps(link, before, now),
             rate_bps=rate,

@@ -29,10 +29,10 @@ from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.hosts.users import as_environment
 from narrows.paths import REPOSITORY
+from narrows.run.driver import Driver
 from narrows.run.measured import Measured
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
-from narrows.run.stepping import Driver
 from narrows.run.stop_signals import stop_signals_call
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
