@@ -24,6 +24,7 @@ from narrows.switch.calibration import Findings, QueueFacts
 from narrows.switch.readings import FlowTotals, PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
+from narrows_formats.digest import NewFlow
 from narrows_formats.target_profile import TargetProfile
 
 from narrows_tofino import doctor
@@ -237,8 +238,8 @@ class TofinoTarget(LabTarget):
         """The program's arrivals and departures of some flow indices."""
         return await self._call(lambda: self._ready().counters.totals(flows))
 
-    async def new_flows(self) -> list[dict[str, Any]]:
-        """New-flow messages since the last call, field by field."""
+    async def new_flows(self) -> list[NewFlow]:
+        """New-flow messages since the last call."""
         return await self._call(lambda: self._ready().digests.new())
 
     async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:

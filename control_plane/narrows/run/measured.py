@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from narrows_formats.digest import NewFlow
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.run.changes import Made, Reacted
@@ -81,7 +82,7 @@ class Measured:
     clock_offset_ns: int | None
     connections: list[Connection]
     sockets: tuple[Readings, ...]
-    learned: list[dict[str, Any]]
+    learned: list[NewFlow]
     counters: Counters | None
     unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()

@@ -8,7 +8,8 @@ calls: the traffic manager's list of queues, its drops by flow, and the departur
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from narrows_formats.digest import NewFlow
 
 from narrows.experiment.plan import Plan
 from narrows.run.driver import FlowState
@@ -27,7 +28,7 @@ class Observer:
         self._sampler = Sampler(plan)
         self.places = [(link.port, link.queue) for link in plan.links]
         """Ports and queues of the links."""
-        self.learned: list[dict[str, Any]] = []
+        self.learned: list[NewFlow] = []
 
     async def start(self, at_once: bool) -> None:
         """Begin to learn flows, with their first packets if ``at_once``; the switch has its program and no traffic yet.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from narrows_formats.digest import address
+from narrows_formats.digest import NewFlow
 from narrows_formats.flow_names import possible_ends
 from narrows_formats.units import NANOSECONDS
 
@@ -128,15 +128,15 @@ class Sampler:
         self._moved_at: dict[int, float] = {}
         self._read_at: dict[int, float] = {}
 
-    def learn(self, record: dict[str, Any]) -> None:
+    def learn(self, new: NewFlow) -> None:
         """Note who owns an index, of a record of the program's digest of new flows.
 
         What is not a flow of the plan (control connections, acknowledgements) is left out.
         """
-        number = self._number(record)
+        number = self._number(new)
         if number is None:
             return
-        index, link = record["index"], record["bottleneck"]
+        index, link = new.flow, new.bottleneck
         self._owner[link, index] = number
         if link != self._links[self._plan.flows[number].links[-1]].index:
             return
@@ -150,17 +150,16 @@ class Sampler:
         """The name of the flow that each index is of."""
         return {key: self._plan.flows[number].name for key, number in self._owner.items()}
 
-    def _number(self, record: dict[str, Any]) -> int | None:
+    def _number(self, new: NewFlow) -> int | None:
         """Which flow of the plan a record is of."""
-        src, dst = address(record, "src"), address(record, "dst")
-        for ends in possible_ends(src, dst):
+        for ends in possible_ends(new.src, new.dst):
             if (number := self._by_host_pair.get(ends)) is not None:
                 return number
-        number = self._by_server.get((dst, record["dst_port"]))
+        number = self._by_server.get((new.dst, new.dst_port))
         if number is None:
             return None
         flow = self._plan.flows[number]
-        known = record["protocol"] == flow.protocol and src == flow.src and record["src_port"] in self._ports[number]
+        known = new.protocol == flow.protocol and new.src == flow.src and new.src_port in self._ports[number]
         return number if known else None
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows_formats.digest import NewFlow
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
@@ -247,7 +248,7 @@ class Target(ABC):
         return
 
     @abstractmethod
-    async def new_flows(self) -> list[dict[str, Any]]:
+    async def new_flows(self) -> list[NewFlow]:
         """Records of the program's digest of new flows that have arrived since the last call.
 
         Raises:
