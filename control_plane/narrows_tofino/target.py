@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
@@ -25,6 +25,7 @@ from narrows.switch.readings import FlowTotals, PacketConservation, PortStats, Q
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
 from narrows_formats.digest import NewFlow
+from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
 from narrows_formats.target_profile import TargetProfile
 
 from narrows_tofino import doctor
@@ -199,13 +200,13 @@ class TofinoTarget(LabTarget):
         assert calibration is not None and calibration.rate_step_ns is not None
         self._stepper.start(self._flowing().plan, epoch_ns, calibration.rate_step_ns)
 
-    def rate_steps(self) -> dict[str, dict[str, Any]]:
+    def rate_steps(self) -> Mapping[str, AppliedSteps]:
         """See `Target.rate_steps`."""
-        return {name: steps.as_json() for name, steps in self._stepper.applied.items()}
+        return self._stepper.applied
 
-    def queue_updates(self) -> dict[str, dict[str, Any]]:
+    def queue_updates(self) -> Mapping[str, AppliedUpdates]:
         """See `Target.queue_updates`."""
-        return {name: updates.as_json() for name, updates in self._updater.applied.items()}
+        return self._updater.applied
 
     async def rate_step_ns(self, plan: Plan) -> int:
         """The longest time that a reading of the queues and a new rate took: a run's readings delay its steps."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from narrows_formats.flow_names import OTHER_GROUP
 from narrows_formats.flow_rows import SHARE_OF_RUN, flow_rows, shown_columns
-from narrows_formats.run_record import AggregationRecord, FramingRecord, LinkRecord
+from narrows_formats.run_record import AggregationRecord, FramingRecord, GilbertElliottRecord, LinkRecord
 from narrows_formats.schedules import Opportunities
 from narrows_formats.summary import (
     BottleneckSummary,
@@ -106,8 +106,8 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         bdp = f"{units.significant(link.full_buffer_bytes / link.bdp_bytes, 3)} BDP{at}" if link.bdp_bytes else ""
         bdp += " of full-size frames" if bdp and link.buffer_packets is not None else ""
         parts.append(f"{_buffer(link)} buffer{f' ({bdp})' if bdp else ''}{_later_buffer(link)}")
-    if link.queue_management is not None:
-        parts.append(f"{link.queue_management['kind']} queue")
+    if link.queue_kind is not None:
+        parts.append(f"{link.queue_kind} queue")
     if link.loss:
         parts.append(f"{units.percent(link.loss)} random loss{_loss_model(link)}")
     if link.burst_bytes:
@@ -150,11 +150,12 @@ MAX_STEPS = 4
 
 def _loss_model(link: LinkRecord) -> str:
     """How losses depend on each other, where they do."""
-    if link.loss_model is None:
+    model = link.loss_model
+    if model is None:
         return ""
-    if "r" in link.loss_model:
-        return f" in bursts of {units.significant(1 / link.loss_model['r'], 3)} packets"
-    first = "" if link.loss_model.get("loop", True) else f" of the first {link.loss_model['packets']:,} packets"
+    if isinstance(model, GilbertElliottRecord):
+        return f" in bursts of {units.significant(1 / model.r, 3)} packets"
+    first = "" if model.loop else f" of the first {model.packets:,} packets"
     return f"{first} by a recorded pattern"
 
 
@@ -186,17 +187,17 @@ def _bursts(aggregation: AggregationRecord) -> str:
 def _behind_queue(link: LinkRecord) -> str:
     """The one-way delay that a link has, and what varies it."""
     parts = [f"{units.duration(link.delay_s)} delay"]
-    if link.delay_steps is not None:
-        delays = dict.fromkeys(units.duration(delay / NANOSECONDS) for _, delay in link.delay_steps["steps"])
-        if link.delay_steps.get("gathers"):
-            parts.append(f"in bursts each {units.duration(link.delay_steps['period_ns'] / NANOSECONDS)}")
+    if (given := link.delay_steps) is not None:
+        delays = dict.fromkeys(units.duration(delay / NANOSECONDS) for _, delay in given.steps)
+        if given.gathers and given.period_ns is not None:
+            parts.append(f"in bursts each {units.duration(given.period_ns / NANOSECONDS)}")
             return ", ".join(parts)
         parts = [f"delay of {', '.join(list(delays)[:MAX_STEPS])}{', ...' if len(delays) > MAX_STEPS else ''}"]
-        if jitters := link.delay_steps.get("jitters"):
-            parts.append(f"uniform jitter of up to {units.duration(max(jitters) / NANOSECONDS)}, in order")
+        if given.jitters:
+            parts.append(f"uniform jitter of up to {units.duration(max(given.jitters) / NANOSECONDS)}, in order")
     if link.jitter is not None:
-        kind = next(name for name in ("uniform_ns", "normal_ns", "pareto", "samples_ns") if link.jitter[name])
-        parts.append(f"{kind.removesuffix('_ns')} jitter, {'reordering' if link.jitter['reorder'] else 'in order'}")
+        kind = next(name for name in ("uniform_ns", "normal_ns", "pareto", "samples_ns") if getattr(link.jitter, name))
+        parts.append(f"{kind.removesuffix('_ns')} jitter, {'reordering' if link.jitter.reorder else 'in order'}")
     if link.duplication:
         parts.append(f"{units.percent(link.duplication)} duplicated")
     return ", ".join(parts)

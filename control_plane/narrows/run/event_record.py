@@ -120,7 +120,7 @@ def _of_link(event: Event, measured: Measured) -> Iterator[tuple[int | None, str
     for setting in event.settings:
         steps = measured.rate_steps.get(event.link or "") if setting == "rate" else None
         if steps is not None:
-            achieved = dict(zip(steps["planned_ns"], steps["achieved_ns"], strict=True))
+            achieved = dict(zip(steps.planned_ns, steps.achieved_ns, strict=True))
             yield achieved.get(at_ns(event)), "software"
         elif setting in ("rate", "delay"):
             yield event.at if at_ns(event) <= ended_ns else None, "schedule"

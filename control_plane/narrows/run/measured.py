@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from narrows_formats.digest import NewFlow
+from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.run.changes import Made, Reacted
@@ -74,8 +76,8 @@ class Measured:
     ended: datetime
     profile: TargetProfile
     applied: AppliedSettings
-    rate_steps: dict[str, dict[str, Any]]
-    queue_updates: dict[str, dict[str, Any]]
+    rate_steps: Mapping[str, AppliedSteps]
+    queue_updates: Mapping[str, AppliedUpdates]
     testbed: dict[str, Any]
     t0_s: float
     origin_unix_ns: int

@@ -9,12 +9,13 @@ which is always called.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows_formats.digest import NewFlow
+from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
@@ -198,11 +199,11 @@ class Target(ABC):
         """
         raise RunError(f"{self.profile.name} runs in real time")
 
-    def rate_steps(self) -> dict[str, dict[str, Any]]:
+    def rate_steps(self) -> Mapping[str, AppliedSteps]:
         """What became of the steps of links that vary, by name, as run.json has it; empty where they are exact."""
         return {}
 
-    def queue_updates(self) -> dict[str, dict[str, Any]]:
+    def queue_updates(self) -> Mapping[str, AppliedUpdates]:
         """What became of the updates of queues that the control plane keeps, by link; empty where the program does."""
         return {}
 
