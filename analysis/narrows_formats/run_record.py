@@ -31,6 +31,7 @@ from narrows_formats.units import FULL_FRAME_BYTES
 from narrows_formats.validation import refuse
 
 Status = Literal["complete", "partial", "failed"]
+TimedBy = Literal["schedule", "software", "host"]
 
 
 # Whole numbers are written as such.
@@ -394,7 +395,7 @@ class EventRecord(_Record):
     reading at which that held, null: it has not."""
     achieved_ns: StrictInt | None = None
     """When it did: as the switch or the flow's host has it; null: not before the end of the run."""
-    timed_by: Literal["schedule", "software", "host"]
+    timed_by: TimedBy
     """`schedule`: the switch had it before, and is exact. `software`: asked for at its time; in virtual time the switch
     stands still meanwhile. `host`: a flow's host started or stopped it, or its application changed."""
     when: Text | None = None
