@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows.cli.machine_readable import print_json
 from narrows.errors import InputError
@@ -177,7 +177,7 @@ def _show(
 
 def _as_json(
     ranked: Sequence[Sequence[Ranked]], quantities: Sequence[Quantity], labels: dict[str, str]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     return [
         {
             "variant": labels[places[0].value],

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from narrows_formats.digest import NewFlow
 from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
@@ -78,7 +78,7 @@ class Measured:
     applied: AppliedSettings
     rate_steps: Mapping[str, AppliedSteps]
     queue_updates: Mapping[str, AppliedUpdates]
-    testbed: dict[str, Any]
+    testbed: Mapping[str, object]
     t0_s: float
     origin_unix_ns: int
     clock_offset_ns: int | None

@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from narrows_formats.units import NANOSECONDS
 
@@ -168,7 +168,7 @@ class Measurement:
             await self._tear_down(ending, progress)
         return self._measured(started, prepared, finished, ending)
 
-    def host_metadata(self, _measured: Measured) -> dict[str, Any]:
+    def host_metadata(self, _measured: Measured) -> Mapping[str, Mapping[str, object]]:
         """What run.json says of where it was measured."""
         return {"host": machine.describe()}
 

@@ -57,7 +57,7 @@ class Verdict:
         """The outcome in one line."""
         return f"{'pass' if self.passed else 'FAIL'}  {self.name}: {self.reason or self.measured}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Plain data."""
         return {"passed": self.passed, **asdict(self)}
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from narrows_formats import beneath
 from narrows_formats.units import NANOSECONDS
@@ -44,7 +44,7 @@ class ApplicationConnection(Connection):
     programs: dict[str, dict[str, object]] = field(default_factory=dict)
     user: User = field(default_factory=invoking_user)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """See `Connection.as_json`."""
         became = {"user": self.user.uid, "group": self.user.gid, **self.programs, "notes": self.notes}
         return super().as_json() | {
