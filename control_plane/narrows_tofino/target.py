@@ -98,8 +98,7 @@ class TofinoTarget(LabTarget):
     @classmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
         """Targets of one testbed, whose machines are asked once; the log of changes is beside the results."""
-        assert options.inventory is not None
-        inventory = Inventory.load(options.inventory)
+        inventory = Inventory.load(options.lab)
         audit = options.results.parent / f"{options.results.absolute().name}.audit.jsonl"
         preflight = Preflight(inventory)
         return lambda _experiment: cls(inventory, audit, preflight=preflight)

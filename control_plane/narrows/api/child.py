@@ -17,6 +17,7 @@ from narrows.api.messages import RunEnding, RunFailure, RunRequest
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
 from narrows.experiment.driving import Driving
 from narrows.experiment.model import Experiment
+from narrows.hosts.process import piped
 from narrows.onhost import wire
 from narrows.run.driver import Command
 
@@ -80,12 +81,12 @@ class Child:
         Raises:
             RunError: the process has gone, or is another one's.
         """
-        assert self._process.stdin is not None
         if not self._is_ours:
             raise RunError(NOT_OURS)
+        commands = piped(self._process.stdin)
         try:
-            self._process.stdin.write(wire.dumps(command).encode() + b"\n")
-            self._process.stdin.flush()
+            commands.write(wire.dumps(command).encode() + b"\n")
+            commands.flush()
         except OSError:
             self.answer()
             raise RunError("the run's process takes no more commands") from None
@@ -97,10 +98,9 @@ class Child:
             NarrowsError: the run has failed; as `narrows run` would say it.
             RunError: it has ended and is not complete, or the process has gone without an answer.
         """
-        assert self._process.stdout is not None
         if not self._is_ours:
             raise RunError(NOT_OURS)
-        line = self._process.stdout.readline()
+        line = piped(self._process.stdout).readline()
         if not line:
             self._said.seek(0)
             raise RunError(f"the run's process ended: {self._said.read().decode(errors='replace').strip()}")

@@ -115,13 +115,12 @@ def _verdict(expectation: Expectation, parameters: dict[str, Any], values: list[
     if len(known) < len(values):
         reason = f"there is no value in {len(values) - len(known)} of {len(values)} runs"
         return Verdict(expectation.text, parameters, known, None, reason, "fail")
-    if len(known) == 1:
+    found = estimate(known)
+    if found is None or found.interval is None:
         holds = expectation.holds(known[0])
         measured = f"measured {expectation.shown(known[0])}"
         decided: Kind = "pass" if holds else "fail"
         return Verdict(expectation.text, parameters, known, None, "" if holds else measured, decided, measured)
-    found = estimate(known)
-    assert found is not None and found.interval is not None
     inside = [expectation.holds(end) for end in found.interval]
     mean, low, high = map(expectation.shown, (found.mean, *found.interval))
     measured = f"measured {mean} (95 % interval {low} to {high}, {len(known)} runs)"

@@ -18,7 +18,7 @@ from narrows_formats.digest import NewFlow
 from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
 from narrows_formats.target_profile import TargetProfile
 
-from narrows.errors import RunError
+from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Link, OwnProgram, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
@@ -61,6 +61,17 @@ class TargetOptions:
     bmv2_path: Path | None = None
     inventory: Path | None = None
     virtual: bool = False
+
+    @property
+    def lab(self) -> Path:
+        """The inventory of a target between real machines.
+
+        Raises:
+            InputError: none is given.
+        """
+        if self.inventory is None:
+            raise InputError("--inventory: is missing; allowed: the file of the lab")
+        return self.inventory
 
 
 class Target(ABC):
