@@ -220,6 +220,12 @@ def test_a_link_on_the_way_back_is_refused_for_what_it_is(example: Path) -> None
             "AqmIngress.routes: priority 3; allowed: none",
         ),
         (in_entries('"action_name"', '"action"'), '"AqmIngress.routes"', "has 'action'; allowed: table, match,"),
+        (in_entries('{"standard.egress_port": 3}', "7"), '"AqmEgress.managed_ports"', "match is not an object"),
+        (
+            in_entries('{"next_hop": "08:00:00:00:01:11", "port": 1}', "7"),
+            '"AqmIngress.routes"',
+            "action_params is not an object",
+        ),
         (
             in_entries('{"standard.egress_port": 3}', "{}"),
             '"AqmEgress.managed_ports"',

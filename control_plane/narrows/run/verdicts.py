@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 from narrows_analysis.metrics.confidence import estimate
@@ -34,7 +34,7 @@ class Verdict:
     """
 
     expectation: str
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     values: tuple[float, ...]
     interval: tuple[float, float] | None
     reason: str
@@ -110,7 +110,7 @@ class _Results:
         return answer(expectation.question, self._sockets.get(expectation.name or "", pd.DataFrame()))
 
 
-def _verdict(expectation: Expectation, parameters: dict[str, Any], values: list[float | None]) -> Verdict:
+def _verdict(expectation: Expectation, parameters: dict[str, object], values: list[float | None]) -> Verdict:
     known = tuple(value for value in values if value is not None)
     if len(known) < len(values):
         reason = f"there is no value in {len(values) - len(known)} of {len(values)} runs"
