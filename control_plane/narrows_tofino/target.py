@@ -188,7 +188,8 @@ class TofinoTarget(LabTarget):
         self._transfers = await self._call(lambda: self._transferred(plan))
         line = self._inventory.delay_line
         if line is not None:
-            assert self._testbed is not None
+            if self._testbed is None:
+                raise RunError(f"the delay line on {line.interface} needs the machines of a testbed")
             await self._delay_line.start(self._testbed, line.interface, plan)
         self._updater.start(updated_links(plan))
         return configured.applied
@@ -196,7 +197,8 @@ class TofinoTarget(LabTarget):
     async def start_schedules(self, epoch_ns: int) -> None:
         """See `Target.start_schedules`; the epoch is of this machine's clock, which the steps are timed by."""
         calibration = self._inventory.calibration
-        assert calibration is not None and calibration.rate_step_ns is not None
+        if calibration is None or calibration.rate_step_ns is None:
+            raise RunError("rates vary, and how fast this switch takes a new one was never measured")
         self._stepper.start(self._flowing().plan, epoch_ns, calibration.rate_step_ns)
 
     def rate_steps(self) -> Mapping[str, AppliedSteps]:
