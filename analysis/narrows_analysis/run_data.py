@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats import files
@@ -73,7 +74,7 @@ def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, numbers: Fl
     left = "dequeue_depth" if run.profile.depth_left_reported else "enqueue_depth"
     flow, signature = (raw[name].to_numpy().astype(np.int64) for name in ("flow", "signature"))
     bottleneck = raw["bottleneck"].to_numpy()
-    values: dict[str, Any] = {
+    values: dict[str, npt.NDArray[np.generic]] = {
         "time_s": ticks * clock.unit_s,
         "arrival_s": (ticks - delay) * clock.unit_s,
         "bottleneck": bottleneck,

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from narrows_formats import files, storage, suite_matrix
 from narrows_formats.suite_matrix import Cell, Matrix
@@ -52,18 +52,29 @@ def page(directory: Path, matrix: Matrix) -> str:
     )
 
 
-def _shown(directory: Path, cell: Cell) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Shown:
+    """A cell of the matrix, and where the page of its runs is; ``kind`` is a class of the style sheet."""
+
+    outcome: str
+    kind: str
+    reason: str
+    n: int
+    link: str
+
+
+def _shown(directory: Path, cell: Cell) -> Shown:
     report = f"{cell['directory']}/{files.REPORT}"
-    return {
-        "outcome": cell["outcome"],
-        "kind": cell["outcome"] if cell["outcome"] in COLORS else "other",
-        "reason": cell["reason"],
-        "n": cell["n"],
-        "link": report if cell["directory"] and (directory / report).exists() else "",
-    }
+    return Shown(
+        outcome=cell["outcome"],
+        kind=cell["outcome"] if cell["outcome"] in COLORS else "other",
+        reason=cell["reason"],
+        n=cell["n"],
+        link=report if cell["directory"] and (directory / report).exists() else "",
+    )
 
 
-def _checks(matrix: Matrix) -> dict[str, Any]:
+def _checks(matrix: Matrix) -> cells.Table:
     names = ["Case", "Sender", "Expectation", "At", "Outcome", "Values", "95 % interval"]
     rows = [
         [

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -26,7 +26,7 @@ from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.records.json_files import read_json
 from narrows_analysis.records.mixture import mixture
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, table
+from narrows_analysis.report.cells import Cell, Table, table
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.page import inline_json, render, scripts
 from narrows_analysis.sweep_lines import in_order, line_charts, numbers
@@ -269,7 +269,37 @@ def heat_map(
     return figure
 
 
-def _map_section(sweep: Sweep, quantity: Quantity, group: str | None) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class HeatCell:
+    """A cell of a heat map: its shade in percent, None without a value, and the page of its run."""
+
+    text: str
+    raw: float | str
+    heat: int | None
+    link: str
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    """A row of a heat map: the value of the field that goes down, and its cells."""
+
+    name: str
+    cells: Sequence[HeatCell]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A quantity over the field ``down`` and, if there are two, the field ``across`` with the values ``columns``."""
+
+    title: str
+    caption: str
+    down: str
+    across: str | None
+    columns: Sequence[str]
+    rows: Sequence[HeatRow]
+
+
+def _map_section(sweep: Sweep, quantity: Quantity, group: str | None) -> list[HeatMap]:
     """The page's heat maps of a quantity: over the first two swept fields, one for each combination of the others."""
     names = list(sweep.fields)
     down, across, others = names[0], names[1] if len(names) > 1 else None, names[2:]
@@ -308,10 +338,10 @@ def _page_map(
     fixed: dict[str, str],
     table: pd.DataFrame,
     most: float,
-) -> dict[str, Any]:
+) -> HeatMap:
     names = list(sweep.fields)
     across = names[1] if len(names) > 1 else None
-    cells = []
+    rows = []
     for row, values in zip(table.index, table.to_numpy(), strict=True):
         line = []
         for column, value in zip(table.columns, values, strict=True):
@@ -319,21 +349,24 @@ def _page_map(
             position = value / most if most > 0 else 0.0
             picked = point | ({"group": group} if group is not None else {})
             line.append(
-                {
-                    "text": quantity.text(found) if (found := estimate_at(sweep, quantity, picked)) else units.MISSING,
-                    "raw": value if np.isfinite(value) else "",
-                    "heat": round(float(position) * 100) if np.isfinite(value) else None,
-                    "link": _link(sweep, point),
-                }
+                HeatCell(
+                    text=quantity.text(found) if (found := estimate_at(sweep, quantity, picked)) else units.MISSING,
+                    raw=value if np.isfinite(value) else "",
+                    heat=round(float(position) * 100) if np.isfinite(value) else None,
+                    link=_link(sweep, point),
+                )
             )
-        cells.append({"name": row, "cells": line})
+        rows.append(HeatRow(row, line))
     title = quantity.title + (f", {group}" if group is not None else "")
     condition = ", ".join(f"{name} = {value}" for name, value in fixed.items())
-    return {
-        "title": title + (f" ({quantity.unit})" if quantity.unit else ""),
-        "caption": " ".join(part for part in (quantity.caption, condition and f"With {condition}.") if part),
-        "down": names[0], "across": across, "columns": list(table.columns), "rows": cells,
-    }  # fmt: skip
+    return HeatMap(
+        title=title + (f" ({quantity.unit})" if quantity.unit else ""),
+        caption=" ".join(part for part in (quantity.caption, condition and f"With {condition}.") if part),
+        down=names[0],
+        across=across,
+        columns=list(table.columns),
+        rows=rows,
+    )
 
 
 def _link(sweep: Sweep, point: dict[str, str]) -> str:
@@ -393,7 +426,7 @@ def _swept(sweep: Sweep) -> str:
     return " × ".join(f"{name} ({len(values)})" for name, values in sweep.fields.items())  # noqa: RUF001
 
 
-def _mean_table(sweep: Sweep) -> dict[str, Any]:
+def _mean_table(sweep: Sweep) -> Table:
     """What repetitions of one experiment have in common."""
     rows = []
     groups = list(dict.fromkeys(sweep.frame["group"]))
@@ -411,7 +444,7 @@ def _mean_table(sweep: Sweep) -> dict[str, Any]:
     )
 
 
-def _result_table(sweep: Sweep) -> dict[str, Any]:
+def _result_table(sweep: Sweep) -> Table:
     columns = [*sweep.fields, "repetition", "group", "goodput_bps", "share", "share_of_run", "loss_ratio", "jain_index",
              "utilization", "queue_delay_mean_s"]  # fmt: skip
     shown = [name for name in columns if name in sweep.frame]  # Older tables have no share of the run.
@@ -470,7 +503,7 @@ def write_sweep_report(directory: Path | str) -> Path:
     """
     sweep = load_sweep(directory)
     groups = list(dict.fromkeys(sweep.frame["group"]))
-    maps: list[dict[str, Any]] = []
+    maps: list[HeatMap] = []
     for quantity in quantities(sweep.frame) if sweep.fields else ():
         if quantity.per_group and len(groups) > 1:
             for group in groups:

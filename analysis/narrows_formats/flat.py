@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def flat(data: Any) -> dict[str, Any]:
+def flat(data: Any) -> dict[str, object]:
     """The plain values of nested settings by the names that ``--set`` uses, such as ``flows.0.cca``."""
     return dict(_leaves(data, ""))
 

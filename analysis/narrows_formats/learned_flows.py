@@ -7,14 +7,14 @@ Unlike the keys in reports these are complete whatever the sampling.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from narrows_formats.columns import telemetry_columns, with_metadata
-from narrows_formats.digest import address
+from narrows_formats.digest import NewFlow
 
 SCHEMA = pa.schema(
     [
@@ -31,19 +31,7 @@ SCHEMA = pa.schema(
 )
 
 
-def write(records: Sequence[dict[str, Any]], path: Path) -> None:
+def write(flows: Sequence[NewFlow], path: Path) -> None:
     """Write the records of the program's digest, in the order in which they came."""
-    rows = [
-        {
-            "bottleneck": record["bottleneck"],
-            "flow": record["index"],
-            "signature": record["signature"],
-            "ip_version": 6 if record["is_ipv6"] else 4,
-            "src": address(record, "src"),
-            "dst": address(record, "dst"),
-            **{name: record[name] for name in ("protocol", "src_port", "dst_port")},
-        }
-        for record in records
-    ]
     schema = with_metadata(SCHEMA, telemetry_columns("flow_keys"))
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    pq.write_table(pa.Table.from_pylist([asdict(flow) for flow in flows], schema=schema), path)

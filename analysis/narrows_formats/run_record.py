@@ -6,6 +6,7 @@ Fields that are not named here are kept: readings of the switch, what newer vers
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import zip_longest
 from typing import Annotated, Any, Literal
@@ -23,12 +24,14 @@ from pydantic import (
 )
 
 from narrows_formats.link_names import ONLY_LINK
-from narrows_formats.schedules import RateSchedule, rate_schedule
+from narrows_formats.schedules import DelaySteps, Opportunities, RateSchedule, RateSteps
+from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import FULL_FRAME_BYTES
 from narrows_formats.validation import refuse
 
 Status = Literal["complete", "partial", "failed"]
+TimedBy = Literal["schedule", "software", "host"]
 
 
 # Whole numbers are written as such.
@@ -89,6 +92,58 @@ class AggregationRecord(_Record):
     overhead_ns: Whole = 0
 
 
+class RateStepsRecord(_Record):
+    """`rate_bps` from each of `start_ns` on."""
+
+    start_ns: tuple[Whole, ...]
+    rate_bps: tuple[Whole, ...]
+    period_ns: Whole | None
+
+    @property
+    def schedule(self) -> RateSteps:
+        """The rate as it varies."""
+        return RateSteps(tuple(zip(self.start_ns, self.rate_bps, strict=True)), self.period_ns)
+
+
+class OpportunitiesRecord(_Record):
+    """Mahimahi's delivery opportunities; `period_ns` is null if they do not begin again."""
+
+    opportunities_ns: tuple[Whole, ...]
+    period_ns: Whole | None
+
+    @property
+    def schedule(self) -> Opportunities:
+        """The rate as it varies."""
+        return Opportunities(self.opportunities_ns, self.period_ns is not None)
+
+
+class GilbertElliottRecord(_Record):
+    """Probabilities that the good state turns bad, that the bad one turns good, and that a packet is lost in each."""
+
+    p: Number
+    r: Positive
+    loss_in_good: Number
+    loss_in_bad: Number
+
+
+class LossPatternRecord(_Record):
+    """First and last positions of the packets that are lost among so many, over and over if it is a `loop`."""
+
+    runs: tuple[tuple[Whole, Whole], ...]
+    packets: Whole
+    loop: bool = True
+
+
+class JitterRecord(_Record):
+    """Exactly one distribution: see `narrows.experiment.impairments.Jitter`."""
+
+    uniform_ns: Whole | None = None
+    normal_ns: Whole | None = None
+    pareto: tuple[Whole, Number] | None = None
+    samples_ns: tuple[StrictInt, ...] = ()
+    reorder: bool = False
+
+
 class LinkRecord(_Record):
     """A direction of a link: rate in L2 bit/s, buffer and BDP in bytes, times in seconds; None where not known."""
 
@@ -102,17 +157,17 @@ class LinkRecord(_Record):
     """One-way delay behind the queue."""
     rate_bps: Positive | None = None
     """L2 bit/s that was set: of Ethernet frames without preamble, gap and checksum; null: unlimited, only reported."""
-    rate_schedule: dict[str, Any] | None = None
+    rate_schedule: RateStepsRecord | OpportunitiesRecord | None = None
     """A rate that varies, by itself or by a driver, from the experiment's start on: `rate_bps` from each of `start_ns`
     on, or `opportunities_ns`; `period_ns` after the start it begins again. `rate_bps` of the link is then what its BDP
     is of."""
-    rate_steps_applied: dict[str, Any] | None = None
+    rate_steps_applied: AppliedSteps | None = None
     """Where steps are timed by software (Tofino): each change that was due at `planned_ns` from the start on was made
     between `begun_ns` and `achieved_ns`, when it was read back, and is `rate_bps`; `largest_error_ns` is how late the
     latest was achieved, `finest_step_ns` the shortest time between changes that was allowed. null: exact, constant."""
-    queue_management: dict[str, Any] | None = None
+    queue_management: Mapping[str, object] | None = None
     """How waiting packets are managed: `kind`, and what it was set to, times in nanoseconds; null: not at all."""
-    queue_updates_applied: dict[str, Any] | None = None
+    queue_updates_applied: AppliedUpdates | None = None
     """Where software keeps the probability of `queue_management` up to date (PI2 and PIE on Tofino), each `period_ns`:
     how many updates were `made`, how many `missed` as the one before came too late, `largest_error_ns`, how late the
     latest was, and the `largest_probability` that a packet was picked with. null: the program does it itself, or
@@ -145,7 +200,7 @@ class LinkRecord(_Record):
     """A full-size Ethernet frame."""
     loss: Annotated[Number, BeforeValidator(lambda value: value or 0.0)] = 0.0
     """Part of the packets that loss emulation in front of the queue takes, on average."""
-    loss_model: dict[str, Any] | None = None
+    loss_model: GilbertElliottRecord | LossPatternRecord | None = None
     """How they depend on each other: `p`, `r`, `loss_in_good` and `loss_in_bad`, or `runs` of lost positions among so
     many `packets`; null: not at all."""
     burst_bytes: Whole = 0
@@ -162,10 +217,10 @@ class LinkRecord(_Record):
     policer: PolicerRecord | None = None
     """Token buckets in front of the queue: `rate_bps` (L2) and `burst_bytes`, and `peak_rate_bps` and
     `peak_burst_bytes` of a second one, or null, and whether it `marks`; null: there is none."""
-    delay_steps: dict[str, Any] | None = None
+    delay_steps: DelaySteps | None = None
     """A delay that varies: `steps` of nanoseconds from the experiment's start and the delay from then on, and
     `jitters`, by which packets differ in each; null: it does not."""
-    jitter: dict[str, Any] | None = None
+    jitter: JitterRecord | None = None
     """What is added to each packet's delay, in nanoseconds."""
     duplication: Number = 0.0
     """Part of the packets that leave the link twice."""
@@ -184,7 +239,7 @@ class LinkRecord(_Record):
     @cached_property
     def schedule(self) -> RateSchedule | None:
         """The rate where it varies."""
-        return None if self.rate_schedule is None else rate_schedule(self.rate_schedule)
+        return None if self.rate_schedule is None else self.rate_schedule.schedule
 
     @property
     def full_buffer_bytes(self) -> float | None:
@@ -242,6 +297,31 @@ class LinkRecord(_Record):
         return data
 
 
+class ProgramRecord(_Record):
+    """What became of a program: see `narrows.onhost.program.Outcome`."""
+
+    command: tuple[str, ...] = ()
+    exit_code: int | None = None
+    signal: str | None = None
+    stopped: bool = False
+    killed: bool = False
+    left_processes: Whole = 0
+    cpu_s: Number | None = None
+    stdout_bytes: Whole | None = None
+    stderr_bytes: Whole | None = None
+
+
+class ApplicationRecord(_Record):
+    """Programs that made a flow."""
+
+    user: Whole | None = None
+    group: Whole | None = None
+    client: ProgramRecord | None = None
+    server: ProgramRecord | None = None
+    notes: tuple[str, ...] = ()
+    files: Text | None = None
+
+
 class FlowRecord(_Record):
     """One connection; times in seconds from the experiment's start. ``record`` is a path in the run's directory."""
 
@@ -264,7 +344,7 @@ class FlowRecord(_Record):
     by_addresses: bool = False
     """It is all packets between its two addresses, whatever protocol and ports: what programs send. Of the hosts of a
     shell that reaches another network the address at the other end is 0.0.0.0: any."""
-    application: dict[str, Any] | None = None
+    application: ApplicationRecord | None = None
     """Programs that made it: `user` and `group` as which they ran; of `client` and `server` the command, exit code or
     signal, processor time (`cpu_s`), bytes of both outputs, processes left behind; `notes`; `files` has the outputs."""
     probe: bool = False
@@ -315,7 +395,7 @@ class EventRecord(_Record):
     reading at which that held, null: it has not."""
     achieved_ns: StrictInt | None = None
     """When it did: as the switch or the flow's host has it; null: not before the end of the run."""
-    timed_by: Literal["schedule", "software", "host"]
+    timed_by: TimedBy
     """`schedule`: the switch had it before, and is exact. `software`: asked for at its time; in virtual time the switch
     stands still meanwhile. `host`: a flow's host started or stopped it, or its application changed."""
     when: Text | None = None
@@ -363,20 +443,20 @@ class RunRecord(_Record):
     """Of loss emulation and workloads."""
     target_profile: TargetProfile
     """Units of the reports and abilities of the target; the numbers in reports are in these units."""
-    host: dict[str, Any] | None = None
+    host: Mapping[str, object] | None = None
     """The machine: kernel, processor, tools; offloads, sysctls, RPS, counters of TCP and UDP of hosts (`testbed`)."""
     programs: dict[str, str] | None = None
     """SHA-256 of each program and file that shaped the run, when it began: the softswitch, the collector, the compiled
     P4 program, in virtual time the kernel's image, users' programs and the files that their command lines name, but for
     those that were written meanwhile."""
-    switch: dict[str, Any] | None = None
+    switch: Mapping[str, object] | None = None
     """SHA-256 of the P4 programs that ran, a user's with its first link in front where there are several, and notes of
     the target."""
     links: Annotated[tuple[LinkRecord, ...], Field(min_length=1)]
     """Every direction of a link that was reported, see below."""
     shared_hosts: tuple[SharedHost, ...] = ()
     """Hosts that send several flows and whose link, as modelled in virtual time, held some of their packets."""
-    telemetry: dict[str, Any] | None = None
+    telemetry: Mapping[str, object] | None = None
     """`sample`: N, where one report is made for each N departures."""
     clock_origin_ns: StrictInt | None = None
     """The switch's time at the experiment's start: t = 0 of all times in seconds."""
@@ -408,6 +488,6 @@ class RunRecord(_Record):
             ]
         return data
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """What is written: the fields that were given."""
         return self.model_dump(mode="json", exclude_unset=True)

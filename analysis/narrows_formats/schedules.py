@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
 
 from narrows_formats.span import Span
 from narrows_formats.units import NANOSECONDS
@@ -189,14 +188,7 @@ class Opportunities:
 RateSchedule = RateSteps | Opportunities
 
 
-def rate_schedule(data: dict[str, Any]) -> RateSchedule:
-    """A schedule as `as_json` gave it."""
-    if "opportunities_ns" in data:
-        return Opportunities(tuple(data["opportunities_ns"]), data["period_ns"] is not None)
-    return RateSteps(tuple(zip(data["start_ns"], data["rate_bps"], strict=True)), data["period_ns"])
-
-
-def as_json(schedule: RateSchedule) -> dict[str, Any]:
+def as_json(schedule: RateSchedule) -> dict[str, object]:
     """A rate that varies as run.json has it: starts and rates, or opportunities; ``period_ns`` null: once."""
     if isinstance(schedule, RateSteps):
         starts, rates = zip(*schedule.steps, strict=True)

@@ -31,7 +31,7 @@ class Check(TypedDict):
 
     expectation: str
     precondition: bool
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     values: list[float]
     interval: list[float] | None
     outcome: Outcome

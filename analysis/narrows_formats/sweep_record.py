@@ -22,7 +22,7 @@ class SweepRun(TypedDict):
     """One finished run: its directory in the sweep's, and the values that the sweep gave it."""
 
     directory: Annotated[str, AfterValidator(_entry)]
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     repetition: int
     status: str
 

@@ -43,11 +43,11 @@ def _short(value: Any) -> Any:
     return _whole(value)
 
 
-def _whole(value: dict[str, Any], _number: int = 0) -> str:
+def _whole(value: dict[str, object], _number: int = 0) -> str:
     return "-".join((str(next(iter(value), "")), *_leaves(value)))[:LONGEST]
 
 
-def _numbered(value: dict[str, Any], number: int) -> str:
+def _numbered(value: dict[str, object], number: int) -> str:
     return f"{_whole(value)}-{number}"
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, MinLen
 
@@ -53,6 +53,6 @@ class TargetProfile:
         """How long after its packet a report may leave; a later one is dated multiples of it too late. None: any."""
         return (1 << MIRRORED_TIME_BITS) * self.time_unit_s if self.name in MIRRORING else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The profile as run.json has it."""
         return asdict(self)

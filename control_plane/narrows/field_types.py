@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 from narrows_formats.units import (
@@ -182,3 +182,9 @@ class TextFile(Model):
         default=None,
         description="Contents of the file, filled in when it is read: a resolved experiment needs no file.",
     )
+
+
+def groups_in(data: Mapping[str, object]) -> list[Any]:
+    """The groups of flows of an experiment's data before it is checked; none where it has something else there."""
+    flows = data.get("flows")
+    return list(flows) if isinstance(flows, list | tuple) else []

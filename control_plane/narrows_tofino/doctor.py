@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, RunError
 from narrows.hosts.diagnosis import Diagnosis
 from narrows.hosts.lab import examination
 from narrows.hosts.lab.examination import Link
@@ -114,8 +114,9 @@ def _calibration(inventory: Inventory) -> Diagnosis:
 def _program(inventory: Inventory, client: Client) -> Iterator[Diagnosis]:
     chip = inventory.switch.generation
     reader = LiveReader(client)
-    entry = reader.entry(f"{chip.prefix}.tm.cfg", None)
-    assert entry is not None
+    entry = reader.entry(table := f"{chip.prefix}.tm.cfg", None)
+    if entry is None:
+        raise RunError(f"{table} has no entry, so that the size of the chip's memory is not known")
     cells = number(entry, "total_cells")
     yield Diagnosis("switch: chip", f"{chip.name}, {cells} cells of {number(entry, 'cell_size_bytes')} B")
     Counters(client, inventory.switch.manages_queues)

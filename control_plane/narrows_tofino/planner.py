@@ -121,7 +121,7 @@ def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
     }
 
 
-def _two_queues(bottleneck: BottleneckQueue) -> dict[str, Any]:
+def _two_queues(bottleneck: BottleneckQueue) -> dict[str, object]:
     """The second queue of a link that has one, and how the two share its rate and its depth."""
     if bottleneck.low is None or bottleneck.weights is None:
         return {}
@@ -138,7 +138,7 @@ def _two_queues(bottleneck: BottleneckQueue) -> dict[str, Any]:
     }
 
 
-def _red(bottleneck: BottleneckQueue) -> dict[str, Any]:
+def _red(bottleneck: BottleneckQueue) -> dict[str, object]:
     """What the driver makes of RED's settings, where a queue has it."""
     depth, red = bottleneck.depth, bottleneck.link.aqm
     if not isinstance(red, Red):

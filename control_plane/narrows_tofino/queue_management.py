@@ -29,22 +29,21 @@ def refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     """Raises InputError if a queue is to be managed in a way that the chip, its program or its driver cannot."""
     for link in plan.links:
         _refuse_packets(link)
-    managed = [link for link in plan.links if link.aqm is not None]
-    for link in managed:
-        assert link.aqm is not None
-        _refuse_aqm(link, link.aqm, inventory)
-        if isinstance(link.aqm, Step):
-            _refuse_long_threshold(link, "threshold", link.aqm.threshold_ns, inventory)
+    managed = [(link, link.aqm) for link in plan.links if link.aqm is not None]
+    for link, aqm in managed:
+        _refuse_aqm(link, aqm, inventory)
+        if isinstance(aqm, Step):
+            _refuse_long_threshold(link, "threshold", aqm.threshold_ns, inventory)
         elif link.loss:
             raise InputError(
                 f"{link.field}.loss: a report of Tofino has room for one count, of losses or of "
-                f"{link.aqm.kind}'s drops; allowed: 0, or --target soft"
+                f"{aqm.kind}'s drops; allowed: 0, or --target soft"
             )
-        if isinstance(link.aqm, DualPi2):
-            _refuse_long_threshold(link, "step_thresh", link.aqm.step_ns, inventory)
-            _refuse_no_weight(link, link.aqm)
-        if isinstance(link.aqm, Red):
-            _refuse_rounding(link, link.aqm, plan.frame_bytes, inventory)
+        if isinstance(aqm, DualPi2):
+            _refuse_long_threshold(link, "step_thresh", aqm.step_ns, inventory)
+            _refuse_no_weight(link, aqm)
+        if isinstance(aqm, Red):
+            _refuse_rounding(link, aqm, plan.frame_bytes, inventory)
     for link, aqm in updated_links(plan):
         _refuse_fast_updates(link, aqm, plan, inventory)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from narrows.experiment.plan import Link
 from narrows.queues.aqm import Call
@@ -19,6 +19,7 @@ from narrows.queues.pi2 import CERTAIN as PI2_CERTAIN
 from narrows.queues.pi2 import DualPi2, Pi2
 from narrows.queues.pie import CERTAIN as PIE_CERTAIN
 from narrows.queues.pie import Pie
+from narrows_formats.software_timing import AppliedUpdates
 from narrows_formats.units import NANOSECONDS
 
 from narrows_tofino.link_tasks import LinkTasks, Updated
@@ -173,21 +174,6 @@ def unpicked(aqm: Updated) -> Pick | CoupledPick:
     return CoupledPick(0, 0, overload=False) if isinstance(aqm, DualPi2) else Pick(0, aqm.ecn)
 
 
-@dataclass
-class AppliedUpdates:
-    """What became of a link's updates: how many were made, how many left out, and how late the latest was."""
-
-    period_ns: int
-    made: int = 0
-    missed: int = 0
-    largest_error_ns: int = 0
-    largest_probability: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        """As run.json has it."""
-        return {"timed_by": "software", **asdict(self)}
-
-
 Read = Callable[[Link], Awaitable[int]]
 Write = Callable[[Link, Call], Awaitable[None]]
 
@@ -205,7 +191,7 @@ class QueueUpdater(LinkTasks):
     def start(self, links: Sequence[tuple[Link, Updated]]) -> None:
         """Begin now: an AQM's timer runs whether packets come or not."""
         for link, aqm in links:
-            self.applied[link.name] = AppliedUpdates(aqm.tupdate_ns)
+            self.applied[link.name] = AppliedUpdates(period_ns=aqm.tupdate_ns)
             self.begin(self._follow(link, aqm))
 
     def problems(self) -> list[str]:

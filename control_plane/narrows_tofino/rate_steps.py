@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import asdict, dataclass, field
 from itertools import count, islice, pairwise
-from typing import Any
 
 from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Link, Plan
 from narrows_formats.schedules import RateSteps
+from narrows_formats.software_timing import AppliedSteps
 from narrows_formats.units import NANOSECONDS, format_size, format_time
 
 from narrows_tofino.link_tasks import LinkTasks, say_sharing, tasks_of, varying_links
@@ -23,25 +22,6 @@ from narrows_tofino.testbed.calibration import Calibration
 from narrows_tofino.writes.entries import DELAY_BITS
 
 Write = Callable[[Link, int], Awaitable[tuple[int, int, int]]]
-
-
-@dataclass
-class AppliedSteps:
-    """What became of a link's steps: times in ns from the experiment's start on.
-
-    A step that was due at ``planned_ns`` was made between ``begun_ns`` and ``achieved_ns``, when it had been read back.
-    """
-
-    finest_step_ns: int
-    planned_ns: list[int] = field(default_factory=list)
-    begun_ns: list[int] = field(default_factory=list)
-    achieved_ns: list[int] = field(default_factory=list)
-    rate_bps: list[int] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """As run.json has it; the error is how late the latest step was, null without any."""
-        late = [done - due for due, done in zip(self.planned_ns, self.achieved_ns, strict=True)]
-        return {"timed_by": "software", **asdict(self), "largest_error_ns": max(late, default=None)}
 
 
 def initial_bps(schedule: RateSteps) -> int:
@@ -121,7 +101,7 @@ class RateStepper(LinkTasks):
         """Begin at a time of this machine's monotonic clock; ``step_ns``: see `finest_step_ns`."""
         for link in varying_links(plan):
             assert isinstance(link.schedule, RateSteps)
-            self.applied[link.name] = AppliedSteps(finest_step_ns(plan, link, step_ns))
+            self.applied[link.name] = AppliedSteps(finest_step_ns=finest_step_ns(plan, link, step_ns))
             self.begin(self._follow(link, link.schedule, epoch_ns))
 
     async def _follow(self, link: Link, schedule: RateSteps, epoch_ns: int) -> None:
@@ -135,7 +115,4 @@ class RateStepper(LinkTasks):
                 )
             await asyncio.sleep(max(0, epoch_ns + due_ns - time.monotonic_ns()) / NANOSECONDS)
             begun_ns, achieved_ns, made_bps = await self._write(link, rate_bps)
-            applied.planned_ns.append(due_ns)
-            applied.begun_ns.append(begun_ns - epoch_ns)
-            applied.achieved_ns.append(achieved_ns - epoch_ns)
-            applied.rate_bps.append(made_bps)
+            applied.add(due_ns, begun_ns - epoch_ns, achieved_ns - epoch_ns, made_bps)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
@@ -24,6 +24,8 @@ from narrows.switch.calibration import Findings, QueueFacts
 from narrows.switch.readings import FlowTotals, PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings, Target, TargetOptions
 from narrows.targets.lab import LabTarget, Planner
+from narrows_formats.digest import NewFlow
+from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
 from narrows_formats.target_profile import TargetProfile
 
 from narrows_tofino import doctor
@@ -96,8 +98,7 @@ class TofinoTarget(LabTarget):
     @classmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
         """Targets of one testbed, whose machines are asked once; the log of changes is beside the results."""
-        assert options.inventory is not None
-        inventory = Inventory.load(options.inventory)
+        inventory = Inventory.load(options.lab)
         audit = options.results.parent / f"{options.results.absolute().name}.audit.jsonl"
         preflight = Preflight(inventory)
         return lambda _experiment: cls(inventory, audit, preflight=preflight)
@@ -187,7 +188,8 @@ class TofinoTarget(LabTarget):
         self._transfers = await self._call(lambda: self._transferred(plan))
         line = self._inventory.delay_line
         if line is not None:
-            assert self._testbed is not None
+            if self._testbed is None:
+                raise RunError(f"the delay line on {line.interface} needs the machines of a testbed")
             await self._delay_line.start(self._testbed, line.interface, plan)
         self._updater.start(updated_links(plan))
         return configured.applied
@@ -195,16 +197,17 @@ class TofinoTarget(LabTarget):
     async def start_schedules(self, epoch_ns: int) -> None:
         """See `Target.start_schedules`; the epoch is of this machine's clock, which the steps are timed by."""
         calibration = self._inventory.calibration
-        assert calibration is not None and calibration.rate_step_ns is not None
+        if calibration is None or calibration.rate_step_ns is None:
+            raise RunError("rates vary, and how fast this switch takes a new one was never measured")
         self._stepper.start(self._flowing().plan, epoch_ns, calibration.rate_step_ns)
 
-    def rate_steps(self) -> dict[str, dict[str, Any]]:
+    def rate_steps(self) -> Mapping[str, AppliedSteps]:
         """See `Target.rate_steps`."""
-        return {name: steps.as_json() for name, steps in self._stepper.applied.items()}
+        return self._stepper.applied
 
-    def queue_updates(self) -> dict[str, dict[str, Any]]:
+    def queue_updates(self) -> Mapping[str, AppliedUpdates]:
         """See `Target.queue_updates`."""
-        return {name: updates.as_json() for name, updates in self._updater.applied.items()}
+        return self._updater.applied
 
     async def rate_step_ns(self, plan: Plan) -> int:
         """The longest time that a reading of the queues and a new rate took: a run's readings delay its steps."""
@@ -237,8 +240,8 @@ class TofinoTarget(LabTarget):
         """The program's arrivals and departures of some flow indices."""
         return await self._call(lambda: self._ready().counters.totals(flows))
 
-    async def new_flows(self) -> list[dict[str, Any]]:
-        """New-flow messages since the last call, field by field."""
+    async def new_flows(self) -> list[NewFlow]:
+        """New-flow messages since the last call."""
         return await self._call(lambda: self._ready().digests.new())
 
     async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:

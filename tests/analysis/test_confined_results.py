@@ -146,8 +146,8 @@ def test_runs_of_a_sweep_are_below_it(sweep: Path, run: Path, name: str) -> None
     document = json.loads((sweep / "sweep.json").read_text())
     document["runs"][0]["directory"] = name
     (sweep / "sweep.json").write_text(json.dumps(document))
-    (listed,) = [one for one in _listed(sweep.parent) if one["name"] == "sweep"]
-    assert listed["started"] is None
+    (listed,) = [one for one in _listed(sweep.parent) if one.name == "sweep"]
+    assert listed.started is None
     assert _open(MeasuredPoint("e", {}, 1, {}, name), sweep) is None
 
 
@@ -165,7 +165,7 @@ def test_other_files_of_results_are_ordinary_ones(run: Path) -> None:
     os.mkfifo(run / "results.parquet")
     assert read_record(run) == {}
     assert experiment_of(run) is None
-    assert [one["name"] for one in _listed(run.parent)] == ["sent"]
+    assert [one.name for one in _listed(run.parent)] == ["sent"]
     with pytest.raises(AnalysisError, match="is not an ordinary file"):
         read_variants(run / "results.parquet")
 

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from narrows_analysis.summary.capture import control_connections
+from narrows_analysis.records.five_tuple import FiveTuple
+from narrows_analysis.summary.capture import Totals, control_connections
 
-Connection = tuple[dict[str, Any], dict[str, Any]]
+Connection = tuple[FiveTuple, Totals]
 
 
 def connection(first: int, last: int, size: int, port: int = 5201, src: str = "10.0.0.1") -> Connection:
-    key = {"protocol": 6, "src": src, "dst": "10.0.0.9", "dst_port": port}
-    return key, {"first_arrival": first, "last_timestamp": last, "last_data_timestamp": last, "new_bytes": size}
+    return FiveTuple(6, src, "10.0.0.9", first, port), Totals(first, last, last, size)
 
 
 DATA = connection(10, 100, 1_000_000)

@@ -190,10 +190,10 @@ def test_drops_of_probes_are_named_in_the_tile(tmp_path: Path) -> None:
     truth = write(tmp_path, senders, buffer_bytes=20_000)
     make_probe(tmp_path, "probe")
     summary = analyze_run(tmp_path)
-    tile = next(one for one in tiles(load(tmp_path).run, summary) if one["name"] == "Packets dropped")
+    tile = next(one for one in tiles(load(tmp_path).run, summary) if one.name == "Packets dropped")
     own, probes = sum(truth.drops[:2]), truth.drops[2]
     assert own and probes
-    assert tile["detail"] == f"{own} packets, and {probes} of probes"
+    assert tile.detail == f"{own} packets, and {probes} of probes"
 
 
 def test_times_of_series_are_exact_decimals(tmp_path: Path) -> None:
@@ -261,9 +261,9 @@ def test_what_the_queue_dropped_and_what_was_lost_have_two_names(tmp_path: Path)
     truth = write(tmp_path, MEASURED[:2], loss=0.05)
     summary = analyze_run(tmp_path)
     table = tables(load(tmp_path))[0]
-    names = [column["name"] for column in table["columns"]]
+    names = [column.name for column in table.columns]
     assert "Loss" not in names
-    row = [cell.raw for cell in table["rows"][0]]
+    row = [cell.raw for cell in table.rows[0]]
     arrivals, drops, emulated = truth.arrivals[0], truth.drops[0], truth.loss_drops[0]
     assert row[names.index("Dropped")] == pytest.approx(drops / arrivals)
     assert row[names.index("Lost by\nemulation")] == emulated > 0

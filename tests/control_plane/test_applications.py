@@ -18,6 +18,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
+from narrows.field_types import groups_in
 from narrows.flows.program import fill
 from narrows.hosts.users import APPLICATION_ID
 from narrows.onhost import program as on_host
@@ -80,7 +81,7 @@ def test_placeholders_are_replaced_and_other_braces_stay() -> None:
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("flows: [{client: [./run.sh, ./a], server: [nginx], cwd: files}]")
-    (group,) = read_experiment(tmp_path / "x.yaml")["flows"]
+    (group,) = groups_in(read_experiment(tmp_path / "x.yaml"))
     assert group == {"client": [str(tmp_path / "run.sh"), "./a"], "server": ["nginx"], "cwd": str(tmp_path / "files")}
 
 
@@ -117,7 +118,7 @@ def test_results_do_not_have_the_environments_of_programs(tmp_path: Path) -> Non
     (problem, _) = missing_programs(make_plan(validate(yaml.safe_load(written), "x")))
     assert problem == f"flows.0.env.TOKEN: {token} is what results have in its place; allowed: the value itself"
     kept = experiment({**secret, "keep_env": True})
-    assert kept.as_stored()["flows"][0]["env"] == secret["env"]
+    assert groups_in(kept.as_stored())[0]["env"] == secret["env"]
 
 
 @pytest.mark.parametrize(("protocol", "src_port", "dst_port"), [(6, 5201, 40000), (17, 4433, 50000), (132, 1, 2)])

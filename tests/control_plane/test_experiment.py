@@ -204,7 +204,8 @@ def test_sockets_are_not_read_all_the_time(tmp_path: Path) -> None:
 
 def test_sampling_may_be_left_to_the_target(tmp_path: Path) -> None:
     auto, one, eight = (load(write(tmp_path, telemetry={"sample": sample})) for sample in ("auto", 1, 8))
-    assert auto.as_yaml_data()["telemetry"]["sample"] == "auto"
+    telemetry = auto.as_yaml_data()["telemetry"]
+    assert isinstance(telemetry, dict) and telemetry["sample"] == "auto"
     found = [(plan.bottleneck.sample_shift, plan.bottleneck.sample_auto) for plan in map(make_plan, (auto, one, eight))]
     assert found == [(0, True), (0, False), (3, False)]
 

@@ -7,7 +7,6 @@ import os
 import random
 from collections import Counter
 from dataclasses import replace
-from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from narrows.experiment.planning import make_plan
 from narrows.live.metrics import families
 from narrows.run.sampler import Reading, Sampler
 from narrows.switch.readings import QueueStats
+from narrows_formats.digest import NewFlow
 
 CASES = int(os.environ.get("NARROWS_CASES", "25"))
 WINDOW_S = 1.0
@@ -40,14 +40,11 @@ def queue(dequeued_bytes: int, chance: random.Random) -> QueueStats:
     )  # fmt: skip
 
 
-def learned(plan: Plan, number: int, index: int, connection: int, link: str) -> dict[str, Any]:
+def learned(plan: Plan, number: int, index: int, connection: int, link: str) -> NewFlow:
     """A record of the digest of new flows."""
     flow = plan.flows[number]
     bottleneck = next(one.index for one in plan.links if one.name == link)
-    return {
-        "bottleneck": bottleneck, "index": index, "is_ipv6": 0, "protocol": 6, "dst_port": flow.dst_port,
-        "src_port": flow.src_port + connection, **{end: int(ip_address(getattr(flow, end))) for end in ("src", "dst")},
-    }  # fmt: skip
+    return NewFlow(bottleneck, index, 0, 4, flow.src, flow.dst, 6, flow.src_port + connection, flow.dst_port)
 
 
 def test_rates_are_what_left_since_a_reading_a_second_ago() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import http.client
 import io
-import ipaddress
 import json
 import socket
 import subprocess
@@ -13,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from narrows.run import snapshot_text
 from narrows.run.progress import RunProgress
 from narrows.run.sampler import MAX_BUSY, MAX_IDLE, Reading, Sampler, Snapshot
 from narrows.switch.readings import QueueStats
-from narrows_formats.digest import address
+from narrows_formats.digest import NewFlow
 from rich.console import Console
 
 RATE_BPS = 100_000_000
@@ -66,14 +66,11 @@ def drops(by_flow: dict[int, int]) -> dict[tuple[int, int], int]:
     return {(0, index): packets for index, packets in by_flow.items()}
 
 
-def learned(plan: Plan, number: int, index: int, connection: int = 0, **changes: Any) -> dict[str, Any]:
+def learned(plan: Plan, number: int, index: int, connection: int = 0, **changes: Any) -> NewFlow:
     """A record of the digest of new flows."""
     flow = plan.flows[number]
-    found: dict[str, Any] = {
-        "bottleneck": 0, "index": index, "is_ipv6": 0, "src": flow.src, "dst": flow.dst, "protocol": 6,
-        "src_port": flow.src_port + connection, "dst_port": flow.dst_port,
-    } | changes  # fmt: skip
-    return found | {end: int(ipaddress.ip_address(found[end])) for end in ("src", "dst")}
+    found = NewFlow(0, index, 0, 4, flow.src, flow.dst, 6, flow.src_port + connection, flow.dst_port)
+    return replace(found, **changes)
 
 
 def test_rates_are_differences_over_the_window(plan: Plan) -> None:
@@ -165,8 +162,11 @@ def test_a_target_that_is_not_reached_by_p4runtime(plan: Plan) -> None:
 
 
 def test_addresses_of_a_digest() -> None:
-    assert address({"is_ipv6": 0, "src": 0xC6120003}, "src") == "198.18.0.3"
-    assert address({"is_ipv6": 1, "src": 0x20010002 << 96}, "src") == "2001:2::"
+    ports = {"bottleneck": 0, "index": 1, "signature": 2, "protocol": 6, "src_port": 3, "dst_port": 4}
+    new = NewFlow.of(ports | {"is_ipv6": 0, "src": 0xC6120003, "dst": 0xC6120004})
+    assert new == NewFlow(0, 1, 2, 4, "198.18.0.3", "198.18.0.4", 6, 3, 4)
+    new = NewFlow.of(ports | {"is_ipv6": 1, "src": 0x20010002 << 96, "dst": 1})
+    assert new == NewFlow(0, 1, 2, 6, "2001:2::", "::1", 6, 3, 4)
 
 
 def taken(plan: Plan, time_s: float = 10.0) -> Snapshot:

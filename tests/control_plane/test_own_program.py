@@ -15,7 +15,7 @@ import pytest
 from finsy.proto import p4r
 from google.protobuf import text_format
 from narrows.errors import InputError
-from narrows.experiment.driving import driven
+from narrows.experiment.driving import Driving, driven
 from narrows.experiment.loader import load
 from narrows.experiment.p4_compiler import COMPILER
 from narrows.experiment.plan import Plan
@@ -220,6 +220,12 @@ def test_a_link_on_the_way_back_is_refused_for_what_it_is(example: Path) -> None
             "AqmIngress.routes: priority 3; allowed: none",
         ),
         (in_entries('"action_name"', '"action"'), '"AqmIngress.routes"', "has 'action'; allowed: table, match,"),
+        (in_entries('{"standard.egress_port": 3}', "7"), '"AqmEgress.managed_ports"', "match is not an object"),
+        (
+            in_entries('{"next_hop": "08:00:00:00:01:11", "port": 1}', "7"),
+            '"AqmIngress.routes"',
+            "action_params is not an object",
+        ),
         (
             in_entries('{"standard.egress_port": 3}', "{}"),
             '"AqmEgress.managed_ports"',
@@ -434,7 +440,7 @@ def test_nothing_is_watched_of_a_driven_run(example: Path) -> None:
     watching(example, '["next_signals[3]"]')
     experiment = load(example / "cubic-and-bbr.yaml")
     with pytest.raises(InputError, match=re.escape("bottleneck.program.watch: is of runs that are not driven")):
-        driven(make_plan(experiment), experiment, (), shows_reports=False)
+        driven(make_plan(experiment), experiment, Driving((), shows_reports=False))
 
 
 def test_text_protobuf_has_the_same_entries(example: Path) -> None:

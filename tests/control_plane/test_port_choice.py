@@ -19,6 +19,7 @@ from narrows.experiment.port_choice import FlowTable, avoid_index_collisions
 from narrows.run.sampler import Sampler
 from narrows.traffic import datagrams, requests, tcp
 from narrows.traffic.connection import Connection
+from narrows_formats.digest import NewFlow
 
 LINK: dict[str, Any] = {"rate": "10Mbit", "rtt": "10ms", "buffer": "20packets"}
 BOTH_WAYS: dict[str, Any] = {**LINK, "reverse": {"rate": "10Mbit", "buffer": "20packets"}}
@@ -162,10 +163,7 @@ def test_all_that_makes_or_recognises_a_connection_has_its_port() -> None:
     assert datagrams.specify(replace(udp, port_overrides={0: 12_345}), one_clock=True).src_port == 12_345
     sampler = Sampler(replace(plan, flows=(many, udp, users)))
     for index, port in enumerate([*expected, 10_001]):
-        sampler.learn(
-            {"bottleneck": 0, "index": index, "is_ipv6": 0, "protocol": 6, "src_port": port, "dst_port": many.dst_port,
-             "src": int(ip_address(many.src)), "dst": int(ip_address(many.dst))}
-        )  # fmt: skip
+        sampler.learn(NewFlow(0, index, 0, 4, many.src, many.dst, 6, port, many.dst_port))
     assert sampler.owners == {(0, index): "many-1" for index in range(4)}, "port 10,001 belongs to no flow of the plan"
 
 

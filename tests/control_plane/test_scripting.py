@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -130,6 +131,30 @@ def test_runs_are_listed_with_whole_names_and_as_json(tmp_path: Path) -> None:
     assert (found["name"], found["status"], found["sweep"]) == (name, "complete", False)
     # Of a run without a summary nothing is known, which is not 0.
     assert (found["utilization"], found["flows"], found["started"]) == (None, None, "2026-01-02T03:04:05Z")
+
+
+@pytest.mark.parametrize(
+    ("run", "summary"),
+    [
+        ({"started": 5}, {}),
+        ({}, {"flows": 3}),
+        ({}, {"links": 3}),
+        ({}, {"links": [3]}),
+        ({}, {"links": [{"rate_bps": "fast"}]}),
+        ({}, {"links": [{"utilization": math.nan}]}),
+        ({}, {"links": [{"queue_delay_s": None}]}),
+    ],
+)
+def test_a_run_that_has_something_else_than_figures_is_listed_as_such(
+    tmp_path: Path, run: dict[str, Any], summary: dict[str, Any]
+) -> None:
+    (tmp_path / "odd").mkdir()
+    for name, data in (("run.json", run), ("summary.json", summary)):
+        (tmp_path / "odd" / name).write_text(json.dumps(data))
+    shown = CliRunner().invoke(app, ["runs", str(tmp_path)], catch_exceptions=False)
+    assert "cannot be read" in shown.stdout
+    (found,) = json.loads(CliRunner().invoke(app, ["runs", str(tmp_path), "--json"], catch_exceptions=False).stdout)
+    assert (found["name"], found["status"], found["flows"], found["links"]) == ("odd", "cannot be read", None, [])
 
 
 def test_runs_are_listed_below_each_other_where_columns_would_cut_them(

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
 from unittest.mock import AsyncMock
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
+from narrows.run.driver import Answer, Command, EndTraffic, RunUntil, State
 from narrows.run.observer import Observer
 from narrows.run.stepping import SteppingController
 from narrows.switch.readings import QueueReading, QueueStats
@@ -32,13 +32,13 @@ class Driver:
     """Advances twice, and ends the run."""
 
     def __init__(self) -> None:
-        self.commands: deque[dict[str, Any]] = deque([{"until_ns": 1000}, {"until_ns": 2000}, {"end": True}])
-        self.answers: list[dict[str, Any]] = []
+        self.commands: deque[Command] = deque([RunUntil(1000), RunUntil(2000), EndTraffic()])
+        self.answers: list[Answer] = []
 
-    async def receive(self) -> dict[str, Any] | None:
+    async def receive(self) -> Command | None:
         return self.commands.popleft()
 
-    def tell(self, answer: dict[str, Any]) -> None:
+    def tell(self, answer: Answer) -> None:
         self.answers.append(answer)
 
 
@@ -54,6 +54,6 @@ def test_a_step_asks_the_switch_twice_and_no_more() -> None:
     shown = AsyncMock(return_value=None)
     traffic = AsyncMock(spec=Traffic)
     asyncio.run(SteppingController(plan, target, Observer(plan, target), traffic, shown, driver).run(0.0, 0))
-    assert [answer["state"]["time_ns"] for answer in driver.answers[:-1]] == [0, 1000, 2000]
+    assert [answer.time_ns for answer in driver.answers if isinstance(answer, State)] == [0, 1000, 2000]
     asked = [call[0] for call in target.method_calls if call[0] not in HERE]
     assert asked == ["read_queues", "departed_bytes"] * 3 + ["pause"]

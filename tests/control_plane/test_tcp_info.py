@@ -13,6 +13,7 @@ from narrows.api.sender import Sender
 from narrows.api.tcp_info import LAYOUT, TcpInfo, tcp_info
 from narrows.errors import InputError
 from narrows.onhost import tcp
+from narrows.run.driver import SenderAnswer, SetSender
 from narrows.traffic import socket_sampler
 
 PAYLOAD = 1 << 20
@@ -76,10 +77,10 @@ def test_what_is_lost_counts_once() -> None:
     assert Interval(before, now).lost == 3
 
 
-def sender(asked: list[dict[str, Any]]) -> Sender:
-    def ask(command: dict[str, Any]) -> dict[str, Any]:
+def sender(asked: list[SetSender]) -> Sender:
+    def ask(command: SetSender) -> SenderAnswer:
         asked.append(command)
-        return {"made_ns": 5, "tcp_info": None}
+        return SenderAnswer(5, None)
 
     return Sender("agent-1", 0.02, ask)
 
@@ -101,17 +102,14 @@ def sender(asked: list[dict[str, Any]]) -> Sender:
     ],
 )
 def test_what_no_sender_can_have_is_refused_before_it_is_asked(setting: dict[str, Any], said: str) -> None:
-    asked: list[dict[str, Any]] = []
+    asked: list[SetSender] = []
     with pytest.raises(InputError, match=f"flow agent-1: {said}"):
         sender(asked).set(**setting)
     assert asked == []
 
 
 def test_a_setting_is_passed_on_in_whole_numbers() -> None:
-    asked: list[dict[str, Any]] = []
+    asked: list[SetSender] = []
     assert sender(asked).set(cwnd=7, pacing_rate="2.5Mbit") is None
     assert sender(asked).info() is None
-    assert asked == [
-        {"steer": "agent-1", "window": 7, "rate_bps": 2_500_000},
-        {"steer": "agent-1", "window": None, "rate_bps": None},
-    ]
+    assert asked == [SetSender("agent-1", 7, 2_500_000), SetSender("agent-1", None, None)]

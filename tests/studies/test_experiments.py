@@ -12,6 +12,7 @@ from narrows.batch.time_left import TimeLeft
 from narrows.errors import InputError
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import make_series
+from narrows.field_types import groups_in
 from narrows.run.duration import traffic_time_s
 from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
 from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, Guests
@@ -183,8 +184,8 @@ BASE: dict[str, Any] = {
 
 def test_a_change_reaches_every_group_it_names() -> None:
     changed = change(BASE, {"bottleneck.rate": "1Mbit", "flows.*.duration": "1s", "repeat": 1, "sweep": {}}, "here")
-    assert changed["bottleneck"]["rate"] == "1Mbit"
-    assert [group["duration"] for group in changed["flows"]] == ["1s", "1s"]
+    assert changed["bottleneck"] == {**BASE["bottleneck"], "rate": "1Mbit"}
+    assert [group["duration"] for group in groups_in(changed)] == ["1s", "1s"]
     assert (changed["repeat"], changed["sweep"]) == (1, {})
     assert BASE["bottleneck"]["rate"] == "10Mbit"
     with pytest.raises(InputError, match=r"here.*unknown field 'rat'.*did you mean 'rate'"):

@@ -35,6 +35,7 @@ from narrows.experiment.planning import make_plan
 from narrows.queues.pi2 import DualPi2, Pi2
 from narrows.queues.pie import Pie
 from narrows.queues.red import Red
+from narrows_formats.software_timing import AppliedUpdates
 from narrows_tofino.bfrt.values import decode_data
 from narrows_tofino.binding import bind
 from narrows_tofino.chip.red import MadeWred, Wred, wred
@@ -438,13 +439,13 @@ def updating(
     updates: int = 2,
     queue: dict[str, Any] = SLOW,
     leaving: Sequence[tuple[int, int]] = ((CLASSIC, 60 * MS),),
-) -> tuple[list[dict[str, int]], dict[str, Any], list[str]]:
+) -> tuple[list[dict[str, int]], AppliedUpdates, list[str]]:
     """Laws that the chip had on arrival, one after the other, and what became of the updates.
 
     Before the first of them packets leave: of which queue and after how long. After that nothing does.
     """
 
-    async def run() -> tuple[list[dict[str, int]], dict[str, Any], list[str]]:
+    async def run() -> tuple[list[dict[str, int]], AppliedUpdates, list[str]]:
         async with connected(switch, log) as (target, inventory):
             plan = plan_of(queue, inventory)
             made = await target.configure(plan)
@@ -454,7 +455,7 @@ def updating(
             kind = queue["kind"]
             assert any(f"bottleneck.queue: {kind}'s probability is updated by software" in note for note in made.notes)
             latest_ns = time.monotonic_ns() + (updates + 20) * SLOW_PERIOD
-            while target.queue_updates()["bottleneck"]["made"] < updates:
+            while target.queue_updates()["bottleneck"].made < updates:
                 assert time.monotonic_ns() < latest_ns
                 await target.queues()
                 await asyncio.sleep(0.005)
@@ -471,16 +472,16 @@ def test_the_probability_follows_the_delay_of_departures(managed_switch: FakeSwi
     """Gains are 0.16 and 3.2 Hz: p' = 0.16 x 0.045 + 3.2 x 0.06 = 0.1992, then less 0.16 x 0.015 + 3.2 x 0.06."""
     seen, applied, _ = updating(managed_switch, tmp_path / "audit.jsonl")
     assert [one["probability"] / 2**32 for one in seen[:3]] == pytest.approx([0, 0.1992**2, 0.0048**2], rel=0.01)
-    assert applied["timed_by"] == "software" and applied["period_ns"] == 500 * MS
-    assert applied["largest_error_ns"] > 0 and applied["largest_probability"] == pytest.approx(0.1992**2, rel=0.01)
+    assert applied.timed_by == "software" and applied.period_ns == 500 * MS
+    assert applied.largest_error_ns > 0 and applied.largest_probability == pytest.approx(0.1992**2, rel=0.01)
 
 
 def test_updates_that_come_too_late_fail_the_run(managed_switch: FakeSwitch, tmp_path: Path) -> None:
     slow = Fault("write", stall(1.2), table="enqueue_aqm")
     _, applied, problems = updating(managed_switch, tmp_path / "audit.jsonl", slow)
-    assert applied["missed"] >= 2 and applied["largest_error_ns"] > 1200 * MS
+    assert applied.missed >= 2 and applied.largest_error_ns > 1200 * MS
     (said,) = problems
-    assert said.startswith(f"bottleneck: {applied['missed']} of ") and "fix: a longer tupdate" in said
+    assert said.startswith(f"bottleneck: {applied.missed} of ") and "fix: a longer tupdate" in said
 
 
 def test_an_update_that_is_refused_ends_the_run(managed_switch: FakeSwitch, tmp_path: Path) -> None:
@@ -747,7 +748,7 @@ def test_a_rate_that_varies_is_the_ports(managed_switch: FakeSwitch, tmp_path: P
             plan = plan_of(DUAL, inventory, rate=rate, buffer="200kB")
             await target.configure(plan)
             await target.start_schedules(time.monotonic_ns())
-            while not target.rate_steps()["bottleneck"]["rate_bps"]:
+            while not target.rate_steps()["bottleneck"].rate_bps:
                 await target.queues()
                 await asyncio.sleep(0.005)
             assert setting(managed_switch, "port.sched_shaping", (RECEIVER_PORT,))["max_rate"] == round(RATE_KBPS / 200)
@@ -770,7 +771,7 @@ def test_coupled_probabilities_follow_the_queue_that_waits_longer(
     made = [(one["classic_probability"] / 2**32, one["low_probability"] / 2**32) for one in seen[:3]]
     for found, linear in zip(made, (0, 0.1992, 0.0048), strict=True):
         assert found == pytest.approx((linear**2, 2 * linear), rel=0.01)
-    assert applied["largest_probability"] == pytest.approx(0.1992**2, rel=0.01) and problems == []
+    assert applied.largest_probability == pytest.approx(0.1992**2, rel=0.01) and problems == []
 
 
 def test_beyond_certainty_both_queues_drop(managed_switch: FakeSwitch, tmp_path: Path) -> None:
@@ -778,7 +779,7 @@ def test_beyond_certainty_both_queues_drop(managed_switch: FakeSwitch, tmp_path:
     seen, applied, _ = updating(managed_switch, tmp_path / "audit.jsonl", queue=DUAL, leaving=[(LOW, 200 * MS)])
     assert seen[1].keys() == {"probability"} and seen[2].keys() == {"classic_probability", "low_probability"}
     assert seen[1]["probability"] / 2**32 == pytest.approx(0.6696**2, rel=0.01)
-    assert applied["largest_probability"] == pytest.approx(0.6696**2, rel=0.01)
+    assert applied.largest_probability == pytest.approx(0.6696**2, rel=0.01)
 
 
 @pytest.mark.parametrize("managed_switch", ["tofino"], indirect=True)

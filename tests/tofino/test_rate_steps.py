@@ -29,6 +29,7 @@ from narrows.errors import InputError, RunError
 from narrows.experiment.planning import make_plan
 from narrows.run.calibration_bench import experiment_of
 from narrows_formats.schedules import RateSteps
+from narrows_formats.software_timing import AppliedSteps
 from narrows_tofino.bfrt.client import Client
 from narrows_tofino.binding import bind
 from narrows_tofino.planner import cabled_ports, plan_switch
@@ -136,12 +137,10 @@ def test_a_later_rate_that_the_shaper_has_not_is_refused(switch: FakeSwitch, tmp
     assert said.startswith("bottleneck.rate: 100Gbit is too much")
 
 
-def run(
-    switch: FakeSwitch, lab: Inventory, log: Path, *faults: Fault
-) -> tuple[dict[str, Any], list[tuple[float, int]]]:
+def run(switch: FakeSwitch, lab: Inventory, log: Path, *faults: Fault) -> tuple[AppliedSteps, list[tuple[float, int]]]:
     """What run.json has of a schedule's steps, and the rates that the chip had when it was looked at."""
 
-    async def go() -> tuple[dict[str, Any], list[tuple[float, int]]]:
+    async def go() -> tuple[AppliedSteps, list[tuple[float, int]]]:
         target, seen = TofinoTarget(lab, log), list[tuple[float, int]]()
         plan = target.bind_to_target(make_plan(make_experiment(rate=VARYING, buffer="200kB")))
         await target.start()
@@ -153,7 +152,7 @@ def run(
             await target.start_schedules(epoch_ns)
             switch.faults += faults
             # Until every step is made, or one is found to have failed (at a reading).
-            while len(target.rate_steps()["bottleneck"]["planned_ns"]) < 3 or time.monotonic_ns() < epoch_ns + 4 * STEP:
+            while len(target.rate_steps()["bottleneck"].planned_ns) < 3 or time.monotonic_ns() < epoch_ns + 4 * STEP:
                 assert time.monotonic_ns() < epoch_ns + 60 * STEP
                 (queue,) = await target.queues()
                 seen.append(((time.monotonic_ns() - epoch_ns) / MS, queue.rate_bps))
@@ -174,14 +173,14 @@ def run(
 
 def test_steps_are_made_at_their_times_and_given_back(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     applied, seen = run(switch, calibrated(inventory), tmp_path / "audit.jsonl")
-    assert applied["planned_ns"] == [STEP, 2 * STEP, 3 * STEP]
-    assert applied["rate_bps"] == pytest.approx([50e6, 70e6, 40e6], rel=5e-3)
-    late = [done - due for due, done in zip(applied["planned_ns"], applied["achieved_ns"], strict=True)]
-    assert all(due <= begun for due, begun in zip(applied["planned_ns"], applied["begun_ns"], strict=True))
-    assert applied["largest_error_ns"] == max(late) > 0 and applied["finest_step_ns"] == 20 * MS
+    assert applied.planned_ns == [STEP, 2 * STEP, 3 * STEP]
+    assert applied.rate_bps == pytest.approx([50e6, 70e6, 40e6], rel=5e-3)
+    late = [done - due for due, done in zip(applied.planned_ns, applied.achieved_ns, strict=True)]
+    assert all(due <= begun for due, begun in zip(applied.planned_ns, applied.begun_ns, strict=True))
+    assert applied.largest_error_ns == max(late) > 0 and applied.finest_step_ns == 20 * MS
     # What the chip was seen to have, and when, is independent of what the stepper says of itself.
-    bounds = [0, *applied["achieved_ns"], 10**12]
-    for rate, start, end in zip((100e6, 50e6, 70e6, 40e6), bounds, [*applied["begun_ns"], 10**12], strict=False):
+    bounds = [0, *applied.achieved_ns, 10**12]
+    for rate, start, end in zip((100e6, 50e6, 70e6, 40e6), bounds, [*applied.begun_ns, 10**12], strict=False):
         between = [found for at, found in seen if start / MS + 50 < at < end / MS - 1]
         assert between and between == pytest.approx([rate] * len(between), rel=5e-3)
     written = [update for update, _ in switch.written if update.entity.table_entry.table_id == shaper_id(switch)]

@@ -137,7 +137,7 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
         assert queue.peak_depth_bytes == pytest.approx(link.limit_bytes, rel=0.002)
         (totals,) = await target.flow_totals([7])
         assert (totals.arrivals, totals.departures) == (1000, 500)
-        assert [record["index"] for record in await target.new_flows()] == [7] and await target.new_flows() == []
+        assert [new.flow for new in await target.new_flows()] == [7] and await target.new_flows() == []
         assert await target.unexpected_losses(plan) == []
         assert await target.flow_drops(RECEIVER_PORT, 0) == []
         switch.tm.drain(RECEIVER_PORT, 0, limit)
@@ -534,7 +534,7 @@ def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: Tof
             second = await observer.sample({"bottleneck": queue}, {}, 0.5, 2)
             assert [flow.rate_bps for flow in second.flows] == [100 * 1514 * 8 / 0.5, 50 * 1514 * 8 / 0.5]
             assert second.links[0].rate_bps == 150 * 1514 * 8 / 0.5
-            assert [record["index"] for record in observer.learned] == [0, 1]
+            assert [new.flow for new in observer.learned] == [0, 1]
 
     do(run())
 

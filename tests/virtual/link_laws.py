@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from narrows_formats.run_record import LinkRecord
+from narrows_formats.schedules import Opportunities, RateSteps
 from test_links_that_vary import delivered
 
 NS = 1_000_000_000
@@ -35,11 +36,12 @@ class Offered:
 
     def __init__(self, link: LinkRecord) -> None:
         """Of run.json's link, one whose rate is constant or in steps."""
-        schedule = link.rate_schedule or {"start_ns": [0], "rate_bps": [link.rate_bps], "period_ns": None}
         self._before = round(link.rate_bps or 0)
-        self._period: int | None = schedule["period_ns"]
-        self._starts: list[int] = schedule["start_ns"]
-        self._rates: list[int] = schedule["rate_bps"]
+        schedule = link.schedule or RateSteps(((0, self._before),))
+        assert isinstance(schedule, RateSteps)
+        self._period = schedule.period_ns
+        self._starts = [start for start, _ in schedule.steps]
+        self._rates = [rate for _, rate in schedule.steps]
         ends = [*self._starts[1:], *([self._period] if self._period else [])]
         parts = [rate * (end - start) for start, end, rate in zip(self._starts, ends, self._rates, strict=False)]
         self._sums: list[int] = list(accumulate(parts, initial=0))
@@ -116,12 +118,11 @@ def order(link: LinkRecord, packets: Packets) -> None:
 def service(link: LinkRecord, packets: Packets) -> Counter[str]:
     """A packet starts when it has come and the one before it is served, in the nanosecond that has begun by then, or as
     soon as the link offers anything. Delivery opportunities are Mahimahi's."""
-    schedule = link.rate_schedule or {}
-    if "opportunities_ns" in schedule:
+    if isinstance(link.schedule, Opportunities):
         # Which packet the next opportunity is for is known beforehand where none is dropped meanwhile.
         if kind_of(link) not in FIFO or kind_of(link) in DROP_FROM_WAITING:
             return Counter()
-        stamps = [stamp // 1_000_000 for stamp in schedule["opportunities_ns"]]
+        stamps = [stamp // 1_000_000 for stamp in link.schedule.at_ns]
         sizes = [length - MAHIMAHI_BYTES for length in packets.lengths]
         assert list(delivered(stamps, list(zip(packets.came, sizes, strict=True)))) == packets.left, link.name
         return Counter(opportunities=len(sizes))

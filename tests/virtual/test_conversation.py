@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from narrows.onhost import wire
+from narrows.run.driver import Answer, Command, MadeAt, RunUntil
 from narrows.virtual.conversation import Conversation
 from narrows.virtual.messages import DriverAnswer
 
@@ -24,7 +25,7 @@ class Guest:
     async def lines(self) -> AsyncIterator[bytes]:
         while not self.heard:
             await asyncio.sleep(0)
-        yield wire.dumps(DriverAnswer({"made_ns": 1})).encode()
+        yield wire.dumps(DriverAnswer(MadeAt(1))).encode()
 
     def say(self, word: str) -> None:
         self.heard.append(word)
@@ -40,18 +41,18 @@ class Guard:
 
 
 class Driver:
-    def __init__(self, *commands: dict[str, Any]) -> None:
+    def __init__(self, *commands: Command) -> None:
         self._commands = list(commands)
 
-    async def receive(self) -> dict[str, Any] | None:
+    async def receive(self) -> Command | None:
         return self._commands.pop(0) if self._commands else None
 
-    def tell(self, answer: dict[str, Any]) -> None:
+    def tell(self, answer: Answer) -> None:
         pass
 
 
-@pytest.mark.parametrize("commands", [(), ({"step": 1},)])
-def test_a_guest_whose_driver_has_ended_is_not_halted(commands: tuple[dict[str, Any], ...]) -> None:
+@pytest.mark.parametrize("commands", [(), (RunUntil(1),)])
+def test_a_guest_whose_driver_has_ended_is_not_halted(commands: tuple[Command, ...]) -> None:
     async def talk() -> None:
         guest, guard = Guest(), Guard()
         talking: Any = Conversation(guest, guard, None, Driver(*commands))  # type: ignore[arg-type]

@@ -177,9 +177,9 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) 
 def test_links_are_drawn_from_their_ranges() -> None:
     links = Links(rate_bps=(1e6, 1e8), rtt_s=(0.001, 0.1), buffer_bdp=(0.5, 2), loss=(0.0, 0.1))
     drawn = [links.draw(np.random.default_rng(seed)) for seed in range(200)]
-    rates = [int(link["rate"].removesuffix("bit")) for link in drawn]
+    rates = [int(str(link["rate"]).removesuffix("bit")) for link in drawn]
     # Of a log-uniform range a half lies below its geometric mean.
     assert all(1e6 <= rate <= 1e8 for rate in rates) and 70 < sum(rate < 1e7 for rate in rates) < 130
-    assert all(0 <= link["loss"] <= 0.1 for link in drawn)
+    assert all(0 <= float(str(link["loss"])) <= 0.1 for link in drawn)
     with pytest.raises(InputError, match="links: rate_bps 2 to 1: allowed: a range"):
         Links(rate_bps=(2.0, 1.0))

@@ -19,7 +19,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from narrows import api
+from narrows.api.messages import RunEnding
 from narrows.errors import InputError, RunError
+from narrows.onhost import wire
+from narrows.run.driver import State
 from narrows.virtual import kernels
 from narrows.virtual.guest_supervisor import children
 from narrows.virtual.watch import TICKS, cpu_s
@@ -242,8 +245,8 @@ def test_a_whole_sweep_is_made_and_continued(tmp_path: Path) -> None:
 
 def test_a_run_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it has begun or later: the message is the run's."""
-    for answer in ('{"state": {"time_ns": 0, "links": {}, "flows": {}}}\n', ""):
-        failed = '{"status": "failed", "reason": "the link is gone", "directory": "/r"}'
+    failed = wire.dumps(RunEnding("failed", "the link is gone", "/r"))
+    for answer in (f"{wire.dumps(State(0, {}, {}))}\n", ""):
         said = shlex.quote(f"{answer}{failed}")
         monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
         (tmp_path / "python").write_text(f"#!/bin/sh\nread line; printf '%s\\n' {said}; exec cat > /dev/null\n")

@@ -21,7 +21,14 @@ from narrows_formats.run_record import LinkRecord
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid
-from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
+from narrows_analysis.aggregation.engine import (
+    DEPTH_FOUND,
+    UNREPORTED_LINK,
+    Account,
+    LinkAccount,
+    aggregate_tables,
+    duration_argument,
+)
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.interval_lengths import queue_interval
 from narrows_analysis.records.drops import ACK_FILTER, LOSS_EMULATION, MANAGEMENT, POLICER, drop_batches
@@ -118,36 +125,39 @@ class Aggregation:
     """The tables in memory. Rows 0..n-1 of the flow grids are the experiment's flows, row n all other traffic."""
 
     def __init__(
-        self, run: Run, table: FlowTable, tables: Path, account: dict[str, Any], most_rows: int | None = None
+        self, run: Run, table: FlowTable, tables: Path, account: Account, most_rows: int | None = None
     ) -> None:
         """Read the tables of `tables`; `account` is its aggregate.json.
 
         `most_rows` is the number of flows by which intervals are chosen where other links are to have the same ones.
         """
         self.run, self.table, self.account = run, table, account
-        self._tables, self._origin = tables, int(account["origin"])
-        self.clock = Clock(float(account["time_unit_s"]))
-        mine = account["bottlenecks"].get(str(run.bottleneck.index), {})
+        self._tables, self._origin = tables, account["origin"]
+        self.clock = Clock(account["time_unit_s"])
+        mine = account["bottlenecks"].get(str(run.bottleneck.index), UNREPORTED_LINK)
         self.order = ReportCounts(
-            reports=mine.get("reports", 0),
-            lost=mine.get("lost", 0),
-            sample_shift=mine.get("sample_shift") if mine.get("reports") else None,
-            skipped=SkippedReports(
-                mine.get("duplicates", 0), mine.get("late", 0), implausible=mine.get("implausible", 0)
-            ),
+            reports=mine["reports"],
+            lost=mine["lost"],
+            sample_shift=mine["sample_shift"] if mine["reports"] else None,
+            skipped=SkippedReports(mine["duplicates"], mine["late"], implausible=mine["implausible"]),
         )
         known = {str(link.index) for link in run.links}
         self.other_bottlenecks = sum(b["reports"] for index, b in account["bottlenecks"].items() if index not in known)
-        self.implausible = int(account["implausible_counters"]) + int(account["counter_resets"])
-        self.carried_in = int(account["carried_in"])
-        self.clock_steps = int(mine.get("clock_steps", 0)) + int(mine.get("implausible_times", 0))
-        self.saturated_bits = 8 * int(mine.get("saturated_bytes", 0))
-        self.saturated_ticks = int(mine.get("saturated_units", 0))
-        self.link_sums = {name: int(mine.get(name, 0)) for name in ("reports", "departures", "bytes", "squared_bytes")}
+        self.implausible = account["implausible_counters"] + account["counter_resets"]
+        self.carried_in = account["carried_in"]
+        self.clock_steps = mine["clock_steps"] + mine["implausible_times"]
+        self.saturated_bits = 8 * mine["saturated_bytes"]
+        self.saturated_ticks = mine["saturated_units"]
+        self.link_sums = {
+            "reports": mine["reports"],
+            "departures": mine["departures"],
+            "bytes": mine["bytes"],
+            "squared_bytes": mine["squared_bytes"],
+        }
         # A packet that pushes others out finds no room for itself, but is let in when there is.
         deepest = run.bottleneck.deepest_bytes if run.bottleneck.pushes_out else None
         self._most_units = _NEVER if deepest is None else int(deepest / run.depth_unit_bytes)
-        self.peak_depth_units = min(int(mine.get("depth_peak", 0)), self._most_units)
+        self.peak_depth_units = min(mine["depth_peak"], self._most_units)
         # Each packet that was dropped has a record.
         self.drops_recorded = run.bottleneck.drops_recorded
         # Reports do not tell a policer's drops from those of a full queue; records do.
@@ -171,8 +181,8 @@ class Aggregation:
         if self.drops_recorded:
             self._recorded_drops()
         self._leave_copies_out()
-        self.delay_histogram = self._histogram(_DELAY, mine.get("delay_sum", 0), mine.get("delay", {}).get("max", 0))
-        self.depth_histogram = self._histogram(_DEPTH, mine.get("depth_sum", 0), mine.get("depth", {}).get("max", 0))
+        self.delay_histogram = self._histogram(_DELAY, mine["delay_sum"], mine["delay"]["max"])
+        self.depth_histogram = self._histogram(_DEPTH, mine["depth_sum"], mine["depth"]["max"])
         if not run.profile.queue_reported:
             self._withhold_queue()
 
@@ -337,15 +347,15 @@ class Aggregation:
             for name, sums in self.length_sums.items():
                 np.add.at(sums, row, batch[name])
 
-    def _grid_sizes(self, mine: dict[str, Any]) -> tuple[int, int]:
+    def _grid_sizes(self, mine: LinkAccount) -> tuple[int, int]:
         """Numbers of intervals; longer ones than the tables' where the grid would pass MAX_CELLS cells or QUEUE_BINS
         rows, so that memory does not grow with the length of the source."""
-        last = max(int(mine.get("last_timestamp", 0)) - self._origin, int(self.last_drop.max()), 1)
+        last = max(mine["last_timestamp"] - self._origin, int(self.last_drop.max()), 1)
         duration_s, planned = last * self.clock.unit_s, self.run.planned_end_s
         if planned is not None:
             # A stray packet long after the end must not stretch every series.
             duration_s = min(duration_s, planned * 1.5 + 30)
-        base = Intervals(float(self.account["interval_s"]), float(self.account["queue_interval_s"]))
+        base = Intervals(self.account["interval_s"], self.account["queue_interval_s"])
         self._flow_factor = _factor(duration_s * self._most_rows / MAX_CELLS, base.flows_s)
         slow = queue_interval(_packet_s(self.run.bottleneck)) if len(self.run.links) > 1 else 0.0
         self._queue_factor = _factor(max(duration_s / QUEUE_BINS, slow), base.queue_s)

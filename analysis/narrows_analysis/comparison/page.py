@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from narrows_formats import storage
@@ -16,7 +17,7 @@ from narrows_analysis.comparison.settings import differing
 from narrows_analysis.comparison.sides import Side
 from narrows_analysis.export import FIGURES, TABLES, save_figure, save_table
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, table
+from narrows_analysis.report.cells import Cell, Table, table
 from narrows_analysis.report.page import inline_json, render, scripts
 from narrows_analysis.sweep import Quantity
 
@@ -101,7 +102,7 @@ def counts(differences: Sequence[Difference]) -> str:
     return f"n={'-'.join(str(end) for end in dict.fromkeys((min(found), max(found))))}"
 
 
-def _table(first: Side, second: Side, shown: Sequence[Difference], name: str, title: str) -> dict[str, Any]:
+def _table(first: Side, second: Side, shown: Sequence[Difference], name: str, title: str) -> Table:
     names = ["Setting", "Quantity", first.name, second.name, "Difference\n(95 %)", "Hedges' g", "p", "Clear"]
     texts = {0, 1, 7}
     rows = [
@@ -118,7 +119,28 @@ def _table(first: Side, second: Side, shown: Sequence[Difference], name: str, ti
     return table(name, title, names, rows, note, {names[position] for position in texts})
 
 
-def _forest(quantity: Quantity, differences: Sequence[Difference]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ForestRow:
+    """A difference in a plot of a quantity's: from where to where its interval is, in percent of the plot's width."""
+
+    name: str
+    text: str
+    clear: bool
+    begin: float
+    end: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The plot of a quantity's differences, and where 0 is in it."""
+
+    title: str
+    zero: float
+    rows: Sequence[ForestRow]
+
+
+def _forest(quantity: Quantity, differences: Sequence[Difference]) -> Forest:
     """A quantity's differences with their intervals, in percent of the width of a plot with 0 in it."""
     mine = [one for one in differences if one.place.quantity == quantity]
     ends = [end for one in mine for end in (*(one.difference.interval or (one.difference.mean,)), 0.0)]
@@ -130,13 +152,9 @@ def _forest(quantity: Quantity, differences: Sequence[Difference]) -> dict[str, 
     rows = []
     for one in mine:
         begin, end = one.difference.interval or (one.difference.mean, one.difference.mean)
-        rows.append(
-            {
-                "name": str(one.place), "text": quantity.text(one.difference), "clear": one.clear is True,
-                "from": at(begin), "to": at(end), "mean": at(one.difference.mean),
-            }
-        )  # fmt: skip
-    return {"title": titled(quantity), "zero": at(0.0), "rows": rows}
+        places = at(begin), at(end), at(one.difference.mean)
+        rows.append(ForestRow(str(one.place), quantity.text(one.difference), one.clear is True, *places))
+    return Forest(titled(quantity), at(0.0), rows)
 
 
 def _cells(one: Difference) -> list[tuple[str, float | str | None]]:

@@ -114,7 +114,7 @@ def flow_keys(run: Run) -> dict[Key, FlowKey]:
     path = run.path / TELEMETRY / FLOW_KEYS
     if not path.exists():
         raise AnalysisError(f"{path}: no such file")
-    return {(row["bottleneck"], row["flow"], row["signature"]): FlowKey.of(row) for row in read_keys(path)}
+    return {(row.bottleneck, *row.key): FlowKey.of(row) for row in read_keys(path)}
 
 
 def start_ns(run: Run) -> int:

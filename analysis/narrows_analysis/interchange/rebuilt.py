@@ -12,6 +12,8 @@ import struct
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from narrows_analysis.records.flow_table import KeyRow
+
 ETHERNET = 14
 IPV4, IPV6 = 20, 40
 TCP, UDP = 6, 17
@@ -37,13 +39,11 @@ class FlowKey:
     dst_port: int
 
     @classmethod
-    def of(cls, row: dict[str, object]) -> FlowKey:
+    def of(cls, row: KeyRow) -> FlowKey:
         """From a row of flow_keys.parquet."""
-        src, dst = (ip_address(str(row[name])).packed if row[name] else b"" for name in ("src", "dst"))
-        version, protocol, src_port, dst_port = (
-            int(str(row[name])) for name in ("ip_version", "protocol", "src_port", "dst_port")
-        )
-        return cls(version, src, dst, protocol, src_port, dst_port)
+        protocol, *ends, src_port, dst_port = row.connection
+        src, dst = (ip_address(end).packed if end else b"" for end in ends)
+        return cls(row.ip_version, src, dst, protocol, src_port, dst_port)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ OTHER = -1
 KEY_NUMBERS = ("bottleneck", "flow", "signature", "protocol", "src_port", "dst_port", "first_timestamp")
 KEY_ADDRESSES = ("src", "dst")
 Key = tuple[int, int]
+_FIRST = attrgetter("first_timestamp")
 
 
 @dataclass
@@ -105,18 +106,18 @@ def read_flow_table(run: Run) -> FlowTable:
     count = len(run.flows)
     if (path := _keys_file(run)) is None:
         return FlowTable([[] for _ in run.flows], unmatched=list(range(count)))
-    rows = [row for row in read_keys(path) if row["bottleneck"] == run.bottleneck.index]
-    rows.sort(key=_first)
+    rows = [row for row in read_keys(path) if row.bottleneck == run.bottleneck.index]
+    rows.sort(key=_FIRST)
     # In front of the others: of two connections between the same addresses the one with reports is the flow.
-    rows = _never_reported(run, {(row["flow"], row["signature"]) for row in rows}) + rows
+    rows = _never_reported(run, {row.key for row in rows}) + rows
     keys_of: list[list[Key]] = [[] for _ in run.flows]
     unmatched, guessed = [], []
     connections: dict[Key, FiveTuple] = {}
     taken: set[tuple[int, int]] = set()
     canonical = functools.cache(_address)
-    between: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    between: defaultdict[tuple[str, str], list[KeyRow]] = defaultdict(list)
     for row in rows:
-        between[canonical(row["src"]), canonical(row["dst"])].append(row)
+        between[canonical(row.connection.src), canonical(row.connection.dst)].append(row)
     for position, (flow, host) in enumerate(zip(run.flows, run.host_records, strict=True)):
         if flow.key is not None:
             keys_of[position] = [flow.key]
@@ -124,11 +125,8 @@ def read_flow_table(run: Run) -> FlowTable:
         if flow.by_addresses:
             rows_of_it = [row for ends, own in between.items() if _is_between(ends, flow) for row in own]
             for row in rows_of_it:
-                key = _checked((row["flow"], row["signature"]), path)
-                keys_of[position].append(key)
-                connections[key] = FiveTuple(
-                    int(row["protocol"]), row["src"], row["dst"], int(row["src_port"]), int(row["dst_port"])
-                )
+                keys_of[position].append(_checked(row.key, path))
+                connections[row.key] = row.connection
             if not rows_of_it:
                 unmatched.append(position)
             continue
@@ -136,24 +134,35 @@ def read_flow_table(run: Run) -> FlowTable:
         candidates = [
             row
             for row in between[canonical(flow.src), canonical(flow.dst)]
-            if flow.protocol in (None, row["protocol"])
-            and (src_port is None or row["src_port"] == src_port)
-            and (dst_port is None or row["dst_port"] == dst_port)
-            and (row["flow"], row["signature"]) not in taken
+            if flow.protocol in (None, row.connection.protocol)
+            and (src_port is None or row.connection.src_port == src_port)
+            and (dst_port is None or row.connection.dst_port == dst_port)
+            and row.key not in taken
         ]
         if not candidates:
             unmatched.append(position)
             continue
         if src_port is None and len(candidates) > 1:
             guessed.append(position)
-        key = _checked((candidates[-1]["flow"], candidates[-1]["signature"]), path)
+        key = _checked(candidates[-1].key, path)
         taken.add(key)
         keys_of[position] = [key]
-    protocols = {(row["flow"], row["signature"]): int(row["protocol"]) for row in rows}
+    protocols = {row.key: row.connection.protocol for row in rows}
     return FlowTable(keys_of, unmatched, guessed, connections, protocols)
 
 
-def read_keys(path: Path) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class KeyRow:
+    """A row of a table of flow keys: a flow at a link, and when it began; the switch's are in that order already."""
+
+    bottleneck: int
+    key: Key
+    ip_version: int
+    connection: FiveTuple
+    first_timestamp: int
+
+
+def read_keys(path: Path) -> list[KeyRow]:
     """The rows of a table of flow keys.
 
     Raises:
@@ -170,24 +179,28 @@ def read_keys(path: Path) -> list[dict[str, Any]]:
         is_kind = pa.types.is_integer if name in KEY_NUMBERS else _is_text
         if column.null_count or not is_kind(column.type):
             raise AnalysisError(f"{path}: column {name} has something else than {kind}")
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+    return [
+        KeyRow(
+            row["bottleneck"],
+            (row["flow"], row["signature"]),
+            row.get("ip_version", 0),
+            FiveTuple(*(row[name] for name in FiveTuple._fields)),
+            row.get("first_timestamp", 0),
+        )
+        for row in table.to_pylist()
+    ]
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _never_reported(run: Run, reported: Set[Key]) -> list[dict[str, Any]]:
+def _never_reported(run: Run, reported: Set[Key]) -> list[KeyRow]:
     """Flows that the switch announced at the link though no packet of theirs is in a report, as rows of flow keys."""
     path = run.path / files.TELEMETRY / files.LEARNED_FLOWS
     if not path.exists():
         return []
-    return [
-        row
-        for row in read_keys(path)
-        if row["bottleneck"] == run.bottleneck.index and (row["flow"], row["signature"]) not in reported
-    ]
+    return [row for row in read_keys(path) if row.bottleneck == run.bottleneck.index and row.key not in reported]
 
 
 def _keys_file(run: Run) -> Path | None:
@@ -196,21 +209,16 @@ def _keys_file(run: Run) -> Path | None:
     return next((path for path in paths if path.exists()), None)
 
 
-def _first(row: dict[str, Any]) -> int:
-    """When a flow began, for sorting; the switch's are in that order already."""
-    return int(row.get("first_timestamp", 0))
-
-
 def _is_between(ends: tuple[str, str], flow: FlowSpec) -> bool:
     """Whether packets between two addresses are those of programs' flow."""
     return all(own == ANYWHERE or _address(own) == end for own, end in zip((flow.src, flow.dst), ends, strict=True))
 
 
-def _checked(key: tuple[Any, Any], path: Path) -> Key:
-    index, signature = int(key[0]), int(key[1])
+def _checked(key: Key, path: Path) -> Key:
+    index, signature = key
     if not (0 <= index < 1 << 16 and 0 <= signature < 1 << 32):
         raise AnalysisError(f"{path}: flow index {index} or signature {signature} does not fit into 16 or 32 bits")
-    return index, signature
+    return key
 
 
 def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
@@ -222,23 +230,23 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     if (path := _keys_file(run)) is None:
         return {}
     rows = read_keys(path)
-    if all(row["bottleneck"] == run.bottleneck.index for row in rows):
+    if all(row.bottleneck == run.bottleneck.index for row in rows):
         return {}
     index_of = {link.name: link.index for link in run.links}
     numbers = {keys[0]: number for number, keys in enumerate(table.keys_of) if len(keys) == 1}
-    by_tuple: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for row in sorted(rows, key=_first):
-        by_tuple[tuple(row[name] for name in FiveTuple._fields)].append(row)
+    by_tuple: defaultdict[FiveTuple, list[KeyRow]] = defaultdict(list)
+    for row in sorted(rows, key=_FIRST):
+        by_tuple[row.connection].append(row)
     found: dict[int, set[tuple[int, int]]] = {}
     for row in rows:
-        number = numbers.get((row["flow"], row["signature"]))
-        if number is None or row["bottleneck"] != run.bottleneck.index or number >= run.data_flows:
+        number = numbers.get(row.key)
+        if number is None or row.bottleneck != run.bottleneck.index or number >= run.data_flows:
             continue
-        turned = by_tuple[row["protocol"], row["dst"], row["src"], row["dst_port"], row["src_port"]]
+        turned = by_tuple[row.connection.reverse]
         last = {index_of[name] for name in run.flows[number].ack_links[-1:] if name in index_of}
         if not last:
             # A capture does not say where they cross links: they come to the last one last.
-            last = {other["bottleneck"] for other in turned[-1:]}
-        if keys := {(other["bottleneck"], other["flow"]) for other in turned if other["bottleneck"] in last}:
+            last = {other.bottleneck for other in turned[-1:]}
+        if keys := {(other.bottleneck, other.key[0]) for other in turned if other.bottleneck in last}:
             found[number] = keys
     return found

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -112,7 +113,7 @@ class Run:
         return unit if overhead is None else frame / -(-(frame + overhead) // unit)
 
     @property
-    def modelled_hosts(self) -> dict[str, Any]:
+    def modelled_hosts(self) -> Mapping[str, object]:
         """What is modelled of hosts and their NICs; empty where they are real ones."""
         guest = self.raw.get("virtual_time")
         hosts = guest.get("hosts") if isinstance(guest, dict) else None

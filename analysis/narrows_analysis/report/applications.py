@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from narrows_formats.summary import ConnectionSummary, Summary
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number, table, text
+from narrows_analysis.report.cells import Cell, Table, number, table, text
 
 MAX_ROWS = 40
 PROTOCOLS = {6: "TCP", 17: "UDP", 132: "SCTP"}
@@ -20,7 +20,7 @@ _DELAYS: tuple[Literal["queue_delay_mean_s", "queue_delay_max_s"], ...] = ("queu
 _TEXT = ("Flow", "From", "To")
 
 
-def connection_table(summary: Summary) -> dict[str, Any]:
+def connection_table(summary: Summary) -> Table:
     """A row for each connection, of many those with the most payload."""
     found = [(flow["name"], one) for flow in summary["flows"] for one in flow["connections"] or []]
     most = sorted(range(len(found)), key=lambda number: -found[number][1]["payload_bytes"])[:MAX_ROWS]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from narrows_analysis.report import units
 
@@ -18,6 +17,25 @@ class Cell:
     raw: float | str | None = None
     style: str = ""
     text_column: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A table's column: its heading, and whether it is of text."""
+
+    name: str
+    text: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page, sorted by a click on a heading."""
+
+    id: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    note: str
 
 
 def number(text: str, raw: float | None) -> Cell:
@@ -33,7 +51,6 @@ def text(value: str | None, style: str = "") -> Cell:
 def table(
     table_id: str, title: str, names: Sequence[str], rows: list[list[Cell]], note: str = "",
     texts: Collection[str] = ("Flow",),
-) -> dict[str, Any]:  # fmt: skip
+) -> Table:  # fmt: skip
     """A table for a page, whose columns `texts` are text and whose others are numbers."""
-    columns = [{"name": name, "text": name in texts} for name in names]
-    return {"id": table_id, "title": title, "columns": columns, "rows": rows, "note": note}
+    return Table(table_id, title, [Column(name, name in texts) for name in names], rows, note)

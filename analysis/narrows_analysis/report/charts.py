@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +47,11 @@ class ChartSeries:
         """Where on the axis its points are."""
         return self.x0 + self.dx * np.arange(len(self.y), dtype=np.float64) if self.x is None else self.x
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For the page; arrays encoded."""
-        fields = {key: getattr(self, key) for key in ("name", "color", "tint", "x0", "dx", "width", "step", "points")}
+        fields: dict[str, object] = {
+            key: getattr(self, key) for key in ("name", "color", "tint", "x0", "dx", "width", "step", "points")
+        }
         for key in ("x", "y", "lo", "hi"):
             values = getattr(self, key)
             if values is not None:
@@ -106,7 +108,7 @@ class Chart:
     height: int = 270
     labels: bool = True
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For the page."""
         plain = {key: value for key, value in vars(self).items() if key not in _PARTS}
         plain["x_range"] = list(self.x_range)
@@ -145,6 +147,6 @@ def merged(values: FloatArray, factor: int, how: Literal["mean", "min", "max"]) 
     return np.where(count == 0, np.nan, result)
 
 
-def as_dicts(charts: Sequence[Chart]) -> list[dict[str, Any]]:
+def as_dicts(charts: Sequence[Chart]) -> list[dict[str, object]]:
     """All charts for the page."""
     return [chart.as_dict() for chart in charts]

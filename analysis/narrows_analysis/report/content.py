@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from narrows_formats.flow_names import OTHER_GROUP
 from narrows_formats.flow_rows import SHARE_OF_RUN, flow_rows, shown_columns
-from narrows_formats.run_record import AggregationRecord, FramingRecord, LinkRecord
+from narrows_formats.run_record import AggregationRecord, FramingRecord, GilbertElliottRecord, LinkRecord
 from narrows_formats.schedules import Opportunities
 from narrows_formats.summary import (
     BottleneckSummary,
@@ -30,7 +31,7 @@ from narrows_analysis.records.connection import RECORD_SOURCES
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
 from narrows_analysis.report.applications import connection_table
-from narrows_analysis.report.cells import number, table, text
+from narrows_analysis.report.cells import Table, number, table, text
 from narrows_analysis.report.events import event_table
 from narrows_analysis.report.kinds import kind_tables
 from narrows_analysis.report.links import flow_link_table, link_table, queue_table
@@ -105,8 +106,8 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         bdp = f"{units.significant(link.full_buffer_bytes / link.bdp_bytes, 3)} BDP{at}" if link.bdp_bytes else ""
         bdp += " of full-size frames" if bdp and link.buffer_packets is not None else ""
         parts.append(f"{_buffer(link)} buffer{f' ({bdp})' if bdp else ''}{_later_buffer(link)}")
-    if link.queue_management is not None:
-        parts.append(f"{link.queue_management['kind']} queue")
+    if link.queue_kind is not None:
+        parts.append(f"{link.queue_kind} queue")
     if link.loss:
         parts.append(f"{units.percent(link.loss)} random loss{_loss_model(link)}")
     if link.burst_bytes:
@@ -149,11 +150,12 @@ MAX_STEPS = 4
 
 def _loss_model(link: LinkRecord) -> str:
     """How losses depend on each other, where they do."""
-    if link.loss_model is None:
+    model = link.loss_model
+    if model is None:
         return ""
-    if "r" in link.loss_model:
-        return f" in bursts of {units.significant(1 / link.loss_model['r'], 3)} packets"
-    first = "" if link.loss_model.get("loop", True) else f" of the first {link.loss_model['packets']:,} packets"
+    if isinstance(model, GilbertElliottRecord):
+        return f" in bursts of {units.significant(1 / model.r, 3)} packets"
+    first = "" if model.loop else f" of the first {model.packets:,} packets"
     return f"{first} by a recorded pattern"
 
 
@@ -185,17 +187,17 @@ def _bursts(aggregation: AggregationRecord) -> str:
 def _behind_queue(link: LinkRecord) -> str:
     """The one-way delay that a link has, and what varies it."""
     parts = [f"{units.duration(link.delay_s)} delay"]
-    if link.delay_steps is not None:
-        delays = dict.fromkeys(units.duration(delay / NANOSECONDS) for _, delay in link.delay_steps["steps"])
-        if link.delay_steps.get("gathers"):
-            parts.append(f"in bursts each {units.duration(link.delay_steps['period_ns'] / NANOSECONDS)}")
+    if (given := link.delay_steps) is not None:
+        delays = dict.fromkeys(units.duration(delay / NANOSECONDS) for _, delay in given.steps)
+        if given.gathers and given.period_ns is not None:
+            parts.append(f"in bursts each {units.duration(given.period_ns / NANOSECONDS)}")
             return ", ".join(parts)
         parts = [f"delay of {', '.join(list(delays)[:MAX_STEPS])}{', ...' if len(delays) > MAX_STEPS else ''}"]
-        if jitters := link.delay_steps.get("jitters"):
-            parts.append(f"uniform jitter of up to {units.duration(max(jitters) / NANOSECONDS)}, in order")
+        if given.jitters:
+            parts.append(f"uniform jitter of up to {units.duration(max(given.jitters) / NANOSECONDS)}, in order")
     if link.jitter is not None:
-        kind = next(name for name in ("uniform_ns", "normal_ns", "pareto", "samples_ns") if link.jitter[name])
-        parts.append(f"{kind.removesuffix('_ns')} jitter, {'reordering' if link.jitter['reorder'] else 'in order'}")
+        kind = next(name for name in ("uniform_ns", "normal_ns", "pareto", "samples_ns") if getattr(link.jitter, name))
+        parts.append(f"{kind.removesuffix('_ns')} jitter, {'reordering' if link.jitter.reorder else 'in order'}")
     if link.duplication:
         parts.append(f"{units.percent(link.duplication)} duplicated")
     return ", ".join(parts)
@@ -300,7 +302,18 @@ def _members(group: GroupSummary) -> str:
     return group["name"] if group["flows"] == 1 else f"{group['flows']} {group['name']} flows"
 
 
-def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Tile:
+    """A figure at the top of a page: its path in summary.json, as text and as a number, and what is said of it."""
+
+    name: str
+    key: str
+    value: str
+    raw: float | None
+    detail: str
+
+
+def tiles(run: Run, summary: Summary) -> list[Tile]:
     """The figures at the top; `key` is the path in summary.json."""
     if len(summary["links"]) > 1:
         rows = [
@@ -308,7 +321,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
              link["utilization"], f"{units.percent(link['loss_ratio'])} dropped")
             for link in summary["links"]
         ]  # fmt: skip
-        return [_tile(*row) for row in rows]
+        return [Tile(*row) for row in rows]
     link, fairness = summary["bottleneck"], summary["fairness"]
     delay, depth = link["queue_delay_s"], link["queue_bytes"]
     window, errors = fairness["window_s"], link["standard_errors"] or EXACT
@@ -332,7 +345,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
         rows.append(
             ("Jain's index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
         )
-    return [_tile(*row) for row in rows]
+    return [Tile(*row) for row in rows]
 
 
 def _of_each_queue(link: BottleneckSummary) -> str:
@@ -349,10 +362,6 @@ def _goodput_error(of: FlowSummary | GroupSummary) -> float | None:
     """Standard error of the goodput of a flow or a group, of a sample."""
     errors = of["standard_errors"]
     return None if errors is None else errors["goodput_bps"]
-
-
-def _tile(name: str, key: str, value: str, raw: float | None, detail: str) -> dict[str, Any]:
-    return {"name": name, "key": key, "value": value, "raw": "" if raw is None else raw, "detail": detail}
 
 
 def _dropped(link: BottleneckSummary) -> str:
@@ -382,7 +391,7 @@ def _marked(link: BottleneckSummary) -> str:
     return f"; {units.count(link['ce_marks'])} marked" if link["ce_marks"] else ""
 
 
-def tables(data: RunData) -> list[dict[str, Any]]:
+def tables(data: RunData) -> list[Table]:
     """Links where there are several, flows, groups where there are several, and what flows of each kind have."""
     run, summary = data.run, data.summary
     result = [_flow_table(data)]
@@ -391,7 +400,7 @@ def tables(data: RunData) -> list[dict[str, Any]]:
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
     result += [queue_table(summary), event_table(run.events), *kind_tables(summary), connection_table(summary)]
-    result = [one for one in result if one["rows"]]
+    result = [one for one in result if one.rows]
     return result if len(run.flows) <= MAX_BARS else result[::-1]
 
 
@@ -402,7 +411,7 @@ _HEADINGS = {"retransmitted": "Retrans-\nmitted", "lost by emulation": "Lost by\
 ACTIVE = "Active\n(s)"
 
 
-def _flow_table(data: RunData) -> dict[str, Any]:
+def _flow_table(data: RunData) -> Table:
     summary, columns, rows = data.summary, shown_columns(data.summary), []
     styles = [*(color.css for color in data.colors), OTHER_STYLE]
     for row, style in zip(flow_rows(summary, columns), styles, strict=False):
@@ -443,7 +452,7 @@ def _flow_table(data: RunData) -> dict[str, Any]:
     return table("flows", "Flows", names, rows, note, ("Flow", "CCA"))
 
 
-def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
+def _group_table(run: Run, summary: Summary) -> Table:
     brief = is_nearly_the_run(summary)
     names = list(dict.fromkeys(flow.group for flow in run.flows))
     rows = [

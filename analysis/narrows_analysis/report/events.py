@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from narrows_formats.run_record import EventRecord
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import Cell, number, table, text
+from narrows_analysis.report.cells import Cell, Table, number, table, text
 from narrows_analysis.report.charts import Chart, Mark
 
 # A driver may change a link a thousand times.
@@ -36,7 +35,7 @@ def add_marks(charts: Sequence[Chart], events: Sequence[EventRecord]) -> None:
             chart.marks = marks
 
 
-def event_table(events: Sequence[EventRecord]) -> dict[str, Any]:
+def event_table(events: Sequence[EventRecord]) -> Table:
     """A row for each event, up to `MOST_ROWS`."""
     rows = [
         [

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from narrows_formats.run_record import LinkRecord
-from narrows_formats.schedules import DelaySteps, Opportunities
+from narrows_formats.schedules import Opportunities
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.colors import FlowColor
@@ -270,10 +270,9 @@ class RunFigures:
 
     def link_delay(self) -> Chart | None:
         """The one-way delay that was set, where it varies."""
-        given = self.run.bottleneck.delay_steps
-        if given is None or given.get("gathers"):
+        steps = self.run.bottleneck.delay_steps
+        if steps is None or steps.gathers:
             return None
-        steps = DelaySteps(tuple((start, delay) for start, delay in given["steps"]), given["period_ns"])
         begin, end = (round(max(0.0, time_s) * NANOSECONDS) for time_s in self.x_range)
         # Each change at its time: steps shorter than an interval would hide between two samples.
         times = steps.changes(begin, end)[:MAX_STEPS]

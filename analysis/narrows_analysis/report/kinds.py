@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from narrows_formats.kinds import KindOfFlow, kinds_of_flows
 from narrows_formats.summary import FlowSummary, Summary
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import number, table, text
+from narrows_analysis.report.cells import Table, number, table, text
 
 
-def kind_tables(summary: Summary) -> list[dict[str, Any]]:
+def kind_tables(summary: Summary) -> list[Table]:
     """A table for each kind, with a row for each of its flows."""
     return [_table(summary, kind) for kind in kinds_of_flows()]
 
 
-def _table(summary: Summary, kind: KindOfFlow) -> dict[str, Any]:
+def _table(summary: Summary, kind: KindOfFlow) -> Table:
     columns = kind.columns or tuple(figure.column for figure in kind.figures)
     rows = [
         [

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from narrows_formats.summary import Summary
 
 from narrows_analysis.report import units
-from narrows_analysis.report.cells import number, table, text
+from narrows_analysis.report.cells import Table, number, table, text
 from narrows_analysis.report.charts import Chart, ChartSeries
 from narrows_analysis.report.figures import COMPETITION, DISTRIBUTIONS, MILLISECOND, QUEUE, RunFigures, rows_of
 from narrows_analysis.run_data import RunData
@@ -19,7 +19,7 @@ MAX_PATHS = 8
 FIGURES: tuple[Literal["mean", "p50", "p99", "max"], ...] = ("mean", "p50", "p99", "max")
 
 
-def link_table(summary: Summary) -> dict[str, Any]:
+def link_table(summary: Summary) -> Table:
     """A row for each link."""
     rows = [
         [
@@ -52,7 +52,7 @@ def link_table(summary: Summary) -> dict[str, Any]:
     return table("links", "Links", names, rows, note, ("Link",))
 
 
-def queue_table(summary: Summary) -> dict[str, Any]:
+def queue_table(summary: Summary) -> Table:
     """A row for each queue of the links that have several."""
     rows = [
         [
@@ -75,7 +75,7 @@ def queue_table(summary: Summary) -> dict[str, Any]:
     return table("queues", "Queues", names, rows, note, ("Queue",))
 
 
-def flow_link_table(data: RunData) -> dict[str, Any]:
+def flow_link_table(data: RunData) -> Table:
     """A row for each flow at each link that its data or its acknowledgements cross."""
     summary = data.summary
     limited = {flow["name"]: flow["limited_by"] for flow in summary["flows"]}

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import pyarrow as pa
@@ -119,6 +120,14 @@ def _experiment(run: Run) -> str:
         raise AnalysisError(f"{run.path / files.EXPERIMENT}: {getattr(error, 'strerror', None) or error}") from None
 
 
+@dataclass(frozen=True)
+class Section:
+    """Figures below one heading, those of a row side by side."""
+
+    title: str
+    rows: Sequence[Sequence[Chart]]
+
+
 def write_report(run_dir: Run | Path | str) -> Path:
     """Write report.html, one page that needs no network, from the files that analyze_run wrote; return its path.
 
@@ -127,14 +136,14 @@ def write_report(run_dir: Run | Path | str) -> Path:
     """
     data = RunData(run_dir)
     run, summary = data.run, data.summary
-    sections: list[dict[str, Any]] = []
+    sections: list[Section] = []
     charts: list[Chart] = []
     if summary["telemetry"]["reports"]:
         for title, rows in _figures(data):
             kept = [[chart for chart in row if chart is not None] for row in rows]
             kept = [row for row in kept if row]
             if kept:
-                sections.append({"title": title, "rows": kept})
+                sections.append(Section(title, kept))
                 charts += [chart for row in kept for chart in row]
     add_marks(charts, run.events)
     page = render(

@@ -6,12 +6,12 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 from narrows_formats import storage
@@ -22,10 +22,11 @@ from narrows_formats.summary import Summary
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import measure_paths
-from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, store_reports
+from narrows_analysis.aggregation.engine import DEPTH_FOUND, Account, LinkAccount, aggregate_tables, store_reports
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
+from narrows_analysis.records.five_tuple import FiveTuple
+from narrows_analysis.records.flow_table import FlowTable, Key, read_flow_table, read_keys, reverse_keys
 from narrows_analysis.records.json_files import read_json
 from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run, read_run
@@ -38,7 +39,7 @@ CONTROL_SHARE = 0.1
 
 
 def summarise(
-    source: Path, out: Path, settings: SourceSettings, account: dict[str, Any], unreadable: Sequence[str],
+    source: Path, out: Path, settings: SourceSettings, account: Account, unreadable: Sequence[str],
     options: Sequence[str],
 ) -> Summary:  # fmt: skip
     """Make a directory that reads like a run's of what the engine found.
@@ -90,7 +91,7 @@ def _report_files(source: Path, run: Run, table: FlowTable, settings: SourceSett
             yield store_reports(source, Path(directory) / TELEMETRY, *port)
 
 
-def _depth_left_reported(bottleneck: dict[str, Any]) -> bool:
+def _depth_left_reported(bottleneck: LinkAccount) -> bool:
     """False for a target that leaves that field 0, such as Tofino: packets waited, yet none left one behind.
 
     What a packet finds waiting, the one before it leaves behind. On a link where each waited for its own turn only, it
@@ -99,7 +100,7 @@ def _depth_left_reported(bottleneck: dict[str, Any]) -> bool:
     return bool(bottleneck["depth"]["max"] or not bottleneck["depth_peak"])
 
 
-def _bottleneck(account: dict[str, Any], settings: SourceSettings) -> int:
+def _bottleneck(account: Account, settings: SourceSettings) -> int:
     reports = {int(index): entry["reports"] for index, entry in account["bottlenecks"].items()}
     if settings.bottleneck is None:
         return max(reports, key=lambda index: (reports[index], -index))
@@ -109,70 +110,76 @@ def _bottleneck(account: dict[str, Any], settings: SourceSettings) -> int:
     return settings.bottleneck
 
 
-def _collector_account(source: Path, account: dict[str, Any]) -> dict[str, Any]:
+def _collector_account(source: Path, account: Account) -> Mapping[str, object]:
     """What a collector would have said of a capture; of a telemetry directory its collector has."""
     path = source / COLLECTOR
     if path.exists():
         return read_json(source, COLLECTOR)
-    return {name: account[name] for name in ("source", "frames", "other_traffic", "bad", "truncated_at", "bottlenecks")}
+    names = ("source", "frames", "other_traffic", "bad", "truncated_at", "bottlenecks")
+    return {name: value for name, value in account.items() if name in names}
 
 
-def _flows(tables: Path, keys_path: Path, index: int) -> tuple[list[dict[str, Any]], int]:
+class Totals(NamedTuple):
+    """What flow_totals.parquet has of a flow."""
+
+    first_arrival: int
+    last_timestamp: int
+    last_data_timestamp: int
+    new_bytes: int
+
+
+def _flows(tables: Path, keys_path: Path, index: int) -> tuple[list[dict[str, object]], int]:
     """Flows with data, as run.json lists them; and how many connections are left out as iperf3's control."""
-    keys: dict[tuple[int, int], dict[str, Any]] = {}
-    if keys_path.exists():
-        keys = {(row["flow"], row["signature"]): row for row in _rows(keys_path, index)}
-    totals = _rows(tables / "flow_totals.parquet", index)
-    # A flow whose counters nothing has confirmed is in a damaged report only.
-    totals = [row for row in totals if row["data_packets"] and row["departures"]]
-    totals.sort(key=lambda row: row["first_arrival"])
-    found = [(keys[row["flow"], row["signature"]], row) for row in totals if (row["flow"], row["signature"]) in keys]
-    control = control_connections(found)
-    known = [key for number, (key, _) in enumerate(found) if number not in control and key["src"] and key["dst"]]
+    rows = read_keys(keys_path) if keys_path.exists() else []
+    keys = {row.key: row.connection for row in rows if row.bottleneck == index}
+    totals = sorted(_totals(tables / "flow_totals.parquet", index), key=lambda row: row[1].first_arrival)
+    found = [(key, keys[key], row) for key, row in totals if key in keys]
+    control = control_connections([(connection, row) for _, connection, row in found])
     counted: dict[str, itertools.count[int]] = defaultdict(partial(itertools.count, 1))
-    flows = [
+    flows: list[dict[str, object]] = [
         {
-            "name": flow_name(key["src"], next(counted[key["src"]])),
-            "group": key["src"], "cca": None, "src": key["src"], "dst": key["dst"], "src_port": key["src_port"] or None,
-            "dst_port": key["dst_port"] or None, "flow": key["flow"], "signature": key["signature"],
+            "name": flow_name(one.src, next(counted[one.src])),
+            "group": one.src, "cca": None, "src": one.src, "dst": one.dst, "src_port": one.src_port or None,
+            "dst_port": one.dst_port or None, "flow": flow, "signature": signature,
         }
-        for key in known
+        for number, ((flow, signature), one, _) in enumerate(found)
+        if number not in control and one.src and one.dst
     ]  # fmt: skip
     return flows, len(control)
 
 
-def control_connections(found: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> set[int]:
+def control_connections(found: Sequence[tuple[FiveTuple, Totals]]) -> set[int]:
     """Positions, in a list of (5-tuple, totals), of iperf3's control connections.
 
     Such a one goes to the port of the connection that it is about, begins before and ends after it, and carries little
     itself, parameters and results.
     """
-    positions: dict[tuple[Any, ...], list[int]] = {}
-    for number, (key, _) in enumerate(found):
-        positions.setdefault((key["protocol"], key["src"], key["dst"], key["dst_port"]), []).append(number)
+    positions: defaultdict[FiveTuple, list[int]] = defaultdict(list)
+    for number, (connection, _) in enumerate(found):
+        positions[connection._replace(src_port=0)].append(number)
     control = set()
     for together in positions.values():
         for one, other in itertools.permutations(together, 2):
             speaks, carries = found[one][1], found[other][1]
             around = (
-                speaks["first_arrival"] < carries["first_arrival"]
-                and speaks["last_timestamp"] > carries["last_data_timestamp"]
+                speaks.first_arrival < carries.first_arrival and speaks.last_timestamp > carries.last_data_timestamp
             )
-            small = speaks["new_bytes"] < CONTROL_BYTES and speaks["new_bytes"] < CONTROL_SHARE * carries["new_bytes"]
+            small = speaks.new_bytes < CONTROL_BYTES and speaks.new_bytes < CONTROL_SHARE * carries.new_bytes
             if around and small:
                 control.add(one)
     return control
 
 
-def _rows(path: Path, index: int) -> list[dict[str, Any]]:
-    with pq.ParquetFile(path) as file:
-        columns = [name for name in file.schema_arrow.names if not name.startswith("delay_")]
-    table = pq.read_table(path, columns=columns)
-    return [row for row in table.to_pylist() if row["bottleneck"] == index]
+def _totals(path: Path, index: int) -> Iterator[tuple[Key, Totals]]:
+    """Flows with data at a link; one whose counters nothing has confirmed is in a damaged report only."""
+    columns = ["bottleneck", "flow", "signature", "data_packets", "departures", *Totals._fields]
+    for row in pq.read_table(path, columns=columns).to_pylist():
+        if row["bottleneck"] == index and row["data_packets"] and row["departures"]:
+            yield (row["flow"], row["signature"]), Totals(*(row[name] for name in Totals._fields))
 
 
 def _run_document(
-    source: Path, account: dict[str, Any], settings: SourceSettings, index: int, flows: list[dict[str, Any]],
+    source: Path, account: Account, settings: SourceSettings, index: int, flows: Sequence[Mapping[str, object]],
     control: int,
 ) -> RunRecord:  # fmt: skip
     unit_s = account["time_unit_s"]

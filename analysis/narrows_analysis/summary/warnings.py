@@ -374,7 +374,7 @@ def _balance_warnings(run: Run) -> list[WarningSummary]:
 def _host_warnings(run: Run) -> list[WarningSummary]:
     found: list[WarningSummary] = []
     for flow, host in zip(run.flows, run.host_records, strict=True):
-        notes = (flow.application or {}).get("notes", [])
+        notes = () if flow.application is None else flow.application.notes
         found.extend(_caution("application", "warning", f"{flow.name}: {note}.") for note in notes)
         if host.error:
             found.append(_caution("host", "warning", f"{flow.name}: {host.error}"))

@@ -7,10 +7,10 @@ from narrows.api.interval import Interval
 from narrows.api.runs import experiment, run
 from narrows.api.sender import Sender
 from narrows.api.session import Session, testbed
-from narrows.api.state import FlowState, LinkState, State
 from narrows.api.tcp_info import TcpInfo
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
+from narrows.run.driver import FlowState, LinkState, State
 
 # Its former name, for one release.
 Bed = Session

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in a process of its own: signals, event loop and, in real time, namespaces are that process's.
-
-Requests and answers are JSON objects, one a line.
-"""
+"""A run in a process of its own: signals, event loop and, in real time, namespaces are that process's."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -17,8 +13,13 @@ from typing import Any
 from weakref import WeakSet
 
 from narrows import python
+from narrows.api.messages import RunEnding, RunFailure, RunRequest
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
+from narrows.experiment.driving import Driving
 from narrows.experiment.model import Experiment
+from narrows.hosts.process import piped
+from narrows.onhost import wire
+from narrows.run.driver import Command
 
 ERRORS: dict[str, type[NarrowsError]] = {"InputError": InputError, "RunError": RunError, "Interrupted": Interrupted}
 END_S = 60.0
@@ -35,7 +36,7 @@ class Child:
         virtual: bool,
         kernel: str | None,
         directory: Path,
-        driven: dict[str, Any] | None = None,
+        driving: Driving | None = None,
         jobs: int | None = None,
         scratch: Path | None = None,
     ) -> None:
@@ -46,7 +47,7 @@ class Child:
             virtual: in virtual time.
             kernel: of virtual time.
             directory: of the results.
-            driven: what `narrows.experiment.driving.driven` takes, or None if the run is not driven.
+            driving: None if the run is not driven.
             jobs: of a sweep, how many runs may be under way at once.
             scratch: a directory that goes with the run, whatever becomes of this process.
         """
@@ -63,52 +64,51 @@ class Child:
         self._is_ours, self._scratch = True, scratch
         _of_this_process.add(self)
         self.tell(
-            {
-                "experiment": experiment.as_yaml_data(),
-                "virtual": virtual,
-                "kernel": kernel,
-                "directory": str(directory.absolute()),
-                "driven": driven,
-                "jobs": jobs,
-                "scratch": None if scratch is None else str(scratch.absolute()),
-            }
+            RunRequest(
+                experiment=experiment.as_yaml_data(),
+                virtual=virtual,
+                kernel=kernel,
+                directory=str(directory.absolute()),
+                driving=driving,
+                jobs=jobs,
+                scratch=None if scratch is None else str(scratch.absolute()),
+            )
         )
 
-    def tell(self, command: dict[str, Any]) -> None:
+    def tell(self, command: Command | RunRequest) -> None:
         """Send a command.
 
         Raises:
             RunError: the process has gone, or is another one's.
         """
-        assert self._process.stdin is not None
         if not self._is_ours:
             raise RunError(NOT_OURS)
+        commands = piped(self._process.stdin)
         try:
-            self._process.stdin.write(json.dumps(command).encode() + b"\n")
-            self._process.stdin.flush()
+            commands.write(wire.dumps(command).encode() + b"\n")
+            commands.flush()
         except OSError:
             self.answer()
             raise RunError("the run's process takes no more commands") from None
 
-    def answer(self) -> dict[str, Any]:
-        """The next answer.
+    def answer(self) -> Any:
+        """The next answer, of `narrows.run.driver` or a `RunEnding`.
 
         Raises:
             NarrowsError: the run has failed; as `narrows run` would say it.
             RunError: it has ended and is not complete, or the process has gone without an answer.
         """
-        assert self._process.stdout is not None
         if not self._is_ours:
             raise RunError(NOT_OURS)
-        line = self._process.stdout.readline()
+        line = piped(self._process.stdout).readline()
         if not line:
             self._said.seek(0)
             raise RunError(f"the run's process ended: {self._said.read().decode(errors='replace').strip()}")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise ERRORS[answer["kind"]](answer["error"])
-        if answer.get("status", COMPLETE) != COMPLETE:
-            raise RunError(f"{answer['status']} run: {answer['reason']}; its results are in {answer['directory']}")
+        match answer := wire.loads(line):
+            case RunFailure(kind, why):
+                raise ERRORS[kind](why)
+            case RunEnding(status, reason, directory) if status != COMPLETE:
+                raise RunError(f"{status} run: {reason}; its results are in {directory}")
         return answer
 
     def result(self) -> Any:
@@ -119,10 +119,10 @@ class Child:
         """
         from narrows_analysis import load
 
-        while "status" not in (answer := self.answer()):
+        while not isinstance(answer := self.answer(), RunEnding):
             pass
         self._process.wait()
-        return load(answer["directory"])
+        return load(answer.directory)
 
     def end(self) -> None:
         """Interrupt the run, and wait until nothing is left of it; safe to call at any time, and twice."""

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from narrows.run.driver import Reports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,21 +25,21 @@ class LiveReports:
         self._read = 0
         self._schema: pa.Schema | None = None
 
-    def take(self, answer: Mapping[str, Any]) -> pa.Table:
-        """The reports that have come since the last call; ``answer`` is one of `narrows.run.stepping.Driver.tell`."""
+    def take(self, answer: Reports) -> pa.Table:
+        """The reports that have come since the last call"""
         import pyarrow as pa
 
-        self._flows |= {(link, flow): name for link, flow, name in answer["owners"]}
-        with open(answer["file"], "rb") as file:  # noqa: PTH123
+        self._flows |= {(link, flow): name for link, flow, name in answer.owners}
+        with open(answer.file, "rb") as file:  # noqa: PTH123
             file.seek(self._read)
-            data = file.read(answer["bytes"] - self._read)
+            data = file.read(answer.bytes - self._read)
         self._read += len(data)
         if self._schema is not None:
             # A stream begins with its schema.
             data = self._schema.serialize().to_pybytes() + data
         with pa.ipc.open_stream(data) as stream:
             self._schema = stream.schema
-            return self._named(stream.read_all(), answer["start_ns"])
+            return self._named(stream.read_all(), answer.start_ns)
 
     def _named(self, table: pa.Table, start_ns: int) -> pa.Table:
         """The same, each with its time since the experiment's start and the names of its link and its flow in front."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from narrows.experiment.model import Experiment
 from narrows.run.results import default_directory
 
 # A file, an experiment as a file has it, or one that was checked before.
-Source = Path | str | dict[str, Any] | Experiment
+Source = Path | str | Mapping[str, object] | Experiment
 ORIGIN = "experiment"
 
 
@@ -28,7 +29,7 @@ def experiment(source: Source) -> Experiment:
     """
     if isinstance(source, Experiment):
         return source
-    if isinstance(source, dict):
+    if isinstance(source, Mapping):
         return validate(source, ORIGIN)
     return validate(read_experiment(Path(source)), str(source))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from narrows_formats.units import UnitError, parse_rate
 
 from narrows.api.tcp_info import TcpInfo, tcp_info
 from narrows.errors import InputError
+from narrows.run.driver import SenderAnswer, SetSender
 
 MOST_SEGMENTS = (1 << 31) - 1
 # What the kernel's field holds, less its value for no limit.
@@ -26,7 +26,7 @@ class Sender:
         base_rtt_s: its RTT without queue, in seconds.
     """
 
-    def __init__(self, name: str, base_rtt_s: float, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    def __init__(self, name: str, base_rtt_s: float, ask: Callable[[SetSender], SenderAnswer]) -> None:
         """Take its name and RTT, and what asks the run."""
         self.name = name
         self.base_rtt_s = base_rtt_s
@@ -59,8 +59,8 @@ class Sender:
         return self._steer(None, None)
 
     def _steer(self, window: int | None, rate_bps: int | None) -> TcpInfo | None:
-        answer = self._ask({"steer": self.name, "window": window, "rate_bps": rate_bps})
-        return None if answer["tcp_info"] is None else tcp_info(answer["made_ns"], bytes.fromhex(answer["tcp_info"]))
+        answer = self._ask(SetSender(self.name, window, rate_bps))
+        return None if answer.tcp_info is None else tcp_info(answer.made_ns, bytes.fromhex(answer.tcp_info))
 
     def _window(self, cwnd: int) -> int:
         if isinstance(cwnd, bool) or not isinstance(cwnd, int) or not 1 <= cwnd <= MOST_SEGMENTS:

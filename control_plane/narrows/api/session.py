@@ -24,13 +24,25 @@ from narrows.api.child import Child
 from narrows.api.reports import LiveReports
 from narrows.api.runs import Source, directory_of, experiment, single
 from narrows.api.sender import Sender
-from narrows.api.state import State, state_of
 from narrows.errors import InputError, RunError
-from narrows.experiment.driving import driven
+from narrows.experiment.driving import Driving, driven
 from narrows.experiment.event_checks import unchangeable
 from narrows.experiment.plan import Link
 from narrows.experiment.planning import make_plan
-from narrows.experiment.topology import check_change, in_packets
+from narrows.experiment.topology import check_change
+from narrows.run.driver import (
+    ChangeLink,
+    Command,
+    EndTraffic,
+    Invalid,
+    MadeAt,
+    Over,
+    Refused,
+    RequestFlows,
+    RunUntil,
+    ShowReports,
+    State,
+)
 from narrows.switch.entries import DELAY_BITS
 from narrows.switch.widths import unreported_depths, unreported_waits
 
@@ -40,6 +52,7 @@ if TYPE_CHECKING:
 
 # Seconds, or a time with its unit.
 Duration = float | int | str
+NOT_BEGUN = "the run has not begun; fix: with api.testbed(...) as bed"
 
 
 class Session:
@@ -61,8 +74,8 @@ class Session:
     ) -> None:
         """See `testbed`; ``scratch`` is a directory that goes with the run."""
         self._experiment = single(experiment(source))
-        self._driven: dict[str, Any] = {"held": list(held), "shows_reports": reports}
-        self._plan = driven(make_plan(self._experiment), self._experiment, **self._driven)
+        self._driving = Driving(list(held), reports)
+        self._plan = driven(make_plan(self._experiment), self._experiment, self._driving)
         self._reports = LiveReports({link.index: link.name for link in self._plan.reported})
         self._virtual, self._kernel = virtual, kernel
         self._directory, self._scratch = directory_of(self._experiment, out), scratch
@@ -73,10 +86,10 @@ class Session:
     def __enter__(self) -> Self:
         """Make the testbed; returns when the experiment begins."""
         self._child = Child(
-            self._experiment, self._virtual, self._kernel, self._directory, self._driven, scratch=self._scratch
+            self._experiment, self._virtual, self._kernel, self._directory, self._driving, scratch=self._scratch
         )
         try:
-            self._state = state_of(self._child.answer()["state"])
+            self._state = self._child.answer()
         except BaseException:
             self._child.end()
             raise
@@ -86,22 +99,27 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the traffic, if it has not ended, and analyse the run; after an error the run is interrupted."""
-        assert self._child is not None
+        child = self._begun
         try:
             if error is None:
                 if not self.state.over:
-                    self._child.tell({"end": True})
-                self._result = self._child.result()
+                    child.tell(EndTraffic())
+                self._result = child.result()
         finally:
             self._state = replace(self.state, over=True)
-            self._child.end()
+            child.end()
 
     def abandon(self) -> None:
         """End the run without a result, in place of leaving the with block; what it had measured may be left there."""
-        assert self._child is not None
-        self._child.end()
+        self._begun.end()
         if self._state is not None:
             self._state = replace(self._state, over=True)
+
+    @property
+    def _begun(self) -> Child:
+        if self._child is None:
+            raise RunError(NOT_BEGUN)
+        return self._child
 
     @property
     def state(self) -> State:
@@ -111,7 +129,7 @@ class Session:
             RunError: the run has not begun.
         """
         if self._state is None:
-            raise RunError("the run has not begun; fix: with api.testbed(...) as bed")
+            raise RunError(NOT_BEGUN)
         return self._state
 
     @property
@@ -150,8 +168,8 @@ class Session:
             raise InputError(f"time {time_ns} ns: the run is over; allowed: while not bed.over")
         if time_ns < self.time_ns:
             raise InputError(f"time {time_ns} ns: is past; allowed: {self.time_ns} ns (now) or later")
-        answer = self._ask({"until_ns": time_ns})
-        self._state = replace(self.state, over=True) if answer is None else state_of(answer["state"])
+        answer: State | None = self._ask(RunUntil(time_ns))
+        self._state = replace(self.state, over=True) if answer is None else answer
         return self._state
 
     def step(self, duration: Duration) -> State:
@@ -195,33 +213,27 @@ class Session:
             raise InputError(f"link '{link}': there is no such link; allowed: {', '.join(links)}")
         one = replace(links[name], field=f"link {name}")
         settings = self._experiment.directions[name]
-        asked: dict[str, Any] = {}
-        try:
-            if rate is not None:
-                asked["rate_bps"] = parse_rate_or_none(_with_unit(rate, "bit"))
-            if buffer is not None:
-                depth = QueueDepth.parse(_with_unit(buffer, "B"))
-                limit = check_change(settings, one, self._plan.frame_bytes, depth, None)
-                assert limit is not None
-                asked["limit"] = [limit, in_packets(depth)]
-                self._check_reported(replace(one, later_limits=((limit, in_packets(depth)),)))
-            if loss is not None:
-                asked["loss"] = parse_ratio(loss)
-                check_change(settings, one, self._plan.frame_bytes, None, asked["loss"])
-            if delay is not None:
-                asked["delay_ns"] = _nanoseconds(delay)
-        except UnitError as error:
-            raise InputError(f"link {name}: {error}; allowed: {error.allowed}") from None
-        if not asked:
-            raise InputError(f"link {name}: nothing is changed; allowed: rate, buffer, loss, delay")
         given = {"rate": rate, "buffer": buffer, "loss": loss, "delay": delay}
         changed = [setting for setting, value in given.items() if value is not None]
+        if not changed:
+            raise InputError(f"link {name}: nothing is changed; allowed: rate, buffer, loss, delay")
+        try:
+            rate_bps = None if rate is None else parse_rate_or_none(_with_unit(rate, "bit"))
+            depth = None if buffer is None else QueueDepth.parse(_with_unit(buffer, "B"))
+            ratio = None if loss is None else parse_ratio(loss)
+            delay_ns = None if delay is None else _nanoseconds(delay)
+        except UnitError as error:
+            raise InputError(f"link {name}: {error}; allowed: {error.allowed}") from None
+        limit = check_change(settings, one, self._plan.frame_bytes, depth, ratio)
+        if limit is not None:
+            self._check_reported(replace(one, later_limits=(limit,)))
         for setting in changed:
             if any(event.link == name and setting in event.settings for event in self._experiment.events):
                 raise InputError(f"link {name}: {setting}: events of the experiment change it; allowed: one of the two")
-        for setting, why in unchangeable(settings, changed, asked.get("delay_ns")):
+        for setting, why in unchangeable(settings, changed, delay_ns):
             raise InputError(f"link {name}: {setting}: {why}")
-        return int(self._have({"link": name, **asked})["made_ns"])
+        limit_bytes, limit_packets = limit or (None, None)
+        return self._request(ChangeLink(name, rate_bps, limit_bytes, limit_packets, ratio, delay_ns))
 
     def start(self, name: str, at_ns: int | None = None) -> int:
         """Start flows that were held back (`held` of `testbed`), while others run.
@@ -240,7 +252,7 @@ class Session:
             InputError: there is none of that name, it has been started or is not held, that time is past or too soon,
                 or the run is over.
         """
-        return int(self._have({"start": name, "at_ns": at_ns})["made_ns"])
+        return self._request(RequestFlows("start", name, at_ns))
 
     def stop(self, name: str, at_ns: int | None = None) -> int:
         """Stop flows before their `duration` is over; parameters and errors are those of `start`.
@@ -250,7 +262,7 @@ class Session:
         Returns:
             When they stop.
         """
-        return int(self._have({"stop": name, "at_ns": at_ns})["made_ns"])
+        return self._request(RequestFlows("stop", name, at_ns))
 
     @property
     def flows(self) -> Mapping[str, Sender]:
@@ -271,7 +283,7 @@ class Session:
         Raises:
             InputError: the run is over, or was made without ``reports=True``.
         """
-        return self._reports.take(self._have({"reports": True})["reports"])
+        return self._reports.take(self._have(ShowReports()))
 
     def _check_reported(self, link: Link) -> None:
         """Check that reports can say what a link may hold."""
@@ -279,24 +291,27 @@ class Session:
         if problems := [*unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]:
             raise InputError("\n".join(problems))
 
-    def _have(self, command: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, command: ChangeLink | RequestFlows) -> int:
+        made: MadeAt = self._have(command)
+        return made.made_ns
+
+    def _have(self, command: Command) -> Any:
         """The answer to a command that only a run in progress can follow."""
         answer = None if self.over else self._ask(command)
         if answer is None:
             self._state = replace(self.state, over=True)
             raise InputError("the run is over; allowed: while not bed.over")
-        if "invalid" in answer:
-            raise InputError(answer["invalid"])
-        if "refused" in answer:
-            raise RunError(answer["refused"])
+        if isinstance(answer, Invalid):
+            raise InputError(answer.why)
+        if isinstance(answer, Refused):
+            raise RunError(answer.why)
         return answer
 
-    def _ask(self, command: dict[str, Any]) -> dict[str, Any] | None:
+    def _ask(self, command: Command) -> Any:
         """The answer to a command; None: the traffic has ended before it."""
-        assert self._child is not None
-        self._child.tell(command)
-        answer = self._child.answer()
-        return None if "over" in answer else answer
+        self._begun.tell(command)
+        answer = self._begun.answer()
+        return None if isinstance(answer, Over) else answer
 
 
 def _with_unit(value: float | str, unit: str) -> str:

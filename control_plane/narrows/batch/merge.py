@@ -20,7 +20,7 @@ from narrows.experiment.sweep import Point
 OF_A_REPETITION = frozenset({"seed"})
 
 
-def read_record(directory: Path) -> dict[str, Any]:
+def read_record(directory: Path) -> dict[str, object]:
     """run.json as it is; empty if it cannot be read."""
     try:
         found = bounded_json.parse(beneath.read(directory, files.RUN))
@@ -29,7 +29,7 @@ def read_record(directory: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def experiment_of(directory: Path) -> dict[str, Any] | None:
+def experiment_of(directory: Path) -> dict[str, object] | None:
     """The experiment of a run, with defaults for fields that are newer than it; None if it is no longer valid."""
     path = directory / files.EXPERIMENT
     try:

@@ -182,7 +182,7 @@ class Cost:
         more = " and what its programs compute" if self.programs else ""
         return f"{runs}, about {duration_in_words(self.seconds)}{more}{memory}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The same in base units."""
         return asdict(self)
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows_formats import files, storage
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def rows(
-    directory: str, parameters: dict[str, Any], repetition: int, status: str, summary: Summary
-) -> list[dict[str, Any]]:
+    directory: str, parameters: Mapping[str, object], repetition: int, status: str, summary: Summary
+) -> list[dict[str, object]]:
     """The rows of one run: swept fields under their dotted names, then the run's and the group's results (SI units).
 
     With several links their results have columns of their own, `links.NAME.` before the name of the one link's.
@@ -71,7 +71,7 @@ def _of_link(link: BottleneckSummary, fairness: FairnessSummary) -> dict[str, fl
     }
 
 
-def write(directory: Path, table: Sequence[dict[str, Any]]) -> Path:
+def write(directory: Path, table: Sequence[dict[str, object]]) -> Path:
     """Write the table of a sweep's directory, in one step."""
     import pandas as pd
 

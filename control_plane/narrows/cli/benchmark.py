@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -83,7 +84,7 @@ async def _measure(seconds: float, sizes: tuple[int, ...], console: Console) -> 
             return await measure(bench, lambda words: console.print(words, highlight=False), seconds, sizes)
 
 
-def _show(found: Findings, console: Console, machine: dict[str, Any]) -> None:
+def _show(found: Findings, console: Console, machine: Mapping[str, object]) -> None:
     from rich.table import Table
 
     table = Table(title=f"{machine['cpus']} x {machine['cpu']}, Linux {machine['kernel']}", title_justify="left")

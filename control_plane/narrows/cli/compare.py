@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -98,7 +98,7 @@ def compare(
         console.print(f"page: {written[0]}", soft_wrap=True, highlight=False)
 
 
-def _as_json(found: Difference) -> dict[str, Any]:
+def _as_json(found: Difference) -> dict[str, object]:
     return {
         "setting": dict(found.place.setting),
         "group": found.place.group or None,
@@ -112,7 +112,7 @@ def _as_json(found: Difference) -> dict[str, Any]:
     }
 
 
-def _estimate(value: Estimate) -> dict[str, Any]:
+def _estimate(value: Estimate) -> dict[str, object]:
     """A mean with its 95 % confidence interval; null where there is none."""
     mean = value.mean if math.isfinite(value.mean) else None
     return {"mean": mean, "interval": value.interval, "n": value.count, "missing": value.missing}

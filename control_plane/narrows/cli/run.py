@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from narrows_formats import files
@@ -172,7 +172,7 @@ def _check_cluster(cluster: str, virtual: bool, kernel: str | None, jobs: int | 
         raise InputError(f"--cluster {cluster}: workers do not know this machine's {option}; allowed: {allowed}")
 
 
-def _as_json(outcome: Outcome) -> dict[str, Any]:
+def _as_json(outcome: Outcome) -> dict[str, object]:
     return {
         "directory": str(outcome.directory),
         "status": outcome.status,

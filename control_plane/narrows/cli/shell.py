@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from narrows_formats import files
@@ -175,7 +175,7 @@ def _experiment(
     """The experiment of a file or of options, and what error messages about it begin with."""
     from narrows.experiment import shell_links as shells
 
-    data: dict[str, Any]
+    data: dict[str, object]
     if file is not None:
         given = [name for name, value in options.items() if value is not None]
         if given:

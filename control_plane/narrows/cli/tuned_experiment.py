@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows.cli.machine_readable import print_json
 from narrows.errors import InputError
@@ -115,20 +115,22 @@ def _series(
     """
     from narrows.experiment.loader import read_experiment, validate
     from narrows.experiment.sweep import make_series
+    from narrows.field_types import groups_in
 
     data = read_experiment(file, settings)
     names = [one.name for one in validate(data, str(file)).flows]
     chosen = names[0] if group is None else group
     if chosen not in names:
         raise InputError(f"--group {chosen}: {file} has no such group; allowed: {', '.join(names)}")
-    own = data["flows"][names.index(chosen)]
+    own = groups_in(data)[names.index(chosen)]
     if "cca" not in own:
         raise InputError(f"--group {chosen}: its flows have no congestion control; allowed: a group with cca")
     field = f"flows.{chosen}.cca"
     # It keeps its name, whatever its congestion control.
     own["name"] = chosen
     data["repeat"] = repeat or data.get("repeat", default_repeat)
-    data["sweep"] = {field: ccas, **(data.get("sweep") or {})}
+    swept = data.get("sweep")
+    data["sweep"] = {field: ccas, **(swept if isinstance(swept, dict) else {})}
     return make_series(data, str(file)), field, chosen
 
 
@@ -177,7 +179,7 @@ def _show(
 
 def _as_json(
     ranked: Sequence[Sequence[Ranked]], quantities: Sequence[Quantity], labels: dict[str, str]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     return [
         {
             "variant": labels[places[0].value],

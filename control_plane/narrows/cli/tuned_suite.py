@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows.cli.machine_readable import print_json
 from narrows.errors import InputError
@@ -124,7 +124,7 @@ def _show(
     console.print(f"page: {directory / files.REPORT}", soft_wrap=True, highlight=False)
 
 
-def _as_json(one: Placed, label: str, cca: str) -> dict[str, Any]:
+def _as_json(one: Placed, label: str, cca: str) -> dict[str, object]:
     standing = one.standing
 
     def told(cells: Sequence[Cell]) -> list[dict[str, str]]:

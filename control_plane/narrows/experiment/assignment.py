@@ -12,22 +12,19 @@ from narrows_formats.validation import fields_at
 
 from narrows.errors import InputError
 from narrows.experiment.model import Experiment, named_groups
+from narrows.field_types import groups_in
 
 # What makes several runs of an experiment; it is replaced as a whole.
 WHOLE = ("sweep", "repeat")
 
 
-def override(data: dict[str, Any], settings: Sequence[str], origin: str) -> None:
+def override(data: dict[str, object], settings: Sequence[str], origin: str) -> None:
     """Put settings, ``FIELD=VALUE`` with the value in YAML, instead of those of a file.
 
     Raises:
         InputError: one is not of this form, there is no such field, or the file sweeps it; ``origin`` is the file.
     """
-    flows = data.get("flows")
-    groups = [
-        str(group.get("name")) if isinstance(group, dict) else ""
-        for group in named_groups(flows if isinstance(flows, list) else [])
-    ]
+    groups = [str(group.get("name")) if isinstance(group, dict) else "" for group in named_groups(groups_in(data))]
     for setting in settings:
         field, equals, text = setting.partition("=")
         if not field or not equals or not text.strip():
@@ -64,7 +61,7 @@ def places(field: str, groups: list[str]) -> list[tuple[str, ...]]:
     return [("flows", str(groups.index(one)) if one in groups else one, *parts[2:]) for one in chosen]
 
 
-def assign(data: dict[str, Any], field: str, value: Any, groups: list[str], origin: str) -> None:
+def assign(data: dict[str, object], field: str, value: Any, groups: list[str], origin: str) -> None:
     """Set a dotted field; ``flows.<n>``, ``flows.<group name>`` and ``flows.*`` (all groups) are understood.
 
     Raises:

@@ -3,15 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from narrows.errors import InputError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
+from narrows.onhost.wire import message
 
 
-def driven(plan: Plan, experiment: Experiment, held: Collection[str], shows_reports: bool) -> Plan:
+@message
+@dataclass(frozen=True)
+class Driving:
+    """Groups of flows that the driver starts, and whether it sees the reports."""
+
+    held: Sequence[str]
+    shows_reports: bool
+
+
+def driven(plan: Plan, experiment: Experiment, driving: Driving) -> Plan:
     """The plan of an experiment with the flows of some groups held back.
 
     Raises:
@@ -21,7 +31,7 @@ def driven(plan: Plan, experiment: Experiment, held: Collection[str], shows_repo
         # Both would halt the switch.
         raise InputError(f"{program.field}.watch: is of runs that are not driven; allowed: none")
     groups = {group.name: group for group in experiment.flows}
-    for name in held:
+    for name in driving.held:
         if name not in groups:
             raise InputError(f"held: unknown group '{name}'; allowed: {', '.join(groups)}")
         own = ["a start"] if groups[name].start else []
@@ -30,8 +40,8 @@ def driven(plan: Plan, experiment: Experiment, held: Collection[str], shows_repo
             raise InputError(f"held: '{name}' has {own[0]} of its own; allowed: groups without start and events")
     return replace(
         plan,
-        flows=tuple(replace(flow, held=flow.group in held) for flow in plan.flows),
-        end_ns=None if held else plan.end_ns,
+        flows=tuple(replace(flow, held=flow.group in driving.held) for flow in plan.flows),
+        end_ns=None if driving.held else plan.end_ns,
         driven=True,
-        shows_reports=shows_reports,
+        shows_reports=driving.shows_reports,
     )

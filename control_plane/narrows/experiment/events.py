@@ -140,10 +140,8 @@ class Event(Model):
     @property
     def request(self) -> tuple[Verb, str]:
         """What its flows do, and whose they are; of an event that starts or stops them."""
-        if self.start is not None:
-            return "start", self.start
-        assert self.stop is not None
-        return "stop", self.stop
+        names: dict[Verb, str | None] = {"start": self.start, "stop": self.stop}
+        return next((verb, name) for verb, name in names.items() if name is not None)
 
     @property
     def settings(self) -> tuple[str, ...]:

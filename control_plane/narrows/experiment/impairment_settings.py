@@ -141,6 +141,11 @@ class GilbertElliottSettings(Model):
             raise refuse("loses nothing", "loss_in_bad or loss_in_good above 0")
         return self
 
+    @property
+    def planned(self) -> GilbertElliott:
+        """As a plan has it."""
+        return GilbertElliott(self.p, self.r, self.loss_in_good, self.loss_in_bad)
+
 
 class LossTrace(TextFile):
     """Loss as it was recorded."""
@@ -148,7 +153,7 @@ class LossTrace(TextFile):
     loop: bool = Field(default=True, description="It starts over at its end. Otherwise nothing is lost from then on.")
 
     @cached_property
-    def pattern(self) -> LossPattern:
+    def planned(self) -> LossPattern:
         """The positions that are lost."""
         fates = re.sub(r"[\s,]", "", self.text or "")
         runs, at = [], 0
@@ -164,7 +169,7 @@ class LossTrace(TextFile):
         allowed = "a 0 for each packet that passes and a 1 for each that is lost, some of both"
         if strange := re.search(r"[^01\s,]", self.text or ""):
             raise refuse(f"has '{strange.group()}' in {self.file}", allowed)
-        pattern = self.pattern
+        pattern = self.planned
         if not pattern.runs or pattern.mean_loss == 1:
             raise refuse(f"{self.file} loses {'everything' if pattern.runs else 'nothing'}", allowed)
         if len(pattern.runs) > MAX_RUNS:
@@ -189,11 +194,7 @@ class LossModel(Model):
     @property
     def planned(self) -> GilbertElliott | LossPattern:
         """As a plan has it."""
-        if self.trace is not None:
-            return self.trace.pattern
-        assert self.gilbert_elliott is not None
-        given = self.gilbert_elliott
-        return GilbertElliott(given.p, given.r, given.loss_in_good, given.loss_in_bad)
+        return next(one.planned for one in (self.gilbert_elliott, self.trace) if one is not None)
 
 
 class DelayStep(Model):

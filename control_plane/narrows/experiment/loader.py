@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from narrows_formats import bounded_yaml, named_file
 from narrows_formats.validation import problems
@@ -16,6 +16,7 @@ from narrows.experiment.assignment import override
 from narrows.experiment.model import Experiment
 from narrows.experiment.p4_compiler import resolve_programs
 from narrows.experiment.trace_files import inline_traces
+from narrows.field_types import groups_in
 from narrows.flows.cdf import ALLOWED_CDF, read_cdf
 from narrows.flows.program import resolve_paths
 
@@ -24,7 +25,7 @@ Checked = TypeVar("Checked", bound=BaseModel)
 MOST_BYTES = 64 << 20
 
 
-def read_experiment(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
+def read_experiment(path: Path, settings: Sequence[str] = ()) -> dict[str, object]:
     """The data of an experiment file as written, with the distributions and traces that it names; `validate` checks it.
 
     ``settings`` replace its own (`override`).
@@ -50,7 +51,7 @@ def load(path: Path) -> Experiment:
     return validate(read_experiment(path), str(path))
 
 
-def read_mapping(path: Path, what: str) -> dict[str, Any]:
+def read_mapping(path: Path, what: str) -> dict[str, object]:
     """Read a YAML file that holds a mapping.
 
     Raises:
@@ -71,14 +72,13 @@ _DISTRIBUTIONS = [
 ]  # fmt: skip
 
 
-def _inline_distributions(data: dict[str, Any], path: Path) -> None:
+def _inline_distributions(data: Mapping[str, object], path: Path) -> None:
     """Replace file names of empirical distributions, relative to ``path``, with the contents of the files.
 
     Raises:
         InputError: a file cannot be read, or is not a distribution.
     """
-    groups = data.get("flows")
-    for number, group in enumerate(groups if isinstance(groups, list) else []):
+    for number, group in enumerate(groups_in(data)):
         for kind, field in _DISTRIBUTIONS:
             kept = group.get(kind) if isinstance(group, dict) else None
             drawn = kept.get(field) if isinstance(kept, dict) else None
@@ -91,7 +91,7 @@ def _inline_distributions(data: dict[str, Any], path: Path) -> None:
                     ) from None
 
 
-def validate(data: dict[str, Any], origin: str) -> Experiment:
+def validate(data: Mapping[str, object], origin: str) -> Experiment:
     """Check an experiment's data.
 
     Raises:
@@ -100,7 +100,7 @@ def validate(data: dict[str, Any], origin: str) -> Experiment:
     return check(Experiment, data, origin)
 
 
-def check(model: type[Checked], data: dict[str, Any], origin: str) -> Checked:
+def check(model: type[Checked], data: Mapping[str, object], origin: str) -> Checked:
     """Data of a file as a model.
 
     Raises:

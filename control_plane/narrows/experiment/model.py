@@ -387,7 +387,7 @@ class Hosts(Model):
 KINDS = ("cca", "udp", "probe", "client")
 
 
-def _what_it_is(group: dict[str, Any]) -> str:
+def _what_it_is(group: dict[str, object]) -> str:
     """The CCA of a group as a file has it, or what else it is; empty if it does not say so."""
     client = group.get("client")
     if isinstance(client, list) and client and isinstance(client[0], str):
@@ -620,11 +620,11 @@ class Experiment(Model):
                 )
         return self
 
-    def as_stored(self) -> dict[str, Any]:
+    def as_stored(self) -> dict[str, object]:
         """`as_yaml_data` as results have it, without values of programs' environments."""
         return hide_env(self.as_yaml_data())
 
-    def as_yaml_data(self) -> dict[str, Any]:
+    def as_yaml_data(self) -> dict[str, object]:
         """Plain data that, written as YAML, is this experiment again; defaults are written out."""
         try:
             data = self.model_dump(mode="json", exclude_none=True, by_alias=True)

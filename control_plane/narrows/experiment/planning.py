@@ -34,7 +34,7 @@ from narrows.experiment.plan import (
 )
 from narrows.experiment.port_choice import avoid_index_collisions
 from narrows.experiment.tcp_settings import check as check_tcp
-from narrows.experiment.topology import Topology, check_change, in_packets, mac_address, make_topology
+from narrows.experiment.topology import Topology, check_change, mac_address, make_topology
 from narrows.flows.group import FlowGroup, Place
 from narrows.onhost.application import Application
 from narrows.onhost.application import Change as ApplicationChange
@@ -116,8 +116,7 @@ def _reaction(experiment: Experiment, network: Topology, number: int, condition:
         settings = experiment.directions[event.link]
         frame = experiment.mtu + ETHERNET_HEADER_BYTES
         limit = check_change(settings, link, frame, event.buffer, event.loss)
-        planned = None if limit is None or event.buffer is None else (limit, in_packets(event.buffer))
-        return Reaction(number, condition, Change(0, event.link, planned, event.loss, event.rate))
+        return Reaction(number, condition, Change(0, event.link, limit, event.loss, event.rate))
     if event.flow is not None:
         application = ApplicationChange(number, 0, event.sends, event.send_rate)
         return Reaction(number, condition, group=event.flow, application=application)

@@ -83,17 +83,14 @@ class _Network:
         # Flows of a group have them in common.
         self._known: dict[tuple[object, ...], tuple[_Crossing, ...]] = {}
 
-    def counted(self, flow: Flow) -> _Counted:
-        data = self._crossings(flow.sender, flow.links, flow.src, flow.dst, flow.protocol)
-        acks = self._crossings(flow.receiver, flow.ack_links, flow.dst, flow.src, flow.protocol)
+    def counted(self, flow: Flow, protocol: int) -> _Counted:
+        data = self._crossings(flow.sender, flow.links, flow.src, flow.dst, protocol)
+        acks = self._crossings(flow.receiver, flow.ack_links, flow.dst, flow.src, protocol)
         sent, received = (data, acks) if flow.initiator == flow.sender else (acks, data)
         return _Counted(sent, received, flow.dst_port, len(data) + len(acks))
 
-    def _crossings(
-        self, host: str, links: tuple[str, ...], src: str, dst: str, protocol: int | None
-    ) -> tuple[_Crossing, ...]:
+    def _crossings(self, host: str, links: tuple[str, ...], src: str, dst: str, protocol: int) -> tuple[_Crossing, ...]:
         """Packets from a host at each of some links."""
-        assert protocol is not None
         key = host, links, src, dst, protocol
         if key not in self._known:
             crossed = [self._links[name] for name in links]
@@ -118,8 +115,11 @@ def avoid_index_collisions(plan: Plan, cells: FlowTable = IN_SOFTWARE) -> Plan:
         cells: those of the switch.
     """
     network = _Network(plan, cells)
-    numbered = [(number, flow) for number, flow in enumerate(plan.flows) if flow.protocol is not None]
-    counted = {number: network.counted(flow) for number, flow in numbered}
+    counted = {
+        number: network.counted(flow, flow.protocol)
+        for number, flow in enumerate(plan.flows)
+        if flow.protocol is not None
+    }
     taken: set[int] = set()
     colliding = []
     for number, connection in _that_fit(plan, counted, 1 << cells.bits - 1):

@@ -19,6 +19,7 @@ from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Flow, Plan
 from narrows.experiment.trace_files import inline_traces
+from narrows.field_types import groups_in
 from narrows.onhost.foreground import Shell
 from narrows.onhost.program import Program
 
@@ -39,7 +40,7 @@ class Command:
     server: tuple[str, ...] | None = None
 
 
-def one_link(options: Mapping[str, str | None]) -> dict[str, Any]:
+def one_link(options: Mapping[str, str | None]) -> dict[str, object]:
     """The link of an experiment by the options of a command line, as a file has it.
 
     Args:
@@ -55,7 +56,7 @@ def one_link(options: Mapping[str, str | None]) -> dict[str, Any]:
             raise InputError(f"--{trace} {given[trace]}: beside --{rate}; allowed: one of the two")
     down = _rate(given.get("trace")) or given.get("rate", RATE)
     up = _rate(given.get("upload-trace")) or given.get("upload", down)
-    both: dict[str, Any] = {"buffer": given.get("buffer", BUFFER)}
+    both: dict[str, object] = {"buffer": given.get("buffer", BUFFER)}
     both |= {name: _value(name, given[name]) for name in ("loss", "queue") if given.get(name, TAIL_DROP) != TAIL_DROP}
     return {"rate": down, **both, "rtt": given.get("rtt", RTT), "reverse": {"rate": copy.deepcopy(up), **both}}
 
@@ -67,26 +68,26 @@ def _value(name: str, text: str) -> Any:
         raise InputError(f"--{name} {text}: is not YAML; allowed: what a file may have there") from None
 
 
-def _rate(trace: str | None) -> dict[str, Any] | None:
+def _rate(trace: str | None) -> dict[str, object] | None:
     """A trace of Mahimahi's, by its path."""
     if trace is None:
         return None
     return {"trace": {"file": str(Path(trace).absolute()), "format": "mahimahi"}}
 
 
-def by_options(options: Mapping[str, str | None], settings: Sequence[str]) -> dict[str, Any]:
+def by_options(options: Mapping[str, str | None], settings: Sequence[str]) -> dict[str, object]:
     """The data of an experiment whose link is given by a few options, see `one_link`, and settings in addition.
 
     Raises:
         InputError: options contradict each other, a setting is wrong, or a trace cannot be read.
     """
-    data: dict[str, Any] = {"bottleneck": one_link(options)}
+    data: dict[str, object] = {"bottleneck": one_link(options)}
     override(data, settings, NAME)
     inline_traces(data, Path(NAME))
     return data
 
 
-def read(file: Path, settings: Sequence[str]) -> dict[str, Any]:
+def read(file: Path, settings: Sequence[str]) -> dict[str, object]:
     """The data of an experiment file whose links a shell is to be behind, beside its flows if it has any.
 
     Raises:
@@ -99,23 +100,22 @@ def read(file: Path, settings: Sequence[str]) -> dict[str, Any]:
     return data
 
 
-def experiment_of(data: Mapping[str, Any], command: Command, origin: str) -> Experiment:
+def experiment_of(data: Mapping[str, object], command: Command, origin: str) -> Experiment:
     """An experiment with the command as one flow more, which crosses all links.
 
     Raises:
         InputError: it is not valid; ``origin`` begins the message.
     """
     links = data.get("links")
-    group: dict[str, Any] = {
+    group: dict[str, object] = {
         "name": DOWNLOAD, "from": GATEWAY, "to": HOST, "client": list(command.words), "cwd": command.cwd,
         **({"path": list(links)} if isinstance(links, dict) else {}),
         **({} if command.server is None else {"server": list(command.server)}),
     }  # fmt: skip
-    own = data.get("flows")
-    if any(isinstance(one, dict) and one.get("name") == UPLOAD for one in (own if isinstance(own, list) else [])):
+    own = groups_in(data)
+    if any(isinstance(one, dict) and one.get("name") == UPLOAD for one in own):
         raise InputError(f"{origin}: flows: has a group '{UPLOAD}', as the shell; allowed: another name")
-    flows = [*(own if isinstance(own, list) else []), group]
-    return validate({"name": NAME, **data, "flows": flows}, origin)
+    return validate({"name": NAME, **data, "flows": [*own, group]}, origin)
 
 
 def server_words(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from narrows.errors import InputError
 from narrows.experiment.assignment import assign, places
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import KINDS, Experiment, group_names, named_groups
+from narrows.field_types import groups_in
 
 # Of one experiment file: a year of runs of five minutes.
 MAX_RUNS = 100_000
@@ -33,7 +34,7 @@ class Point:
     """
 
     experiment: Experiment
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     repetition: int
     directory: str
     origin: str
@@ -68,7 +69,7 @@ def load_series(path: Path, settings: Sequence[str] = ()) -> Series:
     return make_series(read_experiment(path, settings), origin)
 
 
-def make_series(data: dict[str, Any], origin: str) -> Series:
+def make_series(data: Mapping[str, object], origin: str) -> Series:
     """All runs of an experiment's data; ``origin`` begins error messages.
 
     Raises:
@@ -80,7 +81,7 @@ def make_series(data: dict[str, Any], origin: str) -> Series:
     return Series(experiment, tuple(_points(experiment, data, origin)), origin)
 
 
-def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[Point]:
+def _points(experiment: Experiment, data: Mapping[str, object], origin: str) -> list[Point]:
     groups = [group.name for group in experiment.flows]
     points: list[Point] = []
     runs = math.prod(len(values) for values in experiment.sweep.values()) * experiment.repeat
@@ -93,7 +94,7 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
         for place in places(field, groups)
         if len(place) == 3 and place[0] == "flows" and place[1].isdigit() and place[2] in KINDS
     }
-    names = group_names((_flows(varied) for _, varied in _variants(experiment.sweep, data, groups, origin)), swept)
+    names = group_names((groups_in(varied) for _, varied in _variants(experiment.sweep, data, groups, origin)), swept)
     for parameters, varied in _variants(experiment.sweep, data, groups, origin):
         _rename(varied, experiment, names)
         # A point is checked like a file of its own; an error names the point it belongs to.
@@ -122,8 +123,8 @@ def _refuse_repeated(sweep: dict[str, list[Any]], origin: str) -> None:
 
 
 def _variants(
-    sweep: dict[str, list[Any]], data: dict[str, Any], groups: list[str], origin: str
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    sweep: dict[str, list[Any]], data: Mapping[str, object], groups: list[str], origin: str
+) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
     """What results call each point's values, by field, and the experiment's data there."""
     base = {key: value for key, value in data.items() if key not in ("sweep", "repeat")}
     named = [zip(labels(values), values, strict=True) for values in sweep.values()]
@@ -134,26 +135,22 @@ def _variants(
         yield {field: name for field, (name, _) in zip(sweep, chosen, strict=True)}, varied
 
 
-def _flows(data: dict[str, Any]) -> list[Any]:
-    """The groups as a point has them; none where it has something else, which is refused later."""
-    flows = data.get("flows")
-    return list(flows) if isinstance(flows, list | tuple) else []
-
-
-def _rename(data: dict[str, Any], experiment: Experiment, names: dict[int, str]) -> None:
+def _rename(data: dict[str, object], experiment: Experiment, names: dict[int, str]) -> None:
     """Give groups of a point the names that they have at all points, and to what refers to them, too.
 
     Groups, events and expectations refer to groups by their names in the file; in a sweep over `flows` by those that
     the list at the point gives them.
     """
-    flows = _flows(data)
+    flows = groups_in(data)
     now = named_groups(flows, names)
     before = named_groups(flows) if "flows" in experiment.sweep else [{"name": one.name} for one in experiment.flows]
     pairs = [(old["name"], new["name"]) for old, new in zip(before, now, strict=True) if _has_name(old, new)]
     changed = {old: new for old, new in pairs if old != new}
     if flows:
         data["flows"] = now
-    for referring, fields in ((now, ("until",)), (data.get("events", ()), ("start", "stop", "flow"))):
+    given = data.get("events")
+    events = given if isinstance(given, list | tuple) else ()
+    for referring, fields in ((now, ("until",)), (events, ("start", "stop", "flow"))):
         for one in referring:
             for field in fields:
                 if isinstance(one, dict) and one.get(field) in changed:
@@ -166,7 +163,7 @@ def _has_name(*groups: Any) -> bool:
     return all(isinstance(group, dict) and "name" in group for group in groups)
 
 
-def _directory(number: int, parameters: dict[str, Any], repetition: int, experiment: Experiment) -> str:
+def _directory(number: int, parameters: dict[str, object], repetition: int, experiment: Experiment) -> str:
     """``0003-buffer=0.5bdp-r2``: sorts in the order of the runs and can be read."""
     labels = [f"{field.rpartition('.')[2]}={value}" for field, value in parameters.items()]
     if experiment.repeat > 1:

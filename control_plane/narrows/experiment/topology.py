@@ -274,7 +274,7 @@ def _schedules(settings: DirectionSettings, events: Sequence[Event]) -> tuple[Ra
 
 def check_change(
     settings: DirectionSettings, link: Link, frame: int, buffer: QueueDepth | None, loss: float | None
-) -> int | None:
+) -> tuple[int, int | None] | None:
     """Check that a link may have another buffer or loss, as the experiment's file and its events may give it one.
 
     Args:
@@ -285,7 +285,7 @@ def check_change(
         loss: the new ratio.
 
     Returns:
-        The new buffer in bytes.
+        The new buffer in bytes, and in packets where these are counted; None without a new one.
 
     Raises:
         InputError: it may not.
@@ -296,7 +296,7 @@ def check_change(
     limit = _limit(buffer, link.field, (link.rate_bps, link.rtt_ns, frame))
     settings = settings.model_copy(update={"buffer": buffer})
     _ecn_threshold(settings, link.field, (link.rate_bps, link.rtt_ns, limit, frame))
-    return limit
+    return limit, in_packets(buffer)
 
 
 def in_packets(buffer: QueueDepth) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from narrows_formats.flow_names import connection_name, flow_name
 from narrows_formats.units import NANOSECONDS
@@ -110,7 +110,7 @@ class FlowGroup(TcpFields):
         description="Host that receives. Without it, the host behind the last link, shared by all that end there.",
     )
 
-    def written(self, info: SerializationInfo) -> dict[str, Any]:
+    def written(self, info: SerializationInfo) -> dict[str, object]:
         """The group as files have it, where fields of other kinds have their defaults."""
         written = self.as_written.model_construct(**dict(self))
         return written.model_dump(

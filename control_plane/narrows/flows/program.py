@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from narrows_formats.suggestion import nearest
 from narrows_formats.units import format_time
 from narrows_formats.validation import refuse
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
-from narrows.field_types import Model, Name, Time
+from narrows.field_types import Model, Name, Time, groups_in
 from narrows.flows.group import FlowGroup, Place
 from narrows.onhost import program as on_host
 
@@ -150,12 +150,12 @@ def fill(word: str, values: dict[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: f"{{{match[1]}}}" if match[1] else values[match[2]], word)
 
 
-def hide_env(data: dict[str, Any]) -> dict[str, Any]:
+def hide_env(data: dict[str, object]) -> dict[str, object]:
     """An experiment's plain data as results have them: values of ``env`` are digests, but where ``keep_env`` is set.
 
     Equal values have equal digests, so that runs of one experiment are recognised; guessing a value takes 50 ms a try.
     """
-    for group in data["flows"]:
+    for group in groups_in(data):
         if group.get("env") and not group["keep_env"]:
             group["env"] = {name: _hidden(name, value) for name, value in group["env"].items()}
     return data
@@ -174,10 +174,9 @@ def _hidden(name: str, value: str) -> str:
     return _HIDDEN + hashlib.scrypt(value.encode(), salt=name.encode(), n=1 << 14, r=8, p=1, dklen=8).hex()
 
 
-def resolve_paths(data: dict[str, Any], path: Path) -> None:
+def resolve_paths(data: Mapping[str, object], path: Path) -> None:
     """Make paths of programs, working directories and BPF objects absolute that a file has relative to itself."""
-    groups = data.get("flows")
-    for group in groups if isinstance(groups, list) else []:
+    for group in groups_in(data):
         if not isinstance(group, dict):
             continue
         for name in ("client", "server"):

@@ -51,7 +51,7 @@ class Setting:
     observation: str | Callable[[], Observation] = "aurora"
     reward: str | Callable[[], Reward] = "aurora"
     action: str | Callable[[], Action] = "rate"
-    rivals: Sequence[dict[str, Any]] = ()
+    rivals: Sequence[Mapping[str, object]] = ()
     halve_on_loss: bool = False
     sees_queue: bool = False
     kernel: str | None = None
@@ -112,7 +112,7 @@ class Setting:
 class Driver:
     """One episode, step by step."""
 
-    def __init__(self, setting: Setting, agents: Sequence[str], episode: Episode, link: dict[str, Any]) -> None:
+    def __init__(self, setting: Setting, agents: Sequence[str], episode: Episode, link: Mapping[str, object]) -> None:
         """Take an episode that has begun."""
         self.episode = episode
         self._setting, self._link = setting, link

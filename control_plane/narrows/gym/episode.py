@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from narrows.api import Interval, RunError, TcpInfo
 from narrows.api.session import Session
@@ -19,7 +18,7 @@ class Episode:
     """A run under way; `close` ends it."""
 
     def __init__(
-        self, experiment: dict[str, Any], agents: Sequence[str], kernel: str | None, keep: Path | None
+        self, experiment: Mapping[str, object], agents: Sequence[str], kernel: str | None, keep: Path | None
     ) -> None:
         """Begin a run, and let it go on until all senders are connected and have measured an RTT.
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class Links:
     buffer_bdp: Range = (0.5, 4.0)
     loss: Range = (0.0, 0.0)
     traces: Sequence[str] = ()
-    queues: Sequence[dict[str, Any]] = ()
+    queues: Sequence[Mapping[str, object]] = ()
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -48,9 +47,9 @@ class Links:
         if not 0 <= self.loss[0] <= self.loss[1] < 1:
             raise InputError(f"links: loss {self.loss[0]:g} to {self.loss[1]:g}: allowed: a range from 0 to below 1")
 
-    def draw(self, random: np.random.Generator) -> dict[str, Any]:
+    def draw(self, random: np.random.Generator) -> dict[str, object]:
         """The ``bottleneck`` of an experiment."""
-        link: dict[str, Any] = {
+        link: dict[str, object] = {
             "rate": f"{_log_uniform(random, self.rate_bps):.0f}bit",
             "rtt": f"{_log_uniform(random, self.rtt_s) * 1e6:.0f}us",
             "buffer": f"{_log_uniform(random, self.buffer_bdp):.4g}bdp",

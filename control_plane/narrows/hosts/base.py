@@ -173,7 +173,7 @@ class Testbed(Protocol):
         """
         ...
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """What was set on the hosts and read back, for run.json."""
         ...
 

@@ -9,7 +9,6 @@ import resource
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from narrows_formats.suggestion import suggestion
 
@@ -90,7 +89,7 @@ def missing_tools() -> list[str]:
     ]
 
 
-def describe() -> dict[str, Any]:
+def describe() -> dict[str, object]:
     """Kernel, processor, memory and versions of the tools, for run.json."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {

@@ -14,7 +14,6 @@ import socket
 from collections.abc import Collection, Sequence
 from ipaddress import ip_interface
 from pathlib import Path
-from typing import Any
 
 from narrows_formats import storage
 from narrows_formats.units import MIN_IPV6_MTU
@@ -81,7 +80,7 @@ class NetnsTestbed(SharedFiles):
         self._sysctls: dict[str, dict[str, str]] = {}
         self._ccas: dict[str, str] = {}
         self._routes: dict[str, dict[str, dict[str, str]]] = {}
-        self._uplink: dict[str, Any] = {}
+        self._uplink: dict[str, object] = {}
 
     @property
     def state_dir(self) -> Path:
@@ -233,7 +232,7 @@ class NetnsTestbed(SharedFiles):
         hosts = [host.name for host in self._plan.hosts if host.address]
         return {host: call_inside(self._state.namespace(host), kernel_counters.read) for host in hosts}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Offloads and kernel settings as read back, for run.json."""
         return {
             "kind": "namespaces",

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from narrows.errors import RunError
 
@@ -24,6 +24,19 @@ PF_EXITING = 0x4  # linux/sched.h
 
 # Makes a process as `subprocess.Popen` does.
 Launch = Callable[..., "subprocess.Popen[bytes]"]
+
+Stream = TypeVar("Stream")
+
+
+def piped(stream: Stream | None) -> Stream:
+    """The end of a pipe that a process was started with.
+
+    Raises:
+        ValueError: it was started without.
+    """
+    if stream is None:
+        raise ValueError("is no pipe; allowed: what was started with one")
+    return stream
 
 
 def start_time(pid: int) -> int | None:
@@ -140,7 +153,7 @@ class Process:
         self._stdout = stdout
         self.name = name
         self._stderr = stderr
-        self._ended = asyncio.Event()
+        self._ended = asyncio.get_running_loop().create_future()
         self._handle = os.pidfd_open(process.pid)
         asyncio.get_running_loop().add_reader(self._handle, self._note_end)
 
@@ -156,9 +169,8 @@ class Process:
 
     async def wait(self) -> int:
         """Wait for its end and return the exit code."""
-        await self._ended.wait()
-        assert self._process.returncode is not None
-        return self._process.returncode
+        # Who waits may be cancelled, and others still wait.
+        return await asyncio.shield(self._ended)
 
     async def wait_for_line(self, line: str, timeout: float) -> None:
         """Wait until it prints a line on stdout.
@@ -166,10 +178,9 @@ class Process:
         Raises:
             RunError: it ends first, or ``timeout`` seconds pass.
         """
-        assert self._stdout is not None
         try:
             async with asyncio.timeout(timeout):
-                while read := await self._stdout.readline():
+                while read := await piped(self._stdout).readline():
                     if read.decode(errors="replace").strip() == line:
                         return
         except TimeoutError:
@@ -183,10 +194,9 @@ class Process:
         Raises:
             RunError: it ends first, or ``timeout`` seconds pass.
         """
-        assert self._stdout is not None
         try:
             async with asyncio.timeout(timeout):
-                read = await self._stdout.readline()
+                read = await piped(self._stdout).readline()
         except TimeoutError:
             raise RunError(f"{self.name} has written nothing for {timeout:g} s{self.stderr_tail()}") from None
         if not read:
@@ -200,8 +210,7 @@ class Process:
 
     async def lines(self) -> AsyncIterator[str]:
         """What it prints on stdout, line by line, until it ends."""
-        assert self._stdout is not None
-        while read := await self._stdout.readline():
+        while read := await piped(self._stdout).readline():
             yield read.decode(errors="replace").strip()
 
     def stderr_tail(self) -> str:
@@ -225,8 +234,7 @@ class Process:
     def _note_end(self) -> None:
         asyncio.get_running_loop().remove_reader(self._handle)
         os.close(self._handle)
-        self._process.wait()
-        self._ended.set()
+        self._ended.set_result(self._process.wait())
 
 
 async def spawn(

@@ -13,7 +13,6 @@ import subprocess
 from collections.abc import Collection, Sequence
 from ipaddress import IPv4Network, ip_address
 from pathlib import Path
-from typing import Any
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Host
@@ -76,7 +75,7 @@ def _is_here(line: str) -> bool:
         return False
 
 
-def connect(state: RunState, gateway: Host, hosts: Sequence[Host], interface: str) -> dict[str, Any]:
+def connect(state: RunState, gateway: Host, hosts: Sequence[Host], interface: str) -> dict[str, object]:
     """Connect a gateway to this machine's network, and let other hosts reach it through it.
 
     Args:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 # RFC 2544, section 9.1, for Ethernet: frames with their FCS, which nothing here ever sees.
 FRAME_BYTES = (64, 128, 256, 512, 1024, 1280, 1518)
@@ -96,7 +96,7 @@ class Findings:
     throughput: tuple[Throughput, ...]
     costs: tuple[Cost, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """In base units."""
         return asdict(self)
 

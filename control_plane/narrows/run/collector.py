@@ -85,9 +85,9 @@ class TelemetryCollector:
         Raises:
             RunError: it cannot be written, or the collector has ended.
         """
-        assert self._process is not None
-        self._process.send_signal(signal.SIGUSR1)
-        said = await self._process.next_line(READY_S)
+        process = self._begun
+        process.send_signal(signal.SIGUSR1)
+        said = await process.next_line(READY_S)
         if (found := SHOWN.fullmatch(said)) is None:
             raise RunError(f"the collector's reports cannot be read while they come: {said}")
         return int(found["bytes"])
@@ -95,8 +95,13 @@ class TelemetryCollector:
     @property
     def pid(self) -> int:
         """Process id, while it runs."""
-        assert self._process is not None
-        return self._process.pid
+        return self._begun.pid
+
+    @property
+    def _begun(self) -> Process:
+        if self._process is None:
+            raise RunError("the collector is not running")
+        return self._process
 
     def check(self) -> None:
         """Notice early that it has died.

@@ -66,7 +66,7 @@ async def read_counters(target: Target, plan: Plan, observer: Observer) -> Count
 
 async def _link_counters(target: Target, observer: Observer, link: Link, queue: QueueStats) -> LinkCounters:
     drops = await target.flow_drops(queue.port, queue.queue)
-    learned = {record["index"] for record in observer.learned if record["bottleneck"] == link.index}
+    learned = {new.flow for new in observer.learned if new.bottleneck == link.index}
     totals = await target.flow_totals(learned | {drop.flow for drop in drops})
     return LinkCounters(queue.dropped_packets, drops, totals)
 

@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from narrows_formats.files import DROPS, REPORT_FILES
 
@@ -75,7 +74,7 @@ class CrossCheck:
         """Whether every flow and the sum agree to the packet."""
         return not self.problems
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The outcome as run.json has it; flows without any drop are left out."""
         return {
             "holds": self.holds,

@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import platform
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import bpf, machine
 from narrows.hosts.state import STATE_ROOT, RunState
+from narrows.run.driver import Driver
 from narrows.run.duration import traffic_time_s
 from narrows.run.measured import Measured
 from narrows.run.measurement import Measurement
 from narrows.run.metrics_sink import MetricsSink
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
-from narrows.run.stepping import Driver
 from narrows.targets.base import Target
 
 OVERHEAD_S = 12.0
@@ -35,7 +36,7 @@ class Measuring(Protocol):
         """
         ...
 
-    def host_metadata(self, measured: Measured) -> dict[str, Any]:
+    def host_metadata(self, measured: Measured) -> Mapping[str, Mapping[str, object]]:
         """What run.json says of where it was measured: ``host``, and of virtual time what the guest was."""
         ...
 
@@ -119,7 +120,7 @@ class ThisMachine:
     @property
     def made_with(self) -> dict[str, str]:
         """The running kernel."""
-        return {"kernel": machine.describe()["kernel"]}
+        return {"kernel": platform.release()}
 
     @property
     def programs(self) -> dict[str, Path]:

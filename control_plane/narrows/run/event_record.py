@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from narrows_formats.units import NANOSECONDS, format_rate, format_size, format_time
 
@@ -17,21 +17,25 @@ from narrows.run.measured import Measured
 from narrows.run.stepping import Action, FlowRequest, SenderSetting
 from narrows.traffic.connection import Connection
 
+if TYPE_CHECKING:
+    from narrows_formats.run_record import EventRecord, TimedBy
 
-def events(experiment: Experiment, measured: Measured) -> list[dict[str, Any]]:
-    """The events in order of time, as `narrows_formats.run_record.EventRecord` has them."""
+
+def events(experiment: Experiment, measured: Measured) -> list[EventRecord]:
+    """The events in order of time."""
     found = []
     for number, event in enumerate(experiment.events):
         if event.when is None:
             found.append(_of_file(number, event, measured))
         else:
             reacted: list[Reacted | None] = [one for one in measured.reacted if one.event == number]
-            found += [_of_condition(event, one, measured) | {"when": event.when} for one in reacted or [None]]
-    found += [_of_driver(one, measured) | {"asked_by": "driver"} for one in measured.by_driver]
-    return sorted(found, key=lambda one: math.inf if one["at_ns"] is None else one["at_ns"])
+            given = {"when": event.when}
+            found += [_of_condition(event, one, measured).model_copy(update=given) for one in reacted or [None]]
+    found += [_of_driver(one, measured).model_copy(update={"asked_by": "driver"}) for one in measured.by_driver]
+    return sorted(found, key=lambda one: math.inf if one.at_ns is None else one.at_ns)
 
 
-def _of_file(number: int, event: Event, measured: Measured) -> dict[str, Any]:
+def _of_file(number: int, event: Event, measured: Measured) -> EventRecord:
     if event.flow is not None:
         changes = [dict(one.changes) for one in measured.connections if one.flow.group == event.flow]
         return _record(event.what, event.at, _last(made.get(number) for made in changes), "host")
@@ -45,7 +49,7 @@ def _of_file(number: int, event: Event, measured: Measured) -> dict[str, Any]:
     return _record(event.what, event.at, _last(time for time, _ in parts), timed_by)
 
 
-def _changed(made: Made) -> dict[str, Any]:
+def _changed(made: Made) -> EventRecord:
     """What a driver changed of a link."""
     change = made.change
     written: dict[str, object] = {}
@@ -61,7 +65,7 @@ def _changed(made: Made) -> dict[str, Any]:
     return _record(link_words(change.link, written), change.at_ns, made.achieved_ns, "software")
 
 
-def _of_driver(one: Action, measured: Measured) -> dict[str, Any]:
+def _of_driver(one: Action, measured: Measured) -> EventRecord:
     match one:
         case Made():
             return _changed(one)
@@ -71,7 +75,7 @@ def _of_driver(one: Action, measured: Measured) -> dict[str, Any]:
             return _set(one)
 
 
-def _set(setting: SenderSetting) -> dict[str, Any]:
+def _set(setting: SenderSetting) -> EventRecord:
     """What a driver set of a sender."""
     written = [] if setting.window is None else [f"cwnd {setting.window}"]
     if setting.rate_bps is not None:
@@ -79,15 +83,15 @@ def _set(setting: SenderSetting) -> dict[str, Any]:
     return _record(f"{setting.flow}: {', '.join(written)}", setting.made_ns, setting.made_ns, "host")
 
 
-def _requested(request: FlowRequest, measured: Measured) -> dict[str, Any]:
+def _requested(request: FlowRequest, measured: Measured) -> EventRecord:
     """What a driver had flows do: those of a group, or else the one of that name."""
     flows = [one for one in measured.connections if request.name in (one.flow.group, one.flow.name)]
     return _record(flow_words(request.verb, request.name), request.at_ns, _of_flows(request.verb, flows), "host")
 
 
-def _of_condition(event: Event, reacted: Reacted | None, measured: Measured) -> dict[str, Any]:
+def _of_condition(event: Event, reacted: Reacted | None, measured: Measured) -> EventRecord:
     """What became of an event once its condition held; None: it has not."""
-    timed_by = "host" if event.link is None else "software"
+    timed_by: TimedBy = "host" if event.link is None else "software"
     if reacted is None or reacted.why_not is not None:
         return _record(event.what, None if reacted is None else reacted.at_ns, None, timed_by)
     if reacted.made is not None:
@@ -103,8 +107,11 @@ def _of_condition(event: Event, reacted: Reacted | None, measured: Measured) -> 
     )
 
 
-def _record(what: str, at_ns: int | None, achieved_ns: int | None, timed_by: str) -> dict[str, Any]:
-    return {"what": what, "at_ns": at_ns, "achieved_ns": achieved_ns, "timed_by": timed_by}
+def _record(what: str, at_ns: int | None, achieved_ns: int | None, timed_by: TimedBy) -> EventRecord:
+    # Models with descriptions take a while, and a run says something first.
+    from narrows_formats.run_record import EventRecord
+
+    return EventRecord(what=what, at_ns=at_ns, achieved_ns=achieved_ns, timed_by=timed_by)
 
 
 def _last(times: Iterable[int | None]) -> int | None:
@@ -114,13 +121,13 @@ def _last(times: Iterable[int | None]) -> int | None:
     return max(known) if known and len(known) == len(found) else None
 
 
-def _of_link(event: Event, measured: Measured) -> Iterator[tuple[int | None, str]]:
+def _of_link(event: Event, measured: Measured) -> Iterator[tuple[int | None, TimedBy]]:
     """When each setting was changed, and by whom."""
     ended_ns = max((round((one.ended_s or 0) * NANOSECONDS) for one in measured.connections), default=0)
     for setting in event.settings:
         steps = measured.rate_steps.get(event.link or "") if setting == "rate" else None
         if steps is not None:
-            achieved = dict(zip(steps["planned_ns"], steps["achieved_ns"], strict=True))
+            achieved = dict(zip(steps.planned_ns, steps.achieved_ns, strict=True))
             yield achieved.get(at_ns(event)), "software"
         elif setting in ("rate", "delay"):
             yield event.at if at_ns(event) <= ended_ns else None, "schedule"

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
+from narrows_formats.digest import NewFlow
+from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.run.changes import Made, Reacted
@@ -73,15 +76,15 @@ class Measured:
     ended: datetime
     profile: TargetProfile
     applied: AppliedSettings
-    rate_steps: dict[str, dict[str, Any]]
-    queue_updates: dict[str, dict[str, Any]]
-    testbed: dict[str, Any]
+    rate_steps: Mapping[str, AppliedSteps]
+    queue_updates: Mapping[str, AppliedUpdates]
+    testbed: Mapping[str, object]
     t0_s: float
     origin_unix_ns: int
     clock_offset_ns: int | None
     connections: list[Connection]
     sockets: tuple[Readings, ...]
-    learned: list[dict[str, Any]]
+    learned: list[NewFlow]
     counters: Counters | None
     unexpected_losses: list[str] | None
     changes: tuple[Made, ...] = ()

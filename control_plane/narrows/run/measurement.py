@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from narrows_formats.units import NANOSECONDS
 
@@ -31,13 +31,14 @@ from narrows.run.collector import TelemetryCollector
 from narrows.run.collector_figures import ce_marks_at
 from narrows.run.condition_readings import ConditionReadings
 from narrows.run.counting import POLL_S, SwitchWatch, clock_offset_ns, link_queues, read_counters, why_lost
+from narrows.run.driver import Driver
 from narrows.run.ending import Ending
 from narrows.run.measured import Counters, Measured
 from narrows.run.metrics_sink import SHOWN_AFTER_S, MetricsSink
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
-from narrows.run.stepping import Driver, SteppingController
+from narrows.run.stepping import SteppingController
 from narrows.run.watching import Watch
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import AppliedSettings, Target
@@ -167,7 +168,7 @@ class Measurement:
             await self._tear_down(ending, progress)
         return self._measured(started, prepared, finished, ending)
 
-    def host_metadata(self, _measured: Measured) -> dict[str, Any]:
+    def host_metadata(self, _measured: Measured) -> Mapping[str, Mapping[str, object]]:
         """What run.json says of where it was measured."""
         return {"host": machine.describe()}
 

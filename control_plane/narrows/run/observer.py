@@ -8,10 +8,12 @@ calls: the traffic manager's list of queues, its drops by flow, and the departur
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from narrows_formats.digest import NewFlow
 
 from narrows.experiment.plan import Plan
-from narrows.run.sampler import FlowCounts, Key, Reading, Sampler, Snapshot
+from narrows.run.driver import FlowState
+from narrows.run.sampler import Key, Reading, Sampler, Snapshot
 from narrows.switch.readings import FlowDrops, QueueStats
 from narrows.targets.base import Target
 
@@ -26,7 +28,7 @@ class Observer:
         self._sampler = Sampler(plan)
         self.places = [(link.port, link.queue) for link in plan.links]
         """Ports and queues of the links."""
-        self.learned: list[dict[str, Any]] = []
+        self.learned: list[NewFlow] = []
 
     async def start(self, at_once: bool) -> None:
         """Begin to learn flows, with their first packets if ``at_once``; the switch has its program and no traffic yet.
@@ -60,7 +62,7 @@ class Observer:
         reading = Reading(time_s, queues, departed, self._by_flow(drops) if counts_drops else None)
         return self._sampler.take(reading, active)
 
-    async def counts(self, drops: Mapping[tuple[int, int], Sequence[FlowDrops]]) -> dict[str, FlowCounts]:
+    async def counts(self, drops: Mapping[tuple[int, int], Sequence[FlowDrops]]) -> dict[str, FlowState]:
         """What has left each flow's last queue and what queues have dropped of it, by name, of flows that are known.
 
         Args:

@@ -7,11 +7,11 @@ The measurement may have been made elsewhere; only its findings and the files in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows_formats import files
 from narrows_formats.schedules import as_json
@@ -44,7 +44,11 @@ class Ending:
 
 
 def write(
-    experiment: Experiment, plan: Plan, measured: Measured, results: RunDirectory, host_metadata: dict[str, Any]
+    experiment: Experiment,
+    plan: Plan,
+    measured: Measured,
+    results: RunDirectory,
+    host_metadata: Mapping[str, Mapping[str, object]],
 ) -> Ending:
     """Write everything but the analysis.
 
@@ -76,7 +80,7 @@ def write(
                 ],
                 table,
             )
-    readings: dict[str, Any] = {}
+    readings: dict[str, object] = {}
     drops_recorded: set[str] = set()
     if measured.unexpected_losses is not None:
         readings["losses_elsewhere"] = measured.unexpected_losses
@@ -124,7 +128,9 @@ def write(
     if len(reasons) > len(measured.reasons):
         status = "failed"
     ending = Ending(status, "\n".join(reasons), tuple(notes))
-    record = _record(experiment, plan, measured, results, ending, {**host_metadata, **readings}, drops_recorded)
+    host = {**host_metadata["host"], "testbed": measured.testbed}
+    others = {**host_metadata, "host": host, **readings}
+    record = _record(experiment, plan, measured, results, ending, others, drops_recorded)
     results.write_run(record.as_json())
     return ending
 
@@ -159,7 +165,7 @@ def _cross_check(
     )
 
 
-def _shared_hosts(plan: Plan, counters: Counters) -> list[dict[str, Any]]:
+def _shared_hosts(plan: Plan, counters: Counters) -> list[dict[str, object]]:
     """What waited on hosts that send several flows for their modelled links."""
     flows = Counter(flow.sender for flow in plan.flows)
     ports = {port.port: port for port in counters.ports}
@@ -176,7 +182,7 @@ def _shared_hosts(plan: Plan, counters: Counters) -> list[dict[str, Any]]:
     ]
 
 
-def _readings(counters: Counters, counted: bool) -> dict[str, Any]:
+def _readings(counters: Counters, counted: bool) -> dict[str, object]:
     return {
         "traffic_manager": {
             "queues": [asdict(queue) for queue in counters.queues],
@@ -196,7 +202,7 @@ def _record(
     measured: Measured,
     results: RunDirectory,
     ending: Ending,
-    others: dict[str, Any],
+    others: Mapping[str, object],
     drops_recorded: Set[str],
 ) -> RunRecord:
     # Models with descriptions take a while, and a run says something first.
@@ -204,7 +210,6 @@ def _record(
 
     applied = measured.applied
     origin = _clock_origin(measured, results, plan)
-    host = {**others["host"], "testbed": measured.testbed}
     changes = [one for one in measured.by_driver if isinstance(one, Made)]
     # A plan has the limits that a condition may give a link.
     by_condition = [one.made for one in measured.reacted if one.made is not None]
@@ -221,7 +226,6 @@ def _record(
             "seed": experiment.seed,
             "target_profile": measured.profile.as_json(),
             **others,
-            "host": host,
             "switch": {"program": applied.program, "notes": list(applied.notes)},
             "links": [
                 _link(plan, varied(link, changes), experiment, applied.links.get(link.name))
@@ -240,7 +244,7 @@ def _record(
     )
 
 
-def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: AppliedLink | None) -> dict[str, Any]:
+def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: AppliedLink | None) -> dict[str, object]:
     """A link as run.json has it; of one that limits nothing, only where it is reported."""
     found = {
         "name": link.name,

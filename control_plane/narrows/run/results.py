@@ -11,10 +11,10 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows_formats import files, storage
 
@@ -98,7 +98,7 @@ class RunDirectory:
         """Where reports are read from while they come in, until the end of the measurement."""
         return self.path / "reports.arrows"
 
-    def write_run(self, data: dict[str, Any]) -> None:
+    def write_run(self, data: Mapping[str, object]) -> None:
         """Write run.json."""
         storage.write_json(self.path / files.RUN, data)
 

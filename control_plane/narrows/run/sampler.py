@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from narrows_formats.digest import address
+from narrows_formats.digest import NewFlow
 from narrows_formats.flow_names import possible_ends
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Link, Plan
 from narrows.onhost.wire import message
+from narrows.run.driver import FlowState
 from narrows.switch.readings import QueueStats
 
 # Rates are means over about this time: long enough to be read, short enough to show what a flow does.
@@ -45,14 +46,6 @@ class Reading:
     drops: Mapping[Key, int] | None
 
 
-@dataclass(frozen=True)
-class FlowCounts:
-    """A flow's L2 bytes that have left its last queue, and its packets that queues have dropped."""
-
-    departed_bytes: int = 0
-    dropped_packets: int = 0
-
-
 @message
 @dataclass(frozen=True)
 class FlowRate:
@@ -67,7 +60,7 @@ class FlowRate:
 
 @message
 @dataclass(frozen=True)
-class LinkState:
+class LinkSnapshot:
     """A link at a moment: its rate, and the L2 rate of everything that left its queue; its queue; drops so far.
 
     ``other_bps`` is what of it is not the plan's flows'; ``filled`` is the part of the buffer that is taken, of which
@@ -95,7 +88,7 @@ class Snapshot:
     time_s: float
     remaining_s: float | None
     active: int
-    links: Sequence[LinkState]
+    links: Sequence[LinkSnapshot]
     flows: Sequence[FlowRate]
     groups: Sequence[FlowRate]
 
@@ -135,15 +128,15 @@ class Sampler:
         self._moved_at: dict[int, float] = {}
         self._read_at: dict[int, float] = {}
 
-    def learn(self, record: dict[str, Any]) -> None:
+    def learn(self, new: NewFlow) -> None:
         """Note who owns an index, of a record of the program's digest of new flows.
 
         What is not a flow of the plan (control connections, acknowledgements) is left out.
         """
-        number = self._number(record)
+        number = self._number(new)
         if number is None:
             return
-        index, link = record["index"], record["bottleneck"]
+        index, link = new.flow, new.bottleneck
         self._owner[link, index] = number
         if link != self._links[self._plan.flows[number].links[-1]].index:
             return
@@ -157,17 +150,16 @@ class Sampler:
         """The name of the flow that each index is of."""
         return {key: self._plan.flows[number].name for key, number in self._owner.items()}
 
-    def _number(self, record: dict[str, Any]) -> int | None:
+    def _number(self, new: NewFlow) -> int | None:
         """Which flow of the plan a record is of."""
-        src, dst = address(record, "src"), address(record, "dst")
-        for ends in possible_ends(src, dst):
+        for ends in possible_ends(new.src, new.dst):
             if (number := self._by_host_pair.get(ends)) is not None:
                 return number
-        number = self._by_server.get((dst, record["dst_port"]))
+        number = self._by_server.get((new.dst, new.dst_port))
         if number is None:
             return None
         flow = self._plan.flows[number]
-        known = record["protocol"] == flow.protocol and src == flow.src and record["src_port"] in self._ports[number]
+        known = new.protocol == flow.protocol and new.src == flow.src and new.src_port in self._ports[number]
         return number if known else None
 
     @property
@@ -175,15 +167,13 @@ class Sampler:
         """The flow indices behind the last link of each flow that is known."""
         return self._ends.keys()
 
-    def counts(self, departed_bytes: Mapping[int, int], drops: Mapping[Key, int]) -> dict[str, FlowCounts]:
+    def counts(self, departed_bytes: Mapping[int, int], drops: Mapping[Key, int]) -> dict[str, FlowState]:
         """Sums of readings of indices by the name of the flow; none of a flow that is not known yet."""
         departed = [0] * len(self._plan.flows)
         for index, total in departed_bytes.items():
             departed[self._ends[index]] += total
         dropped = self._sums(drops)
-        return {
-            flow.name: FlowCounts(departed[number], dropped[number]) for number, flow in enumerate(self._plan.flows)
-        }
+        return {flow.name: FlowState(departed[number], dropped[number]) for number, flow in enumerate(self._plan.flows)}
 
     def to_read(self, time_s: float) -> list[int]:
         """The flow indices to be read now, those first that have waited longest."""
@@ -228,7 +218,7 @@ class Sampler:
             groups=_groups(flows),
         )
 
-    def _state(self, link: Link, before: Reading, now: Reading, rates: list[float] | None) -> LinkState:
+    def _state(self, link: Link, before: Reading, now: Reading, rates: list[float] | None) -> LinkSnapshot:
         queue, elapsed = now.queues[link.name], now.time_s - before.time_s
         ending = [number for number, flow in enumerate(self._plan.flows) if link.name == flow.links[-1]]
         flows = None if rates is None else sum(rates[number] for number in ending)
@@ -239,7 +229,7 @@ class Sampler:
             rate = (queue.dequeued_bytes - earlier) * 8 / elapsed
             if self._only_ends(link, len(ending)):
                 other = self._other(rate, flows)
-        return LinkState(
+        return LinkSnapshot(
             name=link.name,
             link_bps=_offered_bps(link, before, now),
             rate_bps=rate,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from narrows_formats.flow_names import OTHER_GROUP
 from rich.table import Table
 
-from narrows.run.sampler import FlowRate, LinkState, Snapshot
+from narrows.run.sampler import FlowRate, LinkSnapshot, Snapshot
 
 NOT_KNOWN = "-"
 # More flows are shown as their groups, and of more groups the fastest.
@@ -41,7 +41,7 @@ def queue(snapshot: Snapshot) -> str:
     return _depth(link) if link.queue_bytes is None else f"queue {_depth(link)}"
 
 
-def _depth(link: LinkState) -> str:
+def _depth(link: LinkSnapshot) -> str:
     if link.queue_bytes is None:
         return f"{link.departed_packets} packets through"
     filled = "" if link.filled is None else f" ({link.filled:.0%})"

@@ -1,24 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run that is driven while its traffic flows: its driver says how far it advances, changes links there, starts and
-stops flows, and sees the reports.
-
-In virtual time the run halts in between. Commands and answers are mappings of plain data, so that the driver may
-be anywhere; `narrows.api` is one.
-"""
+stops flows, and sees the reports. In virtual time the run halts in between."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Change, Link, Plan, Verb
 from narrows.run.changes import Made, sleep_until
+from narrows.run.driver import (
+    ChangeLink,
+    Command,
+    Driver,
+    EndTraffic,
+    Invalid,
+    LinkState,
+    MadeAt,
+    Over,
+    Refused,
+    Reports,
+    RequestFlows,
+    RunUntil,
+    SenderAnswer,
+    SetSender,
+    ShowReports,
+    State,
+)
 from narrows.run.observer import Observer
 from narrows.run.sampler import Key
 from narrows.switch.readings import QueueStats, by_queue
@@ -28,31 +41,6 @@ from narrows.traffic.traffic import Traffic
 # A driver's settings of senders in a halted run are so far apart: more than it takes to pass one on.
 SETTING_NS = 10_000
 DRIVER_ENDED = "the program that drove the run has ended"
-
-
-class Driver(Protocol):
-    """The driver of a run."""
-
-    async def receive(self) -> dict[str, Any] | None:
-        """The next command; None at the end.
-
-        ``{"until_ns": ...}``: go on until that time since the experiment's start. ``{"link": ..., "rate_bps",
-        "limit", "loss", "delay_ns"}``: give a link other settings now, those that are there; ``limit`` is in bytes and,
-        for a depth in packets, in packets. ``{"start": ..., "at_ns": ...}``, ``{"stop": ..., "at_ns": ...}``: a group's
-        flows, or one, at that time, or for None as soon as can be. ``{"steer": ..., "window", "rate_bps"}``: one flow's
-        window in segments and pacing rate from now on, None as they are. ``{"reports": true}``: all that have come.
-        ``{"end": true}``: that was all.
-        """
-
-    def tell(self, answer: dict[str, Any]) -> None:
-        """An answer: ``{"state": ...}`` to the first kind and once before all, ``{"made_ns": ...}`` to the next four,
-        to the fourth with the ``tcp_info`` of the flow's socket, or None if it is not under way.
-
-        To the last one ``{"reports": ...}``: the ``file`` with an Arrow stream of all reports until now and how many
-        ``bytes`` of it that is, ``start_ns``, the switch's time at the experiment's start, and the ``owners`` that are
-        new since the last answer: link, flow index, name of the flow. ``{"refused": ...}`` says why a command cannot be
-        followed, ``{"invalid": ...}`` what is wrong with it, and ``{"over": true}`` that the traffic has ended.
-        """
 
 
 @dataclass(frozen=True)
@@ -120,35 +108,36 @@ class SteppingController:
         try:
             await self._go_on(0)
             while (command := await self._driver.receive()) is not None:
-                if "end" in command:
+                if isinstance(command, EndTraffic):
                     await self._end()
                     return
                 try:
                     await self._follow(command)
                 except InputError as error:
-                    self._driver.tell({"invalid": str(error)})
+                    self._driver.tell(Invalid(str(error)))
             raise RunError(DRIVER_ENDED)
         finally:
             if self._target.pausable:
                 await self._target.pause(None)
-            self._driver.tell({"over": True})
+            self._driver.tell(Over())
 
-    async def _follow(self, command: dict[str, Any]) -> None:
-        if "until_ns" in command:
-            self._settle()
-            await self._go_on(command["until_ns"])
-        elif "start" in command:
-            at_ns = await self._traffic.start_flows(command["start"], command["at_ns"], self._next_setting_ns())
-            self._requested(FlowRequest("start", command["start"], at_ns))
-        elif "stop" in command:
-            at_ns = await self._traffic.stop_flows(command["stop"], command["at_ns"], self._next_setting_ns())
-            self._requested(FlowRequest("stop", command["stop"], at_ns))
-        elif "steer" in command:
-            await self._steer(command)
-        elif "reports" in command:
-            await self._tell_reports()
-        else:
-            await self._change(command)
+    async def _follow(self, command: Command) -> None:
+        match command:
+            case RunUntil(until_ns):
+                self._settle()
+                await self._go_on(until_ns)
+            case RequestFlows(verb, name, at_ns):
+                traffic = self._traffic
+                request = traffic.start_flows if verb == "start" else traffic.stop_flows
+                at_ns = await request(name, at_ns, self._next_setting_ns())
+                self.done.append(FlowRequest(verb, name, at_ns))
+                self._driver.tell(MadeAt(at_ns))
+            case SetSender():
+                await self._steer(command)
+            case ShowReports():
+                await self._tell_reports()
+            case ChangeLink():
+                await self._change(command)
 
     def _next_setting_ns(self) -> int | None:
         """When a halted run's hosts do what comes next: a time counted from the instant of the halt.
@@ -170,21 +159,17 @@ class SteppingController:
             # No other task has anything to do; the event loop's timers are too coarse.
             time.sleep(left_ns / NANOSECONDS)
 
-    async def _steer(self, command: dict[str, Any]) -> None:
+    async def _steer(self, command: SetSender) -> None:
+        flow, window, rate_bps = command.flow, command.window, command.rate_bps
         try:
-            answer = await self._traffic.steer(
-                command["steer"], command["window"], command["rate_bps"], self._next_setting_ns()
-            )
+            answer = await self._traffic.steer(flow, window, rate_bps, self._next_setting_ns())
         except RunError as error:
-            self._driver.tell({"refused": str(error)})
+            self._driver.tell(Refused(str(error)))
             return
-        if answer["tcp_info"] is not None and (command["window"], command["rate_bps"]) != (None, None):
-            self.done.append(SenderSetting(command["steer"], command["window"], command["rate_bps"], answer["made_ns"]))
-        self._driver.tell(answer)
-
-    def _requested(self, request: FlowRequest) -> None:
-        self.done.append(request)
-        self._driver.tell({"made_ns": request.at_ns})
+        made_ns = round(answer.at_s * NANOSECONDS)
+        if answer.tcp_info is not None and (window, rate_bps) != (None, None):
+            self.done.append(SenderSetting(flow, window, rate_bps, made_ns))
+        self._driver.tell(SenderAnswer(made_ns, answer.tcp_info))
 
     async def _tell_reports(self) -> None:
         shown = await self._show_reports()
@@ -195,8 +180,7 @@ class SteppingController:
         new = [(*key, name) for key, name in owners.items() if self._owners.get(key) != name]
         self._owners = owners
         file, size = shown
-        start_ns = self._origin_ns + self._offset_ns
-        self._driver.tell({"reports": {"file": str(file), "bytes": size, "start_ns": start_ns, "owners": new}})
+        self._driver.tell(Reports(str(file), size, self._origin_ns + self._offset_ns, new))
 
     async def _go_on(self, until_ns: int) -> None:
         at_ns = self._origin_ns + until_ns
@@ -211,8 +195,7 @@ class SteppingController:
             reading = await self._target.read_queues(self._observer.places)
         places = by_queue(reading.queues)
         links = {name: _state(link, places[link.port, link.queue]) for name, link in self._links.items()}
-        flows = {name: asdict(counts) for name, counts in (await self._observer.counts(reading.drops)).items()}
-        self._driver.tell({"state": {"time_ns": time_ns, "links": links, "flows": flows}})
+        self._driver.tell(State(time_ns, links, await self._observer.counts(reading.drops)))
 
     async def _end(self) -> None:
         """End flows of a halted run that would last longer at a time that is the same in each run."""
@@ -220,27 +203,39 @@ class SteppingController:
             await self._traffic.end_at(at_ns)
             self._settle()
 
-    async def _change(self, command: dict[str, Any]) -> None:
+    async def _change(self, command: ChangeLink) -> None:
         now_ns = self._held_ns if self._target.pausable else time.monotonic_ns() - self._origin_ns
-        change = Change(at_ns=now_ns, **command)
+        limit = None if command.limit_bytes is None else (command.limit_bytes, command.limit_packets)
+        change = Change(now_ns, command.link, limit, command.loss, command.rate_bps, command.delay_ns)
         before = self._links[change.link]
         after = change.of(before)
         try:
             made_ns = await self._target.change(before, after) - self._offset_ns - self._origin_ns
         except RunError as error:
-            self._driver.tell({"refused": str(error)})
+            self._driver.tell(Refused(str(error)))
             return
         self._links[before.name] = after
         self.done.append(Made(change, made_ns))
-        self._driver.tell({"made_ns": made_ns})
+        self._driver.tell(MadeAt(made_ns))
 
 
-def _state(link: Link, queue: QueueStats) -> dict[str, Any]:
-    return {
-        "rate_bps": link.rate_bps,
-        "limit_bytes": link.byte_limit or None,
-        "limit_packets": link.limit_packets,
-        "delay_ns": link.delay_ns,
-        "loss": link.loss,
-        **queue.by_name,
-    }
+def _state(link: Link, queue: QueueStats) -> LinkState:
+    return LinkState(
+        rate_bps=link.rate_bps,
+        limit_bytes=link.byte_limit or None,
+        limit_packets=link.limit_packets,
+        delay_ns=link.delay_ns,
+        loss=link.loss,
+        queue_bytes=_counted(queue.depth_bytes),
+        queue_packets=_counted(queue.depth_packets),
+        queue_delay_s=_counted(queue.waited_ns) / NANOSECONDS,
+        departed_bytes=_counted(queue.dequeued_bytes),
+        departed_packets=queue.dequeued_packets,
+        dropped_packets=_counted(queue.dropped_packets),
+    )
+
+
+def _counted(value: int | None) -> int:
+    if value is None:
+        raise RunError("a run that is driven needs a switch that counts what waits, leaves and is dropped")
+    return value

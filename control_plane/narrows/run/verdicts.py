@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 from narrows_analysis.metrics.confidence import estimate
@@ -34,7 +34,7 @@ class Verdict:
     """
 
     expectation: str
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     values: tuple[float, ...]
     interval: tuple[float, float] | None
     reason: str
@@ -57,7 +57,7 @@ class Verdict:
         """The outcome in one line."""
         return f"{'pass' if self.passed else 'FAIL'}  {self.name}: {self.reason or self.measured}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Plain data."""
         return {"passed": self.passed, **asdict(self)}
 
@@ -110,18 +110,17 @@ class _Results:
         return answer(expectation.question, self._sockets.get(expectation.name or "", pd.DataFrame()))
 
 
-def _verdict(expectation: Expectation, parameters: dict[str, Any], values: list[float | None]) -> Verdict:
+def _verdict(expectation: Expectation, parameters: dict[str, object], values: list[float | None]) -> Verdict:
     known = tuple(value for value in values if value is not None)
     if len(known) < len(values):
         reason = f"there is no value in {len(values) - len(known)} of {len(values)} runs"
         return Verdict(expectation.text, parameters, known, None, reason, "fail")
-    if len(known) == 1:
+    found = estimate(known)
+    if found is None or found.interval is None:
         holds = expectation.holds(known[0])
         measured = f"measured {expectation.shown(known[0])}"
         decided: Kind = "pass" if holds else "fail"
         return Verdict(expectation.text, parameters, known, None, "" if holds else measured, decided, measured)
-    found = estimate(known)
-    assert found is not None and found.interval is not None
     inside = [expectation.holds(end) for end in found.interval]
     mean, low, high = map(expectation.shown, (found.mean, *found.interval))
     measured = f"measured {mean} (95 % interval {low} to {high}, {len(known)} runs)"

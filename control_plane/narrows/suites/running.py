@@ -268,9 +268,10 @@ def ended_early(directory: Path) -> str:
         narrows_analysis.AnalysisError: the run cannot be read.
     """
     for flow in read_run(directory).flows:
-        if flow.application is not None and flow.duration_s is not None and flow.ended_s is not None:
+        client = None if flow.application is None else flow.application.client
+        if client is not None and flow.duration_s is not None and flow.ended_s is not None:
             begun_s = flow.start_s if flow.started_s is None else flow.started_s
-            if not flow.application["client"]["stopped"] and flow.ended_s < flow.start_s + flow.duration_s:
+            if not client.stopped and flow.ended_s < flow.start_s + flow.duration_s:
                 return f"{flow.name}'s client ended after {flow.ended_s - begun_s:.3g} s of {flow.duration_s:g} s"
     return ""
 

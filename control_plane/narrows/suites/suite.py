@@ -20,7 +20,7 @@ from narrows.experiment.assignment import override
 from narrows.experiment.expectations import SENDERS, BadExpectation
 from narrows.experiment.loader import check, read_experiment, read_mapping
 from narrows.experiment.sweep import Series, make_series
-from narrows.field_types import Model, Name
+from narrows.field_types import Model, Name, groups_in
 from narrows.paths import data
 from narrows.suites.programs import TestedProgram, Unsuited
 
@@ -92,10 +92,9 @@ class Case:
         """Whether the case is about such a congestion control, or about the one that it is like."""
         return not self.text.ccas or not {cca, like}.isdisjoint(self.text.ccas)
 
-    def _tested_groups(self, content: dict[str, Any]) -> list[str]:
+    def _tested_groups(self, content: dict[str, object]) -> list[str]:
         """Groups of flows of the file that are tested; the name itself where there is none, so that it is refused."""
-        flows = content.get("flows")
-        names = [group.get("name") for group in flows if isinstance(group, dict)] if isinstance(flows, list) else []
+        names = [group.get("name") for group in groups_in(content) if isinstance(group, dict)]
         ours = [str(name) for name in names if name == self.tested or str(name).startswith(f"{self.tested}-")]
         return ours or [self.tested]
 
@@ -118,9 +117,10 @@ class Case:
         content = read_experiment(self.file)
         tested = self._tested_groups(content)
         content["flows"] = [
-            program.in_place_of(group) if group.get("name") in tested else group for group in content["flows"]
+            program.in_place_of(group) if group.get("name") in tested else group for group in groups_in(content)
         ]
-        for text in (*content["expect"], *self.text.given):
+        expected = content.get("expect")
+        for text in (*(expected if isinstance(expected, list) else []), *self.text.given):
             if text.startswith(tuple(f"{SENDERS}.{name}" for name in tested)):
                 raise Unsuited("not observable", f"{text}: a program's socket is not read")
         try:
@@ -128,7 +128,7 @@ class Case:
         except InputError as error:
             raise Unsuited("not applicable", str(error).removeprefix(f"{self.file}: ")) from None
 
-    def _series(self, content: dict[str, Any], quick: bool, repeat: int | None) -> Series:
+    def _series(self, content: dict[str, object], quick: bool, repeat: int | None) -> Series:
         if repeat:
             override(content, [f"repeat={repeat}"], str(self.file))
         if self.text.sweep and not quick:

@@ -72,7 +72,8 @@ class AsyncioChannel:
             async with self._call(method, Cardinality.UNARY_UNARY, timeout) as stream:
                 await stream.send_message(request_serializer(request), end=True)
                 answer = await stream.recv_message()
-            assert answer is not None  # without one there is an error
+            if answer is None:
+                raise _failed(Status.INTERNAL, "no answer")
             return response_deserializer(answer)
 
         return call
@@ -143,18 +144,20 @@ class Exchange:
 
     async def write(self, request: Any) -> None:
         """Send a request."""
-        if self._stream is None:
-            self._stream = await self._begin()
-        await self._stream.send_message(self._serialize(request))
+        await (await self._begun()).send_message(self._serialize(request))
 
     async def read(self) -> Any:
         """The next answer; None if there will be none any more."""
-        assert self._stream is not None  # nothing was written
         try:
-            answer = await self._stream.recv_message()
+            answer = await (await self._begun()).recv_message()
         except (GRPCError, OSError, ProtocolError, StreamTerminatedError):
             return None
         return None if answer is None else self._deserialize(answer)
+
+    async def _begun(self) -> Bytes:
+        if self._stream is None:
+            self._stream = await self._begin()
+        return self._stream
 
     def cancel(self) -> None:
         """The channel, which has no other use then, ends it."""

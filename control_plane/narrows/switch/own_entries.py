@@ -60,7 +60,7 @@ class _Names:
 
     @classmethod
     def of(cls, kind: str, items: Iterable[Any]) -> _Names:
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         last: dict[str, list[Any]] = {}
         for item in items:
             found[item.preamble.name] = item
@@ -161,7 +161,7 @@ class _Tutorial:
         self._actions = _Names.of("action", info.actions)
 
     def updates(self) -> Iterator[p4r.Update]:
-        makers: dict[str, Callable[[dict[str, Any]], p4r.Update]] = {
+        makers: dict[str, Callable[[dict[str, object]], p4r.Update]] = {
             "clone_session_entries": self._clone_session,
             "multicast_group_entries": self._multicast_group,
             "table_entries": self._table_entry,
@@ -226,7 +226,7 @@ class _Tutorial:
         at = self._skip(at)
         return at + 1 if self._text[at : at + 1] in signs else at
 
-    def _table_entry(self, given: dict[str, Any]) -> p4r.Update:
+    def _table_entry(self, given: dict[str, object]) -> p4r.Update:
         table = self._tables[given.get("table")]
         entry = p4r.TableEntry(table_id=table.preamble.id)
         match = given.get("match") or {}
@@ -250,7 +250,9 @@ class _Tutorial:
         kind = p4r.Update.MODIFY if is_default else p4r.Update.INSERT
         return p4r.Update(type=kind, entity=p4r.Entity(table_entry=entry))
 
-    def _add_priority(self, entry: p4r.TableEntry, table: p4i.Table, given: dict[str, Any], is_default: bool) -> None:
+    def _add_priority(
+        self, entry: p4r.TableEntry, table: p4i.Table, given: dict[str, object], is_default: bool
+    ) -> None:
         needed = not is_default and any(field.match_type in _PRIORITIZED for field in table.match_fields)
         priority = given.get("priority", 0)
         if type(priority) is not int or (priority < 1 if needed else priority != 0):
@@ -258,7 +260,7 @@ class _Tutorial:
             raise _Wrong(f"{table.preamble.name}: priority {priority}; allowed: {allowed}")
         entry.priority = priority
 
-    def _add_action(self, entry: p4r.TableEntry, table: p4i.Table, given: dict[str, Any]) -> None:
+    def _add_action(self, entry: p4r.TableEntry, table: p4i.Table, given: dict[str, object]) -> None:
         if table.implementation_id:
             raise _Wrong(
                 f"{table.preamble.name}: its actions are in an action profile, which this form does not have; allowed: "
@@ -269,8 +271,10 @@ class _Tutorial:
             raise _Wrong(f"{table.preamble.name} has no action '{action.preamble.name}'")
         params = given.get("action_params") or {}
         names = [param.name for param in action.params]
-        if not isinstance(params, dict) or sorted(params) != sorted(names):
-            have = ", ".join(map(str, params)) or "none"
+        if not isinstance(params, dict):
+            raise _Wrong("action_params is not an object")
+        if sorted(params) != sorted(names):
+            have = ", ".join(params) or "none"
             raise _Wrong(f"{action.preamble.name}: has the parameters {have}; allowed: {', '.join(names) or 'none'}")
         call = entry.action.action
         call.action_id = action.preamble.id
@@ -280,7 +284,7 @@ class _Tutorial:
                 _check_port(value, self._ports)
             call.params.add(param_id=param.id, value=_canonical(value))
 
-    def _clone_session(self, given: dict[str, Any]) -> p4r.Update:
+    def _clone_session(self, given: dict[str, object]) -> p4r.Update:
         entity = p4r.Entity()
         session = entity.packet_replication_engine_entry.clone_session_entry
         session.session_id = _number(given.get("clone_session_id"), 32, "clone_session_id")
@@ -288,14 +292,14 @@ class _Tutorial:
         self._add_replicas(session.replicas, given)
         return p4r.Update(type=p4r.Update.INSERT, entity=entity)
 
-    def _multicast_group(self, given: dict[str, Any]) -> p4r.Update:
+    def _multicast_group(self, given: dict[str, object]) -> p4r.Update:
         entity = p4r.Entity()
         group = entity.packet_replication_engine_entry.multicast_group_entry
         group.multicast_group_id = _number(given.get("multicast_group_id"), 32, "multicast_group_id")
         self._add_replicas(group.replicas, given)
         return p4r.Update(type=p4r.Update.INSERT, entity=entity)
 
-    def _add_replicas(self, replicas: Any, given: dict[str, Any]) -> None:
+    def _add_replicas(self, replicas: Any, given: dict[str, object]) -> None:
         found = given.get("replicas")
         if not isinstance(found, list) or not all(isinstance(one, dict) and "egress_port" in one for one in found):
             raise _Wrong("replicas is not a list of objects with egress_port, and instance if it is not 0")

@@ -9,14 +9,16 @@ which is always called.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows_formats.digest import NewFlow
+from narrows_formats.software_timing import AppliedSteps, AppliedUpdates
 from narrows_formats.target_profile import TargetProfile
 
-from narrows.errors import RunError
+from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Link, OwnProgram, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
@@ -59,6 +61,17 @@ class TargetOptions:
     bmv2_path: Path | None = None
     inventory: Path | None = None
     virtual: bool = False
+
+    @property
+    def lab(self) -> Path:
+        """The inventory of a target between real machines.
+
+        Raises:
+            InputError: none is given.
+        """
+        if self.inventory is None:
+            raise InputError("--inventory: is missing; allowed: the file of the lab")
+        return self.inventory
 
 
 class Target(ABC):
@@ -197,11 +210,11 @@ class Target(ABC):
         """
         raise RunError(f"{self.profile.name} runs in real time")
 
-    def rate_steps(self) -> dict[str, dict[str, Any]]:
+    def rate_steps(self) -> Mapping[str, AppliedSteps]:
         """What became of the steps of links that vary, by name, as run.json has it; empty where they are exact."""
         return {}
 
-    def queue_updates(self) -> dict[str, dict[str, Any]]:
+    def queue_updates(self) -> Mapping[str, AppliedUpdates]:
         """What became of the updates of queues that the control plane keeps, by link; empty where the program does."""
         return {}
 
@@ -247,7 +260,7 @@ class Target(ABC):
         return
 
     @abstractmethod
-    async def new_flows(self) -> list[dict[str, Any]]:
+    async def new_flows(self) -> list[NewFlow]:
         """Records of the program's digest of new flows that have arrived since the last call.
 
         Raises:

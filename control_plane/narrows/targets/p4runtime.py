@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from narrows_formats.digest import NewFlow
 
 from narrows.switch.readings import DIGEST_RECORDS, FlowTotals
 from narrows.targets.base import Target
@@ -39,9 +41,9 @@ class P4RuntimeTarget(Target):
 
         await self.session.subscribe(NEW_FLOW, 1 if at_once else DIGEST_RECORDS)
 
-    async def new_flows(self) -> list[dict[str, Any]]:
+    async def new_flows(self) -> list[NewFlow]:
         """Records of the digest that have arrived since the last call."""
-        return self.session.take_digests()
+        return [NewFlow.of(record) for record in self.session.take_digests()]
 
     async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
         """The program's departure counters of some flow indices."""

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from narrows_formats import beneath
 from narrows_formats.units import NANOSECONDS
@@ -41,10 +41,10 @@ ROLES = ("server", "client")
 class ApplicationConnection(Connection):
     """All that a program sends, as run.json tells of it; ``programs`` is what became of client and server."""
 
-    programs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    programs: dict[str, dict[str, object]] = field(default_factory=dict)
     user: User = field(default_factory=invoking_user)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """See `Connection.as_json`."""
         became = {"user": self.user.uid, "group": self.user.gid, **self.programs, "notes": self.notes}
         return super().as_json() | {
@@ -161,7 +161,7 @@ class Applications(Generator):
         self._supervisors: dict[tuple[str, str], Process] = {}
         self._readers: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._ready: dict[str, asyncio.Future[None]] = {}
-        self._programs: dict[str, dict[str, dict[str, Any]]] = {flow.name: {} for flow in flows}
+        self._programs: dict[str, dict[str, dict[str, object]]] = {flow.name: {} for flow in flows}
         self._notes: dict[str, list[str]] = {flow.name: [] for flow in flows}
         self._user = invoking_user()
 

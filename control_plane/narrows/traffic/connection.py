@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from narrows_formats.units import NANOSECONDS
 
@@ -40,7 +39,7 @@ class Connection:
         """What it has to send; None if it lasts for a time."""
         return self.flow.payload.size_of(self.number)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The connection as an entry of run.json's ``flows``."""
         flow = self.flow
         start = self._planned_start_s()

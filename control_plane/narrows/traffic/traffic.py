@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from narrows_formats.units import NANOSECONDS, format_time
 
@@ -167,15 +166,14 @@ class Traffic:
 
     async def steer(
         self, name: str, window: int | None, rate_bps: int | None, at_ns: int | None = None
-    ) -> dict[str, Any]:
+    ) -> wire.Steered:
         """Set the window in segments and the pacing rate of one flow of the congestion control `external`.
 
         Without either its socket is only read, whatever its congestion control. ``at_ns`` is when, since the
         experiment's start; None: as soon as its host can.
 
         Returns:
-            ``made_ns`` since the experiment's start, and ``tcp_info`` in hexadecimal digits; None if it is not under
-            way.
+            What its host has answered.
 
         Raises:
             InputError: there is no such flow, or its window is not set from outside.
@@ -189,7 +187,7 @@ class Traffic:
         answer = await generator.steer(flow.name, window, None if rate_bps is None else rate_bps // 8, at_ns)
         if answer.refused is not None:
             raise RunError(f"flow {name}: {answer.refused}")
-        return {"made_ns": round(answer.at_s * NANOSECONDS), "tcp_info": answer.tcp_info}
+        return answer
 
     def _named(self, name: str) -> list[tuple[Generator, Flow]]:
         """The flows of a group, or the one of that name, each with what makes it."""

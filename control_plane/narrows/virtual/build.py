@@ -16,6 +16,7 @@ from pathlib import Path
 from narrows_formats.units import duration_in_words
 
 from narrows.errors import InputError, RunError
+from narrows.hosts.process import piped
 from narrows.virtual import kernels, sources
 from narrows.virtual.adjustments import adjust, adjusted
 from narrows.virtual.kernels import IMAGE, About, Kernel, directory, remember, remember_build
@@ -314,8 +315,7 @@ def run(command: list[str], log: Path, say: Callable[[str], None] | None, what: 
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
         ) as process,
     ):
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in piped(process.stdout):
             record.write(line)
             lines = [*lines[-LOG_LINES:], line.rstrip()]
             # Files that are compiled at the same time go on after it, and push it out of the end.

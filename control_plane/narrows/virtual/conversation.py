@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from asyncio import Event
-from typing import Any
 
 from narrows.onhost import wire
+from narrows.run.driver import Answer, Driver, Over
 from narrows.run.measurement import TRAFFIC
 from narrows.run.progress import RunProgress
 from narrows.run.sampler import Snapshot
-from narrows.run.stepping import Driver
 from narrows.virtual.guard import Guard
 from narrows.virtual.guest import Guest
 from narrows.virtual.messages import DriverAnswer, Ending, Note, Phase
@@ -50,7 +48,7 @@ class Conversation:
             return
         while (command := await self._driver.receive()) is not None:
             self._guard.pause(False)
-            self._guest.say(json.dumps(command))
+            self._guest.say(wire.dumps(command))
         self.driver_ended = True
         self._guard.pause(False)
         self._guest.say(signal.SIGTERM.name)
@@ -68,12 +66,12 @@ class Conversation:
             case DriverAnswer(answer) if self._driver is not None:
                 self._answer(answer, self._driver)
 
-    def _answer(self, answer: dict[str, Any], driver: Driver) -> None:
+    def _answer(self, answer: Answer, driver: Driver) -> None:
         """Pass an answer on to the driver, for whose next command the guest stands still until its traffic is over.
 
         The driver may have ended while the guest made the answer: then nothing would let it go on.
         """
-        is_awaited = "over" not in answer and not self.driver_ended
+        is_awaited = not (isinstance(answer, Over) or self.driver_ended)
         self._guard.pause(is_awaited)
         if is_awaited:
             self._guest.halt()

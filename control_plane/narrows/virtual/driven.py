@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
-from typing import Any, Protocol
+from typing import Protocol
 
+from narrows.onhost import wire
+from narrows.run.driver import Answer, Command
 from narrows.virtual.clock_pause import ClockPause
 from narrows.virtual.messages import DriverAnswer
 
@@ -20,23 +21,23 @@ class Outside(Protocol):
 
 
 class GuestDriver:
-    """See `narrows.run.stepping.Driver`."""
+    """See `narrows.run.driver.Driver`."""
 
     def __init__(self, outside: Outside, pause: ClockPause) -> None:
         """``outside`` takes the answers."""
         self._outside = outside
         self._pause = pause
-        self._commands: deque[dict[str, Any]] = deque()
+        self._commands: deque[Command] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._come: asyncio.Event | None = None
 
     def take(self, line: str) -> None:
         """A command from the outside; called by the thread that listens."""
-        self._commands.append(json.loads(line))
+        self._commands.append(wire.loads(line))
         if self._loop is not None and self._come is not None:
             self._loop.call_soon_threadsafe(self._come.set)
 
-    async def receive(self) -> dict[str, Any] | None:
+    async def receive(self) -> Command | None:
         """The next command."""
         self._loop, self._come = asyncio.get_running_loop(), asyncio.Event()
         self._pause.begin()
@@ -48,6 +49,6 @@ class GuestDriver:
         finally:
             self._pause.end()
 
-    def tell(self, answer: dict[str, Any]) -> None:
+    def tell(self, answer: Answer) -> None:
         """An answer."""
         self._outside.send(DriverAnswer(answer))

@@ -16,9 +16,9 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
+from narrows.run.driver import Driver
 from narrows.run.duration import packets, packets_of_programs
 from narrows.run.results import RunDirectory
-from narrows.run.stepping import Driver
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
 from narrows.virtual import guest_memory

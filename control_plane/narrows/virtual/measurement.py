@@ -11,12 +11,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from narrows_formats import storage
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
@@ -29,10 +28,10 @@ from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.hosts.users import as_environment
 from narrows.paths import REPOSITORY
+from narrows.run.driver import Driver
 from narrows.run.measured import Measured
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
-from narrows.run.stepping import Driver
 from narrows.run.stop_signals import stop_signals_call
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
@@ -138,7 +137,7 @@ class VirtualMeasurement:
             wall_s=wall_s,
         )
 
-    def host_metadata(self, measured: Measured) -> dict[str, Any]:
+    def host_metadata(self, measured: Measured) -> Mapping[str, Mapping[str, object]]:
         """This machine, and the guest that was on it. The times of the run are this machine's too."""
         return {
             "host": {**machine.describe(), "kernel": self._about.release},
@@ -215,7 +214,7 @@ def import_afterwards() -> None:
         import_module(name)
 
 
-def describe_hosts(plan: Plan) -> dict[str, Any]:
+def describe_hosts(plan: Plan) -> dict[str, object]:
     """What hosts and their NICs are in virtual time, for run.json."""
     nic = settings(adapted(plan))
     moderation = None if nic.coalescing is None else asdict(nic.coalescing)

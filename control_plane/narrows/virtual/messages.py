@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from narrows.onhost.wire import message
+from narrows.run.driver import Answer
 
 
 @message
@@ -35,9 +35,9 @@ class Note:
 @message
 @dataclass(frozen=True)
 class DriverAnswer:
-    """An answer to the driver (`narrows.run.stepping.Driver`)."""
+    """An answer to the driver (`narrows.run.driver.Driver`)."""
 
-    answer: dict[str, Any]
+    answer: Answer
 
 
 @message

@@ -175,10 +175,10 @@ def outstanding(changes: Iterable[Change]) -> list[Change]:
     return list(left.values())
 
 
-def _key(key: Key | None) -> dict[str, Any] | None:
+def _key(key: Key | None) -> dict[str, object] | None:
     if key is None:
         return None
-    written: dict[str, Any] = {}
+    written: dict[str, object] = {}
     for name, value in key.items():
         if isinstance(value, Ternary):
             written[name] = {"value": value.value, "mask": value.mask}
@@ -201,7 +201,7 @@ def _read_key(raw: Mapping[str, Any] | None) -> Key | None:
     return key
 
 
-def _entry(entry: Entry | None) -> dict[str, Any] | None:
+def _entry(entry: Entry | None) -> dict[str, object] | None:
     return None if entry is None else {"action": entry.action, "data": dict(entry.data)}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from narrows.switch.readings import FlowTotals
 
 from narrows_tofino.bfrt.client import Client, Operation
+from narrows_tofino.bfrt.errors import SchemaError
 from narrows_tofino.bfrt.schema import Schema, Table
 from narrows_tofino.bfrt.values import per_pipe
 from narrows_tofino.writes.planned import PlannedWrite, number
@@ -136,7 +137,8 @@ class Counters:
         The wait includes the chip's own latency; the number wraps at 32 bits. ``queue`` is 0, or 1 for that of L4S.
         """
         table = self._latest_delays
-        assert table is not None, "the program manages no queues"
+        if table is None:
+            raise SchemaError("the program manages no queues")
         data = self._client.read(table, {table.keys[0].name: bottleneck * QUEUES + queue}).data
         # Fields of a register's cell are named after the register. A bottleneck's queues are in one of the pipes.
         cell = {name.rpartition(".")[2]: sum(per_pipe(value)) for name, value in data.items()}

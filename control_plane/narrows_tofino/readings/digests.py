@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+
+from narrows_formats.digest import NewFlow
 
 from narrows_tofino.bfrt.client import Client
 from narrows_tofino.bfrt.values import DigestMessage
@@ -24,10 +25,10 @@ class Digests:
         self._taken += self._client.digests(0)
         return list(self._taken)
 
-    def new(self) -> list[dict[str, Any]]:
-        """Those since the last call, field by field."""
+    def new(self) -> list[NewFlow]:
+        """Those since the last call."""
         known, self._handed_out = self._handed_out, len(self.take())
-        return [dict(digest.data) for digest in self._taken[known:]]
+        return [NewFlow.of(digest.data) for digest in self._taken[known:]]
 
     def flows(self) -> defaultdict[object, set[int]]:
         """Flow indices by bottleneck."""

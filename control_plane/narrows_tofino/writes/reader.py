@@ -97,17 +97,15 @@ class AssumedReader:
             case "tm.cfg":
                 return self._configuration()
             case "tm.port.cfg":
-                assert key is not None and isinstance(key["dev_port"], int)
-                return self._port(key["dev_port"])
+                return self._port(_number(key, "dev_port"))
             case "tm.port.buffer" | "tm.pipe.cfg":
                 return {"ig_limit_cells": self._total_cells, "eg_limit_cells": self._total_cells}
             case "tm.port.flowcontrol":
                 return {"mode_tx": "NONE"}
             case "tm.queue.sched_cfg":
                 # A port's queues are below one node of the port's own number.
-                assert key is not None and isinstance(key["pg_queue"], int)
                 _, queues = _GROUPS[self._chip.prefix]
-                return {"pg_l1_node": key["pg_queue"] // queues}
+                return {"pg_l1_node": _number(key, "pg_queue") // queues}
             case "tm.l1_node.sched_cfg":
                 return {"min_rate_enable": False, "max_rate_enable": False}
             case _:
@@ -128,3 +126,10 @@ class AssumedReader:
             "port_queues_count": queues,
             "egress_qid_queues": [number * queues + queue % queues for queue in range(ports * queues)],
         }
+
+
+def _number(key: Key | None, field: str) -> int:
+    value = None if key is None else key.get(field)
+    if not isinstance(value, int):
+        raise KeyError(field)
+    return value

@@ -17,6 +17,7 @@ from narrows.experiment.loader import read_experiment, read_mapping, validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import Point, make_series
+from narrows.field_types import groups_in
 from narrows_formats.plugins import PluginError, load
 from narrows_formats.suggestion import suggestion
 
@@ -39,7 +40,7 @@ class StudyPoint:
     experiment: str
     point: Point
     parameters: dict[str, str]
-    written: dict[str, Any]
+    written: Mapping[str, Any]
 
     @property
     def directory(self) -> Path:
@@ -66,7 +67,7 @@ def experiments_of(study: Study) -> Path:
     return Path(import_module(OFFERS[study.name][0].module).__file__ or "").parent / "experiments"
 
 
-def _experiment(study: str, experiment: str, quick: bool, root: Path) -> tuple[dict[str, Any], str]:
+def _experiment(study: str, experiment: str, quick: bool, root: Path) -> tuple[dict[str, object], str]:
     """The data of one experiment of a study, and where it is from.
 
     Raises:
@@ -77,14 +78,17 @@ def _experiment(study: str, experiment: str, quick: bool, root: Path) -> tuple[d
     return _changed(data, root / study / QUICK, experiment) if quick else (data, str(path))
 
 
-def _changed(data: dict[str, Any], overlay: Path, name: str) -> tuple[dict[str, Any], str]:
+def _changed(data: dict[str, object], overlay: Path, name: str) -> tuple[dict[str, object], str]:
     """Data with the changes that a file has under a name, and where it is from now."""
     changes = read_mapping(overlay, "changes to experiments of a study; allowed: a mapping of names to changes")
     origin = f"{overlay}: {name}"
-    return change(data, changes.get(name, {}), origin), origin
+    mine = changes.get(name, {})
+    if not isinstance(mine, dict):
+        raise InputError(f"{origin}: is not a mapping; allowed: fields and their values")
+    return change(data, mine, origin), origin
 
 
-def change(data: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[str, Any]:
+def change(data: dict[str, object], changes: dict[str, object], origin: str) -> dict[str, object]:
     """An experiment's data with dotted fields set to other values; ``sweep`` and ``repeat`` are replaced whole.
 
     Raises:
@@ -92,7 +96,7 @@ def change(data: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[s
     """
     changed = copy.deepcopy(data)
     groups = [group.name for group in validate(data, origin).flows]
-    for group, name in zip(changed["flows"], groups, strict=True):
+    for group, name in zip(groups_in(changed), groups, strict=True):
         group["name"] = name
     for field, value in changes.items():
         if field in WHOLE:
@@ -212,7 +216,7 @@ def _with_algorithms(study_point: StudyPoint, algorithms: Mapping[str, str]) -> 
 def _points(
     study: Study,
     name: str,
-    data: dict[str, Any],
+    data: dict[str, object],
     origin: str,
     root: Path,
     cards: Collection[Card],
@@ -248,10 +252,11 @@ def _repeated(points: Sequence[Point], repetitions: int) -> list[Point]:
 
 def _swept(study: str, experiment: str, root: Path) -> list[str]:
     """The fields that the full variant of an experiment sweeps."""
-    return list(read_experiment(root / study / f"{experiment}.yaml").get("sweep", {}))
+    swept = read_experiment(root / study / f"{experiment}.yaml").get("sweep")
+    return list(swept) if isinstance(swept, dict) else []
 
 
-def _value(data: dict[str, Any], field: str) -> Any:
+def _value(data: dict[str, object], field: str) -> Any:
     """The value at a dotted field of an experiment's data; of the first group for ``flows.*``."""
     value: Any = data
     for part in field.split("."):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +55,7 @@ def most_repetitions(paths: Sequence[Path]) -> int:
     return max(found)
 
 
-def _check(name: str, theirs: dict[str, Any] | None, ours: dict[str, Any], path: Path) -> None:
+def _check(name: str, theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], path: Path) -> None:
     """Check that two versions of an experiment file differ in nothing but the points that they ask for."""
     if theirs is None:
         raise InputError(f"--add {path}: does not say what was run as {name}; allowed: results that do")
@@ -68,5 +68,5 @@ def _check(name: str, theirs: dict[str, Any] | None, ours: dict[str, Any], path:
             )
 
 
-def _settings(data: dict[str, Any], origin: str) -> dict[str, Any]:
+def _settings(data: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
     return flat(validate({field: value for field, value in data.items() if field not in WHOLE}, origin).as_yaml_data())

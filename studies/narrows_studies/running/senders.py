@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from narrows.errors import InputError
-from narrows.hosts import machine
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.virtual import kernels
 from narrows.virtual.environment import Guests
@@ -36,7 +36,7 @@ class Senders:
 
 def this_machine() -> Senders:
     """Hosts that are network namespaces of this machine, or machines of a testbed, in real time."""
-    return Senders("", machine.describe()["kernel"], THIS_MACHINE, ccas.of_this_machine())
+    return Senders("", platform.release(), THIS_MACHINE, ccas.of_this_machine())
 
 
 def guests(names: Sequence[str]) -> list[Senders]:

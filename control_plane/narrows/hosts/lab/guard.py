@@ -10,6 +10,7 @@ import subprocess
 from narrows.errors import RunError
 from narrows.hosts.lab.inventory import Nic
 from narrows.hosts.lab.ssh import CONNECT_S, HOST_SCRIPT, machine_command
+from narrows.hosts.process import piped
 
 READY_S = 2 * CONNECT_S + 20.0
 # What host.sh puts back takes about a second.
@@ -41,12 +42,11 @@ class Guard:
             start_new_session=True,
         )
         self._process = process
-        assert process.stdout is not None and process.stderr is not None
-        has_answer = select.select([process.stdout], [], [], READY_S)[0]
-        if has_answer and process.stdout.readline() == b"ready\n":
+        answers = piped(process.stdout)
+        if select.select([answers], [], [], READY_S)[0] and answers.readline() == b"ready\n":
             return
         process.kill()
-        words_there = process.stderr.read().decode(errors="replace").strip() or f"no answer in {READY_S:g} s"
+        words_there = piped(process.stderr).read().decode(errors="replace").strip() or f"no answer in {READY_S:g} s"
         self.close()
         raise RunError(f"{self._nic.name}: it cannot be reserved for the run: {words_there}")
 
@@ -70,9 +70,8 @@ class Guard:
         if process is None:
             return
         with process:
-            assert process.stdin is not None
             with contextlib.suppress(OSError):
-                process.stdin.close()
+                piped(process.stdin).close()
             try:
                 process.wait(END_S)
             except subprocess.TimeoutExpired:

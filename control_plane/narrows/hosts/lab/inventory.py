@@ -169,7 +169,8 @@ class Lab(Model, ABC):
     @property
     def collecting(self) -> CollectorMachine:
         """Where reports are collected."""
-        assert self.collector is not None
+        if self.collector is None:
+            raise refuse("has no collector", "collector, the machine that takes the reports")
         return self.collector
 
     def switch_nics(self, plan: Plan) -> Mapping[str, Nic]:

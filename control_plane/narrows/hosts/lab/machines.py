@@ -59,7 +59,7 @@ class SshTestbed:
         self._mtu = mtu
         self._record = record
         self._machines = machines_of(plan, inventory)
-        self._described: dict[str, Any] = {}
+        self._described: dict[str, dict[str, str]] = {}
         self._files: dict[str, str] = {}
         self._changed: list[str] = []
         self._token = secrets.token_hex(8)
@@ -269,7 +269,7 @@ class SshTestbed:
         """None: a machine's kernel counts what else it does, too."""
         return {}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Offloads and kernel settings as read back, for run.json. Nothing of how the machines are reached."""
         return {
             "kind": "machines",

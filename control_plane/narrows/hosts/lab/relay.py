@@ -12,7 +12,7 @@ import subprocess
 import sys
 from types import FrameType
 
-from narrows.hosts.process import end_with
+from narrows.hosts.process import end_with, piped
 
 FORWARDED = {signal.SIGINT: b"INT\n", signal.SIGTERM: b"TERM\n"}
 
@@ -24,11 +24,12 @@ def main(parent: str, *command: str) -> int:
     # A session of its own: a Ctrl-C on the terminal reaches the program only through us.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
+    there = piped(process.stdin)
+
     def forward(number: int, _: FrameType | None) -> None:
-        assert process.stdin is not None
         try:
-            process.stdin.write(FORWARDED[signal.Signals(number)])
-            process.stdin.flush()
+            there.write(FORWARDED[signal.Signals(number)])
+            there.flush()
         except OSError:
             process.terminate()
 

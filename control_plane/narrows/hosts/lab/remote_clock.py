@@ -12,6 +12,7 @@ from narrows import python
 from narrows.errors import RunError
 from narrows.hosts.lab.inventory import Nic
 from narrows.hosts.lab.ssh import machine_command
+from narrows.hosts.process import piped
 
 READINGS = 20
 LIMIT_S = 30.0
@@ -38,8 +39,7 @@ def offset_s(machine: Nic) -> float:
     limit = threading.Timer(LIMIT_S, process.kill)
     limit.start()
     try:
-        assert process.stdin is not None and process.stdout is not None
-        best = min(_reading(process.stdin, process.stdout) for _ in range(READINGS))
+        best = min(_reading(piped(process.stdin), piped(process.stdout)) for _ in range(READINGS))
     except (OSError, ValueError):
         process.kill()
         words = process.communicate()[1].strip()

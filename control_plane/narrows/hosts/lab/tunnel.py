@@ -11,6 +11,7 @@ import time
 
 from narrows.hosts.lab.inventory import Ssh
 from narrows.hosts.lab.ssh import SshError, ssh_command
+from narrows.hosts.process import piped
 
 OPEN_S = 15.0
 POLL_S = 0.05
@@ -55,8 +56,7 @@ class Tunnel:
         deadline = time.monotonic() + OPEN_S
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                assert self._process.stderr is not None
-                words = self._process.stderr.read().decode(errors="replace").strip()
+                words = piped(self._process.stderr).read().decode(errors="replace").strip()
                 self.close()
                 raise SshError(f"no tunnel to the switch by ssh to {self._ssh.host}: {words}")
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:

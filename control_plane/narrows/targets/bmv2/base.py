@@ -113,7 +113,7 @@ class Bmv2(P4RuntimeTarget):
         # What ends it before it has a log goes to stderr; the log, all warnings, to stdout.
         log = directory / "bmv2.log"
         self._process = await testbed.spawn(SWITCH, command, stdout=log, stderr=directory / "bmv2.err")
-        await self._wait_for_socket(simple_switch.grpc_socket(directory), log)
+        await self._wait_for_socket(self._process, simple_switch.grpc_socket(directory), log)
         device_config, p4info = program
         self._session = P4RuntimeSession(simple_switch.grpc_address(directory), p4info, device_config)
         await self._session.open()
@@ -207,14 +207,12 @@ class Bmv2(P4RuntimeTarget):
             await process.stop(STOP_S, signal.SIGTERM)
         await self._delay_line.stop()
 
-    async def _wait_for_socket(self, socket: Path, log: Path) -> None:
+    async def _wait_for_socket(self, process: Process, socket: Path, log: Path) -> None:
         """Wait until the switch accepts calls.
 
         Raises:
             RunError: it ends first, or takes too long.
         """
-        process = self._process
-        assert process is not None
         deadline = time.monotonic() + simple_switch.READY_S
         while not socket.exists():
             if process.returncode is not None or time.monotonic() > deadline:

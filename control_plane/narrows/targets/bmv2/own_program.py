@@ -8,8 +8,8 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from narrows_formats.digest import NewFlow
 from narrows_formats.file_digest import file_digest
 from narrows_formats.programs import SOFTSWITCH
 from narrows_formats.target_profile import TargetProfile
@@ -162,7 +162,7 @@ class Bmv2OwnProgram(Bmv2):
     async def subscribe_new_flows(self, at_once: bool = False) -> None:
         """Nothing: the softswitch is asked."""
 
-    async def new_flows(self) -> list[dict[str, Any]]:
+    async def new_flows(self) -> list[NewFlow]:
         """See `Target.new_flows`."""
         return await self._recorder.observed.new_flows()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from narrows.errors import RunError
 from narrows.experiment.plan import L1_OVERHEAD_BYTES, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.diagnosis import Diagnosis
@@ -41,16 +42,14 @@ class LabSoftTarget(LabTarget, SoftTarget):
         super().__init__(seed)
         self._inventory = inventory
         self._preflight = preflight or Preflight(inventory)
-        self._plan: Plan | None = None
-        self._machines: SshTestbed | None = None
+        self._made: tuple[Plan, SshTestbed] | None = None
         self._lost_before: dict[str, int] = {}
         self._received_before: dict[int, tuple[int, int]] = {}
 
     @classmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
         """Targets of one lab, whose machines are asked once, with the experiments' seeds."""
-        assert options.inventory is not None
-        inventory = Inventory.load(options.inventory)
+        inventory = Inventory.load(options.lab)
         preflight = Preflight(inventory)
         return lambda experiment: cls(experiment.seed, inventory, preflight)
 
@@ -95,10 +94,16 @@ class LabSoftTarget(LabTarget, SoftTarget):
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """The machines of an adapted plan, by SSH."""
-        self._plan = plan
         self._take(plan)
-        self._machines = SshTestbed(plan, self._inventory, state.directory, mtu, state)
-        return self._machines
+        machines = SshTestbed(plan, self._inventory, state.directory, mtu, state)
+        self._made = plan, machines
+        return machines
+
+    @property
+    def _lab(self) -> tuple[Plan, SshTestbed]:
+        if self._made is None:
+            raise RunError("the softswitch has no machines yet")
+        return self._made
 
     async def start(self, testbed: Testbed, piped: bool = False) -> None:
         """Start the switch on its machine's NICs and connect to it.
@@ -106,8 +111,7 @@ class LabSoftTarget(LabTarget, SoftTarget):
         Raises:
             RunError: it does not come up; the message has its last output.
         """
-        assert self._plan is not None
-        interfaces = self._inventory.interfaces(self._plan)
+        interfaces = self._inventory.interfaces(self._lab[0])
         cores = self._inventory.switch.cores
         pipes = await self._pipes(testbed, piped and self._inventory.collector is None)
         await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, cores, self._devices, pipes=pipes)
@@ -139,18 +143,18 @@ class LabSoftTarget(LabTarget, SoftTarget):
 
     def _lost(self, plan: Plan) -> dict[str, int]:
         """What the switch's NICs have lost so far, by NIC and counter."""
-        assert self._machines is not None
+        _, machines = self._lab
         lost: dict[str, int] = {}
         for host, nic in self._inventory.switch_nics(plan).items():
-            counters = self._machines.received(host)[1]
+            counters = machines.received(host)[1]
             lost |= {f"{nic.name}: {name}": n for name, n in counters.items() if name.startswith(OF_THE_NIC)}
         return lost
 
     async def _received(self, plan: Plan) -> dict[int, tuple[int, int]]:
         """Frames that have left each port for end hosts, and those that the hosts' NICs have handed on, by port."""
-        assert self._machines is not None
+        _, machines = self._lab
         sent = {port.port: port.tx_packets for port in await self.ports()}
         received: dict[int, int] = defaultdict(int)
         for host in plan.end_hosts:
-            received[host.port] += self._machines.received(host.name)[0]
+            received[host.port] += machines.received(host.name)[0]
         return {number: (sent[number], count) for number, count in received.items()}

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from ipaddress import IPv4Address, ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from narrows_formats.digest import NewFlow
 
 from narrows.experiment.plan import Plan
 from narrows.switch.readings import FlowDrops, FlowTotals
@@ -82,25 +84,24 @@ class Observed:
             if flow.ingress_drops.packets
         ]
 
-    async def new_flows(self) -> list[dict[str, Any]]:
+    async def new_flows(self) -> list[NewFlow]:
         """Flows that were not there at the last call, as our program's digest has them."""
         found = await self._manager.observed_flows(self._announced)
         self._announced += len(found)
-        return list(_digests(found))
+        return [_new_flow(flow) for flow in found]
 
 
-def _digests(flows: Collection[pb.ObservedFlow]) -> Iterator[dict[str, Any]]:
-    for flow in flows:
-        ends = [ip_address(text) for text in (flow.source, flow.destination) if text]
-        source, destination = map(int, ends) if ends else (0, 0)
-        yield {
-            "bottleneck": flow.bottleneck,
-            "index": flow.flow,
-            "signature": flow.signature,
-            "is_ipv6": int(bool(ends) and ends[0].version == 6),
-            "src": source,
-            "dst": destination,
-            "protocol": flow.protocol,
-            "src_port": flow.source_port,
-            "dst_port": flow.destination_port,
-        }
+def _new_flow(flow: pb.ObservedFlow) -> NewFlow:
+    # What is not IP has no addresses.
+    source, destination = (ip_address(text or "0.0.0.0") for text in (flow.source, flow.destination))
+    return NewFlow(
+        bottleneck=flow.bottleneck,
+        flow=flow.flow,
+        signature=flow.signature,
+        ip_version=source.version,
+        src=str(source),
+        dst=str(destination),
+        protocol=flow.protocol,
+        src_port=flow.source_port,
+        dst_port=flow.destination_port,
+    )

@@ -205,9 +205,7 @@ class Softswitch:
         Raises:
             RunError: it is not running.
         """
-        self.check()
-        assert self._process is not None
-        return self._process.pid
+        return self._running[0].pid
 
     def check(self) -> None:
         """Notice early that it has died.
@@ -215,11 +213,17 @@ class Softswitch:
         Raises:
             RunError: it is not running.
         """
+        _ = self._running
+
+    @property
+    def _running(self) -> tuple[Process, TrafficManagerClient]:
+        """Its process and its service; raises RunError if it is not running."""
         if self._manager is None or self._process is None:
             raise RunError(f"the {self._name} is not running")
         if self._process.returncode is not None:
             code = self._process.returncode
             raise RunError(f"the {self._name} ended with exit code {code}{self._process.stderr_tail()}")
+        return self._process, self._manager
 
     @property
     def session(self) -> P4RuntimeSession:
@@ -247,9 +251,7 @@ class Softswitch:
         Raises:
             RunError: it is not running.
         """
-        self.check()
-        assert self._manager is not None
-        return self._manager
+        return self._running[1]
 
     async def set_delay(self, port: int, delay_ns: int) -> None:
         """Hold every frame that leaves a port for a constant time.

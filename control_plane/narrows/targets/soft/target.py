@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from narrows_formats.digest import NewFlow
 from narrows_formats.file_digest import file_digest
 from narrows_formats.programs import SOFTSWITCH
 from narrows_formats.target_profile import TargetProfile
@@ -376,12 +377,12 @@ class SoftTarget(P4RuntimeTarget):
         filtered = [pb.REDUNDANT] if (port, queue) in self._filtered else []
         return [pb.TAIL, *policed, *filtered, *managed]
 
-    async def new_flows(self) -> list[dict[str, Any]]:
+    async def new_flows(self) -> list[NewFlow]:
         """See `Target.new_flows`; whose they are is kept where our program drops in front of a queue."""
         of_ours = await super().new_flows() if self._runs_ours else []
-        for record in of_ours:
-            if record["bottleneck"] in self._dropping:
-                self._indices[record["bottleneck"]].add(record["index"])
+        for new in of_ours:
+            if new.bottleneck in self._dropping:
+                self._indices[new.bottleneck].add(new.flow)
         return of_ours if self._observed is None else [*of_ours, *await self._observed.new_flows()]
 
     async def subscribe_new_flows(self, at_once: bool = False) -> None:
