@@ -107,7 +107,7 @@ class GuestMemory:
         """
         if self._pages is None:
             return None
-        return sum(FILE_PAGES.unpack(os.pread(self._file, FILE_PAGES.size, self._pages))) * PAGE_BYTES
+        return int(sum(FILE_PAGES.unpack(os.pread(self._file, FILE_PAGES.size, self._pages)))) * PAGE_BYTES
 
     def running(self) -> Running | None:
         """The process that runs inside right now; None if that is unknown."""
