@@ -156,8 +156,14 @@ def test_arrivals_are_those_of_the_reports(tmp_path: Path) -> None:
         ]
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"reports-{number:05}.parquet")
     (tmp_path / "reports-00002.parquet").write_bytes(b"PAR1")
-    found = arrivals.over_udp(tmp_path, 1, ends, profile, origin_ns=64_000_000, most=3)
+    # One that a full queue refused, and one that waited for 10 us.
+    drops = [
+        {"bottleneck": 1, "flow": 5, "signature": 2, "timestamp": at, "waited": waited}
+        for at, waited in ((64_500, 0), (65_210, 10))
+    ]
+    pq.write_table(pa.Table.from_pylist(drops), tmp_path / "drops.parquet")
+    found = arrivals.over_udp(tmp_path, 1, ends, profile, origin_ns=64_000_000, most=5)
     assert {ports: np.round(came * 1e6).tolist() for ports, came in found.items()} == {
-        (1, 2): [1000, 1400, 1546, 1566][:4], (1, 3): [1556],
+        (1, 2): [500, 1000, 1200, 1400, 1546], (1, 3): [1556],
     }  # fmt: skip
     assert arrivals.over_udp(tmp_path / "none", 1, ends, profile, 0, 3) == {}

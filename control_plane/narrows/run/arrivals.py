@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the first packets of connections came to a link, by the stored reports."""
+"""When the first packets of connections came to a link, by the stored reports and drops."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from narrows_formats.files import FLOW_KEYS, REPORT_FILES
+from narrows_formats.files import DROPS, FLOW_KEYS, REPORT_FILES
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import NANOSECONDS
 
 FloatArray = npt.NDArray[np.float64]
 Ports = tuple[int, int]
-COLUMNS = ("bottleneck", "flow", "signature", "timestamp", "queue_delay")
+COLUMNS = ("bottleneck", "flow", "signature", "timestamp")
 
 
 def over_udp(
@@ -45,21 +45,23 @@ def over_udp(
         if key["src"] and key["protocol"] == socket.IPPROTO_UDP and key["bottleneck"] == link
         and (ip_address(key["src"]), ip_address(key["dst"])) == (src, dst)
     }  # fmt: skip
-    found: dict[Ports, list[FloatArray]] = {ports: [] for ports in wanted.values()}
     half = 1 << profile.timestamp_bits - 1
     origin = round(origin_ns / NANOSECONDS / profile.time_unit_s)
-    for path in sorted(telemetry.glob(REPORT_FILES)):
+    found: dict[Ports, list[FloatArray]] = {ports: [] for ports in wanted.values()}
+    for path in (*sorted(telemetry.glob(REPORT_FILES)), telemetry / DROPS):
+        # What was dropped has come, too.
+        waits, empty = ("waited", 0) if path.name == DROPS else ("queue_delay", profile.empty_queue_delay)
         try:
-            table = pq.read_table(path, columns=list(COLUMNS))
+            table = pq.read_table(path, columns=[*COLUMNS, waits])
         except (OSError, pa.ArrowInvalid):
-            # A collector that was killed leaves its last file open.
+            # A collector that was killed leaves its last file open; where nothing was dropped there is no file.
             continue
         for (flow, signature), ports in wanted.items():
-            if sum(map(len, found[ports])) >= most:
+            if path.name != DROPS and sum(map(len, found[ports])) >= most:
                 continue
             mine = pc.and_(pc.equal(table["bottleneck"], link), pc.equal(table["flow"], flow))
             rows = table.filter(pc.and_(mine, pc.equal(table["signature"], signature))).slice(0, most)
-            left, waited = (rows[name].to_numpy().astype(np.int64) for name in ("timestamp", "queue_delay"))
-            came = left - np.maximum(waited - profile.empty_queue_delay, 0) - origin
+            left, waited = (rows[name].to_numpy().astype(np.int64) for name in ("timestamp", waits))
+            came = left - np.maximum(waited - empty, 0) - origin
             found[ports].append(((came + half) % (2 * half) - half) * profile.time_unit_s)
-    return {ports: np.concatenate(parts) for ports, parts in found.items() if sum(map(len, parts))}
+    return {ports: np.sort(np.concatenate(parts))[:most] for ports, parts in found.items() if sum(map(len, parts))}
