@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from narrows_analysis.interchange import qlog
 from narrows_analysis.interchange.qlog import Event, QlogError, QlogFile, Trace
-from narrows_analysis.interchange.qlog_sender import NUMBERS, SenderLog
+from narrows_analysis.interchange.qlog_sender import MOST_SENT, NUMBERS, SenderLog
 
 # 2026-01-01T00:00:00Z.
 BEGIN_MS = 1_767_225_600_000.0
@@ -26,7 +26,7 @@ DELTAS = [TIMES_MS[0], *np.diff(TIMES_MS)]
 FORMATS = [
     ("relative", BEGIN_MS, TIMES_MS),
     ("delta", BEGIN_MS, DELTAS),
-    ("absolute", None, [BEGIN_MS + one for one in TIMES_MS]),
+    ("absolute", 5, [BEGIN_MS + one for one in TIMES_MS]),
     ("relative_to_epoch", RFC3339, TIMES_MS),
     ("relative_to_epoch", {"clock_type": "system", "epoch": "1970-01-01T00:00:00Z"}, [BEGIN_MS + t for t in TIMES_MS]),
     ("relative_to_previous_event", RFC3339, DELTAS),
@@ -74,6 +74,12 @@ def test_times_are_those_that_the_format_says(
     assert {trace.vantage for trace, _ in found} == {"server"} and not (file.cut or file.broken)
 
 
+def test_an_event_may_have_a_format_of_its_own() -> None:
+    events = [{**one, "time_format": "relative_to_previous_event"} for one in events_of([3.0, 2.0, 1.0, 0.5])]
+    found, _ = read(sequence(TRACE, [*events, *events_of([9.0] * 4)]))
+    assert [event.time_ms for _, event in found] == [3.0, 5.0, 6.0, 6.5, 9.0, 9.0, 9.0, 9.0]
+
+
 def test_the_first_drafts_have_arrays_and_units() -> None:
     """draft-marx-qlog-main-schema-01: `event_fields`, times and RTTs in us, numbers as text."""
     fields = ["relative_time", "CATEGORY", "EVENT", "DATA"]
@@ -110,7 +116,17 @@ def test_a_record_that_is_not_json_is_left_out() -> None:
     assert ([event.time_ms for _, event in found], file.broken) == ([0.0, *TIMES_MS[1:]], 2)
 
 
-@pytest.mark.parametrize("event", [1, [], {}, {"time": "x", "name": "a:b", "data": {}}, {"time": 1, "name": "a:b"}])
+@pytest.mark.parametrize(
+    "event",
+    [
+        1,
+        [],
+        {},
+        {"time": "1e999", "name": "a:b", "data": {}},
+        {"time": "x", "name": "a:b", "data": {}},
+        {"time": 1, "name": "a:b"},
+    ],
+)
 @pytest.mark.parametrize("encoded", ENCODINGS)
 def test_what_is_no_event_is_left_out(encoded: Any, event: object) -> None:
     found, file = read(encoded(TRACE, [event, *events_of(TIMES_MS)]))
@@ -249,14 +265,17 @@ def test_a_state_holds_until_it_changes() -> None:
     assert found[["retransmits", "acked_bytes", "data_packets", "bbr_phase"]].isna().all(axis=None)
 
 
+def test_what_comes_out_of_order_counts_from_the_latest_event_on() -> None:
+    log = log_of((5, "metrics_updated", {"congestion_window": 1}), (4, "metrics_updated", {"congestion_window": 2}))
+    assert at(log, 4, 4.5, 5)[["time_ms", "cwnd_bytes"]].to_numpy().tolist() == [[5, 2]]
+
+
 @pytest.mark.parametrize(
-    ("before", "known"),
-    [
-        ({"smoothed_rtt": 333, "latest_rtt": 0}, False),  # ngtcp2
-        ({"smoothed_rtt": 333, "latest_rtt": 333, "min_rtt": 333}, False),  # TQUIC
-    ],
+    "before",
+    [{"smoothed_rtt": 333, "latest_rtt": 0}, {"smoothed_rtt": 333, "latest_rtt": 333, "min_rtt": 333}],
+    ids=["ngtcp2", "TQUIC"],
 )
-def test_a_guess_of_the_rtt_is_no_reading(before: dict[str, Any], known: bool) -> None:
+def test_a_guess_of_the_rtt_is_no_reading(before: dict[str, Any]) -> None:
     """RFC 9002, section 6.2.2: 333 ms until there is a sample, which the first ACK gives."""
     header = {"packet_type": "initial", "packet_number": 0}
     log = log_of(
@@ -265,8 +284,16 @@ def test_a_guess_of_the_rtt_is_no_reading(before: dict[str, Any], known: bool) -
         (2, "packet_received", {"header": header, "frames": [{"frame_type": "ack", "acked_ranges": [[0]]}]}),
         (2, "metrics_updated", {"smoothed_rtt": 40, "latest_rtt": 40, "min_rtt": 40}),
     )
-    assert at(log, 1.5)["rtt_s"].notna().tolist() == [known]
+    assert at(log, 1.5)["rtt_s"].isna().all()
     assert at(log, 2.0)[["rtt_s", "latest_rtt_s", "min_rtt_s"]].to_numpy().tolist() == [[0.04, 0.04, 0.04]]
+
+
+def test_an_rtt_of_none_is_no_reading() -> None:
+    """Without packets in the log: there is no sample as long as the latest RTT and the smallest one are 0."""
+    guess, sample = {"smoothed_rtt": 333, "latest_rtt": 0}, {"smoothed_rtt": 9, "latest_rtt": 9, "min_rtt": 0}
+    found = at(log_of((1, "metrics_updated", guess), (2, "metrics_updated", sample)), 1, 2)
+    np.testing.assert_equal(found["rtt_s"].tolist(), [np.nan, 0.009])
+    assert found["min_rtt_s"].isna().all()
 
 
 @pytest.mark.parametrize(
@@ -307,18 +334,25 @@ def test_what_is_acknowledged_counts_once(new: bool) -> None:
         (1, "packet_sent", packet(1, (0, 1000, 500), (4, 0, 70), new=new)),
         (2, "packet_received", ack([0], kind="initial")),
         (3, "packet_received", ack([0])),
+        (3, "packets_acked", {"packet_number_space": "initial", "packet_numbers": [1]}),
+        (3, "packet_sent", packet(1, (8, 0, 9000))),
         (4, "packet_lost", {"header": {"packet_type": "1RTT", "packet_number": 1}}),
         (5, "packet_sent", packet("2", (0, 1000, 500), (4, 0, 70), new=new)),
         (6, "packet_received", ack([2], [0])),
         (7, "packet_received", ack([0, 2])),
         (8, "packets_acked", {"packet_numbers": [0, 1, 2]}),
-        (9, "packets_acked", {"packet_number_space": "initial", "packet_numbers": [0]}),
+        (9, "unknown", {}),
     )  # fmt: skip
     found = at(log, *range(10))
     assert found["acked_bytes"].tolist() == [0, 0, 1000, 1000, 1000, 1570, 1570, 1570, 1570]
-    assert found["data_packets"].tolist() == [2, 2, 2, 2, 3, 3, 3, 3, 3]
+    assert found["data_packets"].tolist() == [2, 2, 3, 3, 4, 4, 4, 4, 4]
     assert found["retransmits"].tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 1]
-    assert log.sent_ms == [0, 1, 1, 5]
+    assert log.sent_ms == [0, 1, 1, 3, 5]
+
+
+def test_the_first_packets_alone_are_for_the_clock() -> None:
+    log = log_of(*((time, "packet_sent", {}) for time in range(2 * MOST_SENT)))
+    assert log.sent_ms == list(range(MOST_SENT)) and log.end_ms == 2 * MOST_SENT - 1
 
 
 def test_a_lost_probe_of_the_mtu_is_not_sent_again() -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from narrows.run import arrivals, qlogs
-from narrows.run.qlogs import BEFORE, MATCHED, TOLERANCE_S, Placement, place, read
+from narrows.run.qlogs import MATCHED, TOLERANCE_S, Placement, place, read
 from narrows_formats.target_profile import TargetProfile
 
 # 2026-01-01T00:00:10Z is 2 s after the start of the run.
@@ -126,12 +126,13 @@ def test_a_place_is_that_of_the_packets_within_its_tolerance() -> None:
     sent = [number * 0.007 for number in range(15)]
     came = [5 + one for one in sent]
     # A Retry belongs to no connection yet, and a few packets may be lost before they come.
-    early = [4.9 + number * 1e-3 for number in range(BEFORE - 1)]
+    early = [4.9 + number * 1e-3 for number in range(4)]
     assert place(seconds(sent), seconds(early + came), None) == pytest.approx(5, abs=1e-12)
     assert place(seconds(sent), seconds(came[:7] + came[8:]), None) == pytest.approx(5, abs=1e-12)
     assert place(seconds(sent), seconds(came[: int(len(came) * MATCHED) - 1]), None) is None
-    assert place(seconds(sent), seconds([one + 0.9 * TOLERANCE_S for one in came]), 5.0) == 5.0
-    assert place(seconds(sent), seconds([one + 1.1 * TOLERANCE_S for one in came]), 5.0) is None
+    for sign in (-1, 1):
+        assert place(seconds(sent), seconds([one + sign * 0.9 * TOLERANCE_S for one in came]), 5.0) == 5.0
+        assert place(seconds(sent), seconds([one + sign * 1.1 * TOLERANCE_S for one in came]), 5.0) is None
 
 
 def test_arrivals_are_those_of_the_reports(tmp_path: Path) -> None:
