@@ -20,7 +20,7 @@ from narrows_formats.target_profile import TargetProfile
 # 2026-01-01T00:00:10Z is 2 s after the start of the run.
 ORIGIN_MS = 1_767_225_608_000.0
 DATE_MS = ORIGIN_MS + 2000
-PLACEMENT = Placement(interval_s=0.01, origin_unix_ms=ORIGIN_MS, end_s=8.0)
+PLACEMENT = Placement(interval_s=0.01, origin_unix_ms=ORIGIN_MS, end_s=8.0, tolerance_s=TOLERANCE_S)
 PORTS, OTHERS = (4433, 50_000), (4433, 50_001)
 # Packets of a handshake, a round trip, and a window, in ms of the log.
 SENT_MS = [0.0, 0.5, 40.0, 40.5, 41.0, 80.0, 85.0]
@@ -74,7 +74,7 @@ def test_of_two_connections_it_is_the_one_whose_packets_it_has(tmp_path: Path) -
     [
         (DATE_MS + 50, SENT_MS, CAME, "its times fit 0 of 1 connections that the switch saw, by the first 7 packets"),
         (0, [0, 10, 20, 30], CAME, "its times, which have no date of the run, fit 0 of 1 connections"),
-        (DATE_MS, SENT_MS, {}, "not every packet of its flow is in the telemetry"),
+        (DATE_MS, SENT_MS, {}, "the telemetry has not each packet of a connection over UDP"),
         (DATE_MS, [], CAME, "it has no packet_sent"),
     ],
 )
@@ -127,12 +127,12 @@ def test_a_place_is_that_of_the_packets_within_its_tolerance() -> None:
     came = [5 + one for one in sent]
     # A Retry belongs to no connection yet, and a few packets may be lost before they come.
     early = [4.9 + number * 1e-3 for number in range(4)]
-    assert place(seconds(sent), seconds(early + came), None) == pytest.approx(5, abs=1e-12)
-    assert place(seconds(sent), seconds(came[:7] + came[8:]), None) == pytest.approx(5, abs=1e-12)
-    assert place(seconds(sent), seconds(came[: int(len(came) * MATCHED) - 1]), None) is None
+    assert place(seconds(sent), seconds(early + came), None, TOLERANCE_S) == pytest.approx(5, abs=1e-12)
+    assert place(seconds(sent), seconds(came[:7] + came[8:]), None, TOLERANCE_S) == pytest.approx(5, abs=1e-12)
+    assert place(seconds(sent), seconds(came[: int(len(came) * MATCHED) - 1]), None, TOLERANCE_S) is None
     for sign in (-1, 1):
-        assert place(seconds(sent), seconds([one + sign * 0.9 * TOLERANCE_S for one in came]), 5.0) == 5.0
-        assert place(seconds(sent), seconds([one + sign * 1.1 * TOLERANCE_S for one in came]), 5.0) is None
+        assert place(seconds(sent), seconds([one + sign * 0.9 * TOLERANCE_S for one in came]), 5.0, TOLERANCE_S) == 5.0
+        assert place(seconds(sent), seconds([one + sign * 1.1 * TOLERANCE_S for one in came]), 5.0, TOLERANCE_S) is None
 
 
 def test_arrivals_are_those_of_the_reports(tmp_path: Path) -> None:

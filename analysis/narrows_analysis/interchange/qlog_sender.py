@@ -94,7 +94,7 @@ class SenderLog:
         place = np.searchsorted(np.asarray(self._times), inside, side="right") - 1
         inside, place = inside[place >= 0], place[place >= 0]
         frame = pd.DataFrame({name: np.asarray(values)[place] for name, values in self._columns.items()})
-        states = pd.Series(self._states, dtype="string").iloc[place].reset_index(drop=True)
+        states = pd.Series([self._states[one] for one in place], dtype="string")
         phases = states.str.upper().str.replace(_NO_LETTER, "", regex=True).str.removeprefix("BBR").map(PHASES)
         counts = {name: frame[name].fillna(0) for name in COUNTED if name in self._now}
         return frame.assign(time_ms=inside, congestion_state=states, bbr_phase=phases.astype("string"), **counts)

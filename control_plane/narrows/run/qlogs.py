@@ -30,8 +30,9 @@ from narrows.run.results import RunDirectory
 
 FloatArray = npt.NDArray[np.float64]
 
-# How far from a packet's time in the log it may have come to the switch: stacks may count whole milliseconds.
-TOLERANCE_S = 2e-3
+# How far from a packet's time in the log it may have come to the switch: stacks may count whole milliseconds. In real
+# time they take some to log a burst before they send it.
+TOLERANCE_S, REAL_TOLERANCE_S = 2e-3, 5e-3
 # So many of the first packets of a log must have come; and so many packets may have come before the first one of the
 # log, as a Retry, which is of no connection yet.
 MATCHED, BEFORE = 0.9, 5
@@ -41,11 +42,13 @@ MS, NS_PER_MS = 1e-3, 1e6
 
 @dataclass(frozen=True)
 class Placement:
-    """The run's side: the interval of readings, the experiment's start in ms since 1970, and when the flow ended."""
+    """The run's side: the interval of readings, the experiment's start in ms since 1970, when the flow ended, and how
+    far its packets may be from where the log has them."""
 
     interval_s: float
     origin_unix_ms: float
     end_s: float
+    tolerance_s: float
 
 
 def of_programs(
@@ -68,7 +71,12 @@ def of_programs(
             link = indices[flow.links[0]]
             came = arrivals.over_udp(results.telemetry, link, flow.ends, measured.profile, origin_ns, MOST_ARRIVALS)
         ended_s = math.inf if connection.ended_s is None else connection.ended_s
-        placement = Placement(interval_ns / NANOSECONDS, measured.origin_unix_ns / NS_PER_MS, ended_s)
+        placement = Placement(
+            interval_s=interval_ns / NANOSECONDS,
+            origin_unix_ms=measured.origin_unix_ns / NS_PER_MS,
+            end_s=ended_s,
+            tolerance_s=REAL_TOLERANCE_S if measured.guest is None else TOLERANCE_S,
+        )
         frames, notes = read(directory, flow.payload.sends, came, placement)
         found += [frame.assign(flow=number) for frame in frames]
         connection.notes += notes
@@ -139,15 +147,15 @@ def _placed(log: SenderLog, came: Mapping[Ports, FloatArray], placement: Placeme
     reference_ms = log.trace.reference_ms
     said_s = -np.inf if reference_ms is None else (reference_ms - placement.origin_unix_ms) * MS
     # Others count from 1970, or from where they begin.
-    dated = -TOLERANCE_S <= said_s + (log.begin_ms or 0.0) * MS <= placement.end_s
+    dated = -placement.tolerance_s <= said_s + (log.begin_ms or 0.0) * MS <= placement.end_s
     if not came:
-        return "not every packet of its flow is in the telemetry, by which its clock is compared with the switch's"
+        return "the telemetry has not each packet of a connection over UDP, by which its clock is compared"
     if not len(sent_s):
         return "it has no packet_sent, by which its clock is compared with the switch's"
     found = {
         ports: offset_s
         for ports, came_s in came.items()
-        if (offset_s := place(sent_s, came_s, said_s if dated else None)) is not None
+        if (offset_s := place(sent_s, came_s, said_s if dated else None, placement.tolerance_s)) is not None
     }
     if len(found) != 1:
         date = "its times" if dated else "its times, which have no date of the run,"
@@ -156,19 +164,20 @@ def _placed(log: SenderLog, came: Mapping[Ports, FloatArray], placement: Placeme
     return next(iter(found.items()))
 
 
-def place(sent_s: FloatArray, came_s: FloatArray, said_s: float | None) -> float | None:
+def place(sent_s: FloatArray, came_s: FloatArray, said_s: float | None, tolerance_s: float) -> float | None:
     """The run's time at a log's zero; None where its packets are not those that came.
 
     Args:
         sent_s: when the log says that its first packets were sent, in order.
         came_s: when the first packets of a connection came to the switch, in order.
         said_s: the run's time at the log's zero as its date has it; None without one.
+        tolerance_s: how far packets may be from where the log has them.
     """
     candidates = [came - sent_s[0] for came in came_s[:BEFORE]] if said_s is None else [said_s]
     for offset_s in candidates:
         after = np.searchsorted(came_s, sent_s + offset_s)
         gaps = [np.abs(came_s[np.clip(after + side, 0, len(came_s) - 1)] - sent_s - offset_s) for side in (-1, 0)]
-        if np.mean(np.minimum(*gaps) <= TOLERANCE_S) >= MATCHED:
+        if np.mean(np.minimum(*gaps) <= tolerance_s) >= MATCHED:
             return float(offset_s)
     return None
 
