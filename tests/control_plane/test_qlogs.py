@@ -6,13 +6,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from narrows.onhost.program import Program
 from narrows.run import arrivals, qlogs
 from narrows.run.qlogs import MATCHED, TOLERANCE_S, Placement, place, read
 from narrows_formats.target_profile import TargetProfile
@@ -133,6 +135,55 @@ def test_a_place_is_that_of_the_packets_within_its_tolerance() -> None:
     for sign in (-1, 1):
         assert place(seconds(sent), seconds([one + sign * 0.9 * TOLERANCE_S for one in came]), 5.0, TOLERANCE_S) == 5.0
         assert place(seconds(sent), seconds([one + sign * 1.1 * TOLERANCE_S for one in came]), 5.0, TOLERANCE_S) is None
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_the_flows_of_programs_have_what_they_left(tmp_path: Path, sampled: bool) -> None:
+    """Of two flows the second is a program's; where not every packet is reported, its log has no place."""
+    ends = ("198.18.0.1", "198.18.0.2")
+    telemetry, left = tmp_path / "telemetry", tmp_path / "hosts" / "quic-1" / "files"
+    telemetry.mkdir()
+    left.mkdir(parents=True)
+    write(left / "a.qlog", 0)
+    key = {"protocol": 17, "bottleneck": 3, "src": ends[0], "dst": ends[1], "src_port": 1, "dst_port": 2}
+    pq.write_table(pa.Table.from_pylist([{**key, "flow": 5, "signature": 6}]), telemetry / "flow_keys.parquet")
+    rows = [
+        {"bottleneck": 3, "flow": 5, "signature": 6, "timestamp": round(one * 1e6), "queue_delay": 0}
+        for one in CAME[PORTS]
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), telemetry / "reports-00000.parquet")
+    payload = Program(
+        client=("a",), server=None, tcp=None, udp=None, line=None, sends="server", timeout_ns=1, env=(), cwd=None
+    )
+    flows = [
+        SimpleNamespace(name="tcp-1", payload=None, links=("x",)),
+        SimpleNamespace(name="quic-1", payload=payload, links=("x",), ends=ends),
+    ]
+    connections = [SimpleNamespace(flow=flow, ended_s=8.0, notes=[]) for flow in flows]
+    profile = TargetProfile(name="x", time_unit_s=1e-6, depth_unit="byte")
+    found = qlogs.of_programs(
+        cast(Any, SimpleNamespace(hosts=tmp_path / "hosts", telemetry=telemetry)),
+        cast(
+            Any,
+            SimpleNamespace(
+                reported=[SimpleNamespace(name="x", index=3)], links=[SimpleNamespace(sample_shift=int(sampled))]
+            ),
+        ),
+        cast(
+            Any,
+            SimpleNamespace(
+                profile=profile, connections=connections, origin_unix_ns=round(ORIGIN_MS * 1e6), guest=None
+            ),
+        ),
+        10_000_000,
+        0,
+    )
+    if sampled:
+        assert not found and "the telemetry has not each packet" in connections[1].notes[0]
+        return
+    (frame,) = found
+    assert set(frame["flow"]) == {1} and len(frame) == 9 and not connections[1].notes
+    assert frame["time_s"].iloc[0] == pytest.approx(2.0)
 
 
 def test_arrivals_are_those_of_the_reports(tmp_path: Path) -> None:
