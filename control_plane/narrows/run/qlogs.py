@@ -8,7 +8,6 @@ it had been sent. Either way the packets decide whether it is right, and of whic
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +61,8 @@ def of_programs(
     found: list[pd.DataFrame] = []
     indices = {link.name: link.index for link in plan.reported}
     whole = measured.profile.queue_reported and not any(link.sample_shift for link in plan.links)
+    guest = measured.guest
+    lasted_s = (measured.ended - measured.started).total_seconds() if guest is None else guest.virtual_s
     for number, connection in enumerate(measured.connections):
         flow, directory = connection.flow, results.hosts / connection.flow.name / "files"
         if not isinstance(flow.payload, Program) or not any(directory.rglob("*.*qlog")):
@@ -70,7 +71,7 @@ def of_programs(
         if whole and origin_ns is not None:
             link = indices[flow.links[0]]
             came = arrivals.over_udp(results.telemetry, link, flow.ends, measured.profile, origin_ns, MOST_ARRIVALS)
-        ended_s = math.inf if connection.ended_s is None else connection.ended_s
+        ended_s = lasted_s if connection.ended_s is None else connection.ended_s
         placement = Placement(
             interval_s=interval_ns / NANOSECONDS,
             origin_unix_ms=measured.origin_unix_ns / NS_PER_MS,
