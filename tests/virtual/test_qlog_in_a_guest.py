@@ -30,8 +30,9 @@ def test_what_ngtcp2_has_logged_is_what_the_switch_saw(tmp_path: Path) -> None:
     """The packets that a sender has counted at a time are those that have come to the switch by then.
 
     Its log begins with its connection: the handshake's packets and probes of the MTU, which carry no stream, are the
-    difference, and what comes in two ticks, as the log's zero and each of its times are rounded. What the queue drops is known to be lost
-    within 9/8 of a round trip of its acknowledgements (RFC 9002, section 6.1.2), here two with the queue.
+    difference, and what comes in two ticks, as the log's zero and each of its times are rounded. What the queue drops
+    is known to be lost within 9/8 of a round trip of its acknowledgements (RFC 9002, section 6.1.2), here two with the
+    queue.
     """
     program = yaml.safe_load((REPOSITORY / "experiments" / "quic" / "ngtcp2.yaml").read_text())
     text = yaml.safe_dump(
