@@ -14,11 +14,12 @@ from narrows.experiment.model import SYSCALL_NS
 from narrows.flows.program import ProgramGroup
 from narrows.hosts.users import APPLICATION_ID
 from narrows.onhost import program as on_host
-from narrows.run import counting, progress, sampler
+from narrows.run import counting, progress, qlogs, sampler
 from narrows.targets.soft import softswitch
 from narrows.traffic import applications
 from narrows.virtual import ending as virtual
 from narrows.virtual import watch
+from narrows_analysis.interchange.qlog_sender import MOST_SENT
 from scipy.stats import t
 
 LIVE_PAGE = ROOT / "control_plane" / "narrows" / "live" / "page.html"
@@ -50,6 +51,9 @@ SAID = {
         f"A system call of a program takes {SYSCALL_NS} ns",
         "after a minute of processor time in which less than "
         f"{watch.STILL_NS / 1e6:.0f} ms of virtual time passed",
+        f"{qlogs.MATCHED * 100:.0f} % of the first {MOST_SENT} packets must have come within "
+        f"{qlogs.TOLERANCE_S * 1e3:.0f} ms of their times in the log "
+        f"(in real time {qlogs.REAL_TOLERANCE_S * 1e3:.0f} ms)",
         f"by name, sampled {word(watch.LOOK_EVERY_S)}",
         f"more than {virtual.NOTED_CPU_S:.0f} s of it for each second of virtual time",
     ],

@@ -19,13 +19,18 @@ class NotJsonError(ValueError):
         self.place = f":{line}" if line else ""
 
 
-def _integer(text: str) -> int:
+def integer(text: str) -> int:
+    """An integer of its digits.
+
+    Raises:
+        NotJsonError: there are too many.
+    """
     if len(text) > MOST_DIGITS:
         raise NotJsonError(f"has an integer of {len(text)} digits; allowed: at most {MOST_DIGITS}")
     return int(text)
 
 
-def parse(text: str | bytes, integer: Callable[[str], int] = _integer) -> Any:
+def parse(text: str | bytes, integer: Callable[[str], int] = integer) -> Any:
     """The value that a text is.
 
     Args:

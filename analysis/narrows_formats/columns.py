@@ -105,6 +105,14 @@ DISTRIBUTIONS = (
 # As draft-ietf-ccwg-bbr calls them, in the order of Linux's enum tcp_bbr_phase, from 1 on.
 BBR_PHASES = ("STARTUP", "DRAIN", "PROBE_RTT", "PROBE_UP", "PROBE_DOWN", "PROBE_CRUISE", "PROBE_REFILL")
 BBR3 = "only of BBRv3"
+# What a sender's state is known from: its kernel, or what a QUIC stack has logged.
+OF_KERNEL, OF_QLOG = "inet_diag", "qlog"
+_LOGGED = f"null unless `source` is {OF_QLOG}"
+ONLY_LOGGED = (
+    Column("ssthresh_bytes", "bytes", f"slow start threshold; {_LOGGED}"),
+    Column("latest_rtt_s", "s", f"the last RTT that was measured; {_LOGGED}"),
+    Column("congestion_state", "", f"what the stack calls the state of its congestion control; {_LOGGED}"),
+)
 SOCKETS = (
     Column("time_s", "s", "when the socket was read, from the experiment's start"),
     Column("flow", "", NUMBER),
@@ -116,7 +124,7 @@ SOCKETS = (
     Column("min_rtt_s", "s", "smallest RTT lately (TCP_INFO tcpi_min_rtt); null before the first sample"),
     Column("delivery_rate_bps", "bit/s", "payload acknowledged lately, over the time it took"),
     Column("inflight_bytes", "bytes", "sent and not acknowledged yet"),
-    Column("retransmits", "packets so far", "segments sent again"),
+    Column("retransmits", "packets so far", "segments sent again; of qlog packets lost, whose data are"),
     Column("acked_bytes", "bytes so far", "payload acknowledged"),
     Column("data_packets", "packets so far", "segments with payload sent, those sent again included"),
     Column("bbr_bandwidth_bps", "bit/s", "BBR's estimate of the bottleneck; null for other congestion control"),
@@ -131,7 +139,11 @@ SOCKETS = (
     Column("bbr_shortterm_inflight_bytes", "bytes", f"BBR.inflight_shortterm (inflight_lo); null while unset; {BBR3}"),
     Column("bbr_longterm_inflight_bytes", "bytes", f"BBR.inflight_longterm (inflight_hi); null while unset; {BBR3}"),
     Column("bbr_extra_acked_bytes", "bytes", f"BBR.extra_acked, acknowledged beyond the estimate; {BBR3}"),
+    Column("source", "", f"{OF_KERNEL}: the kernel; {OF_QLOG}: what the program has logged"),
+    *ONLY_LOGGED,
 )
+# Not numbers.
+TEXTS = ("bbr_phase", "source", "congestion_state")
 # Of drops and reports as `load` gives them and `narrows export` writes them: in seconds and bytes.
 DROPS = (
     Column("time_s", "s", "when it was dropped, from the experiment's start"),

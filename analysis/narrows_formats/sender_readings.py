@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from narrows_formats.columns import BBR_PHASES, SOCKETS
+from narrows_formats.columns import BBR_PHASES, SOCKETS, TEXTS
 from narrows_formats.units import UnitError, parse_time
 
 # Not in the table, and computed from it: `sender_state` of the analysis says how.
@@ -19,7 +19,7 @@ DERIVED = ("acked_bps", "inflight_bdp", "cwnd_bdp")
 # Of each visit of a phase, from the first reading that has it to the first reading that has another one.
 OF_VISITS = ("begin_s", "end_s", "length_s")
 VISIT = "phase"
-_NOT_ASKED = ("time_s", "flow", "src_port", "dst_port", "bbr_phase")
+_NOT_ASKED = ("time_s", "flow", "src_port", "dst_port", *TEXTS)
 READINGS = (*(column.name for column in SOCKETS if column.name not in _NOT_ASKED), *DERIVED)
 # `growth` is the last value less the first, of counters.
 STATISTICS = ("min", "max", "mean", "first", "last", "growth", "count")

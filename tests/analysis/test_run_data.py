@@ -19,6 +19,8 @@ import synthetic
 from narrows_analysis import AnalysisError, analyze_run, load
 from narrows_analysis.records.run_directory import read_run
 from narrows_analysis.records.sockets import lines, read_socket_records
+from narrows_analysis.report.figures import RunFigures
+from narrows_analysis.run_data import RunData
 from narrows_formats import columns as columns_of_files
 
 Competition = tuple[Path, synthetic.Truth, Any]
@@ -320,6 +322,23 @@ def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
         pd.DataFrame({**readings, "rtt_s": value}).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
         with pytest.raises(AnalysisError, match=r"sockets\.parquet: rtt_s has values that no kernel gives"):
             analyze_run(tmp_path / "run")
+
+
+def test_what_a_program_has_logged_is_said_to_be_of_its_log(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    readings = {"flow": [0, 0, 1, 1], "source": "qlog", "time_s": [0.0, 1.0] * 2, "cwnd_bytes": 9e4}
+    readings |= {"rtt_s": [0.03, 0.05] * 2, "min_rtt_s": 0.02, "inflight_bytes": [None, None, None, 1000]}
+    pd.DataFrame(readings).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
+    flows: Any = analyze_run(tmp_path / "run")["flows"]
+    assert [flow["rtt_source"] for flow in flows] == ["the hosts (qlog of the sender)"] * 2
+    assert flows[0]["rtt_s"] == {"min": 0.02, "mean": 0.04}
+    # One that logs no bytes in flight has none.
+    assert (flows[0]["inflight_bytes"], flows[0]["inflight_source"]) == ({"mean": None, "max": None}, None)
+    assert flows[1]["inflight_bytes"] == {"mean": 1000, "max": 1000} and "qlog" in flows[1]["inflight_source"]
+    loaded = load(tmp_path / "run")
+    assert isinstance(loaded, RunData)
+    chart = RunFigures(loaded).cwnd()
+    assert chart is not None and chart.caption.endswith("(TCP_INFO, qlog).")
 
 
 def test_sockets_without_a_sample_have_no_part_in_a_flows_rtt(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_what_a_sender_does_not_show_is_no_value() -> None:
         ("phase.end_s.count[DRAIN]", other, "bbr_phase"),
         ("cwnd_bdp.max", other, "bbr_bandwidth_bps"),
         ("bbr_longterm_inflight_bytes.count", plain, "bbr_longterm_inflight_bytes"),
-        ("cwnd_bytes.max", plain.iloc[:0], "its sockets"),
+        ("cwnd_bytes.max", plain.iloc[:0], "its state, by a TCP socket or by qlog"),
     ):
         with pytest.raises(NotObservable, match=f"^{what}$"):
             ask(text, rows)

@@ -67,6 +67,8 @@ def test_a_link_changes_as_its_event_says() -> None:
     ("event", "message"),
     [
         ({"when": "flows.a.cwnd > 3", "flow": "a", "send": "off"}, "unknown reading 'cwnd'; allowed: cwnd_bytes"),
+        ({"when": "flows.a.ssthresh_bytes > 3", "flow": "a", "send": "off"}, "unknown reading 'ssthresh_bytes'"),
+        ({"when": "flows.a.source > 3", "flow": "a", "send": "off"}, "unknown reading 'source'"),
         ({"when": "flows.talk.rtt_s > 3s", "stop": "talk"}, "has the unknown reading 'rtt_s'; allowed: departed_bytes"),
         ({"when": 'flows.many-1.bbr_phase == "DRAIN"', "stop": "a"}, "BBR's state of 'many-1', which runs cubic"),
         ({"when": "flows.page.rtt_s > 3s", "stop": "a"}, "is about no flow with one connection"),

@@ -81,7 +81,7 @@ def _values(reading: str, rows: pd.DataFrame) -> pd.Series[float]:
 
 def _refuse_unobservable(question: Question, rows: pd.DataFrame) -> None:
     if rows.empty:
-        raise NotObservable("its sockets")
+        raise NotObservable("its state, by a TCP socket or by qlog")
     column = "bbr_bandwidth_bps" if question.reading in OF_THE_MODEL else question.reading
     needed = [SHOWN_BY.get(column, column)] if column in rows else []
     if question.needs_phase:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the senders' sockets said while a run was under way: hosts/sockets.parquet."""
+"""The senders' state while a run was under way, as their sockets or programs' logs have it: hosts/sockets.parquet."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import pandas as pd
+from narrows_formats.columns import OF_QLOG
 from narrows_formats.columns import SOCKETS as COLUMNS
 from narrows_formats.files import HOSTS, SOCKETS
 
@@ -24,14 +25,16 @@ class SocketRecord:
     """What sockets said when they were read (telemetry.sockets): RTTs in seconds, bytes in flight of all together.
 
     ``buffer_limited`` is the share of the time with data to send in which the sender's buffer or the receiver's window
-    was in the way (None if unknown). RTTs are None where none was measured, as of segments that were all sent again.
+    was in the way (None if unknown). RTTs are None where none was measured, as of segments that were all sent again;
+    bytes in flight are where a program that has ``logged`` its state, as the kernel does not know it, left them out.
     """
 
     rtt_min_s: float | None
     rtt_mean_s: float | None
-    inflight_mean_bytes: float
-    inflight_max_bytes: float
+    inflight_mean_bytes: float | None
+    inflight_max_bytes: float | None
     buffer_limited: float | None
+    logged: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,13 +116,15 @@ def lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
 def _record(sockets: list[pd.DataFrame]) -> SocketRecord:
     rows = sockets[0] if len(sockets) == 1 else pd.concat(sockets)
     # Those of a host are read together.
-    inflight = rows["inflight_bytes"] if len(sockets) == 1 else rows.groupby("time_s")["inflight_bytes"].sum()
+    known = rows.dropna(subset=["inflight_bytes"])
+    inflight = known["inflight_bytes"] if len(sockets) == 1 else known.groupby("time_s")["inflight_bytes"].sum()
     busy_s, limited_s = (sum(float(one[name].max()) for one in sockets) for name in ("busy_s", "buffer_limited_s"))
     measured = rows[["min_rtt_s", "rtt_s"]].dropna()
     return SocketRecord(
         None if measured.empty else float(measured["min_rtt_s"].min()),
         None if measured.empty else float(measured["rtt_s"].mean()),
-        float(inflight.mean()),
-        float(inflight.max()),
+        None if inflight.empty else float(inflight.mean()),
+        None if inflight.empty else float(inflight.max()),
         limited_s / busy_s if busy_s > 0 else None,
+        bool((rows["source"] == OF_QLOG).any()),
     )

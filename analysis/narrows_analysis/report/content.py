@@ -37,7 +37,13 @@ from narrows_analysis.report.kinds import kind_tables
 from narrows_analysis.report.links import flow_link_table, link_table, queue_table
 from narrows_analysis.report.shares import MAX_BARS, OTHER_STYLE
 from narrows_analysis.run_data import RunData
-from narrows_analysis.summary.sections import NOT_ASSESSABLE, PROBE_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
+from narrows_analysis.summary.sections import (
+    NOT_ASSESSABLE,
+    PROBE_SOURCE,
+    QLOG_SOURCE,
+    SOCKET_SOURCE,
+    SWITCH_RTT_SOURCE,
+)
 from narrows_analysis.summary.warnings import plural
 
 # What `convergence_time` looks for.
@@ -436,8 +442,9 @@ def _flow_table(data: RunData) -> Table:
         )
     for source in sorted(RECORD_SOURCES & sources):
         note += f" RTT as {source} report it: smoothed, sampled once a second."
-    if SOCKET_SOURCE in sources:
-        note += f" RTT as {SOCKET_SOURCE} say: mean of the smoothed RTT, and the smallest of a single packet."
+    for source in (SOCKET_SOURCE, QLOG_SOURCE):
+        if source in sources:
+            note += f" RTT as {source} say: mean of the smoothed RTT, and the smallest of a single packet."
     if PROBE_SOURCE in sources:
         note += f" RTT of {PROBE_SOURCE}."
     if SWITCH_RTT_SOURCE in sources:
@@ -615,6 +622,8 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
     sources = {section["rtt_source"] for section in summary["flows"]}
     if SOCKET_SOURCE in sources:
         rows.append(("Round-trip time", "hosts/sockets.parquet: the senders' sockets, not measured by the switch"))
+    if QLOG_SOURCE in sources:
+        rows.append(("Round-trip time", "hosts/sockets.parquet: what programs have logged (qlog), not the switch"))
     if RECORD_SOURCES & sources:
         rows.append(("Round-trip time", "hosts/*.json: reported by the senders' sockets, not measured by the switch"))
     if PROBE_SOURCE in sources:
@@ -622,7 +631,7 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
     if SWITCH_RTT_SOURCE in sources:
         rows.append(("Round-trip time", "telemetry/reports-*.parquet of both directions, at the switch"))
     for source in sorted({section["inflight_source"] or "" for section in summary["flows"]} - {""}):
-        file = "hosts/sockets.parquet" if source == SOCKET_SOURCE else "telemetry/reports-*.parquet"
+        file = "hosts/sockets.parquet" if source in (SOCKET_SOURCE, QLOG_SOURCE) else "telemetry/reports-*.parquet"
         rows.append(("Bytes in flight", f"{file}: {source}"))
     if isinstance(run.raw.get("traffic_manager"), dict):
         agrees = not any(warning["code"] == "drops_disagree" for warning in summary["warnings"])

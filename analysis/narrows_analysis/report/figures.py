@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from narrows_formats.columns import OF_QLOG
 from narrows_formats.run_record import LinkRecord
 from narrows_formats.schedules import Opportunities
 from narrows_formats.units import NANOSECONDS
@@ -421,13 +422,16 @@ class RunFigures:
         """A column of hosts/sockets.parquet, lines for each flow; None if sockets were not read."""
         if not len(self.data.sockets):
             return None
+        logged = (self.data.sockets["source"] == OF_QLOG).any()
 
         def of(number: int) -> list[FloatArray]:
             mine = self.data.sockets[self.data.sockets["flow"] == number].dropna(subset=[column])
             return [line[["time_s", column]].to_numpy(float).T for line in socket_lines(mine)]
 
         readings = map(of, range(len(self.run.flows)))
-        return self._readings(readings, name, title, y_name, f"{caption} (TCP_INFO)", unit_of, lines)
+        return self._readings(
+            readings, name, title, y_name, f"{caption} ({'TCP_INFO, qlog' if logged else 'TCP_INFO'})", unit_of, lines
+        )
 
     def _readings(
         self, readings: Iterable[list[FloatArray]], name: str, title: str, y_name: str, caption: str, unit_of: UnitOf,

@@ -33,7 +33,9 @@ def connection_rows(
             continue
         one = table.connections[key]
         # A socket of TCP with the same ports as a connection of another protocol does not belong to it.
-        record = sockets.connections.get((number, *one[-2:])) if one.protocol == socket.IPPROTO_TCP else None
+        record = sockets.connections.get((number, *one[-2:]))
+        if record is not None and one.protocol != (socket.IPPROTO_UDP if record.logged else socket.IPPROTO_TCP):
+            record = None
         seen, reports = aggregation.run.profile.queue_reported, total["reports"]
         counted = seen and not aggregation.collided[key[0]]
         row: ConnectionSummary = {

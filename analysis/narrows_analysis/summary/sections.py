@@ -47,6 +47,7 @@ ICMP = {socket.IPPROTO_ICMP, socket.IPPROTO_ICMPV6}
 # Every pair of flows is correlated.
 MAX_PAIRED_FLOWS = 2000
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
+QLOG_SOURCE = "the hosts (qlog of the sender)"
 # How much later than whole ticks say the last frame's end may be: its begin and its end are each in the midst of one.
 END_TICKS = 2
 FEW_REPORTS = f"fewer than {MIN_REPORTS} of the sampled reports are of one of the flows"
@@ -435,12 +436,14 @@ def flow_sections(
         if flow.by_addresses:
             section["connections"] = connection_rows(aggregation, table, position, flow.number, sockets)
         if (record := sockets.flows.get(flow.number)) is not None:
-            section["inflight_bytes"] = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
-            section["inflight_source"] = SOCKET_SOURCE
+            source = QLOG_SOURCE if record.logged else SOCKET_SOURCE
+            if record.inflight_mean_bytes is not None:
+                section["inflight_bytes"] = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
+                section["inflight_source"] = source
             if record.rtt_min_s is not None:
                 # Read ten times a second, with the smallest RTT of a packet; a record has one smoothed value a second.
                 section["rtt_s"] = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
-                section["rtt_source"] = SOCKET_SOURCE
+                section["rtt_source"] = source
         measures = paths.get(position)
         # Of a sample, the first packet with a timestamp or its first echo is another one than it was.
         if aggregation is not None and not aggregation.order.sample_shift and measures is not None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from narrows_formats.columns import BBR_PHASES, SOCKETS
+from narrows_formats.columns import BBR_PHASES, ONLY_LOGGED, SOCKETS
 from narrows_formats.suggestion import suggestion
 
 from narrows.experiment.comparison import Condition
 from narrows.experiment.expectations import BadExpectation, in_si_units
 
 PHASE = "bbr_phase"
-OF_SOCKETS = tuple(one.name for one in SOCKETS if one.name not in ("time_s", "flow", "src_port", "dst_port"))
+_NOT_ASKED = ("time_s", "flow", "src_port", "dst_port", "source")
+OF_SOCKETS = tuple(one.name for one in SOCKETS if one.name not in _NOT_ASKED and one not in ONLY_LOGGED)
 OF_SWITCH = ("departed_bytes", "dropped_packets")
 """Of a flow: what has left its last queue, and what queues have dropped of it."""
 OF_LINKS = ("queue_bytes", "queue_packets", "queue_delay_s", "departed_bytes", "departed_packets", "dropped_packets")

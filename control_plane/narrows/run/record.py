@@ -60,12 +60,18 @@ def write(
         host_metadata: what run.json says of where it was measured: ``host`` and what stands beside it.
     """
     status, reasons, notes = measured.status, list(measured.reasons), list(measured.notes)
+    logged = []
+    if measured.sockets and plan.has_applications:
+        from narrows.run import qlogs
+
+        origin_ns = _clock_origin(measured, results, plan).ns
+        logged = qlogs.of_programs(results, plan, measured, experiment.telemetry.sockets, origin_ns)
     notes += [f"{connection.flow.name}: {note}" for connection in measured.connections for note in connection.notes]
     if measured.sockets:
         from narrows.traffic import socket_table  # and with it pandas, once traffic has flowed
 
         with _kept_without(table := results.hosts / files.SOCKETS, reasons):
-            socket_table.store(measured.sockets, measured.connections, measured.t0_s, table)
+            socket_table.store(measured.sockets, measured.connections, measured.t0_s, table, logged)
             for one in measured.sockets:
                 one.path.unlink()
     if plan.watches:

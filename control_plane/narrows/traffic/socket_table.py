@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from narrows_formats.columns import SOCKETS, with_metadata
+from narrows_formats.columns import OF_KERNEL, SOCKETS, TEXTS, with_metadata
 from narrows_formats.flow_names import possible_ends
 
 from narrows.traffic import bbr_phase, socket_sampler
@@ -21,15 +21,24 @@ from narrows.traffic.sockets import Readings
 PORTS = ["src_port", "dst_port"]
 
 
-def store(readings: Sequence[Readings], connections: Sequence[Connection], t0_s: float, path: Path) -> None:
-    """Make the table from what was read on all hosts; ``t0_s`` is the experiment's start on our clock."""
+def store(
+    readings: Sequence[Readings],
+    connections: Sequence[Connection],
+    t0_s: float,
+    path: Path,
+    logged: Sequence[pd.DataFrame] = (),
+) -> None:
+    """Make the table from what was read on all hosts, and of what programs have ``logged`` (columns of SOCKETS);
+    ``t0_s`` is the experiment's start on our clock."""
     frames = pd.concat([_read(one) for one in readings], ignore_index=True)
-    write(tabulate(frames, connections, t0_s), path)
+    write(pd.concat([tabulate(frames, connections, t0_s), *logged], ignore_index=True), path)
 
 
 def write(table: pd.DataFrame, path: Path) -> None:
     """Write the table with unit and meaning of each column in its metadata."""
-    columns = pa.Table.from_pandas(table, preserve_index=False)
+    names = [column.name for column in SOCKETS]
+    texts = dict.fromkeys(TEXTS, "string")
+    columns = pa.Table.from_pandas(table.reindex(columns=names).astype(texts), preserve_index=False)
     pq.write_table(columns.cast(with_metadata(columns.schema, SOCKETS)), path)
 
 
@@ -88,6 +97,7 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], t0_s: fl
                 f"{name}_bytes": (raw[name] * raw["mss"]).where(bbr3 & (raw[name] < NO_BOUND))
                 for name in ("bbr_shortterm_inflight", "bbr_longterm_inflight", "bbr_extra_acked")
             },
+            "source": pd.Series(OF_KERNEL, index=raw.index, dtype="string"),
         }
     )
     return table.reset_index(drop=True)

@@ -41,7 +41,7 @@ FEW_FILE_BYTES = 4 << 20
 @dataclass(frozen=True)
 class Still:
     """Why a guest's time stands still, in words; ``program`` is the process of this machine that is a user's program
-    inside, if that is why, and ``short_of_memory`` says whether its kernel kept hardly a page of programs' files."""
+    inside, if that is why. ``short_of_memory`` says whether its kernel kept hardly a page of its programs' files."""
 
     why: str
     program: int | None = None
