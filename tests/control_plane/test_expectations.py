@@ -166,6 +166,22 @@ def test_repetitions_decide_together(values: list[float | None], reason: str) ->
 
 
 @pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        # Together they would not decide: 0 is within the 95 % interval of their mean.
+        ([1.0, 1.0, 16.0], ""),
+        ([1.0, 0.0, -2.0], "measured 0, -2 in 2 of 3 runs"),
+        ([0.0], "measured 0 in 1 of 1 runs"),
+        ([1.0, None], "there is no value in 1 of 2 runs"),
+    ],
+)
+def test_what_occurs_does_in_each_repetition(values: list[float | None], reason: str) -> None:
+    expected = parse("senders.bbr.retransmits.growth > 0", {"bbr": ("bbr-1",)}, ("bottleneck",))
+    found = _verdict(expected, {}, values, in_each=True)
+    assert (found.reason, found.kind) == (reason, "fail" if reason else "pass")
+
+
+@pytest.mark.parametrize(
     ("text", "values", "shown"),
     [
         ("bottleneck.queue_delay_s.p99 < 20ms", [0.0234], "measured 23.4 ms"),

@@ -19,6 +19,7 @@ from narrows_analysis.records.sockets import each_socket, read_sockets
 from narrows_analysis.summary.file import read_summary
 
 from narrows.experiment.expectations import Expectation
+from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
 
 Kind = Literal["pass", "fail", "undecided", "not observable"]
@@ -62,10 +63,8 @@ class Verdict:
         return {"passed": self.passed, **asdict(self)}
 
 
-def judge(series: Series, directory: Path, texts: Sequence[str] | None = None) -> Iterator[Verdict]:
-    """Each expectation at each point, by the results of the runs in the series' directory.
-
-    Without ``texts`` they are those of the experiment.
+def judge(series: Series, directory: Path) -> Iterator[Verdict]:
+    """Each expectation of the experiment at each point, by the results of the runs in the series' directory.
 
     Repetitions decide together: the 95 % confidence interval of their mean lies on the right side of the bound, or the
     expectation is not met.
@@ -73,21 +72,30 @@ def judge(series: Series, directory: Path, texts: Sequence[str] | None = None) -
     Raises:
         narrows_analysis.AnalysisError: a summary cannot be read, or what sockets said cannot.
     """
+    for experiment, parameters, runs in _repetitions(series, directory):
+        for expectation in experiment.expectations:
+            yield _answered(expectation, parameters, runs)
+
+
+def occurred(series: Series, directory: Path, texts: Sequence[str]) -> Iterator[Verdict]:
+    """Whether something happened at each point, as ``texts`` say it: it has to be so in each repetition by itself.
+
+    Raises:
+        narrows_analysis.AnalysisError: a summary cannot be read, or what sockets said cannot.
+    """
+    for experiment, parameters, runs in _repetitions(series, directory):
+        for expectation in map(experiment.expectation, texts):
+            yield _answered(expectation, parameters, runs, in_each=True)
+
+
+def _repetitions(series: Series, directory: Path) -> Iterator[tuple[Experiment, dict[str, object], Sequence[_Results]]]:
+    """Of each point the experiment, its parameters, and the results of its repetitions."""
     points: dict[str, list[Point]] = {}
     for point in series.points:
         points.setdefault(json.dumps(point.parameters, sort_keys=True), []).append(point)
     for repetitions in points.values():
         runs = [_Results(directory / point.directory) for point in repetitions]
-        experiment = repetitions[0].experiment
-        for expectation in experiment.expectations if texts is None else map(experiment.expectation, texts):
-            parameters = repetitions[0].parameters
-            try:
-                values = [run.value(expectation) for run in runs]
-            except NotObservable as error:
-                reason = f"the sender does not show {error}"
-                yield Verdict(expectation.text, parameters, (), None, reason, "not observable")
-                continue
-            yield _verdict(expectation, parameters, values)
+        yield repetitions[0].experiment, repetitions[0].parameters, runs
 
 
 class _Results:
@@ -110,11 +118,29 @@ class _Results:
         return answer(expectation.question, self._sockets.get(expectation.name or "", pd.DataFrame()))
 
 
-def _verdict(expectation: Expectation, parameters: dict[str, object], values: list[float | None]) -> Verdict:
+def _answered(
+    expectation: Expectation, parameters: dict[str, object], runs: Sequence[_Results], in_each: bool = False
+) -> Verdict:
+    try:
+        values = [run.value(expectation) for run in runs]
+    except NotObservable as error:
+        reason = f"the sender does not show {error}"
+        return Verdict(expectation.text, parameters, (), None, reason, "not observable")
+    return _verdict(expectation, parameters, values, in_each)
+
+
+def _verdict(
+    expectation: Expectation, parameters: dict[str, object], values: list[float | None], in_each: bool = False
+) -> Verdict:
     known = tuple(value for value in values if value is not None)
     if len(known) < len(values):
         reason = f"there is no value in {len(values) - len(known)} of {len(values)} runs"
         return Verdict(expectation.text, parameters, known, None, reason, "fail")
+    if in_each:
+        missed = [value for value in known if not expectation.holds(value)]
+        measured = f"measured {', '.join(map(expectation.shown, missed or known))}"
+        reason = f"{measured} in {len(missed)} of {len(known)} runs" if missed else ""
+        return Verdict(expectation.text, parameters, known, None, reason, "fail" if missed else "pass", measured)
     found = estimate(known)
     if found is None or found.interval is None:
         holds = expectation.holds(known[0])

@@ -249,7 +249,7 @@ class SuiteRun:
             ends = [ended_early(self._directory / asked.wanted(point).name) for point in asked.series.points]
             if early := next(filter(None, ends), ""):
                 return _made(case, sender, "undecided", early, directory=asked.directory)
-        given = list(verdicts.judge(asked.series, directory, case.text.given)) if case.text.given else []
+        given = list(verdicts.occurred(asked.series, directory, case.text.given))
         expected = list(verdicts.judge(asked.series, directory))
         outcome, reason = decided(given, expected)
         checks = [*(_check(one, True) for one in given), *(_check(one, False) for one in expected)]
