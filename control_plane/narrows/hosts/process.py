@@ -35,7 +35,7 @@ def piped(stream: Stream | None) -> Stream:
         ValueError: it was started without.
     """
     if stream is None:
-        raise ValueError("is no pipe; allowed: what was started with one")
+        raise ValueError("the process was started without a pipe; allowed: one of its own")
     return stream
 
 
