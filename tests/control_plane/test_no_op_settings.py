@@ -218,7 +218,7 @@ def test_a_switch_that_holds_a_tenth_of_the_packets_up_fails_the_run(late: int, 
         return pb.ListResponse()
 
     switch: Any = Softswitch("switch")
-    switch.check = lambda: None
+    switch._process = types.SimpleNamespace(returncode=None)
     switch._manager = types.SimpleNamespace(port_stats=port_stats, list=listed)
     lines = asyncio.run(switch.losses(ports_except=(3,)))
     assert [line.partition(":")[0] for line in lines] == found
