@@ -8,6 +8,7 @@ not what it would be.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ SHORT = {one: f"**{one}**" for one in suite_matrix.OUTCOMES} | {
     "not observable": "n/o",
     "not applicable": "-",
 }
+# Between an expectation and what was measured in a reason.
+MEASURED = ": (?:measured|it is) "
 # Outcomes that need no reason on the page; matrix.json has all.
 SILENT = ("pass", "not applicable", "not observable")
 
@@ -101,10 +104,10 @@ def reasons(matrix: Matrix) -> Iterator[str]:
         found: dict[str, dict[str, list[str]]] = {}
         for cell in matrix["cells"]:
             if cell["case"] == case["name"] and cell["outcome"] not in SILENT:
-                expectation, _, value = cell["reason"].partition(": it is ")
-                found.setdefault(expectation, {}).setdefault(value, []).append(cell["sender"])
-        for expectation, values in found.items():
-            said = "; ".join(f"{value} ({', '.join(senders)})".lstrip() for value, senders in values.items())
+                expectation, *values = re.split(MEASURED, cell["reason"], maxsplit=1)
+                found.setdefault(expectation, {}).setdefault("".join(values), []).append(cell["sender"])
+        for expectation, senders in found.items():
+            said = "; ".join(f"{value} ({', '.join(names)})".lstrip() for value, names in senders.items())
             # Expectations have brackets and bars, which Markdown would read.
             yield f"- `{case['name']}`: `{expectation}`: {said}"
 

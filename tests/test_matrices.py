@@ -38,7 +38,7 @@ def matrix(outcomes: dict[str, str], cases: tuple[str, ...] = ("one",)) -> Matri
         ],
         "cells": [
             {"case": case, "sender": name, "outcome": one, "n": 1, "directory": f"{name}/{case}", "checks": [check],
-             "reason": "" if one == "pass" else "a|b > 1: it is 0"}
+             "reason": "" if one == "pass" else "a|b > 1: measured 0"}
             for name, one in outcomes.items() for case in cases
         ],
     }  # fmt: skip
