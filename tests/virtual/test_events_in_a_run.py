@@ -145,14 +145,14 @@ events:
 
 def test_a_condition_is_met_at_the_first_reading_at_which_it_holds(tmp_path: Path) -> None:
     """From then on all is lost: what came later, by a nanosecond and more, is not there."""
-    condition = '{when: "links.bottleneck.departed_packets >= 700", link: bottleneck, loss: 0.9999999998}'
+    condition = '{when: "links.bottleneck.departed_packets >= 150", link: bottleneck, loss: 0.9999999998}'
     text = UDP % condition + "telemetry: {conditions: 300us}\n"
     reports, record = run(tmp_path, text)
     (event,) = record["events"]
     left = sorted(reports["left"])
-    expected = -(-left[699] // 300_000) * 300_000
+    expected = -(-left[149] // 300_000) * 300_000
     assert (event["at_ns"], event["achieved_ns"], event["when"]) == (
-        expected, expected, "links.bottleneck.departed_packets >= 700",
+        expected, expected, "links.bottleneck.departed_packets >= 150",
     )  # fmt: skip
     assert reports["came"].max() <= expected and expected - MS < reports["came"].max()
 
@@ -162,7 +162,7 @@ def test_two_conditions_keep_a_queue_between_two_depths(tmp_path: Path) -> None:
     text = """\
 name: events
 bottleneck: {rate: 10Mbit, buffer: 200kB, rtt: 20ms}
-flows: [{udp: {rate: 14.3Mbit, payload: 858B}, duration: 2s}]
+flows: [{udp: {rate: 14.3Mbit, payload: 858B}, duration: 1s}]
 hosts: {jitter: 0s}
 events:
   - {when: links.bottleneck.queue_bytes > 50kB, once: false, link: bottleneck, rate: 20Mbit}
@@ -179,7 +179,7 @@ events:
         assert end - begin == pytest.approx(64 * MS, abs=3 * MS)
     for begin, end in zip(slower[1:], faster[1:], strict=False):
         assert end - begin == pytest.approx(64 * MS, abs=3 * MS)
-    assert len(faster) >= 14
+    assert len(faster) >= 7
     steady = reports[reports["came"] > 200 * MS]["enqueue_depth"]
     assert steady.min() >= 10_000 - 625 - 1800 and steady.max() <= 50_000 + 625 + 1800
 
@@ -210,7 +210,7 @@ def test_a_phase_of_bbr_is_seen_when_it_begins(tmp_path: Path) -> None:
     text = """\
 name: events
 bottleneck: {rate: 20Mbit, buffer: 80packets, rtt: 40ms}
-flows: [{name: a, cca: bbr, duration: 2s}]
+flows: [{name: a, cca: bbr, duration: 1s}]
 telemetry: {sockets: 1ms}
 events:
   - {when: 'flows.a.bbr.phase == "DRAIN"', flow: a, send_rate: 2Mbit}
@@ -280,14 +280,14 @@ flows: [{{cca: cubic, duration: 3s}}]
     assert data["enqueue_depth"][data["came"] > 2_100_000_000].max() <= 4 * 1514
 
 
-@pytest.mark.parametrize(("packets", "starts"), [(500, True), (5000, False)])
+@pytest.mark.parametrize(("packets", "starts"), [(100, True), (5000, False)])
 def test_a_condition_starts_flows_or_they_do_not_start(tmp_path: Path, packets: int, starts: bool) -> None:
-    """The reading of the 500th departure, and what a host takes, 1 ms; 2,000 departures are all that there are."""
+    """The reading of the 100th departure, and what a host takes, 1 ms; 1,000 departures are all that there are."""
     text = f"""\
 name: events
 bottleneck: {{rate: 20Mbit, buffer: 10packets, rtt: 20ms}}
 flows:
-  - {{udp: {{rate: 1Mbit, payload: 125B}}, duration: 2s}}
+  - {{udp: {{rate: 1Mbit, payload: 125B}}, duration: 1s}}
   - {{name: guest, udp: {{rate: 1Mbit, payload: 500B}}, duration: 1s}}
 hosts: {{jitter: 0s}}
 events: [{{when: links.bottleneck.departed_packets >= {packets}, start: guest}}]
@@ -297,9 +297,9 @@ events: [{{when: links.bottleneck.departed_packets >= {packets}, start: guest}}]
     guests = reports[reports["packet_length"] == 542]["came"]
     if not starts:
         assert (event["at_ns"], event["achieved_ns"], len(guests)) == (None, None, 0)
-        assert max(flow["ended_s"] for flow in record["flows"]) < 2.001
+        assert max(flow["ended_s"] for flow in record["flows"]) < 1.001
         return
-    at_ns = -(-sorted(reports["left"])[499] // MS) * MS
+    at_ns = -(-sorted(reports["left"])[99] // MS) * MS
     assert event["at_ns"] == at_ns and 0 <= event["achieved_ns"] - at_ns - MS < 1000
     # 1 Mbit/s in datagrams of 500 bytes, one each 4 ms, for a second.
     assert len(guests) == 250 and guests.min() - at_ns == pytest.approx(MS, abs=20_000)
