@@ -347,7 +347,11 @@ def test_a_signal_that_comes_before_the_measurement_ends_it(tmp_path: Path, numb
 @pytest.mark.fault("out of memory", "set-up", "virtual")
 def test_a_guest_without_enough_memory_is_a_failed_run(tmp_path: Path) -> None:
     """Its kernel and Python have room, the switch's rings have none: a process is killed, or room made without end."""
-    before = "from narrows.virtual import guest_memory\nguest_memory.memory_bytes = lambda plan: 72 << 20"
+    # A third of the processor time after which a guest is given up shows the same.
+    before = (
+        "from narrows.virtual import guest_memory, watch\n"
+        "guest_memory.memory_bytes, watch.STILL_CPU_S = lambda plan: 72 << 20, 20.0"
+    )
     process = start(tmp_path, SHORT.replace("10Mbit", "300Mbit").replace("1bdp", "4MB"), before=before)
     assert process.wait(PATIENCE_S) == 1, (tmp_path / "said").read_text()
     said = (tmp_path / "said").read_text()
