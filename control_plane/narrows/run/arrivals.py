@@ -50,15 +50,17 @@ def over_udp(
     found: dict[Ports, list[FloatArray]] = {ports: [] for ports in wanted.values()}
     for path in (*sorted(telemetry.glob(REPORT_FILES)), telemetry / DROPS):
         # What was dropped has come, too.
-        waits, empty = ("waited", 0) if path.name == DROPS else ("queue_delay", profile.empty_queue_delay)
+        is_drops = path.name == DROPS
+        waits, empty = ("waited", 0) if is_drops else ("queue_delay", profile.empty_queue_delay)
+        asked = {key: ports for key, ports in wanted.items() if is_drops or sum(map(len, found[ports])) < most}
+        if not asked:
+            continue
         try:
             table = pq.read_table(path, columns=[*COLUMNS, waits])
         except (OSError, pa.ArrowInvalid):
             # A collector that was killed leaves its last file open; where nothing was dropped there is no file.
             continue
-        for (flow, signature), ports in wanted.items():
-            if path.name != DROPS and sum(map(len, found[ports])) >= most:
-                continue
+        for (flow, signature), ports in asked.items():
             mine = pc.and_(pc.equal(table["bottleneck"], link), pc.equal(table["flow"], flow))
             rows = table.filter(pc.and_(mine, pc.equal(table["signature"], signature))).slice(0, most)
             left, waited = (rows[name].to_numpy().astype(np.int64) for name in ("timestamp", waits))

@@ -65,7 +65,7 @@ def of_programs(
     lasted_s = (measured.ended - measured.started).total_seconds() if guest is None else guest.virtual_s
     for number, connection in enumerate(measured.connections):
         flow, directory = connection.flow, results.hosts / connection.flow.name / "files"
-        if not isinstance(flow.payload, Program) or not any(directory.rglob("*.*qlog")):
+        if not isinstance(flow.payload, Program) or not _files(directory):
             continue
         came = {}
         if whole and origin_ns is not None:
@@ -76,7 +76,7 @@ def of_programs(
             interval_s=interval_ns / NANOSECONDS,
             origin_unix_ms=measured.origin_unix_ns / NS_PER_MS,
             end_s=ended_s,
-            tolerance_s=REAL_TOLERANCE_S if measured.guest is None else TOLERANCE_S,
+            tolerance_s=REAL_TOLERANCE_S if guest is None else TOLERANCE_S,
         )
         frames, notes = read(directory, flow.payload.sends, came, placement)
         found += [frame.assign(flow=number) for frame in frames]
@@ -101,7 +101,7 @@ def read(
     """
     frames: dict[Ports, pd.DataFrame] = {}
     notes = []
-    for path in sorted(path for path in directory.rglob("*") if path.suffix in SUFFIXES and path.is_file()):
+    for path in _files(directory):
         name = path.relative_to(directory)
         try:
             logs, said = _logs(path)
@@ -123,6 +123,10 @@ def read(
         elif all(log.trace.vantage not in ("client", "server") for log in logs):
             notes.append(f"{name} is not used: it does not say which end has logged")
     return list(frames.values()), notes
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.suffix in SUFFIXES and path.is_file())
 
 
 def _logs(path: Path) -> tuple[list[SenderLog], list[str]]:
