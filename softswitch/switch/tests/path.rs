@@ -56,7 +56,7 @@ fn copies_at_ingress_are_alike_and_truncated() {
     let mut switch = switch(&program(ingress, egress), &[(5, session)]);
     // The headers are 31 bytes, and 2 follow.
     let whole = frame(1, 2, 0x55, 4, 5);
-    let expected = vec![(1, whole.clone()), (2, whole[..32].to_vec()), (3, whole[..32].to_vec())];
+    let expected = vec![(2, whole[..32].to_vec()), (3, whole[..32].to_vec()), (1, whole.clone())];
     assert_eq!(sent(&mut switch, 1), expected);
 }
 

@@ -93,8 +93,9 @@ pub struct Switch {
     instant_loops: u8,
     discards: Discards,
     now_ns: u64,
-    /// Copies to be queued next, from the last to the first.
-    clones: Vec<Copied>,
+    /// Packets to be queued next, in the order in which they are: what ingress has made of a packet before what egress makes of
+    /// that.
+    copied: VecDeque<Copied>,
     /// Copies made of the packet that is worked on, and of its copies.
     copies: u32,
     /// Frames received since exits were taken.
@@ -131,7 +132,7 @@ impl Switch {
             instant_loops: 0,
             discards: Discards::default(),
             now_ns: 0,
-            clones: Vec::new(),
+            copied: VecDeque::new(),
             copies: 0,
             received: 0,
             preceding: 0,

@@ -43,7 +43,7 @@ impl Route {
     }
 }
 
-/// A copy that is still to be queued.
+/// A packet that is queued behind its clones, or a copy, which has not been queued yet.
 pub(super) struct Copied {
     packet: Box<Packet>,
     route: Route,
@@ -110,7 +110,14 @@ impl Switch {
         }
         match verdict.forward {
             Forward::Unicast { port, priority } => {
-                self.pass(now_ns, packet, Route::new(port, 0, priority), output);
+                let route = Route::new(port, 0, priority);
+                if verdict.clone.is_some() {
+                    // Its clones are queued first, as the architecture's reference switch does.
+                    self.copied.push_back(Copied { packet, route });
+                    self.pass_copies(now_ns, output);
+                } else {
+                    self.pass(now_ns, packet, route, output);
+                }
             }
             Forward::Multicast { group, priority } => self.replicate(now_ns, (group, priority), packet, output),
             Forward::Again => self.resubmit(port, now_ns, packet, output),
@@ -138,11 +145,10 @@ impl Switch {
         let made = members.replicas.len().min(room);
         self.copies += made as u32;
         self.discards.clones += (members.replicas.len() - made) as u64;
-        // What is queued first is made last.
-        for &(port, rid) in members.replicas[..made].iter().rev() {
+        for &(port, rid) in &members.replicas[..made] {
             let mut copy = unit.pool.blank(packet.bytes().len());
             unit.pipeline.replicate(&packet, &mut copy);
-            self.clones.push(Copied { packet: copy, route: Route::new(port, rid, priority) });
+            self.copied.push_back(Copied { packet: copy, route: Route::new(port, rid, priority) });
         }
         unit.pool.give(packet);
         self.pass_copies(now_ns, output);
@@ -193,17 +199,17 @@ impl Switch {
         };
         let limit = session.limit();
         let made = copies_of(session, &mut self.copies, &mut self.discards.clones);
-        for &(port, rid) in made.iter().rev() {
+        for &(port, rid) in made {
             let mut copy = unit.pool.blank(packet.bytes().len());
             unit.pipeline.clone_ingress(packet, &mut copy, limit);
-            self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
+            self.copied.push_back(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
         }
     }
 
     /// The copy to be queued next.
     #[inline(always)]
     fn next_copy(&mut self) -> Option<Copied> {
-        while let Some(next) = self.clones.pop() {
+        while let Some(next) = self.copied.pop_front() {
             if next.packet.generation() <= MAX_GENERATION {
                 return Some(next);
             }
@@ -343,7 +349,7 @@ impl Switch {
         self.pool().give(packet);
     }
 
-    /// Egress, and on to the delay line. Copies are left in `clones`. `PLAIN`: of a queue whose delay does not vary.
+    /// Egress, and on to the delay line. Copies are left in `copied`. `PLAIN`: of a queue whose delay does not vary.
     #[inline(always)]
     fn depart<const PLAIN: bool>(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
         let Dequeued { mut packet, queue, mut exit_ns, managed } = dequeued;
@@ -410,10 +416,10 @@ impl Switch {
         let limit = session.limit();
         let held = limit.min(packet.bytes().len());
         let made = copies_of(session, &mut self.copies, &mut self.discards.clones);
-        for &(port, rid) in made.iter().rev() {
+        for &(port, rid) in made {
             let mut copy = unit.pool.blank(held);
             unit.pipeline.clone_egress(packet, &mut copy, limit);
-            self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
+            self.copied.push_back(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
         }
     }
 
