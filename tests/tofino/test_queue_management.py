@@ -432,6 +432,15 @@ def written(switch: FakeSwitch) -> list[dict[str, int]]:
     return found
 
 
+async def learn(flows: int, switch: FakeSwitch, target: TofinoTarget) -> None:
+    """So many flows' digests have come."""
+    for index in range(flows):
+        switch.send_digest(PIPE, bottleneck=0, index=index, signature=index + 1)
+    known = 0
+    while known < flows:
+        known += len(await target.new_flows())
+
+
 def updating(
     switch: FakeSwitch,
     log: Path,
@@ -798,8 +807,7 @@ def test_an_update_that_is_due_does_not_wait_for_all_flows_to_be_read(
         async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             plan = plan_of({**PI2, "tupdate": "10s"}, inventory)
             await target.configure(plan)
-            for index in range(flows):
-                managed_switch.send_digest(PIPE, bottleneck=0, index=index, signature=index + 1)
+            await learn(flows, managed_switch, target)
             await target.queues()
             managed_switch.requests.clear()
             reading = asyncio.create_task(target.queues())
@@ -833,8 +841,7 @@ def test_only_a_run_without_updates_waits_for_whole_tables(
     async def run() -> None:
         async with connected(managed_switch, tmp_path / "audit.jsonl") as (target, inventory):
             await target.configure(plan_of(queue, inventory))
-            for index in range(5):
-                managed_switch.send_digest(PIPE, bottleneck=0, index=index, signature=index + 1)
+            await learn(5, managed_switch, target)
             # Bytes of many flows are read when nothing moves: from the second reading on.
             await target.queues()
             managed_switch.requests.clear()

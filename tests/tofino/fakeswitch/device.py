@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+from types import MappingProxyType
 from typing import Any
 
 from narrows_tofino.bfrt.schema import Schema, Table
@@ -12,6 +14,14 @@ from fakeswitch.fixed_schema import fixed_schema
 from fakeswitch.program_schema import default_actions, program_schema
 from fakeswitch.tables import Programs
 from fakeswitch.traffic_manager import ALL_PIPES, KINDS, Refused, TrafficManager
+
+
+@functools.cache
+def _made_for(architecture: str, prefix: str) -> tuple[tuple[bytes, bytes], Schema, MappingProxyType[str, str]]:
+    """A program's and the driver's documents, what they say, and the program's default actions: read once, not for each
+    switch."""
+    documents = (program_schema(architecture), fixed_schema(prefix))
+    return documents, Schema.parse(*documents), MappingProxyType(default_actions(architecture))
 
 
 class Device:
@@ -25,9 +35,7 @@ class Device:
         self.meter_hz = 1e9 if chip == "tofino2" else 1.22e9 if asic else 1.271e9
         self.pipes = pipes
         architecture = f"{chip}-managed" if managed else chip
-        self.documents = (program_schema(architecture), fixed_schema(self.kind.prefix))
-        self.default_actions = default_actions(architecture)
-        self.schema = Schema.parse(*self.documents)
+        self.documents, self.schema, self.default_actions = _made_for(architecture, self.kind.prefix)
         self.tables_by_id = {table.id: table for table in self.schema.tables.values()}
         self.lock = threading.RLock()
         self.reset()

@@ -112,9 +112,7 @@ impl Switch {
             Forward::Unicast { port, priority } => {
                 let route = Route::new(port, 0, priority);
                 if verdict.clone.is_some() {
-                    // Its clones are queued first, as the architecture's reference switch does.
-                    self.copied.push_back(Copied { packet, route });
-                    self.pass_copies(now_ns, output);
+                    self.pass_behind_clones(now_ns, packet, route, output);
                 } else {
                     self.pass(now_ns, packet, route, output);
                 }
@@ -128,6 +126,14 @@ impl Switch {
                 self.pass_copies(now_ns, output);
             }
         }
+    }
+
+    /// Queues a packet behind the clones that ingress has made of it, as BMv2 does.
+    #[cold]
+    #[inline(never)]
+    fn pass_behind_clones(&mut self, now_ns: u64, packet: Box<Packet>, route: Route, output: &mut impl Output) {
+        self.copied.push_back(Copied { packet, route });
+        self.pass_copies(now_ns, output);
     }
 
     /// A replica of the packet for each member of a multicast group, behind the copies that were made of it.
