@@ -96,7 +96,7 @@ async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Ke
     """
     with core() as cpu, tempfile.TemporaryDirectory(prefix="narrows-passage-") as scratch:
         directory = Path(scratch)
-        needed = (INIT.parent, *needed_directories(directory))
+        needed = (INIT.parent, *needed_directories(), directory)
         (directory / TASK_FILE).write_bytes(pickle.dumps((link, options, experiment, plan, needed)))
         memory_bytes = guest_memory.memory_bytes(plan)
         async with await Guest.start(kernel, memory_bytes, python.in_guest(str(INIT)), cpu, directory) as guest:

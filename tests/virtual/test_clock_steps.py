@@ -46,7 +46,7 @@ def test_a_date_that_is_changed_changes_no_figure(tmp_path: Path, step_s: float)
     for name, options in ((SOFTSWITCH, "--spin-us 0"), (COLLECTOR, "")):
         (tmp_path / "programs").mkdir(exist_ok=True)
         script(tmp_path / "programs" / name, f'exec {find_binary(name)} "$@" {options}')
-    needed = [str(path) for path in (INIT.parent, *needed_directories(tmp_path))]
+    needed = [str(path) for path in (INIT.parent, *needed_directories(), tmp_path)]
     (tmp_path / "task.json").write_text(json.dumps({"needed": needed, "date_s": DATE_S, "step_s": step_s}))
     assert asyncio.run(told(tmp_path)) == [{"ended": 0}], (tmp_path / "said").read_text()
     run, summary = (json.loads((tmp_path / "out" / name).read_text()) for name in ("run.json", "summary.json"))

@@ -181,7 +181,7 @@ class VirtualMeasurement:
             found=self._state.directory / "measured.pickle",
             environment={key: value for key, value in os.environ.items() if key.startswith("NARROWS_")}
             | (as_environment() if self._plan.has_applications else {}),
-            needed=(*needed_directories(self._results.path.parent), *program_directories(self._plan)),
+            needed=(*needed_directories(), *program_directories(self._plan)),
             driven=self._driver is not None,
             date_s=self._date_s,
             syscall_ns=self._syscall_ns,
@@ -224,11 +224,11 @@ def describe_hosts(plan: Plan) -> dict[str, object]:
     }  # fmt: skip
 
 
-def needed_directories(results: Path) -> tuple[Path, ...]:
-    """Directories that a measurement uses: the interpreter's, its modules', the programs', and where its results go."""
+def needed_directories() -> tuple[Path, ...]:
+    """Directories that a measurement reads: the interpreter's, its modules', and the programs'."""
     programs = [found.parent for name in (SOFTSWITCH, COLLECTOR) if (found := find_binary(name))]
     modules = [place for entry in sys.path if (place := Path(entry).absolute()).is_dir()]
-    return tuple(dict.fromkeys((REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *modules, *programs, results)))
+    return tuple(dict.fromkeys((REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *modules, *programs)))
 
 
 def program_directories(plan: Plan) -> tuple[Path, ...]:
