@@ -259,9 +259,10 @@ def test_a_program_takes_the_place_of_the_sender(
     ("fields", "words"),
     [
         ({"client": None}, "has no client|without client"),
+        ({"client": 5}, "quic.yaml: client: '5' is of the wrong kind"),
         ({"duration": "5s"}, "duration: is up to the cases; allowed: name, client, server"),
         ({"cliant": ["x"]}, "cliant: unknown field, did you mean 'client'"),
-        ({"server": ["./serve"]}, "has a server without ready"),
+        ({"server": ["./serve"]}, "quic.yaml: has a server without ready"),
     ],
 )
 def test_a_file_that_is_no_program_is_refused(tmp_path: Path, fields: dict[str, object], words: str) -> None:

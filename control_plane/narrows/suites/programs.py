@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ OF_THE_CASE = ("name", "start", "stagger", "duration", "rtt", "path", "direction
 # What a program takes the place of.
 REPLACED = ("cca", "count")
 LINK = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
+# Where an error is said to be, of a group that is alone in its experiment.
+IN_EXPERIMENT = re.compile(r"\bflows\.0(?:\.|: )")
 
 
 class Unsuited(Exception):
@@ -65,7 +68,10 @@ def read_program(path: Path) -> TestedProgram:
     resolve_paths({"flows": [fields]}, path)
     name = str(fields.pop("name", path.stem))
     group = {**fields, "name": name, "duration": "1s"}
-    found = validate({"name": "program", "bottleneck": LINK, "flows": [group]}, str(path)).flows[0]
+    try:
+        found = validate({"name": "program", "bottleneck": LINK, "flows": [group]}, str(path)).flows[0]
+    except InputError as error:
+        raise InputError(IN_EXPERIMENT.sub("", str(error))) from error
     if not isinstance(found, ProgramGroup):
         raise InputError(f"{path}: has no client; allowed: a mapping with client, and server")
     return TestedProgram(name, fields)
