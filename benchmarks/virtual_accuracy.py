@@ -7,6 +7,7 @@ As a program, ``virtual_accuracy.py SHAPER RATE``, it is the first process of a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -40,7 +41,10 @@ SETTLE = 0.2
 OVERLOAD = 1.2
 RTT = "10ms"
 MEMORY_BYTES = 2 << 30
-SHAPERS = {"Narrows": "narrows", "tbf, burst of 1 frame": "tbf"}
+NARROWS = "narrows"
+# Names on the command line; of tbf with the microseconds of its burst, which is a frame at least. While senders offer a fifth more
+# than the rate a burst is used up in five times its length.
+SHAPERS = {"Narrows": NARROWS, "tbf, burst of 1 frame": "tbf-0", "tbf, burst of 0.1 ms": "tbf-100"}
 
 
 @with_programs(TITLE, "tcpdump")
@@ -98,15 +102,19 @@ def _narrows(network: Network, rate: int) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _tbf(network: Network, rate: int) -> Iterator[tuple[str, str]]:
-    words = f"tc qdisc add dev eth0 root tbf rate {rate}bit burst {FRAME_BYTES} limit {rate // 80}"
+def _tbf(network: Network, rate: int, shaper: str) -> Iterator[tuple[str, str]]:
+    burst = max(FRAME_BYTES, rate * int(shaper.removeprefix("tbf-")) // 8_000_000)
+    words = f"tc qdisc add dev eth0 root tbf rate {rate}bit burst {burst} limit {rate // 80}"
     network.call(SENDER, *words.split())
     yield "switch", "p1"
 
 
 def _departures(shaper: str, rate: int) -> dict[str, float]:
     seconds = RATES[rate]
-    with Network() as network, (_narrows if shaper == "narrows" else _tbf)(network, rate) as (host, interface):
+    with contextlib.ExitStack() as stack:
+        network = stack.enter_context(Network())
+        shaping = _narrows(network, rate) if shaper == NARROWS else _tbf(network, rate, shaper)
+        host, interface = stack.enter_context(shaping)
         path = network.directory / "capture.pcap"
         set_sysctls(network.namespace(RECEIVER), {"net.ipv4.icmp_ratelimit": "1000000"})
         with capturing(network, host, path, interface=interface, buffer_kib=262_144):

@@ -24,14 +24,16 @@ def labels(values: Sequence[Any]) -> list[Any]:
     for longer in (_whole, _numbered):
         often = Counter(map(str, found))
         found = [
-            longer(value, number) if isinstance(value, dict) and often[str(name)] > 1 else name
+            name if often[str(name)] == 1 else longer(value, number) if isinstance(value, dict) else value
             for number, (value, name) in enumerate(zip(values, found, strict=True), 1)
         ]
     return found
 
 
 def _short(value: Any) -> Any:
-    """Of a trace its file, of a wave its kind, of what else has parts the plain values in it."""
+    """Of a file its name, of a trace that of its file, of a wave its kind, of what else has parts the plain values in it."""
+    if isinstance(value, str) and value.startswith("/"):
+        return Path(value).name
     if not isinstance(value, dict):
         # A date becomes text in sweep.json.
         return value if isinstance(value, str | int | float | list) else str(value)

@@ -144,6 +144,35 @@ def test_queues_of_a_program_have_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_packets_are_marked_from_the_program_s_depth_on(tmp_path: Path) -> None:
+    """A packet that finds N others that have not left, the one on the link with them, is marked if N is 20 or more."""
+    reports = _reported(tmp_path, "threshold-marking").sort_values("time_s", kind="stable")
+    starts_ns, arrivals_ns = ((reports[name] * 1e9).round().to_numpy(np.int64) for name in ("time_s", "arrival_s"))
+    ends_ns = starts_ns + reports.packet_bytes.to_numpy(np.int64) * 8 * 10  # at 100 Mbit/s
+    found = np.arange(len(reports)) - np.searchsorted(ends_ns, arrivals_ns, side="right")
+    marked = reports.ce_marked.to_numpy()
+    assert np.array_equal(marked, (found >= 20) & (reports.arrival_ecn.to_numpy() > 0))
+    assert 1_000 < marked.sum() < len(marked) / 2
+
+
+@pytest.mark.long
+def test_urgent_packets_wait_for_one_frame_at_most(tmp_path: Path) -> None:
+    reports = _reported(tmp_path, "strict-priority")
+    frame_s = 1_514 * 8 / 20e6
+    urgent, bulk = reports[reports.queue == 1], reports[reports.queue == 0]
+    assert len(urgent) > 500 and urgent.queue_delay_s.max() <= frame_s
+    assert bulk.queue_delay_s.max() > 50 * frame_s
+
+
+def _reported(tmp_path: Path, example: str) -> pd.DataFrame:
+    """Reports of three seconds of an example."""
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    text = (EXAMPLE / f"{example}.yaml").read_text().replace("duration: 10s", "duration: 3s")
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    return narrows_analysis.load(tmp_path / "out").reports()
+
+
+@pytest.mark.long
 def test_a_policer_is_in_front_of_the_program_s_queue(tmp_path: Path) -> None:
     """Each decision is that of the token bucket of RFC 2697, computed here from the arrivals."""
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)

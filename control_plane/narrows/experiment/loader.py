@@ -35,11 +35,45 @@ def read_experiment(path: Path, settings: Sequence[str] = ()) -> dict[str, objec
     """
     data = read_mapping(path, "an experiment; allowed: a mapping with name, bottleneck and flows")
     override(data, settings, str(path))
-    _inline_distributions(data, path)
     inline_traces(data, path)
+    _resolve_files(data, path)
+    _resolve_swept(data, path)
+    return data
+
+
+def _resolve_files(data: dict[str, object], path: Path) -> None:
+    """Read, compile or make absolute the files that an experiment's data name relative to ``path``.
+
+    Raises:
+        InputError: one cannot be read or compiled.
+    """
+    _inline_distributions(data, path)
     resolve_paths(data, path)
     resolve_programs(data, path)
-    return data
+
+
+def _resolve_swept(data: Mapping[str, object], path: Path) -> None:
+    """The same for what a sweep puts in their places.
+
+    Raises:
+        InputError: one cannot be read or compiled, or is the source of a program, which makes two files.
+    """
+    sweep = data.get("sweep")
+    for field, values in sweep.items() if isinstance(sweep, dict) else ():
+        *parents, name = str(field).split(".")
+        if parents[-1:] == ["program"] and name == "p4":
+            whole = ".".join(parents)
+            raise InputError(f"{path}: sweep.{field}: cannot be swept alone; allowed: {whole} with p4, entries and ports")
+        for number, value in enumerate(values if isinstance(values, list) else ()):
+            # An experiment's data with this field alone; which group it is of does not matter.
+            holder: dict[str, object] = {name: value}
+            alone = holder
+            for depth, part in reversed(list(enumerate(parents))):
+                if parents[0] == "flows" and depth == 1:
+                    continue
+                alone = {part: [alone] if part == "flows" and depth == 0 else alone}
+            _resolve_files(alone, path)
+            values[number] = holder[name]
 
 
 def load(path: Path) -> Experiment:
