@@ -28,7 +28,7 @@ from narrows.switch import traffic_manager_pb2 as pb
 from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual.guest import Guest
 from narrows.virtual.init import Channel, power_off, prepare
-from narrows.virtual.kernels import Kernel
+from narrows.virtual.kernels import Kernel, remembered
 from network import RECEIVER, SENDER, Network, address
 from results import Outcome, Table, with_programs
 from switches import PORTS, softswitch
@@ -52,7 +52,8 @@ SHAPERS = {"Narrows": NARROWS, "tbf, burst of 1 frame": "tbf-0", "tbf, burst of 
 def run(runs: int, kernel: Kernel) -> Outcome:
     """A saturated queue at each rate, in a guest for each."""
     table = Table(("Rate", "Shaper", "p50, us", "p99, us", "max, us", "Rate error, %", "Frames"))
-    data: dict[str, object] = {}
+    about = remembered(kernel)
+    data: dict[str, object] = {} if about is None else {"guest": f"Linux {about.release}"}
     for rate in RATES:
         contestants: dict[str, Contestant] = {
             name: partial(_in_a_guest, kernel, shaper, rate) for name, shaper in SHAPERS.items()

@@ -4,6 +4,7 @@
 scripts/pictures.py demo-report RUN         a run of experiments/demo.yaml: demo-report.png, and -dark; needs chromium
 scripts/pictures.py l4s                     from benchmarks/results
 scripts/pictures.py notebook RUN            a run of experiments/demo.yaml
+scripts/pictures.py own-aqm SWEEP           the tutorial's sweep, and own-aqm-shares
 scripts/pictures.py shallow-buffers SWEEP   the tutorial's sweep
 scripts/pictures.py varying-links SWEEP     experiments/varying-links.yaml, and varying-links-delay
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import matplotlib
+import narrows_analysis
 from matplotlib.figure import Figure
 from narrows_analysis.colors import PALETTE
 from narrows_analysis.gallery import draw, figure
@@ -73,6 +76,44 @@ def notebook(run: Path) -> Figure:
     return figure(RunData(run), "cwnd")
 
 
+def own_aqm(sweep: Path) -> Figure:
+    """How long packets waited over time, for each target: of the first repetitions, tenths of a second."""
+    made = Figure(figsize=(6.4, 2.8), layout="constrained")
+    axes = made.add_subplot()
+    for color, run in zip(PALETTE, sorted(sweep.glob("*-r1"), key=_target_ms), strict=False):
+        queue = narrows_analysis.load(run).queue
+        delays_ms = 1e3 * queue.delay_mean_s.groupby((queue.time_s * 10).astype(int)).mean()
+        axes.plot(delays_ms.index / 10, delays_ms, color=color, linewidth=1, label=f"target {_target_ms(run)} ms")
+    axes.set(xlabel="Time (s)", ylabel="Queue delay (ms)", yscale="log")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+    return made
+
+
+def own_aqm_shares(sweep: Path) -> Figure:
+    """What CUBIC and BBR had of the link, for each target, with the intervals of the repetitions."""
+    made = Figure(figsize=(6.4, 2.4), layout="constrained")
+    axes = made.add_subplot()
+    shares = narrows_analysis.load(sweep).tidy()
+    shares = shares[shares.quantity == "share"]
+    targets_ms = shares["bottleneck.program.entries"].astype(str).map(_target_ms)
+    places = {target: place for place, target in enumerate(sorted(targets_ms.unique()))}
+    for color, group in zip(PALETTE, ("cubic", "bbr"), strict=False):
+        own = shares[shares.group == group]
+        at = targets_ms[own.index].map(places)
+        axes.plot(at, 100 * own.value, "o", color=color, label=group)
+    axes.set_xticks(list(places.values()), [f"{target} ms" for target in places])
+    axes.set(xlabel="Target", ylabel="Share of goodput (%)", ylim=(0, 100))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
+    return made
+
+
+def _target_ms(named: Path | str) -> int:
+    """The target in a file's or a run's name: target-5ms.json."""
+    return int(re.findall(r"target-(\d+)ms", str(named))[-1])
+
+
 def l4s(results: Path) -> Figure:
     """Queue delays of CUBIC and Prague that share a link through DualPI2."""
     spread = json.loads(results.read_text())["benchmarks"]["l4s"]["spread"]
@@ -115,7 +156,7 @@ def demo_report(run: Path) -> None:
 
 
 PICTURES: dict[str, Callable[[Path], Figure]] = {
-    "l4s": l4s, "notebook": notebook, "shallow-buffers": shallow_buffers, "varying-links": varying_links,
+    "l4s": l4s, "notebook": notebook, "own-aqm": own_aqm, "own-aqm-shares": own_aqm_shares, "shallow-buffers": shallow_buffers, "varying-links": varying_links,
     "varying-links-delay": varying_links_delay,
 }  # fmt: skip
 

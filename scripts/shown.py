@@ -23,14 +23,15 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from measuring import Series
+from virtual_ns3 import SAME
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWN = re.compile(r"(<!-- shown: (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TRANSCRIPT = "transcript"
-# Lines that a slow or loaded machine adds: how far the guest's clock is.
-PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
+# Behind the last line of progress, before results.
+PROGRESS_ENDS = "demo: analysing\n"
 
 (
     TIMING, ACCURACY, VIRTUAL, GROWTH, LINKS, CLOCKS, BMV2, FIRST, TASKS, FORWARDING, PIPELINE, ANALYZER,
@@ -38,7 +39,7 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
 ) = (
     f"{name}.json"
     for name in (
-        "2026-11-21-2cpu-x86_64-timing", "2026-11-27-2cpu-x86_64-virtual-accuracy",
+        "2026-11-21-2cpu-x86_64-timing", "2026-11-30-2cpu-x86_64-virtual-accuracy",
         "2026-11-27-2cpu-x86_64-virtual",
         "2026-11-24-2cpu-x86_64-virtual-growth", "2026-11-27-2cpu-x86_64-virtual-links",
         "2026-11-22-2cpu-x86_64-clocks", "2026-11-24-2cpu-x86_64-virtual-bmv2",
@@ -48,7 +49,8 @@ PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
         "2026-11-22-2cpu-x86_64-collector", "2026-11-21-2cpu-x86_64",
     )
 )  # fmt: skip
-TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahimahi mm-link"
+TBF, TBF_SHORT, TBF_4_MS = "tbf, burst of 1 frame", "tbf, burst of 0.1 ms", "tbf, burst of 4 ms"
+MAHIMAHI = "Mahimahi mm-link"
 
 
 def benchmark(file: str, name: str) -> Any:
@@ -69,7 +71,7 @@ def median(part: Any, who: str, figure: str) -> float:
 
 
 def measured() -> str:
-    """What Narrows reaches, and tbf, measured side by side: medians, with the command and versions of each row."""
+    """What Narrows reaches, and tbf, measured side by side: medians, with commands and versions."""
     real, exact = benchmark(TIMING, "accuracy"), benchmark(ACCURACY, "virtual-accuracy")
 
     def within(part: Any, who: str) -> str:
@@ -79,25 +81,27 @@ def measured() -> str:
         return f"{median(part, who, 'rate_error_percent'):+.2g} %"
 
     def by(file: str, name: str) -> str:
-        host = json.loads((RESULTS / file).read_text())["host"]
+        document = json.loads((RESULTS / file).read_text())
+        host, guest = document["host"], document["benchmarks"][name].get("guest")
         tools = host["iproute2"].split(",")[1].strip().replace("-", " ")
-        kernel = "Linux in the guest" if name.startswith("virtual") else f"Linux {host['kernel'].partition('-')[0]}"
-        return f"`benchmarks/run.py {name}`; {kernel}, {tools}, {host['revision']}"
+        kernel = f"{guest} in the guest" if guest else f"Linux {host['kernel'].partition('-')[0]}"
+        return f"`benchmarks/run.py {name}` ({kernel}, {tools}, {host['revision']})"
 
-    in_real_time, virtually = by(TIMING, "accuracy"), by(ACCURACY, "virtual-accuracy")
     rows = [
-        ("", "Narrows", "`tc tbf`", "measured by"),
+        ("", "Narrows", "`tc tbf`"),
         ("99 % of departures within, at 100 Mbit/s in real time",
-         within(real["100000000"], "Narrows"), f"{within(real['100000000'], TBF_4_MS)} (burst of 4 ms)", in_real_time),
+         within(real["100000000"], "Narrows"), f"{within(real['100000000'], TBF_4_MS)} (burst of 4 ms)"),
         ("99 % of departures within, at 10 Gbit/s in virtual time",
-         within(exact["10000000000"], "Narrows"), f"{within(exact['10000000000'], TBF)} (1 frame)", virtually),
+         within(exact["10000000000"], "Narrows"), f"{within(exact['10000000000'], TBF_SHORT)} (0.1 ms)"),
         ("rate, at 100 Gbit/s in virtual time",
-         off(exact["100000000000"], "Narrows"), f"{off(exact['100000000000'], TBF)} (1 frame)", virtually),
+         off(exact["100000000000"], "Narrows"), f"{off(exact['100000000000'], TBF_SHORT)} (0.1 ms)"),
     ]  # fmt: skip
     # A number and its unit stay on one line.
     nowrap = str.maketrans(" ", "\N{NO-BREAK SPACE}")
-    return table(
-        rows[0], *((what, ours.translate(nowrap), tbfs.translate(nowrap), how) for what, ours, tbfs, how in rows[1:])
+    made = table(rows[0], *((what, ours.translate(nowrap), tbfs.translate(nowrap)) for what, ours, tbfs in rows[1:]))
+    return (
+        f"{made}\nMedians of {len(real['100000000']['runs']['Narrows'])} runs by {by(TIMING, 'accuracy')}, and of "
+        f"{len(exact['10000000000']['runs']['Narrows'])} by {by(ACCURACY, 'virtual-accuracy')}, on one machine with two cores.\n"
     )
 
 
@@ -241,13 +245,18 @@ def against_ns3() -> str:
     file = newest("virtual-ns3")
     part = benchmark(file, "virtual-ns3")["spread"]
 
+    def used(who: str, load: str) -> float:
+        return float(part[f"{who}, {load}"]["utilization"]["median"])
+
     def cell(who: str, load: str) -> str:
-        found = part[f"{who}, {load}"]
-        used = 100 * found["utilization"]["median"]
-        return f"{spread(found['processor_s'], partial(digits, number=2))}; {used:.1f} % used"
+        seconds = spread(part[f"{who}, {load}"]["processor_s"], partial(digits, number=2))
+        return f"{seconds}; {100 * used(who, load):.1f} % used"
+
+    def name(load: str) -> str:
+        return load if abs(used("Narrows", load) - used("ns-3", load)) <= SAME else f"{load} (not the same work)"
 
     loads = [name.removeprefix("ns-3, ") for name in part if name.startswith("ns-3, ")]
-    rows = [(load, cell("Narrows", load), cell("ns-3", load)) for load in loads]
+    rows = [(name(load), cell("Narrows", load), cell("ns-3", load)) for load in loads]
     return table(("processor seconds of whole commands", "Narrows", "ns-3"), *rows) + f"\n{named(file)}\n"
 
 
@@ -335,10 +344,11 @@ def virtual_accuracy() -> str:
         "100000000000": "100 Gbit/s",
     }
     rows = [
-        (name, *cells(part[rate]["spread"]["Narrows"]), *cells(part[rate]["spread"][TBF]))
+        (name, *(cell for shaper in ("Narrows", TBF, TBF_SHORT) for cell in cells(part[rate]["spread"][shaper])))
         for rate, name in rates.items()
     ]
-    head = ("rate", "Narrows: p50, p99, max, us", "rate error", "tbf: p50, p99, max, us", "rate error")
+    heads = ((f"{shaper}: p50, p99, max, us", "rate error") for shaper in ("Narrows", TBF, TBF_SHORT))
+    head = ("rate", *(name for names in heads for name in names))
     return f"{table(head, *rows)}\n{named(ACCURACY)}\n"
 
 
@@ -435,7 +445,7 @@ def recorded(file: str) -> str:
 
 
 def transcript() -> str:
-    """What the terminal says of the demo in virtual time."""
+    """What the terminal says at the end of the demo in virtual time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "narrows" / "kernels"
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -448,8 +458,8 @@ def transcript() -> str:
         done = subprocess.run(
             words, cwd=place, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
         )
-        said = done.stdout.replace(f"{place}/", "")
-    return "```text\n" + "".join(f"{line.rstrip()}\n" for line in said.splitlines() if not PACE.match(line)) + "```\n"
+        said = done.stdout.replace(f"{place}/", "").partition(PROGRESS_ENDS)[2]
+    return "```text\n" + "".join(f"{line.rstrip()}\n" for line in said.splitlines()) + "```\n"
 
 
 MADE: dict[str, Callable[[], str]] = {

@@ -367,7 +367,7 @@ def test_cells_of_registers_are_found_by_either_name(example: Path) -> None:
         (
             '["next_signals"]',
             "is neither a cell of a register nor a field of metadata; allowed: REGISTER[INDEX], such as "
-            "my_register[0], or HEADER.FIELD, such as scalars.userMetadata.x",
+            "my_register[0], or HEADER.FIELD, such as scalars.metadata_t.x",
         ),
         (
             "[scalars.nothing_of_it]",
@@ -399,6 +399,7 @@ def test_cells_of_registers_are_found_by_either_name(example: Path) -> None:
             "[standard_metadata.deq_qdept]",
             "there is no such field of metadata, did you mean 'standard_metadata.deq_qdepth'? allowed: scalars.tmp, ",
         ),
+        ("[scalars.userMetadata.tmp]", "no such field of metadata, did you mean 'scalars.tmp'? allowed: scalars.tmp, "),
         # A header's fields are no metadata: the packet itself has them.
         ("[ipv4.ttl]", "bottleneck.program.watch: ipv4.ttl: there is no such field of metadata; allowed: "),
     ],

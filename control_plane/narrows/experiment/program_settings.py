@@ -57,13 +57,13 @@ def _read_watched(value: object) -> object:
     if not isinstance(value, str) or not (_CELL.match(value) or _FIELD.match(value)):
         raise refuse(
             "is neither a cell of a register nor a field of metadata",
-            "REGISTER[INDEX], such as my_register[0], or HEADER.FIELD, such as scalars.userMetadata.x",
+            "REGISTER[INDEX], such as my_register[0], or HEADER.FIELD, such as scalars.metadata_t.x",
         )
     return value
 
 
 def read_watched(names: Sequence[str]) -> tuple[tuple[WatchedCell, ...], tuple[str, ...]]:
-    """The cells (`my_register[0]`) and the fields (`scalars.userMetadata.x`) among names that were checked before."""
+    """The cells (`my_register[0]`) and the fields (`scalars.metadata_t.x`) among names that were checked before."""
     cells = (found for name in names if (found := _CELL.match(name)) is not None)
     fields = tuple(name for name in names if _FIELD.match(name))
     return tuple(WatchedCell(found["register"], int(found["index"])) for found in cells), fields
@@ -101,7 +101,7 @@ class ProgramSettings(Model):
     watch: tuple[Annotated[str, BeforeValidator(_read_watched)], ...] = Field(
         default=(),
         description="Cells of its registers (`my_register[0]`) that are read as often as `telemetry.sockets` says: "
-        "`registers` of a loaded run has them over time. And fields of its metadata (`scalars.userMetadata.x`), which "
+        "`registers` of a loaded run has them over time. And fields of its metadata (`scalars.metadata_t.x`), which "
         "the reports have as columns: what they have when a packet leaves egress.",
     )
 
