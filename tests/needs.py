@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from _pytest.outcomes import Skipped
 from narrows.hosts import bpf
-from narrows.hosts.users import can_execute
+from narrows.hosts.users import what_forbids
 from narrows.targets.bmv2 import simple_switch
 from narrows.virtual import kernels, own_cca
 from narrows.virtual.adjustments import adjusted
@@ -47,7 +47,7 @@ class Absent(Skipped):
 def python_for_all() -> str | None:
     """An interpreter that has the modules of this one, and that users other than root can execute."""
     own = (sys.executable, f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
-    return next((path for path in own if Path(path).exists() and can_execute(path)), None)
+    return next((path for path in own if Path(path).exists() and not what_forbids(path)), None)
 
 
 def _bpf() -> str | None:

@@ -25,7 +25,8 @@ from narrows.onhost import program as on_host
 from narrows.onhost import wire
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Sampler
-from narrows.traffic.applications import keep, missing_programs
+from narrows.traffic.applications import keep
+from narrows.traffic.missing_programs import missing_programs
 from test_live_view import learned
 
 BOTTLENECK = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
@@ -93,7 +94,7 @@ def test_a_missing_program_or_directory_is_known_before_anything_is_made(tmp_pat
     cwd, missing, text = missing_programs(plan)
     assert cwd == f"flows.0.cwd: {tmp_path}/none is not a directory"
     assert missing.startswith("flows.1.client: 'no-such-program' is not there")
-    assert text.startswith(f"flows.2.client: '{tmp_path}/text' is not there, or cannot be executed")
+    assert text == f"flows.2.client: {tmp_path}/text cannot be executed; fix: chmod +x {tmp_path}/text"
 
 
 def test_results_do_not_have_the_environments_of_programs(tmp_path: Path) -> None:
@@ -165,6 +166,14 @@ def test_what_a_program_says_and_how_it_ends_is_reported(tmp_path: Path) -> None
 def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path) -> None:
     said, _ = supervise(tmp_path, "/nowhere/x").communicate(timeout=20)
     why = "/nowhere/x cannot be started: No such file or directory"
+    assert wire.loads(said) == on_host.ProgramFailure(why)
+
+
+def test_a_script_whose_interpreter_is_missing_is_not_called_missing_itself(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("#!/nowhere/python3 -u\n")
+    (tmp_path / "run").chmod(0o755)
+    said, _ = supervise(tmp_path, str(tmp_path / "run"), user=[os.geteuid(), os.getegid()]).communicate(timeout=20)
+    why = f"{tmp_path}/run cannot be started: No such file or directory: its interpreter (#!) '/nowhere/python3'"
     assert wire.loads(said) == on_host.ProgramFailure(why)
 
 

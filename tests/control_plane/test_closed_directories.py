@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from narrows.hosts.users import can_execute, what_forbids
+from narrows.experiment.loader import validate
+from narrows.experiment.planning import make_plan
+from narrows.hosts.users import APPLICATION_ID, Closed, what_forbids
+from narrows.traffic.missing_programs import missing_programs
 
 pytestmark = pytest.mark.needs("root")
 
@@ -30,11 +33,11 @@ def program(path: Path, mode: int = 0o755) -> Path:
 
 def test_the_first_closed_directory_is_named(reachable: Path) -> None:
     path = program(reachable / "a" / "b" / "run")
-    assert can_execute(str(path))
+    assert what_forbids(str(path)) is None
     (reachable / "a" / "b").chmod(0o700)
-    assert what_forbids(str(path)) == reachable / "a" / "b"
+    assert what_forbids(str(path)) == Closed(reachable / "a" / "b", "x")
     (reachable / "a").chmod(0o700)
-    assert what_forbids(str(path)) == reachable / "a"
+    assert what_forbids(str(path)) == Closed(reachable / "a", "x")
 
 
 def test_so_is_one_behind_links(reachable: Path) -> None:
@@ -43,9 +46,74 @@ def test_so_is_one_behind_links(reachable: Path) -> None:
     (reachable / "open").mkdir(mode=0o755)
     (reachable / "open" / "bin").symlink_to("../closed/bin")
     (reachable / "run").symlink_to(reachable / "open" / "bin" / "run")
-    assert not can_execute(str(reachable / "run"))
-    assert what_forbids(str(reachable / "run")) == reachable / "closed"
+    assert what_forbids(str(reachable / "run")) == Closed(reachable / "closed", "x")
 
 
 def test_so_is_a_file_that_is_for_others(reachable: Path) -> None:
-    assert what_forbids(str(program(reachable / "run", 0o700))) == reachable / "run"
+    assert what_forbids(str(program(reachable / "run", 0o700))) == Closed(reachable / "run", "x")
+
+
+def problems(*client: str, **fields: object) -> list[str]:
+    """What is said of a client before it runs."""
+    bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
+    group = {"client": list(client), **fields}
+    return missing_programs(make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [group]}, "x")))
+
+
+def closed(field: str, use: str, path: Path, what: Path, mode: str, place: str = "/srv") -> str:
+    return (
+        f"flows.0.{field}: user {APPLICATION_ID}, as which it would run, cannot {use} {path}: {what} is closed to it; "
+        f"fix: put it where every user can reach it, as in {place}, or 'chmod a+{mode} {what}'"
+    )
+
+
+def test_an_argument_that_its_user_cannot_read_is_named_with_what_closes_it(reachable: Path) -> None:
+    script = program(reachable / "closed" / "client.py")
+    assert problems("python3", str(script), f"--log={script}", "-u") == []
+    (reachable / "closed").chmod(0o700)
+    expected = closed("client.1", "read", script, reachable / "closed", "x")
+    assert problems("python3", str(script)) == [expected]
+    option = closed("client.2", "read", script, reachable / "closed", "x")
+    assert problems("python3", "-u", f"--script={script}") == [option]
+    listed = closed("client.1", "read", reachable / "closed", reachable / "closed", "rx")
+    assert problems("ls", str(reachable / "closed")) == [listed]
+    (reachable / "closed").chmod(0o755)
+    script.chmod(0o600)
+    assert problems("python3", str(script)) == [closed("client.1", "read", script, script, "r")]
+    relative = closed("client.1", "read", script, script, "r")
+    assert problems("python3", "client.py", cwd=str(reachable / "closed")) == [relative]
+
+
+def test_so_is_a_working_directory_that_its_user_cannot_enter(reachable: Path) -> None:
+    (reachable / "closed").mkdir(mode=0o700)
+    (problem,) = problems("true", cwd=str(reachable / "closed"))
+    assert problem == closed("cwd", "enter", reachable / "closed", reachable / "closed", "x")
+
+
+def test_so_is_the_interpreter_of_a_script(reachable: Path) -> None:
+    own, script = program(reachable / "bin" / "sh"), program(reachable / "run")
+    script.write_text(f"#! {own} -e\n")
+    assert problems(str(script)) == []
+    own.parent.chmod(0o700)
+    where = f"client: interpreter of {script}"
+    assert problems(str(script)) == [closed(where, "execute", own, own.parent, "x", "/usr/local/bin")]
+    script.write_text("#!/usr/bin/python3\r\n")
+    missing = "is not there, or cannot be executed; allowed: a program"
+    assert problems(str(script)) == [f"flows.0.{where}: '/usr/bin/python3\r' {missing}"]
+    script.write_text("#!/usr/bin/env no-such-python\n")
+    assert problems(str(script)) == [f"flows.0.{where}: 'no-such-python' {missing}"]
+    script.write_text("#!/usr/bin/env -S sh -e\n")
+    assert problems(str(script)) == []
+
+
+def test_a_script_must_be_readable_and_a_program_need_not_be(reachable: Path) -> None:
+    script = program(reachable / "run", 0o711)
+    assert problems(str(script)) == [closed("client", "execute", script, script, "rx", "/usr/local/bin")]
+    script.write_bytes(b"\x7fELF")
+    assert problems(str(script)) == []
+
+
+def test_scripts_that_interpret_each_other_end(reachable: Path) -> None:
+    script = program(reachable / "run")
+    script.write_text(f"#!{script}\n")
+    assert problems(str(script)) == []

@@ -15,6 +15,7 @@ APPLICATION_ID = 65533
 SUDO = ("SUDO_UID", "SUDO_GID")
 # Set where every user is root for themselves only (`narrows.hosts.user_namespace`): the real user.
 OUTSIDE = ("NARROWS_UID", "NARROWS_GID")
+_ACCESS = {"r": os.R_OK, "x": os.X_OK}
 
 
 class User(NamedTuple):
@@ -44,19 +45,27 @@ def as_environment() -> dict[str, str]:
     return {name: str(number) for name, number in zip(SUDO, invoking_user(), strict=True)}
 
 
-def can_execute(path: str) -> bool:
-    """Whether the invoking user can execute a file: directories above it may be out of reach."""
-    if os.geteuid() != 0:
-        return os.access(path, os.X_OK)
-    if in_user_namespace():
-        return os.access(path, os.X_OK)
-    return _holds("test", "-f", path, "-a", "-x", path)
+class Closed(NamedTuple):
+    """What is closed to a user, and the permissions that would open it, as `chmod` writes them."""
+
+    path: Path
+    lacks: str
 
 
-def what_forbids(path: str) -> Path:
-    """What keeps the invoking user from executing a file that root finds: a directory on the way there, symbolic links
-    followed, or the file itself."""
-    return next((one for one in _way_to(path) if not _holds("test", "-x", str(one))), Path(path))
+def what_forbids(path: str, wanted: str = "x") -> Closed | None:
+    """What keeps the invoking user from a file or directory, and None if nothing does.
+
+    Args:
+        path: what root finds may be out of the user's reach.
+        wanted: permissions, as ``chmod`` writes them: ``x`` to execute it or enter it, ``rx`` to read a directory.
+
+    Returns:
+        A directory on the way there, symbolic links followed, or the file itself.
+    """
+    if _may(path, wanted):
+        return None
+    *directories, last = list(_way_to(path)) or [Path(path)]
+    return next((Closed(one, "x") for one in directories if not _may(str(one), "x")), Closed(last, wanted))
 
 
 def _way_to(path: str) -> Iterator[Path]:
@@ -66,7 +75,7 @@ def _way_to(path: str) -> Iterator[Path]:
         part = rest.pop()
         if part == "..":
             at = at.parent
-        elif (at / part).is_symlink():
+        elif os.path.islink(at / part):  # noqa: PTH114  (also where it cannot be looked at)
             target = (at / part).readlink()
             rest += [one for one in reversed(target.parts) if one != target.anchor]
             at = Path("/") if target.is_absolute() else at
@@ -75,6 +84,10 @@ def _way_to(path: str) -> Iterator[Path]:
             yield at
 
 
-def _holds(*test: str) -> bool:
+def _may(path: str, wanted: str) -> bool:
+    """Whether the invoking user has some permissions for what is at a path."""
+    if os.geteuid() != 0 or in_user_namespace():
+        return os.access(path, sum(_ACCESS[one] for one in wanted))
     user = invoking_user()
-    return not subprocess.run(test, user=user.uid, group=user.gid, extra_groups=[]).returncode
+    tests = [word for one in wanted for word in ("-a", f"-{one}", path)][1:]
+    return not subprocess.run(["test", *tests], user=user.uid, group=user.gid, extra_groups=[]).returncode

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import re
 import resource
 import selectors
 import signal
@@ -45,6 +47,7 @@ KILL_S = 5.0
 # Of what a program may have of processes: enough for a browser, too few to bring a machine down.
 MOST_PROCESSES = 4096
 LISTENS = "0A"  # TCP_LISTEN of /proc/net/tcp
+FIRST_LINE = 256  # BINPRM_BUF_SIZE of linux/binfmts.h: what Linux reads of a script
 
 
 @dataclass(frozen=True)
@@ -218,6 +221,31 @@ def descendants() -> list[int]:
     return found
 
 
+def interpreter(path: str) -> list[str]:
+    """The interpreter that the first line of a script names, and its argument; empty if the file is none."""
+    if not os.path.isfile(path):  # noqa: PTH113
+        return []
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            line = file.read(FIRST_LINE).partition(b"\n")[0]
+    except OSError:
+        return []
+    # Another blank, as the '\r' of a text from elsewhere, belongs to the name.
+    words = re.split(rb"[ \t]+", line[2:].strip(b" \t"), maxsplit=1)
+    return [os.fsdecode(word) for word in words if word] if line.startswith(b"#!") else []
+
+
+def why_not(program: str, error: OSError) -> str:
+    """What is wrong where a program cannot be executed: Linux says of a file that is there that there is none."""
+    if error.filename not in (None, program):
+        return f"{error.filename}: {error.strerror}"
+    if error.errno == errno.ENOENT and os.path.isfile(program):  # noqa: PTH113
+        words = interpreter(program)
+        missing = f"its interpreter (#!) {words[0]!r}" if words else "the loader that it was linked for"
+        return f"{error.strerror}: {missing}"
+    return f"{error.strerror}"
+
+
 def listens(protocol: str, port: int) -> bool:
     """Whether a socket of this host is bound to a port; of TCP, whether it listens."""
     for version in ("", "6"):
@@ -276,7 +304,7 @@ class Supervisor:
         try:
             self._start()
         except OSError as error:
-            say(ProgramFailure(f"{self._spec.words[0]} cannot be started: {error.strerror}"))
+            say(ProgramFailure(f"{self._spec.words[0]} cannot be started: {why_not(self._spec.words[0], error)}"))
             return
         started = time.monotonic()
         say(ProgramStarted(started))

@@ -18,10 +18,10 @@ from narrows_formats.units import NANOSECONDS
 from narrows import python
 from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
-from narrows.flows.program import fill, is_hidden
+from narrows.flows.program import fill
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
-from narrows.hosts.users import APPLICATION_ID, User, can_execute, in_user_namespace, invoking_user, what_forbids
+from narrows.hosts.users import APPLICATION_ID, User, in_user_namespace, invoking_user
 from narrows.onhost import program as on_host
 from narrows.onhost import wire
 from narrows.onhost.program import Outcome, Program, ProgramEnded, ProgramSpecification
@@ -52,46 +52,6 @@ class ApplicationConnection(Connection):
         }
 
 
-def missing_programs(plan: Plan) -> list[str]:
-    """What this machine lacks for the programs of a plan; one message for each, with its field."""
-    groups = list(dict.fromkeys(flow.group for flow in plan.flows))
-    found = list(_missing_controller(plan))
-    for flow in plan.flows:
-        if not isinstance(program := flow.payload, Program):
-            continue
-        for role, words in _words(program):
-            name = f"flows.{groups.index(flow.group)}.{role}"
-            found += _cannot_run(name, words[0], _find(words[0], program))
-        for variable, value in program.env:
-            if is_hidden(value):
-                where = f"flows.{groups.index(flow.group)}.env.{variable}"
-                found.append(f"{where}: {value} is what results have in its place; allowed: the value itself")
-        if program.cwd is not None and not Path(program.cwd).is_dir():
-            found.append(f"flows.{groups.index(flow.group)}.cwd: {program.cwd} is not a directory")
-    return found
-
-
-def _missing_controller(plan: Plan) -> Iterator[str]:
-    """The same for the controllers of users' P4 programs."""
-    for own in (one for one in plan.programs if one.controller):
-        program = own.controller[0]
-        yield from _cannot_run(f"{own.field}.controller", program, find(program, SEARCH_PATH))
-        if not own.cwd.is_dir():
-            yield f"{own.field}.cwd: {own.cwd} is not a directory"
-
-
-def _cannot_run(field: str, program: str, path: str | None) -> Iterator[str]:
-    """Why a user cannot run a program that was found at a path."""
-    if path is None:
-        yield f"{field}: '{program}' is not there, or cannot be executed; allowed: a program"
-    elif not can_execute(path):
-        user, closed = invoking_user().uid, what_forbids(path)
-        yield (
-            f"{field}: user {user}, as which it would run, cannot execute {path}: {closed} is closed to it; "
-            f"fix: put it where every user can reach it, as in /usr/local/bin, or 'chmod o+x {closed}'"
-        )
-
-
 def user_programs(plan: Plan) -> dict[str, Path]:
     """Programs of a plan by their paths, with the script where one is run: the first argument that is a file."""
     found = [Path(program) for program, _, _ in _commands(plan) if program]
@@ -109,7 +69,7 @@ def _commands(plan: Plan) -> Iterator[tuple[str | None, tuple[str, ...], str | N
     """The program's file, arguments and working directory of each command of a plan."""
     for payload in (flow.payload for flow in plan.flows):
         if isinstance(payload, Program):
-            for _, (program, *arguments) in _words(payload):
+            for _, (program, *arguments) in words_of(payload):
                 yield _find(program, payload), tuple(arguments), payload.cwd
     for own in (one for one in plan.programs if one.controller):
         program, *arguments = own.controller
@@ -117,13 +77,18 @@ def _commands(plan: Plan) -> Iterator[tuple[str | None, tuple[str, ...], str | N
 
 
 def _files(arguments: Sequence[str], cwd: str | None) -> list[Path]:
-    """Files that arguments name, `--option=FILE` too; without a ``cwd`` a program begins in an empty directory."""
+    """Files that arguments name."""
+    return [path for path in named_paths(arguments, cwd) if os.path.isfile(path)]  # noqa: PTH113
+
+
+def named_paths(arguments: Sequence[str], cwd: str | None) -> list[Path]:
+    """Paths that arguments may be, `--option=FILE` too; without a ``cwd`` a program begins in an empty directory."""
     names = [name for word in arguments for name in (word, word.partition("=")[2]) if name]
-    paths = [Path(cwd or "/", name) for name in names if cwd or name.startswith("/")]
-    return [path for path in paths if path.is_file()]
+    return [Path(cwd or "/", name) for name in names if cwd or name.startswith("/")]
 
 
-def _words(application: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
+def words_of(application: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Client and server of a flow, by their roles."""
     yield "client", application.client
     if application.server is not None:
         yield "server", application.server
@@ -135,7 +100,12 @@ def program_of(flow: Flow) -> Program:
 
 
 def _find(program: str, application: Program) -> str | None:
-    return find(program, dict(application.env).get("PATH", SEARCH_PATH))
+    return find(program, search_path_of(application))
+
+
+def search_path_of(application: Program) -> str:
+    """The directories in which a program is searched for, and in which it searches for others."""
+    return dict(application.env).get("PATH", SEARCH_PATH)
 
 
 def find(program: str, path: str) -> str | None:
@@ -291,7 +261,7 @@ class Applications(Generator):
 
     def _ended(self, flow: Flow, role: str, event: ProgramEnded) -> None:
         """Note what became of a program; one that failed is a failed flow."""
-        words = dict(_words(program_of(flow)))[role]
+        words = dict(words_of(program_of(flow)))[role]
         ended_s, outcome = event.at_s - self._t0_s, event.outcome
         self._programs[flow.name][role] = {"command": list(words), **vars(outcome)}
         self._notes[flow.name] += _remarks(role, outcome)

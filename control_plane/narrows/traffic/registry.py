@@ -43,7 +43,7 @@ KINDS = {
 
 def missing_commands(plan: Plan) -> list[str]:
     """What this machine, or a guest with its files, lacks for the flows of a plan; one message for each command."""
-    from narrows.traffic.applications import missing_programs  # most experiments have none
+    from narrows.traffic.missing_programs import missing_programs  # most experiments have none
 
     kinds = {flow.kind: flow.payload.made_by for flow in plan.flows}
     return missing_programs(plan) + [
