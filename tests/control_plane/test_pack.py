@@ -60,7 +60,7 @@ def test_the_same_results_give_the_same_bytes(run: Path, tmp_path: Path) -> None
 VIRTUAL = {
     "kernel": "bbr3",
     "release": "6.4",
-    "built_by": "narrows kernel build --name bbr3 --patch bbr3.patch",
+    "built_by": "narrows kernel build && narrows kernel build --name bbr3 --base default --cca bbr3.c",
     "repeatable": True,
 }
 
@@ -82,7 +82,10 @@ def test_runs_of_a_sweep_are_named_by_what_made_them(run: Path, tmp_path: Path) 
     assert alike.startswith("0, 2\n") and "narrows run 2/experiment.yaml" in alike
     assert modified.startswith("1\n") and "no commit alone makes these runs again (abc-dirty-def)" in modified
     assert "narrows run 1/experiment.yaml --target bmv2 --virtual --kernel bbr3\n" in modified
-    assert "Kernel: `narrows kernel build --name bbr3 --patch bbr3.patch`, as Linux 6.4" in modified
+    assert (
+        "Kernel: `narrows kernel build && narrows kernel build --name bbr3 --base default --cca bbr3.c`, as Li"
+        in modified
+    )
     assert "The files that this command names are not in this archive." in modified
     assert "The reports of a new run (`telemetry/`) then have the digests in `SHA256SUMS`." in modified
     assert "a command that is not recorded" not in alike and "`telemetry/`" not in alike

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -12,10 +13,11 @@ from pathlib import Path
 import pytest
 from narrows.cli import app
 from narrows.errors import InputError, RunError
-from narrows.virtual import build, kernels, probing, sources
+from narrows.virtual import build, kernels, origin, probing, sources
 from narrows.virtual.adjustments import ADJUSTMENTS, LAUNCH, adjust
 from narrows.virtual.environment import Guests
 from narrows.virtual.kernels import About
+from narrows.virtual.origin import Input, Origin
 from narrows_formats.file_digest import file_digest
 from typer.testing import CliRunner
 
@@ -80,13 +82,55 @@ def test_the_list_has_what_a_kernel_is_and_how_it_was_built(own_cache: Path) -> 
     """Its source and patches are in the command, which is that of the kernel of this name."""
     image = program(own_cache / "narrows" / "kernels" / "mine" / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
     digest = hashlib.sha256(image.read_bytes()).hexdigest()
-    known = About("6.12", digest, "", ("reno", "bbr"), {"bbr": "3"}, 1, 1, repeatable=True, launches=True)
+    known = About("6.12", digest, "c0ff", ("reno", "bbr"), {"bbr": "3"}, 1, 1, repeatable=True, launches=True)
     kernels.remember(kernels.find("mine"), known)
+    command = "narrows kernel build --name mine --source /linux-6.12.tar.xz --patch /a.patch"
+    head = f"mine: Linux 6.12; reno, bbr (BBRv3)\n  image: SHA-256 {digest}\n  configuration: SHA-256 c0ff\n"
+    unknown = "  source: not recorded, as it was built by an earlier version\n"
+    assert CliRunner().invoke(app, ["kernel", "list"]).stdout == f"{head}  built by: not recorded\n{unknown}"
     kernels.remember_build("mine", [("--source", "/linux-6.12.tar.xz"), ("--patch", "/a.patch")])
+    assert CliRunner().invoke(app, ["kernel", "list"]).stdout == f"{head}  built by: {command}\n{unknown}"
+    built_from = Origin(Input("linux-6.12.tar.xz", "ab"), (Input("a.patch", "cd"),), ("CONFIG_HZ=250",))
+    origin.write(image.parent, built_from)
     assert CliRunner().invoke(app, ["kernel", "list"]).stdout == (
-        f"mine: Linux 6.12; reno, bbr (BBRv3)\n  image: SHA-256 {digest}\n"
-        "  built by: narrows kernel build --name mine --source /linux-6.12.tar.xz --patch /a.patch\n"
+        f"{head}  built by: {command}\n  source: linux-6.12.tar.xz, SHA-256 ab\n  patch: a.patch, SHA-256 cd\n"
+        "  options: CONFIG_HZ=250\n"
     )
+    (listed,) = json.loads(CliRunner().invoke(app, ["kernel", "list", "--json"]).stdout)
+    assert listed["about"]["image_sha256"] == digest and listed["built_by"] == command
+    assert listed["origin"]["source"] == {"name": "linux-6.12.tar.xz", "sha256": "ab"}
+    assert listed["origin"]["patches"] == [{"name": "a.patch", "sha256": "cd"}]
+
+
+def test_a_kernel_with_a_base_has_all_that_both_are_made_of(own_cache: Path) -> None:
+    """The commands build it where nothing is built, even if the base was built anew since then."""
+    for name in ("ground", "mine"):
+        program(own_cache / "narrows" / "kernels" / name / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
+    ground = Origin(Input("linux.tar.xz", "ab"))
+    mine = Origin(base=Input("ground", "12"), base_origin=ground, ccas=(Input("x.c", "ef"),))
+    origin.write(kernels.find("mine").path.parent, mine)
+    assert origin.recorded(kernels.find("mine")) == mine
+    assert origin.lines_of(kernels.find("mine")) == [
+        "base: ground, SHA-256 12", "CCA: x.c, SHA-256 ef", "base's source: linux.tar.xz, SHA-256 ab"
+    ]  # fmt: skip
+    kernels.remember_build("mine", [("--base", "ground"), ("--cca", "/x.c")])
+    assert kernels.built_by(kernels.find("mine")) is None
+    kernels.remember_build("ground", [("--source", "/linux.tar.xz")])
+    assert kernels.built_by(kernels.find("mine")) == (
+        "narrows kernel build --name ground --source /linux.tar.xz && "
+        "narrows kernel build --name mine --base ground --cca /x.c"
+    )
+
+
+def test_a_source_is_known_by_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "linux.tar").write_text("an archive")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "Makefile").write_text("all:")
+    packed = origin.source(tmp_path / "linux.tar", "linux.tar", tmp_path / "tree")
+    assert packed == Input("linux.tar", hashlib.sha256(b"an archive").hexdigest())
+    before = origin.source(tmp_path / "tree", "tree", tmp_path / "tree")
+    (tmp_path / "tree" / "Makefile").write_text("none:")
+    assert origin.source(tmp_path / "tree", "tree", tmp_path / "tree") != before
 
 
 def test_a_build_says_what_it_replaces(own_cache: Path) -> None:
@@ -238,7 +282,7 @@ def test_a_kernel_that_measures_itself_is_not_kept(
     """What has the name until then stays."""
     before = program(own_cache / "narrows" / "kernels" / "mine" / "linux", "CONFIG_UML=y")
     made = program(tmp_path / "made" / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
-    monkeypatch.setattr(build, "_make", lambda *_: made.parent)
+    monkeypatch.setattr(build, "_make", lambda *_: (made.parent, Input("linux.tar", "ab")))
     monkeypatch.setattr(build, "problems", list)
     inexact = About("6.12", "", "", ("reno",), {}, 1, 1000, starts_ns=371_000)
     monkeypatch.setattr(build, "boot", lambda _kernel: inexact)
@@ -248,10 +292,13 @@ def test_a_kernel_that_measures_itself_is_not_kept(
     exact = About("6.12", file_digest(made), "", ("reno",), {}, 1, 1, starts_ns=401, late_ns=5)
     monkeypatch.setattr(build, "boot", lambda _kernel: exact)
     said: list[str] = []
-    kernel, about = build.build("mine", None, [], 2, said.append)
+    (tmp_path / "a.patch").write_text("a change")
+    kernel, about = build.build("mine", None, [tmp_path / "a.patch"], 2, said.append, ["CONFIG_HZ=250"])
     # Before anything else; what it took on two processors.
     assert said[0] == "takes about 4 minutes on idle processors (--jobs 2)"
     assert about == kernels.remembered(kernel) == exact and not made.exists()
+    patch = Input("a.patch", hashlib.sha256(b"a change").hexdigest())
+    assert origin.recorded(kernel) == Origin(Input("linux.tar", "ab"), (patch,), ("CONFIG_HZ=250",))
 
 
 def test_a_source_of_the_distribution_is_downloaded_once(
@@ -273,7 +320,10 @@ def test_a_source_of_the_distribution_is_downloaded_once(
         monkeypatch.setenv("VERSION", version)
         scratch = tmp_path / f"scratch{number}"
         scratch.mkdir()
-        assert sources.distribution(scratch, said.append).is_file()
+        assert sources.distribution(scratch, said.append) == (
+            scratch / "package/usr/src/linux-source-9.9.tar.xz",
+            f"linux-source-9.9.tar.xz of linux-source-9.9_{version}.deb",
+        )
         sources.forget(scratch)
     assert len(downloads.read_text().splitlines()) == 2 and len(said) == 1
     assert [path.name for path in (own_cache / "narrows" / "packages").iterdir()] == ["linux-source-9.9_2.deb"]

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from narrows.cli import completion
 from narrows.cli.examples import examples_of
+
+if TYPE_CHECKING:
+    from narrows.virtual.kernels import Kernel
 
 app = typer.Typer(help="Kernels for virtual time: build, list, remove.", no_args_is_help=True)
 
@@ -74,24 +78,46 @@ def build(
 
 
 @app.command("list", epilog=examples_of("kernel list"))
-def list_kernels() -> None:
-    """Show the kernels that have been built: their algorithms, the image's digest, and the command that built them."""
+def list_kernels(
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON; what was not recorded is null.")] = False,
+) -> None:
+    """Show the kernels that have been built: algorithms, digests, and the files and commands that they are made of."""
+    from narrows.cli.machine_readable import print_json
     from narrows.terminal import Terminal
-    from narrows.virtual import kernels
+    from narrows.virtual import kernels, origin
 
     console = Terminal()
     found = kernels.installed()
+    if as_json:
+        print_json([_as_json(kernel) for kernel in found])
+        return
     if not found:
         console.print("no kernel is built; fix: narrows kernel build")
     for kernel in found:
         about = kernels.remembered(kernel)
         what = "unknown" if about is None else f"Linux {about.release}; {', '.join(about.cca_names())}"
-        built_by = kernels.build_command(kernel)
         lines = [f"{kernel.name}: {what}"]
         if about is not None:
-            lines += [f"image: SHA-256 {about.image_sha256}", f"built by: {built_by}"]
-            lines += [f"note: {note}" for note in about.notes(built_by)]
+            lines += [f"image: SHA-256 {about.image_sha256}", f"configuration: SHA-256 {about.config_sha256}"]
+        lines += [f"built by: {kernels.built_by(kernel) or 'not recorded'}", *origin.lines_of(kernel)]
+        if about is not None:
+            lines += [f"note: {note}" for note in about.notes(kernels.build_command(kernel))]
         console.print("\n  ".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _as_json(kernel: Kernel) -> dict[str, object]:
+    """A kernel as ``--json`` has it."""
+    from narrows.virtual import kernels, origin
+
+    about, built_from = kernels.remembered(kernel), origin.recorded(kernel)
+    return {
+        "name": kernel.name,
+        "path": str(kernel.path),
+        "about": None if about is None else asdict(about),
+        "built_by": kernels.built_by(kernel),
+        "origin": None if built_from is None else asdict(built_from),
+        "notes": [] if about is None else about.notes(kernels.build_command(kernel)),
+    }
 
 
 @app.command(epilog=examples_of("kernel remove"))

@@ -17,9 +17,10 @@ from narrows_formats.units import duration_in_words
 
 from narrows.errors import InputError, RunError
 from narrows.hosts.process import piped
-from narrows.virtual import kernels, sources
+from narrows.virtual import kernels, origin, sources
 from narrows.virtual.adjustments import adjust, adjusted
 from narrows.virtual.kernels import IMAGE, About, Kernel, directory, remember, remember_build
+from narrows.virtual.origin import Origin
 from narrows.virtual.probing import boot
 
 FRAGMENT = Path(__file__).with_name("kernel.config")
@@ -97,7 +98,9 @@ def build(
         minutes = math.ceil(PROCESSOR_MINUTES / jobs)
         say(f"takes about {minutes} {'minutes' if minutes > 1 else 'minute'} on idle processors (--jobs {jobs})")
         try:
-            made = _make(place, source, patches, jobs, say, chosen)
+            used = origin.inputs(patches)
+            made, given = _make(place, source, patches, jobs, say, chosen)
+            origin.write(made, Origin(source=given, patches=used, config=tuple(options)))
             kernel, found = install(name, made, say)
         except BaseException:
             _empty(place)
@@ -185,12 +188,13 @@ def _make(
     jobs: int,
     say: Callable[[str], None],
     chosen: Mapping[str, str],
-) -> Path:
-    """Everything up to a directory with the kernel in it."""
-    archive = sources.distribution(scratch, say) if source is None else source.absolute()
+) -> tuple[Path, origin.Input]:
+    """Everything up to a directory with the kernel in it; and the source that it is made of."""
+    found = sources.distribution(scratch, say) if source is None else sources.given(source)
     tree = scratch / TREE
     # What a patch touches must be there.
-    sources.unpack(archive, tree, bool(patches), say)
+    sources.unpack(found.path, tree, bool(patches), say)
+    given = origin.source(found.path, found.name, tree)
     sources.forget(scratch)
     for patch in patches:
         _apply(patch.absolute(), tree, say)
@@ -202,7 +206,7 @@ def _make(
     _configure(tree, output, make, log, say, {"CONFIG_BUILD_SALT": salt(tree), **chosen})
     run([*make, "prepare"], log, None, "preparing")
     run([*make, IMAGE], log, say, "compiling", files_to_compile([*make, IMAGE]))
-    return take(scratch)
+    return take(scratch), given
 
 
 def make_command(place: Path, jobs: int) -> list[str]:

@@ -27,7 +27,8 @@ from narrows.errors import InputError, RunError
 from narrows.paths import user_cache
 
 DEFAULT = "default"
-BUILD = "narrows kernel build"
+BUILD, BASE = "narrows kernel build", "--base"
+MOST_BASES = 10  # of one kernel; names that were used again may lead round in a circle
 IMAGE, DESCRIPTION = "linux", "kernel.json"
 TIME_TRAVEL = "CONFIG_UML_TIME_TRAVEL_SUPPORT=y"
 VERSION = "Kernel Configuration"  # the end of the line that has it
@@ -162,15 +163,35 @@ def find(name: str) -> Kernel:
 
 
 def build_command(kernel: Kernel) -> str:
-    """The command that builds a kernel as it was built last, even if it was removed since then."""
+    """The command that builds a kernel as it was built last, even if it was removed since then, for a message."""
     if not _is_in_cache(kernel):
         return BUILD
+    # Without what they were, it would be a stock kernel under the name of another one.
+    return _recorded(kernel.name) or f"{BUILD} --name {kernel.name}, with its --source, --patch, --config or --cca"
+
+
+def built_by(kernel: Kernel) -> str | None:
+    """The commands, as one line for a shell, that build a kernel from nothing: its base before itself.
+
+    None if one of them was not recorded.
+    """
+    commands: list[str] = []
+    name: str | None = kernel.name if _is_in_cache(kernel) else None
+    while name is not None and len(commands) < MOST_BASES:
+        if (command := _recorded(name)) is None:
+            return None
+        commands.insert(0, command)
+        words = shlex.split(command)
+        name = words[words.index(BASE) + 1] if BASE in words[:-1] else None
+    return " && ".join(commands) or None
+
+
+def _recorded(name: str) -> str | None:
+    """The command that built the kernel of a name last; the default one is as it comes if nothing else was recorded."""
     try:
-        return _recipe(kernel.name).read_text(encoding="utf-8")
+        return _recipe(name).read_text(encoding="utf-8")
     except OSError:
-        # Without what they were, it would be a stock kernel under the name of another one.
-        unknown = f"{BUILD} --name {kernel.name}, with its --source, --patch, --config or --cca"
-        return BUILD if kernel.name == DEFAULT else unknown
+        return BUILD if name == DEFAULT else None
 
 
 def command_of(name: str, options: Iterable[tuple[str, str]]) -> str:

@@ -41,7 +41,7 @@ from narrows.virtual.cores import core
 from narrows.virtual.ending import GuestEnding, measured_in
 from narrows.virtual.guard import Guard
 from narrows.virtual.guest import START_S, Guest
-from narrows.virtual.kernels import About, Kernel, build_command
+from narrows.virtual.kernels import About, Kernel, build_command, built_by
 from narrows.virtual.task import TASK_FILE, GuestTask
 
 # What a measurement is written to when everything else is, so perhaps on a full disk.
@@ -145,7 +145,7 @@ class VirtualMeasurement:
                 "kernel": self._kernel.name,
                 "release": self._about.release,
                 "config_sha256": self._about.config_sha256,
-                "built_by": build_command(self._kernel),
+                "built_by": built_by(self._kernel),
                 "cca_versions": {name: label for name in self._about.ccas if (label := self._about.label(name))},
                 "clock_step_ns": self._about.clock_step_ns,
                 "failed_call_ns": self._about.failed_call_ns,

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from narrows.errors import InputError, RunError
-from narrows.virtual import build, kernels
+from narrows.virtual import build, kernels, origin
 from narrows.virtual.adjustments import ADDED, TCP
-from narrows.virtual.kernels import IMAGE, About, Kernel, build_command, find, remember_build
+from narrows.virtual.kernels import BASE, IMAGE, About, Kernel, build_command, find, remember_build
+from narrows.virtual.origin import Input, Origin
 from narrows.virtual.ports import port
 from narrows.virtual.probing import about
 
@@ -42,12 +43,14 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
     if lacks := build.problems():
         raise InputError("\n".join(lacks))
     texts = {file: text(file) for file in files}
+    given = origin.inputs(files)
     if len({file.name for file in files}) < len(files):
         raise InputError("--cca: two files have one name; allowed: each file once")
     if name == base:
         raise InputError(f"--name {name}: is that of the kernel it is made of; allowed: another name")
     kernels.directory(name)
-    before = about(find(base))
+    ground = find(base)
+    before = about(ground)
     with build.in_workshop(base) as place:
         tree, configuration = place / build.TREE / TCP, place / build.OUTPUT / build.CONFIGURATION
         if not _objects(place):
@@ -64,7 +67,10 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
         _salt(configuration, texts.values())
         try:
             build.run([*build.make_command(place, jobs), IMAGE], place / build.LOG, None, "compiling")
-            kernel, found = build.install(name, build.take(place), say)
+            made = build.take(place)
+            ours = Origin(base=Input(base, before.image_sha256), base_origin=origin.recorded(ground), ccas=given)
+            origin.write(made, ours)
+            kernel, found = build.install(name, made, say)
         finally:
             for file in files:
                 (tree / f"{OWN}{file.name}").unlink()
@@ -80,7 +86,7 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
 
 def options(files: Sequence[Path], base: str) -> list[tuple[str, str]]:
     """Those of ``narrows kernel build`` that `add` these files to a kernel."""
-    return [("--base", base), *(("--cca", str(file.absolute())) for file in files)]
+    return [(BASE, base), *(("--cca", str(file.absolute())) for file in files)]
 
 
 def has_objects(name: str) -> bool:

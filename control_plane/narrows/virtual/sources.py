@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from narrows.errors import InputError, RunError
 from narrows.paths import user_cache
@@ -49,6 +50,13 @@ class Package:
     archive: Path | None = None
 
 
+class Source(NamedTuple):
+    """A tree or an archive, and what it is called."""
+
+    path: Path
+    name: str
+
+
 def check(source: Path) -> None:
     """See whether there is a kernel to be built.
 
@@ -61,6 +69,11 @@ def check(source: Path) -> None:
             raise InputError(f"--source {source}: is not a kernel tree: it has no {lacks[0]}; allowed: a Linux tree")
     elif not source.is_file():
         raise InputError(f"--source {source}: is not there; allowed: a Linux tree, or a tar archive of one")
+
+
+def given(source: Path) -> Source:
+    """A source of a user's."""
+    return Source(source.absolute(), source.resolve().name)
 
 
 def unpack(source: Path, tree: Path, complete: bool, say: Callable[[str], None]) -> None:
@@ -109,8 +122,10 @@ def digest(tree: Path) -> str:
     return taken.stdout.split()[0]
 
 
-def distribution(scratch: Path, say: Callable[[str], None]) -> Path:
+def distribution(scratch: Path, say: Callable[[str], None]) -> Source:
     """An archive of the newest source that the distribution has: installed, of its own release, or of its backports.
+
+    Its name has the package's with its version, if it was fetched.
 
     Args:
         scratch: directory for what is fetched.
@@ -132,7 +147,7 @@ def distribution(scratch: Path, say: Callable[[str], None]) -> Path:
     best = max(found, key=lambda one: (one.version, one.archive is not None))
     if best.version < FAST:
         say(f"note: {best.name} is older than Linux {FAST[0]}.{FAST[1]}, with which guests are about twice as fast")
-    return best.archive or _fetch(best, scratch, say)
+    return _fetch(best, scratch, say) if best.archive is None else Source(best.archive, best.archive.name)
 
 
 def forget(scratch: Path) -> None:
@@ -182,7 +197,7 @@ def _backports(scratch: Path, say: Callable[[str], None]) -> tuple[str, ...]:
     return words
 
 
-def _fetch(package: Package, scratch: Path, say: Callable[[str], None]) -> Path:
+def _fetch(package: Package, scratch: Path, say: Callable[[str], None]) -> Source:
     """Its archive. The package stays in the cache: apt, which knows its digest, takes one that is there already."""
     with alone(user_cache() / "packages") as kept:
         if not _packages(kept, package):
@@ -202,7 +217,7 @@ def _fetch(package: Package, scratch: Path, say: Callable[[str], None]) -> Path:
     archives = sorted(fetched.glob("usr/src/linux-source-*.tar.*"))
     if not archives:
         raise InputError(f"{package.name}: holds no archive of a source; fix: --source")
-    return archives[0]
+    return Source(archives[0], f"{archives[0].name} of {newest.name}")
 
 
 def _packages(place: Path, package: Package) -> list[Path]:
