@@ -139,8 +139,8 @@ def test_every_switch_has_sockets_of_its_own(tmp_path: Path) -> None:
 
 def test_doctor_wants_only_the_target_that_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(simple_switch.PATH_VARIABLE, str(tmp_path))
-    (absent,) = [finding for finding in findings("soft") if finding.absent]
-    assert absent.subject == "target" and absent.found.startswith("no bmv2: $NARROWS_BMV2") and not absent.problem
+    (absent,) = [finding for finding in findings("soft") if finding.absent and finding.subject == "target"]
+    assert absent.found.startswith("no bmv2: $NARROWS_BMV2") and not absent.problem
     result = CliRunner().invoke(app, ["doctor"])
     assert [line[:15] for line in result.output.splitlines() if "bmv2" in line] == ["-- target: no b"]
     problems = {finding.found: finding.problem for finding in findings("bmv2") if finding.subject == "target"}

@@ -15,7 +15,7 @@ from narrows.cli.analyze import run_directories
 from narrows.cli.doctor import findings
 from narrows.cli.table import summary_table
 from narrows.errors import InputError
-from narrows.hosts import machine
+from narrows.hosts import bpf, machine
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -173,6 +173,19 @@ def test_doctor_names_what_is_missing_and_the_fix(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(machine, "SYSTEM_PATH", str(tmp_path))
     problems = {finding.found: finding.problem for finding in findings() if finding.subject == "tool"}
     assert problems["setpriv"] == "the command 'setpriv' is missing; fix: apt-get install util-linux"
+
+
+def test_doctor_does_not_call_well_what_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As nothing needs it, it is no fault either."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(bpf, "lacking", lambda: ["the command 'bpftool' is missing"])
+    result = CliRunner().invoke(app, ["doctor"])
+    assert "-- virtual time: no kernel is built; fix: narrows kernel build\n" in result.output
+    assert "-- CCAs in BPF: not in real time: the command 'bpftool' is missing\n" in result.output
+    found = {one["subject"]: one for one in json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)}
+    assert found["virtual time"]["absent"] and found["virtual time"]["problem"] is None
+    monkeypatch.setattr(bpf, "lacking", list)
+    assert "ok CCAs in BPF: can be registered, in real time\n" in CliRunner().invoke(app, ["doctor"]).output
 
 
 def test_doctor_lists_the_kernels_ccas() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,7 +40,8 @@ def findings(target: str = "soft") -> list[Diagnosis]:
     if loadable:
         found.append(Diagnosis("CCAs to load", ", ".join(loadable) + " (modprobe tcp_NAME)"))
     lacks = "; ".join(bpf.lacking())
-    found.append(Diagnosis("CCAs in BPF", f"not in real time: {lacks}" if lacks else "can be registered, in real time"))
+    can = f"not in real time: {lacks}" if lacks else "can be registered, in real time"
+    found.append(Diagnosis("CCAs in BPF", can, absent=bool(lacks)))
     for name in LOCAL:
         lacks = "; ".join(target_class(name)().missing())
         # Few users need all targets.
@@ -66,7 +68,7 @@ def _virtual_time() -> list[Diagnosis]:
         known = "never booted" if about is None else f"Linux {about.release}, CCAs {', '.join(about.cca_names())}"
         notes = [] if about is None else about.notes(kernels.build_command(kernel))
         found.append(Diagnosis("virtual time", "; ".join([f"kernel {kernel.name}: {known}", *notes])))
-    return found or [Diagnosis("virtual time", "no kernel is built (narrows kernel build)")]
+    return found or [Diagnosis("virtual time", "no kernel is built; fix: narrows kernel build", absent=True)]
 
 
 def doctor(
@@ -96,5 +98,5 @@ def doctor(
         text = f"{finding.subject}: {finding.problem or finding.found}"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     if as_json:
-        print_json([{"subject": one.subject, "found": one.found, "problem": one.problem or None} for one in found])
+        print_json([asdict(one) | {"problem": one.problem or None} for one in found])
     raise typer.Exit(EXIT_FAILED if any(finding.problem for finding in found) else 0)
