@@ -113,6 +113,9 @@ def test_the_terminal_has_what_a_viewer_noticed(tmp_path: Path) -> None:
     name = summary["flows"][0]["name"]
     (line,) = (line for line in bottleneck_lines(summary) if line.startswith(f"{name}: "))
     assert line == f"{name}: 2.25 Mbit/s of video on average, 3 switches, 2 stalls (1.25 s, 5.00 %)"
+    summary["flows"][0]["video"] |= {"switches": 1, "stalls": 1}
+    (line,) = (line for line in bottleneck_lines(summary) if line.startswith(f"{name}: "))
+    assert line == f"{name}: 2.25 Mbit/s of video on average, 1 switch, 1 stall (1.25 s, 5.00 %)"
 
 
 def test_a_flow_alone_has_one_goodput_on_its_page(tmp_path: Path) -> None:

@@ -73,6 +73,14 @@ def test_results_in_the_making_are_out_of_other_users_reach(tmp_path: Path) -> N
     assert owner(final / "run.json") == USER
 
 
+def test_the_place_of_results_has_no_way_back_in_it(tmp_path: Path) -> None:
+    """Links are followed before '..' is, as the kernel does."""
+    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "deep")
+    assert RunDirectory(tmp_path / "link" / ".." / "run", "abc").final == tmp_path / "elsewhere" / "run"
+    assert RunDirectory(tmp_path / "link" / "run", "abc").final == tmp_path / "link" / "run"
+
+
 @pytest.mark.parametrize("depth", [0, 2])
 def test_results_in_the_making_cannot_be_swapped(tmp_path: Path, depth: int) -> None:
     """The owner of the directory for which they are made, or of one above it, cannot put another one in their place."""

@@ -249,13 +249,23 @@ def test_what_is_no_trace_is_refused_by_its_line(
         ({"wave": {"kind": "sine", "low": "1Mbit", "high": "2Mbit", "period": "1us"}}, "whole number of milliseconds"),
         ({}, "steps, wave or trace"),
         ({"step": []}, "bottleneck.rate.step: unknown field, did you mean 'steps'?"),
-        ({"trace": {"file": "none", "format": "mahimahi"}}, "none cannot be read: No such file"),
+        ({"trace": {"file": "none", "format": "mahimahi"}}, "/none cannot be read: No such file"),
     ],
 )
 def test_what_is_no_rate_is_refused(tmp_path: Path, rate: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
         planned(tmp_path, rate)
     assert message in str(error.value)
+
+
+def test_a_missing_trace_is_named_by_where_it_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiment's file is named as it was given."""
+    missing = experiment({"trace": {"file": "none", "format": "mahimahi"}})
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(missing))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as error:
+        load(Path("x.yaml"))
+    assert str(error.value) == f"x.yaml: trace: {tmp_path}/none cannot be read: No such file or directory"
 
 
 def test_a_sweep_over_traces(tmp_path: Path) -> None:
@@ -324,7 +334,7 @@ STEPS = [{"at": "0s", "rate": "10Mbit"}, {"at": "1s", "rate": "0bit"}, {"at": "2
          "300 ms at 10 Mbit/s, 1.5 s at 2 Mbit/s"),
         ({"steps": [{"at": "0s", "rate": "0bit"}, {"at": "1s", "rate": "8Mbit"}]}, "1bdp",
          "20 kB at 8 Mbit/s, its first rate above 0, and as many bytes at any rate: "
-         "20 ms at 8 Mbit/s, 20 ms at 8 Mbit/s"),
+         "20 ms at 8 Mbit/s"),
         # Half of the time 2, half of it 6 Mbit/s.
         ({"wave": {"kind": "square", "low": "2Mbit", "high": "6Mbit", "period": "2s"}}, "100ms",
          "50 kB at 4 Mbit/s, its mean rate, and as many bytes at any rate: 66.67 ms at 6 Mbit/s, 200 ms at 2 Mbit/s"),

@@ -81,7 +81,9 @@ def _of_link(link: LinkSummary, name: str) -> list[str]:
 def _of_video(name: str, shown: VideoSummary) -> str:
     bitrate = scaled(shown["bitrate_bps"], 1e-6, "Mbit/s")
     stalled = f"{scaled(shown['stall_s'], 1, 's')}, {scaled(shown['stall_ratio'], 100, '%')}"
-    return f"{name}: {bitrate} of video on average, {shown['switches']} switches, {shown['stalls']} stalls ({stalled})"
+    switches = f"{shown['switches']} {'switch' if shown['switches'] == 1 else 'switches'}"
+    stalls = f"{shown['stalls']} {'stall' if shown['stalls'] == 1 else 'stalls'}"
+    return f"{name}: {bitrate} of video on average, {switches}, {stalls} ({stalled})"
 
 
 def _of_queue(queue: QueueSummary) -> str:

@@ -21,7 +21,7 @@ def inline_traces(data: Any, path: Path) -> None:
         inline_traces(value, path)
     for named in [data.get(name) for name in ("trace", "samples")] if isinstance(data, dict) else []:
         if isinstance(named, dict) and isinstance(named.get("file"), str) and "text" not in named:
-            named["text"] = _read(path.parent / named["file"], path)
+            named["text"] = _read((path.parent / named["file"]).absolute(), path)
 
 
 def _read(file: Path, path: Path) -> str:

@@ -42,5 +42,8 @@ def _span(link: Link) -> str:
     if not isinstance(link.schedule, RateSteps):
         return ""
     rates = [rate for _, rate in link.schedule.steps if rate]
-    shortest, longest = (units.duration(link.limit_bytes * 8 / rate) for rate in (max(rates), min(rates)))
-    return f": {shortest} at {units.rate(max(rates))}, {longest} at {units.rate(min(rates))}"
+    times = [
+        f"{units.duration(link.limit_bytes * 8 / rate)} at {units.rate(rate)}"
+        for rate in dict.fromkeys((max(rates), min(rates)))
+    ]
+    return f": {', '.join(times)}"

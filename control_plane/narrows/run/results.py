@@ -63,7 +63,8 @@ class RunDirectory:
 
         Under sudo that is one that only root can rename, even where the user owns what is around it.
         """
-        self.final = final.absolute()
+        final = final.absolute()
+        self.final = final.parent.resolve() / final.name if ".." in final.parts else final
         place = self.final.parent if _user() is None else out_of_reach(self.final.parent)
         self.path = place / f".{self.final.name}.{run_id}.unfinished"
 

@@ -124,7 +124,7 @@ class Traffic:
             InputError: there are none, they are not held back any more, or that time is past.
             RunError: a host cannot be reached.
         """
-        chosen = self._named(name)
+        chosen = self._named(name, held=True)
         for _, flow in chosen:
             if not flow.held:
                 raise InputError(
@@ -189,14 +189,15 @@ class Traffic:
             raise RunError(f"flow {name}: {answer.refused}")
         return answer
 
-    def _named(self, name: str) -> list[tuple[Generator, Flow]]:
-        """The flows of a group, or the one of that name, each with what makes it."""
+    def _named(self, name: str, *, held: bool = False) -> list[tuple[Generator, Flow]]:
+        """The flows of a group, or the one of that name, each with what makes it; an error names those ``held``."""
         flows = [(generator, flow) for generator in self._generators for flow in generator.flows]
         for found in ([one for one in flows if one[1].group == name], [one for one in flows if one[1].name == name]):
             if found:
                 return found
-        groups = dict.fromkeys(flow.group for flow in self._plan.flows)
-        raise InputError(f"flow '{name}': there is no such flow; allowed: {', '.join(groups)}")
+        groups = dict.fromkeys(flow.group for _, flow in flows if flow.held or not held)
+        allowed = ", ".join(groups) or "of those held, of which there are none"
+        raise InputError(f"flow '{name}': there is no such flow; allowed: {allowed}")
 
     def _to_come(self, chosen: list[tuple[Generator, Flow]], at_ns: int | None, now_ns: int | None) -> int:
         """A time that the hosts of some flows learn of before it comes."""
