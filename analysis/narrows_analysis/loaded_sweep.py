@@ -58,7 +58,7 @@ class LoadedSweep(Sweep):
             metric: a column of `frame`: ``share``, ``goodput_bps``, ``utilization``, ``queue_delay_mean_s``, ...
             x: swept field along the axis; the first one by default.
             hue: swept field, or ``group``, of which each value is a line. By default the one that is left, if one is.
-            at: the value of each other field, and the group.
+            at: the value of each other field, and the group; they are in the figure's labels.
             ax: where it is drawn; a figure of its own by default.
 
         Returns:
@@ -83,11 +83,14 @@ class LoadedSweep(Sweep):
                 "at={field: value} for each other field"
             )
         fixed = {name: values[0] for name, values in fields.items() if name not in (x, hue)} | fixed
-        lines = {name: fixed | {hue: name} for name in fields[hue]} if hue else {"": fixed}
         axes = _axes() if ax is None else ax
-        _draw(axes, self, quantity, x, fields[x], lines)
+        _draw(
+            axes, self, quantity, x, fields[x], [fixed | {hue: name} for name in fields[hue]] if hue else [fixed], hue
+        )
+        _say_what(axes, quantity, fixed)
         if hue:
-            axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+            place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "alignment": "left"}
+            axes.legend(title=hue, title_fontsize=8, frameon=False, fontsize=8, ncols=4, **place)
         return axes.figure.figure
 
     def tidy(self) -> pd.DataFrame:
@@ -129,18 +132,24 @@ def _axes() -> Axes:
 
 
 def _draw(
-    axes: Axes, sweep: Sweep, quantity: Quantity, x: str, values: list[str], lines: Mapping[str, dict[str, str]]
+    axes: Axes,
+    sweep: Sweep,
+    quantity: Quantity,
+    x: str,
+    values: list[str],
+    lines: list[dict[str, str]],
+    hue: str | None,
 ) -> None:
     from matplotlib.transforms import ScaledTranslation
 
     scaled = axis(x, values)
     names, places = (values, list(range(len(values)))) if scaled is None else (scaled.values, scaled.positions)
     inches = axes.figure.dpi_scale_trans
-    for number, (label, fixed) in enumerate(lines.items()):
+    for number, fixed in enumerate(lines):
         found = [estimate_at(sweep, quantity, fixed | {x: name}) for name in names]
         means, below, above = (np.array(column) / quantity.scale for column in zip(*map(_ends, found), strict=True))
         color = PALETTE[number % len(PALETTE)]
-        style: dict[str, Any] = {"color": color, "label": label or None, "marker": "o", "markersize": 3.5}
+        style: dict[str, Any] = {"color": color, "label": fixed[hue] if hue else None, "marker": "o", "markersize": 3.5}
         line, _, whiskers = axes.errorbar(places, means, yerr=(below, above), elinewidth=1, linewidth=1.2, **style)
         # Side by side, so that none hides another's interval.
         aside = ScaledTranslation((number - (len(lines) - 1) / 2) * APART, 0, inches)
@@ -148,8 +157,16 @@ def _draw(
             drawn.set_transform(axes.transData + aside)
     axes.set_xticks(places, names)
     axes.set_xlabel(x + (" (logarithmic)" if scaled is not None and scaled.log else ""))
-    axes.set_ylabel(quantity.title + (f" ({quantity.unit})" if quantity.unit else ""))
     axes.set_ylim(bottom=0)
+
+
+def _say_what(axes: Axes, quantity: Quantity, fixed: Mapping[str, str]) -> None:
+    """Label a figure with its quantity, whose it is, and the settings that all of it is at."""
+    whose = f" of {fixed[GROUP]}" if GROUP in fixed else ""
+    axes.set_ylabel(quantity.title + whose + (f" ({quantity.unit})" if quantity.unit else ""))
+    if settings := [f"{name} = {value}" for name, value in fixed.items() if name != GROUP]:
+        # Below, not a title: the legend is above, and may have several lines.
+        axes.set_xlabel(f"{axes.get_xlabel()}\nat {', '.join(settings)}")
 
 
 def _ends(found: Estimate | None) -> tuple[float, float, float]:

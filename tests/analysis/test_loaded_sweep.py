@@ -80,7 +80,13 @@ def test_a_figure_has_the_means_and_their_intervals(sweep: LoadedSweep, argument
         ends = np.array([[low, high] for (_, low), (_, high) in line[2][0].get_segments()])
         assert ends == pytest.approx(mine[["low", "high"]].to_numpy(dtype=float))
     assert [one.get_text() for one in axes.get_xticklabels()] == ORDER
-    assert axes.get_xlabel() == "buffer (logarithmic)"
+    fixed = "\nat queue = pie" if "queue" in arguments.get("at", {}) else ""
+    assert axes.get_xlabel() == "buffer (logarithmic)" + fixed
+    whose = " of bbr" if "group" in arguments.get("at", {}) else ""
+    titles = {"share": f"Share of goodput{whose} (%)", "utilization": "Link used (%)"}
+    assert axes.get_ylabel() == titles[arguments["metric"]]
+    legend = axes.get_legend()
+    assert legend is not None and legend.get_title().get_text() == at
 
 
 def test_figures_are_drawn_where_the_caller_wants_them(sweep: LoadedSweep, tmp_path: Path) -> None:
