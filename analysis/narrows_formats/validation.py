@@ -7,7 +7,7 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -110,30 +110,47 @@ def dotted(location: Iterable[int | str]) -> str:
     return ".".join(str(part) for part in location)
 
 
-def fields_at(model: type[BaseModel], location: Location) -> list[str]:
-    """Names of the fields that the mapping at a location of an experiment may have; empty where its keys are free."""
-    current = _model_at(model, location)
-    if isinstance(current, _Mapping):
+def fields_at(model: type[BaseModel], location: Location, data: object = None) -> list[str]:
+    """Names of the fields that the mapping at a location of an experiment may have; empty where its keys are free.
+
+    ``data`` is the experiment's: where there are several kinds of mapping, the names are those of the kind it has.
+    """
+    current = _model_at(model, location, data)
+    if current is None or isinstance(current, _Mapping):
         return []
     if dataclasses.is_dataclass(current):
         return sorted(field.name for field in dataclasses.fields(current))
     return sorted(_fields(current))
 
 
+def has_kinds_at(model: type[BaseModel], location: Location, data: object) -> bool:
+    """Whether what is at a location of an experiment's data is a mapping of one of several kinds, as queues are."""
+    return bool(_kinds(_annotation_at(model, location, data)))
+
+
 def _choices_at(model: type[BaseModel], location: Location) -> list[str]:
     """What the field at a location may be where that is one of a few words; else empty."""
-    holder, name = _model_at(model, location[:-1]), location[-1]
-    if not (isinstance(holder, type) and issubclass(holder, BaseModel)) or name not in (fields := _fields(holder)):
-        return []
-    annotation = fields[str(name)].annotation
+    annotation = _annotation_at(model, location)
     return list(typing.get_args(annotation)) if typing.get_origin(annotation) is typing.Literal else []
 
 
-def _model_at(model: type[BaseModel], location: Location) -> Any:
-    """The model, dataclass or `_Mapping` of what is at a location of an experiment."""
+def _annotation_at(model: type[BaseModel], location: Location, data: object = None) -> Any:
+    """The annotation of the field at a location; None where there is none."""
+    holder, name = _model_at(model, location[:-1], data), location[-1]
+    if not (isinstance(holder, type) and issubclass(holder, BaseModel)) or name not in (fields := _fields(holder)):
+        return None
+    return fields[str(name)].annotation
+
+
+def _model_at(model: type[BaseModel], location: Location, data: Any = None) -> Any:
+    """The model, dataclass or `_Mapping` of what is at a location of an experiment, with this data."""
     current: Any = model
     annotation: Any = None
     for part in location:
+        if isinstance(data, dict):
+            data = data.get(part)
+        elif isinstance(data, list | tuple) and isinstance(part, int):
+            data = data[part]
         if isinstance(part, int):
             continue
         if part.startswith("("):
@@ -144,8 +161,25 @@ def _model_at(model: type[BaseModel], location: Location) -> Any:
             current = current.of
             continue
         annotation = _fields(current)[part].annotation
-        current = _model_in(annotation)
+        kind = data.get("kind") if isinstance(data, dict) else None
+        current = _kinds(annotation).get(str(kind)) or _model_in(annotation)
     return current
+
+
+def _kinds(annotation: Any) -> dict[str, type[BaseModel]]:
+    """The models that an annotation allows by the `kind` that each is of; empty unless there are several."""
+    models = [one for one in _models(annotation) if "kind" in one.model_fields]
+    if len(models) < 2:
+        return {}
+    return {kind: one for one in models for kind in typing.get_args(one.model_fields["kind"].annotation)}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """All models that an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _models(argument)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,9 +212,7 @@ def _model_in(annotation: Any) -> Any:
 
 def _named(annotation: Any, name: str) -> type[BaseModel] | None:
     """The model of that name among those that an annotation allows."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation if annotation.__name__ == name else None
-    return next((found for one in typing.get_args(annotation) if (found := _named(one, name)) is not None), None)
+    return next((found for found in _models(annotation) if found.__name__ == name), None)
 
 
 def show(value: object) -> str:

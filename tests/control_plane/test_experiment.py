@@ -11,7 +11,7 @@ from narrows.experiment.lines import with_line
 from narrows.experiment.loader import load
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
-from narrows.experiment.sweep import Series, load_series
+from narrows.experiment.sweep import Series, load_series, make_series
 
 BASE: dict[str, Any] = {
     "name": "test",
@@ -91,6 +91,55 @@ def test_sweep_reaches_any_field(tmp_path: Path) -> None:
     experiment = found.points[0].experiment
     assert (experiment.flows[1].cca, experiment.telemetry.sample, experiment.mtu) == ("reno", 4, 9000)
     assert experiment.flows[1].name == "swept"
+
+
+@pytest.mark.parametrize("queue", ["pie", {"kind": "pie", "tupdate": "20ms"}])
+@pytest.mark.parametrize("link", ["bottleneck", "links.cell", "links.cell.reverse"])
+def test_fields_of_a_queue_can_be_swept_and_set(tmp_path: Path, link: str, queue: Any) -> None:
+    one: dict[str, Any] = {**BASE["bottleneck"], "queue": queue}
+    if link.endswith("reverse"):
+        one = {**BASE["bottleneck"], "reverse": {"rate": "1Mbit", "buffer": "9packets", "queue": queue}}
+    where: dict[str, Any] = (
+        {"bottleneck": one} if link == "bottleneck" else {"bottleneck": None, "links": {"cell": one}}
+    )
+    file = write(tmp_path, **where, sweep={f"{link}.queue.target": ["5ms", "25ms"]})
+    name = link.removeprefix("links.")
+    found = load_series(file, [f"{link}.queue.ecn=true"]).points
+    queues = [point.experiment.directions[name].queue.model_dump() for point in found]
+    tupdate = "15ms" if queue == "pie" else "20ms"
+    expected = {"kind": "pie", "tupdate": tupdate, "ecn": True}
+    assert [{key: one[key] for key in ("target", *expected)} for one in queues] == [
+        {"target": target, **expected} for target in ("5ms", "25ms")
+    ]
+
+
+@pytest.mark.parametrize("whole", ["bottleneck.queue", "bottleneck.queue.kind"])
+def test_what_is_in_a_field_outlasts_the_field(whole: str) -> None:
+    """Of fields of which one is in the other, whichever comes first in the file; the outer one would undo the inner."""
+    swept = {"bottleneck.queue.target": ["5ms", "25ms"], whole: ["codel", "pie"]}
+    found = make_series({**BASE, "sweep": swept}, "file").points
+    queues = [point.experiment.directions["bottleneck"].queue.model_dump() for point in found]
+    assert [(one["kind"], one["target"]) for one in queues] == [
+        (kind, target) for target in ("5ms", "25ms") for kind in ("codel", "pie")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "setting", "message"),
+    [
+        ("pie", "queue.interval=9ms", "unknown field 'interval' of kind 'pie'; allowed: alpha, beta"),
+        ({"kind": "codel"}, "queue.tupdat=9ms", "unknown field 'tupdat' of kind 'codel'; allowed: ce_threshold"),
+        ("pie", "queue.targe=9ms", "unknown field 'targe' of kind 'pie', did you mean 'target'?"),
+        ("pi", "queue.kind.x=9ms", "'kind' has no fields of its own"),
+        ("pie", "burst.x=9ms", "the file has no burst, so there is no 'x' to set"),
+        (None, "queue.target=9ms", "unknown field 'target'; allowed: kind"),
+    ],
+)
+def test_fields_of_another_queue_are_refused(tmp_path: Path, queue: Any, setting: str, message: str) -> None:
+    link = BASE["bottleneck"] | ({} if queue is None else {"queue": queue})
+    with pytest.raises(InputError) as caught:
+        load_series(write(tmp_path, bottleneck=link), [f"bottleneck.{setting}"])
+    assert f"--set bottleneck.{setting.partition('=')[0]}: {message}" in str(caught.value)
 
 
 def test_a_swept_seed_is_that_of_its_runs(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_kind_has_the_defaults_of_tc(queue: Any, expected: Aqm | None) -> None
     ("queue", "says"),
     [
         ("cake", "queue: 'cake' is not a kind of queue; allowed: tail-drop, head-drop"),
-        ({"target": "5ms"}, "queue: is not a kind of queue; allowed: tail-drop"),
+        ({"target": "5ms"}, "queue: has no kind; allowed: tail-drop"),
         ({"kind": "codel", "alpha": 1}, "queue.alpha: unknown field; allowed: ce_threshold, ecn, interval"),
         ({"kind": "codel", "interval": "10us"}, "interval"),
         ({"kind": "fq_codel", "interval": "10us"}, "interval"),

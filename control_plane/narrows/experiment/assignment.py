@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 from narrows_formats.suggestion import suggestion
-from narrows_formats.validation import fields_at
+from narrows_formats.validation import fields_at, has_kinds_at
 
 from narrows.errors import InputError
 from narrows.experiment.model import Experiment, named_groups
@@ -84,14 +84,18 @@ def assign(data: dict[str, object], field: str, value: Any, groups: list[str], o
             part = index
         else:
             # Where names are free, such as those of links, what there is can be set.
-            fields = fields_at(Experiment, tuple(parts[:depth])) or list(target)
+            fields = fields_at(Experiment, tuple(parts[:depth]), data) or list(target)
             known = [name for name in fields if depth or name not in WHOLE]
             if not known:
                 raise InputError(f"{origin}{field}: the file has no {parts[depth - 1]}, so there is no '{part}' to set")
             if part not in known:
-                raise InputError(f"{origin}{field}: unknown field '{part}'{suggestion(str(part), known)}")
+                kind = f" of kind '{target['kind']}'" if isinstance(target.get("kind"), str) else ""
+                raise InputError(f"{origin}{field}: unknown field '{part}'{kind}{suggestion(str(part), known)}")
             if depth < len(parts) - 1:
                 target.setdefault(part, {})
+                # `queue: pie` is short for a mapping.
+                if isinstance(target[part], str) and has_kinds_at(Experiment, tuple(parts[: depth + 1]), data):
+                    target[part] = {"kind": target[part]}
         if depth == len(parts) - 1:
             target[part] = value
             return

@@ -130,9 +130,15 @@ def _variants(
     named = [zip(labels(values), values, strict=True) for values in sweep.values()]
     for chosen in itertools.product(*named):
         varied = copy.deepcopy(base)
-        for field, (_, value) in zip(sweep, chosen, strict=True):
-            assign(varied, field, value, groups, f"{origin}: sweep.")
-        yield {field: name for field, (name, _) in zip(sweep, chosen, strict=True)}, varied
+        point = dict(zip(sweep, chosen, strict=True))
+        for field in sorted(point, key=_before):
+            assign(varied, field, point[field][1], groups, f"{origin}: sweep.")
+        yield {field: name for field, (name, _) in point.items()}, varied
+
+
+def _before(field: str) -> tuple[int, bool]:
+    """Orders fields: a whole before what is in it, which it would replace, and a kind before what that kind has."""
+    return field.count("."), not field.endswith(".kind")
 
 
 def _rename(data: dict[str, object], experiment: Experiment, names: dict[int, str]) -> None:

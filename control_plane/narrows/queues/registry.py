@@ -45,6 +45,8 @@ def _by_name(value: Any) -> Any:
     """A queue that is only named has that kind's defaults."""
     given = {"kind": value} if isinstance(value, str) else value
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    if kind is None and isinstance(given, dict):
+        raise refuse("has no kind", ", ".join(SETTINGS))
     if not isinstance(kind, str) or kind not in SETTINGS:
         raise refuse("is not a kind of queue", ", ".join(SETTINGS))
     return given
