@@ -48,7 +48,7 @@ COMPLETE = "complete"
 class Quantity:
     """A column of the sweep's table that can be mapped; `per_group` if each flow group has its own value.
 
-    None is below 0; ``greatest`` is what it can be at most, in SI units, and `less_is_better` what it is ranked by.
+    ``least`` and ``greatest`` are what it can be, in SI units, and `less_is_better` what it is ranked by.
     """
 
     column: str
@@ -57,6 +57,7 @@ class Quantity:
     scale: float
     per_group: bool = False
     caption: str = ""
+    least: float = 0.0
     greatest: float = math.inf
     less_is_better: bool = False
 
@@ -94,8 +95,15 @@ SWEEP_UNITS = {
     DROPPED.column: "1", LOST.column: "1",
     "low_latency_delay_mean_s": "s", "low_latency_delay_p99_s": "s", "classic_delay_mean_s": "s",
     "classic_delay_p99_s": "s",
-    "queue_bytes_mean": "bytes", "queue_delay_mean_s": "s", "queue_delay_p99_s": "s", "jain_index": "1",
+    "queue_bytes_mean": "bytes", "queue_bytes_p50": "bytes", "queue_bytes_p99": "bytes", "queue_bytes_max": "bytes",
+    "standing_queue_bytes": "bytes", "inflight_bytes_mean": "bytes",
+    "queue_delay_mean_s": "s", "queue_delay_p50_s": "s", "queue_delay_p99_s": "s", "queue_delay_max_s": "s",
+    "rtt_min_s": "s", "rtt_mean_s": "s", "fct_mean_s": "s", "convergence_s": "s", "oscillation_period_s": "s",
+    "jain_index": "1", "jain_index_steady": "1", "loss_synchronization": "1", "rate_synchronization": "1",
     "goodput_bps": "bit/s (payload)", "share": "1", "share_of_run": "1", "loss_ratio": "1",
+    **{f"{of}{count}": "packets" for of in ("", "bottleneck_")
+       for count in ("drops", "aqm_drops", "policer_drops", "loss_emulation_drops", "ce_marks")},
+    "retransmits": "packets",
 }  # fmt: skip
 
 
@@ -219,7 +227,7 @@ def estimate_at(sweep: Sweep, quantity: Quantity, fixed: dict[str, str]) -> Esti
     numbers = pd.to_numeric(complete, errors="coerce").to_numpy(dtype=np.float64)
     known = numbers[np.isfinite(numbers)]
     found = estimate(known.tolist(), missing=len(numbers) - len(known))
-    return None if found is None else replace(found, possible=(0.0, quantity.greatest))
+    return None if found is None else replace(found, possible=(quantity.least, quantity.greatest))
 
 
 def intervals(sweep: Sweep) -> pd.DataFrame:

@@ -36,11 +36,15 @@ def write_sweep(directory: Path, runs: Runs) -> Path:
     rows = []
     for buffer, repetitions in runs.items():
         for number, values in enumerate(repetitions, 1):
-            delay = {"mean": 0.01, "p99": 0.02}
+            delay = {"mean": 0.01, "p50": 0.01, "p99": 0.02, "max": 0.02}
+            none = dict.fromkeys(("drops", "aqm_drops", "policer_drops", "loss_emulation_drops", "ce_marks"))
             bottleneck = {
+                **none, "standing_queue_bytes": None,
                 "rate_bps": 1e7, "buffer_bytes": 1e4, "utilization": values["utilization"], "loss_ratio": 0.0,
-                "queue_bytes": {"mean": 1.0}, "queue_delay_s": delay,
+                "queue_bytes": dict.fromkeys(delay, 1.0), "queue_delay_s": delay,
             }  # fmt: skip
+            dynamics = dict.fromkeys(("oscillation_period_s", "loss_synchronization", "rate_synchronization"))
+            later = dict.fromkeys(("jain_index_steady", "convergence_s"))
             groups = [
                 {
                     "name": name,
@@ -54,8 +58,10 @@ def write_sweep(directory: Path, runs: Runs) -> Path:
             ]
             summary: Any = {
                 "bottleneck": bottleneck,
-                "fairness": {"jain_index": values.get("jain", 1.0)},
+                "fairness": {"jain_index": values.get("jain", 1.0), **later},
+                "dynamics": dynamics,
                 "telemetry": {"lost": 0},
+                "flows": [],
                 "links": [{"name": "bottleneck"}],
                 "groups": groups,
             }

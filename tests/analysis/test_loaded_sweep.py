@@ -89,6 +89,65 @@ def test_a_figure_has_the_means_and_their_intervals(sweep: LoadedSweep, argument
     assert legend is not None and legend.get_title().get_text() == at
 
 
+def test_two_swept_fields_and_groups_are_axis_color_and_style(tmp_path: Path) -> None:
+    """As seaborn has them. The field of numbers is the axis, wherever it stands."""
+    sweep = write(tmp_path / "sweep", {"queue": LAWS, "buffer": BUFFERS})
+    (axes,) = sweep.figure("share").axes
+    assert axes.get_xlabel() == "buffer (logarithmic)"
+    legend = axes.get_legend()
+    assert legend is not None and legend.get_title().get_text() == "group, queue"
+    lines = {str(one.get_label()): one for one in axes.containers}
+    assert list(lines) == ["bbr, codel", "bbr, pie", "cubic, codel", "cubic, pie"]
+    looks = {}
+    means = 100 * sweep.frame.groupby(["group", "queue", "buffer"], observed=True)["share"].mean()
+    for (name, drawn), at in zip(lines.items(), itertools.product(GROUPS, LAWS), strict=True):
+        line: Any = drawn[0]
+        assert line.get_ydata() == pytest.approx(means.loc[at].loc[ORDER].to_numpy())
+        looks[name] = line.get_color(), line.get_linestyle(), line.get_marker()
+    assert len(set(looks.values())) == 4
+    assert looks["bbr, codel"][0] == looks["bbr, pie"][0] != looks["cubic, pie"][0]
+    assert looks["bbr, codel"][1:] == looks["cubic, codel"][1:] != looks["cubic, pie"][1:]
+
+
+def test_three_swept_fields_and_groups_are_too_many(tmp_path: Path) -> None:
+    sweep = write(tmp_path / "sweep", {"buffer": BUFFERS, "queue": LAWS, "loss": ["0", "1%"]})
+    with pytest.raises(AnalysisError, match="queue, loss: several values each; allowed: x, hue, style, and at="):
+        sweep.figure("share")
+    (axes,) = sweep.figure("share", at={"loss": "1%"}).axes
+    assert axes.get_xlabel() == "buffer (logarithmic)\nat loss = 1%"
+    # Without groups each field has its place.
+    (axes,) = sweep.figure("utilization").axes
+    legend = axes.get_legend()
+    assert legend is not None and legend.get_title().get_text() == "queue, loss"
+
+
+def test_all_that_was_measured_can_be_drawn_by_the_names_of_a_runs_figures(sweep: LoadedSweep) -> None:
+    chance = np.random.default_rng(2)
+    for column in ("rtt_mean_s", "queue_bytes_mean", "retransmits", "links.cell.bottleneck_ce_marks"):
+        sweep.frame[column] = chance.random(len(sweep.frame))
+    sweep.frame["convergence_s"] = None
+    drawn = {name: sweep.figure(name, x="buffer").axes[0] for name in ("rtt", "rtt_mean_s", "queue_depth", "jain")}
+    labels = {name: axes.get_ylabel() for name, axes in drawn.items()}
+    assert labels == {
+        "rtt": "Mean RTT (ms)", "rtt_mean_s": "Mean RTT (ms)", "queue_depth": "Mean queue depth (kB)",
+        "jain": "Jain's index",
+    }  # fmt: skip
+    lines = {str(one.get_label()): one for one in drawn["rtt"].containers}
+    means = 1e3 * sweep.frame.groupby(["group", "queue", "buffer"], observed=True)["rtt_mean_s"].mean()
+    one: Any = lines["cubic, pie"][0]
+    assert one.get_ydata() == pytest.approx(means.loc["cubic", "pie"].loc[ORDER].to_numpy())
+    marks = sweep.figure("links.cell.bottleneck_ce_marks").axes[0].get_ylabel()
+    assert marks == "CE marks at the link, cell (packets)"
+    tidy = sweep.tidy()
+    assert {"rtt_mean_s", "retransmits", "links.cell.bottleneck_ce_marks"} < set(tidy["quantity"])
+    # What no run has is no measurement.
+    assert "convergence_s" not in set(tidy["quantity"])
+    with pytest.raises(AnalysisError, match="figure convergence_s: no complete run has it"):
+        sweep.figure("convergence_s")
+    with pytest.raises(AnalysisError, match="figure rtts: is not known, did you mean 'rtt'"):
+        sweep.figure("rtts")
+
+
 def test_figures_are_drawn_where_the_caller_wants_them(sweep: LoadedSweep, tmp_path: Path) -> None:
     figure = Figure()
     axes = figure.add_subplot()
@@ -105,7 +164,10 @@ def test_figures_are_drawn_where_the_caller_wants_them(sweep: LoadedSweep, tmp_p
         (lambda sweep: sweep.figure("share", x="rate"), "figure: rate was not swept; allowed: buffer, queue, group"),
         (lambda sweep: sweep.figure("utilization", hue="group"), "figure: group was not swept"),
         (lambda sweep: sweep.figure("utilization", at={"queue": "red"}), "figure: queue was never red; allowed"),
-        (lambda sweep: sweep.figure("share"), "figure: queue, group: several values each; allowed: x, hue, and at="),
+        (
+            lambda sweep: sweep.figure("rtt"),
+            "figure rtt: sweep.parquet does not have it; 'narrows analyze .*' makes it",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_named(sweep: LoadedSweep, draw: Callable[[LoadedSweep], Any], message: str) -> None:
@@ -135,5 +197,12 @@ def test_repetitions_have_a_page_of_their_means(tmp_path: Path) -> None:
     assert means.loc["utilization", "mean"] == pytest.approx(sweep.frame["utilization"].mean())
     assert f'data-value="{sweep.frame["utilization"][::2].mean():.15g}"' in page
     assert 'id="part-maps"' not in page and repr(sweep) == "Sweep buffers: 3 of 3 runs; repetitions"
-    with pytest.raises(AnalysisError, match="figure: nothing was swept"):
+    with pytest.raises(AnalysisError, match="figure: nothing was swept, and utilization is one value of each run"):
         sweep.figure("utilization")
+    (axes,) = sweep.figure("share").axes
+    assert ([one.get_text() for one in axes.get_xticklabels()], axes.get_xlabel()) == (GROUPS, "group")
+    drawn: Any = axes.containers[0]
+    by_group = 100 * sweep.frame.groupby("group")["share"].mean()
+    assert drawn[0].get_ydata() == pytest.approx(by_group[GROUPS].to_numpy())
+    # Nothing is between two groups.
+    assert drawn[0].get_linestyle() == "None" and axes.get_legend() is None

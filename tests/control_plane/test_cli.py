@@ -168,6 +168,23 @@ def test_sweep_table_is_tidy(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.parquet"]
 
 
+def test_sweep_table_has_what_flows_of_a_group_add_up_to() -> None:
+    flow = {**SUMMARY["flows"][0], "group": "bbr", "ce_marks": 3, "host_retransmits": 2, "fct_s": None}
+    flows = [
+        {**flow, "drops": 1, "rtt_s": {"min": 0.01, "mean": 0.02}, "inflight_bytes": {"mean": 1e3, "max": 2e3}},
+        {**flow, "drops": None, "rtt_s": {"min": 0.03, "mean": 0.06}, "inflight_bytes": {"mean": 3e3, "max": 4e3}},
+    ]
+    summary: Any = {**SUMMARY, "flows": flows}
+    bbr, cubic = rows("0001", {}, 1, "complete", summary)
+    # One flow's drops are not known, so those of all are not.
+    expected = {
+        "ce_marks": 6, "retransmits": 4, "drops": None, "rtt_min_s": 0.01, "rtt_mean_s": 0.04, "fct_mean_s": None,
+        "inflight_bytes_mean": 2e3,
+    }  # fmt: skip
+    assert {name: bbr[name] for name in expected} == expected
+    assert cubic["ce_marks"] is None
+
+
 def test_doctor_names_what_is_missing_and_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(machine, "SYSTEM_PATH", str(tmp_path))

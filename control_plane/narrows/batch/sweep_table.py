@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from narrows_formats import files, storage
 
 if TYPE_CHECKING:
-    from narrows_formats.summary import BottleneckSummary, FairnessSummary, Summary
+    from narrows_formats.summary import BottleneckSummary, DynamicsSummary, FairnessSummary, FlowSummary, Summary
+
+# What the queue and what is before it did to packets: counts of a link, of a flow, and, added up, of a group.
+_Count = Literal["drops", "aqm_drops", "policer_drops", "loss_emulation_drops", "ce_marks"]
+_COUNTS: tuple[_Count, ...] = get_args(_Count)
+_Figure = Literal["mean", "p50", "p99", "max"]
+_FIGURES: tuple[_Figure, ...] = get_args(_Figure)
 
 
 def rows(
@@ -27,12 +33,12 @@ def rows(
         "repetition": repetition,
         "status": status,
         **swept,
-        **_of_link(summary["bottleneck"], summary["fairness"]),
+        **_of_link(summary["bottleneck"], summary["fairness"], summary["dynamics"]),
         "reports_lost": summary["telemetry"]["lost"],
     }
     if len(summary["links"]) > 1:
         for link in summary["links"]:
-            own = _of_link(link, link["fairness"])
+            own = _of_link(link, link["fairness"], link["dynamics"])
             run |= {f"links.{link['name']}.{column}": value for column, value in own.items()}
     return [
         {
@@ -44,6 +50,7 @@ def rows(
             "share": group["share"],
             "share_of_run": group.get("share_of_run"),
             "loss_ratio": group["loss_ratio"],
+            **_of_flows([flow for flow in summary["flows"] if flow["group"] == group["name"]]),
             # Where `flows` itself is swept, that is not how many a group has.
             **swept,
         }
@@ -51,7 +58,40 @@ def rows(
     ]
 
 
-def _of_link(link: BottleneckSummary, fairness: FairnessSummary) -> dict[str, float | None]:
+def _of_flows(flows: Sequence[FlowSummary]) -> dict[str, float | None]:
+    """Counts of all flows, and means over them; None where one flow's is not known."""
+    counts = {name: _sum(flow[name] for flow in flows) for name in _COUNTS}
+    return counts | {
+        "retransmits": _sum(flow["host_retransmits"] for flow in flows),
+        "rtt_min_s": _least(flow["rtt_s"]["min"] for flow in flows),
+        "rtt_mean_s": _mean(flow["rtt_s"]["mean"] for flow in flows),
+        "inflight_bytes_mean": _mean(flow["inflight_bytes"]["mean"] for flow in flows),
+        "fct_mean_s": _mean(flow["fct_s"] for flow in flows),
+    }
+
+
+def _known(values: Iterable[float | int | None]) -> list[float]:
+    """All of them, or none if one is not known."""
+    found = list(values)
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else []
+
+
+def _sum(values: Iterable[float | int | None]) -> float | None:
+    known = _known(values)
+    return sum(known) if known else None
+
+
+def _mean(values: Iterable[float | int | None]) -> float | None:
+    known = _known(values)
+    return sum(known) / len(known) if known else None
+
+
+def _least(values: Iterable[float | int | None]) -> float | None:
+    return min(_known(values), default=None)
+
+
+def _of_link(link: BottleneckSummary, fairness: FairnessSummary, dynamics: DynamicsSummary) -> dict[str, float | None]:
     of_queues = {
         f"{queue['name'].replace(' ', '_')}_delay_{figure}_s": queue["queue_delay_s"][figure]
         for queue in link.get("queues", ())  # Runs of earlier releases have none.
@@ -64,10 +104,16 @@ def _of_link(link: BottleneckSummary, fairness: FairnessSummary) -> dict[str, fl
         "utilization": link["utilization"],
         "bottleneck_loss_ratio": link["loss_ratio"],
         "bottleneck_total_loss_ratio": link.get("total_loss_ratio"),
-        "queue_bytes_mean": link["queue_bytes"]["mean"],
-        "queue_delay_mean_s": link["queue_delay_s"]["mean"],
-        "queue_delay_p99_s": link["queue_delay_s"]["p99"],
+        **{f"bottleneck_{name}": link[name] for name in _COUNTS},
+        **{f"queue_bytes_{figure}": link["queue_bytes"][figure] for figure in _FIGURES},
+        **{f"queue_delay_{figure}_s": link["queue_delay_s"][figure] for figure in _FIGURES},
+        "standing_queue_bytes": link["standing_queue_bytes"],
         "jain_index": fairness["jain_index"],
+        "jain_index_steady": fairness["jain_index_steady"],
+        "convergence_s": fairness["convergence_s"],
+        "oscillation_period_s": dynamics["oscillation_period_s"],
+        "loss_synchronization": dynamics["loss_synchronization"],
+        "rate_synchronization": dynamics["rate_synchronization"],
     }
 
 
