@@ -25,9 +25,11 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.records.json_files import read_json
 from narrows_analysis.records.mixture import mixture
+from narrows_analysis.records.run_directory import read_run
 from narrows_analysis.report import units
 from narrows_analysis.report.cells import Cell, Table, table
 from narrows_analysis.report.charts import Chart, as_dicts
+from narrows_analysis.report.content import conditions
 from narrows_analysis.report.page import inline_json, render, scripts
 from narrows_analysis.sweep_lines import in_order, line_charts, numbers
 
@@ -382,12 +384,36 @@ def _link(sweep: Sweep, point: dict[str, str]) -> str:
     frame = sweep.frame
     for name, value in point.items():
         frame = frame[frame[name] == value]
-    if not len(frame):
-        return ""
-    directory = str(frame["directory"].iloc[0])
-    # Never anything but a page below this one, whatever the directory is called: "javascript:" would be a program.
-    inside = directory not in ("", ".", "..") and "/" not in directory
-    return f"./{quote(directory)}/{files.REPORT}" if inside and (sweep.path / directory / files.REPORT).exists() else ""
+    return _page(sweep, str(frame["directory"].iloc[0])) if len(frame) else ""
+
+
+def _page(sweep: Sweep, directory: str) -> str:
+    """Relative address of the page of a run, where there is one."""
+    there = _is_inside(directory) and (sweep.path / directory / files.REPORT).exists()
+    return f"./{quote(directory)}/{files.REPORT}" if there else ""
+
+
+def _is_inside(directory: str) -> bool:
+    """Whether it is below the sweep's, whatever it is called: "javascript:" would be a program."""
+    return directory not in ("", ".", "..") and "/" not in directory
+
+
+def _header(sweep: Sweep) -> str:
+    """What was swept, how many runs there are, and what they were all made with, in one line."""
+    directories = [str(name) for name in sweep.frame["directory"].unique()]
+    runs = f"{units.count(len(directories))} runs"
+    return " · ".join(filter(None, (_swept(sweep), runs, *_common(sweep, directories))))
+
+
+def _common(sweep: Sweep, directories: Sequence[str]) -> list[str]:
+    """The conditions that all runs have, as pages of runs have them; of runs that cannot be read nothing is known."""
+    known: list[list[str]] = []
+    for directory in filter(_is_inside, directories):
+        try:
+            known.append(conditions(read_run(sweep.path / directory)))
+        except AnalysisError:
+            continue
+    return [one for one in known[0] if all(one in others for others in known)] if known else []
 
 
 def mixed_windows(sweep: Sweep) -> str:
@@ -474,10 +500,12 @@ def _result_table(sweep: Sweep) -> Table:
             value = row[name]
             missing = value is None or (isinstance(value, float) and np.isnan(value))
             shown_as = units.MISSING if missing else formats[name](value) if name in formats else str(value)
-            line.append(Cell(shown_as, "" if missing else value, text_column=name in texts))
+            link = _page(sweep, str(row["directory"])) if name == "repetition" else ""
+            line.append(Cell(shown_as, "" if missing else value, text_column=name in texts, link=link))
         rows.append(line)
     names = [titles.get(name, name) for name in shown]
-    return table("runs", "All results", names, rows, texts={titles.get(name, name) for name in texts})
+    note = "A repetition leads to the page of its run."
+    return table("runs", "All results", names, rows, note, texts={titles.get(name, name) for name in texts})
 
 
 def _sorted(sweep: Sweep) -> pd.DataFrame:
@@ -522,7 +550,7 @@ def write_sweep_report(directory: Path | str) -> Path:
     page = render(
         "sweep.html.j2",
         title=sweep.name,
-        setting=" · ".join(filter(None, (_swept(sweep), f"{units.count(sweep.frame['directory'].nunique())} runs"))),
+        setting=_header(sweep),
         warnings=_sweep_warnings(sweep),
         lines=lines,
         intervals=INTERVALS,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import re
@@ -95,6 +96,48 @@ def test_pivot_of_a_group_and_of_one_field(swept: Swept) -> None:
     assert sweep.frame.attrs["units"]["share"] == "1"
     with pytest.raises(AnalysisError, match="no column delay"):
         pivot(sweep, "delay", "bottleneck.buffer", None, {})
+
+
+def header(directory: Path) -> str:
+    found = re.search(r'class="setting">([^<]*)<', write_sweep_report(directory).read_text())
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def test_the_page_says_what_all_runs_were_made_with(swept: Swept, tmp_path: Path) -> None:
+    """As the page of a run does; what runs differ in is among the swept fields, or in the warnings."""
+    directory = tmp_path / "sweep"
+    shutil.copytree(swept[0], directory)
+
+    def made_by(release: str, run: Path) -> None:
+        (run / "run.json").write_text(
+            json.dumps(json.loads((run / "run.json").read_text()) | {"virtual_time": {"release": release}})
+        )
+
+    runs = sorted(path.parent for path in directory.glob("*/run.json"))
+    for run in runs:
+        made_by("7.3.4", run)
+    swept_fields = "bottleneck.buffer (3) × bottleneck.rtt (2) · 5 runs"  # noqa: RUF001
+    common = "20 Mbit/s · 2 flows from 2 hosts · target soft · virtual time"
+    assert header(directory) == f"{swept_fields} · {common} · Linux 7.3.4"
+    made_by("7.3.5", runs[-1])
+    assert header(directory) == f"{swept_fields} · {common}"
+    # One that cannot be read says nothing of the others.
+    (runs[-1] / "run.json").write_text("{}")
+    assert header(directory) == f"{swept_fields} · {common} · Linux 7.3.4"
+
+
+def test_each_repetition_can_be_reached(swept: Swept, tmp_path: Path) -> None:
+    directory = tmp_path / "sweep"
+    shutil.copytree(swept[0], directory)
+    frame = pd.read_parquet(directory / "sweep.parquet")
+    again = frame.assign(repetition=2, directory=frame["directory"] + "-r2")
+    pd.concat([frame, again]).to_parquet(directory / "sweep.parquet", index=False)
+    for name in frame["directory"].unique():
+        shutil.copytree(directory / name, directory / f"{name}-r2")
+    links = re.findall(r'<a href="\./([^/"]*)/report.html">(\d)</a>', write_sweep_report(directory).read_text())
+    names = frame["directory"].unique()
+    assert set(links) == {(f"{name}{end}", number) for name in names for end, number in (("", "1"), ("-r2", "2"))}
 
 
 def test_repetitions_are_averaged(swept: Swept, tmp_path: Path) -> None:

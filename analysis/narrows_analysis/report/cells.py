@@ -11,12 +11,13 @@ from narrows_analysis.report import units
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell: what is read, what is sorted by, and the colour of its flow."""
+    """A table cell: what is read, what is sorted by, the colour of its flow, and where it leads."""
 
     text: str
     raw: float | str | None = None
     style: str = ""
     text_column: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True)

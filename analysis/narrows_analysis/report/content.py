@@ -54,10 +54,18 @@ UNREPORTED_DROPS = ("late_drops", "drops_disagree")
 
 
 def setting(run: Run) -> str:
-    """The links in one line."""
+    """A run's conditions and its time in one line."""
+    started = run.raw.get("started")
+    return " · ".join([*conditions(run), *([started[:16].replace("T", " ")] if isinstance(started, str) else [])])
+
+
+def conditions(run: Run) -> list[str]:
+    """What a run was made with, of which other runs may have the same: links, flows, target and kernel."""
     alone = len(run.views) == 1
-    parts = [f"{'' if alone else f'{view.bottleneck.name}: '}{' · '.join(_of_link(view, alone))}" for view in run.views]
-    parts = [part for part in parts if part]
+    if alone:
+        parts = _of_link(run.views[0], alone)
+    else:
+        parts = [f"{view.bottleneck.name}: {' · '.join(_of_link(view, alone))}" for view in run.views]
     parts.append(_flows(run))
     probes = sum(flow.probe for flow in run.flows)
     parts += [plural(probes, "probe")] if probes else []
@@ -65,9 +73,7 @@ def setting(run: Run) -> str:
         parts.append(f"host jitter up to {units.duration(run.host_jitter_s)}")
     parts.append(f"target {run.profile.name}")
     parts += _virtual_time(run)
-    if isinstance(run.raw.get("started"), str):
-        parts.append(run.raw["started"][:16].replace("T", " "))
-    return " · ".join(parts)
+    return parts
 
 
 def _virtual_time(run: Run) -> list[str]:
