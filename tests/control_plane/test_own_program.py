@@ -20,6 +20,8 @@ from narrows.experiment.loader import load
 from narrows.experiment.p4_compiler import COMPILER
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.run import runner
+from narrows.run.environment import ThisMachine
 from narrows.run.runner import planned
 from narrows.switch import own_program
 from narrows.targets.soft.observed import observe_request
@@ -493,17 +495,23 @@ def test_a_source_needs_a_compiler(example: Path, tmp_path: Path, monkeypatch: p
     assert "interval_aqm.p4(3): error: no such thing" in "\n".join(refused(example))
 
 
-def test_a_program_that_is_interpreted_is_said_to_be(example: Path) -> None:
+def test_a_program_that_is_interpreted_is_said_to_be_before_the_run(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A header that native code does not take."""
+    file = example / "cubic-and-bbr.yaml"
+    # Permissions are not what this is about.
+    monkeypatch.setattr(ThisMachine, "problems", lambda *_: [])
+    monkeypatch.setattr("narrows.run.runner.machine.missing_tools", list)
     (program,) = plan_of(example).programs
     data: dict[str, Any] = json.loads(program.json.read_text())
-    assert own_program.notes(program) == ()
+    assert runner.check(load(file), SoftTarget(), file.name).notes == ()
     fields = [[f"f{number}", 128, False] for number in range(20)]
     data["header_types"].append({"name": "long_t", "id": 99, "fields": fields})
     data["headers"].append({"name": "long", "id": 99, "header_type": "long_t", "metadata": False, "pi_omit": True})
     program.json.write_text(json.dumps(data))
-    (note,) = own_program.notes(program)
-    assert "the program is interpreted" in note
+    (note,) = runner.check(load(file), SoftTarget(), file.name).notes
+    assert note.startswith(f"bottleneck.program.json: {program.json}: the program is interpreted")
 
 
 def controlled(directory: Path, settings: str) -> list[str]:

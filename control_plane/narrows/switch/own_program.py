@@ -191,7 +191,7 @@ def _check_fields(program: OwnProgram) -> None:
 
 
 def notes(program: OwnProgram) -> tuple[str, ...]:
-    """What is to be known of a program, such as that it is interpreted.
+    """What is to be known of a program, such as that it is interpreted, each with the field of its file.
 
     Raises:
         InputError: the switch cannot run it, or P4Info is not its own.
@@ -200,7 +200,7 @@ def notes(program: OwnProgram) -> tuple[str, ...]:
     if why_not:
         _require_own_p4info(program)
         raise InputError(f"{program.field}.json: {program.json}: {why_not.removeprefix('program: ')}")
-    return tuple(f"{program.json}: {note}" for note in found)
+    return tuple(f"{program.field}.json: {program.json}: {note}" for note in found)
 
 
 def _require_own_p4info(program: OwnProgram) -> None:

@@ -133,6 +133,10 @@ class Target(ABC):
         """Programs and files here of which the switch of a plan is made, by the name that messages have."""
         return {}
 
+    def notes(self, plan: Plan) -> list[str]:
+        """What a user should know of an adapted plan before it runs, each with the field that it is about."""
+        return []
+
     def real_time_notes(self, plan: Plan) -> list[str]:
         """What of an adapted plan it may be too slow for in real time; empty when nothing is known against it."""
         return []

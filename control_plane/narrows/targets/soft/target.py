@@ -186,6 +186,12 @@ class SoftTarget(P4RuntimeTarget):
         theirs = {str(path): path for program in plan.programs for path in program.files.values()}
         return {SOFTSWITCH: binary(SOFTSWITCH)} | ours | theirs
 
+    def notes(self, plan: Plan) -> list[str]:
+        """That a user's program is slow, and why."""
+        from narrows.switch import own_program
+
+        return [note for program in plan.programs for note in own_program.notes(program)]
+
     def real_time_notes(self, plan: Plan) -> list[str]:
         """A rate in packets above what was measured."""
         packets_s = sum(link.rates_bps.most for link in plan.links) // (8 * plan.frame_bytes)
@@ -467,13 +473,11 @@ class SoftTarget(P4RuntimeTarget):
         digests = program_digests(self._program) if self._runs_ours else {}
         if not plan.programs:
             return AppliedSettings(applied, program=digests)
-        from narrows.switch.own_program import notes
-
         for program in plan.programs:
             # Several may have files of the same names.
             of = "" if len(self._devices) == 1 else f"{program.links[0]}/"
             digests |= {f"{of}{path.name}": file_digest(path) for path in program.files.values()}
-        return AppliedSettings(applied, tuple(note for program in plan.programs for note in notes(program)), digests)
+        return AppliedSettings(applied, tuple(self.notes(plan)), digests)
 
     async def _check_messages(self, link: Link, plan: Plan) -> None:
         """What is not a number of a queue's: how it is managed, and what varies."""
