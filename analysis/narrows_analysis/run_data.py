@@ -370,8 +370,8 @@ class RunData:
         """Every packet that a link dropped, in order of time.
 
         Columns: ``time_s`` of the drop, ``link``, ``flow`` and ``name`` (-1 and "(other)" for other traffic), ``cause``
-        ("loss emulation", "queue management", "full queue"), ``packet_bytes``, ``waited_s`` in the queue before that,
-        ``depth_bytes`` and ``depth_packets`` that waited just after it.
+        (such as "full queue"; of a user's program "program (ingress)" and "program (egress)"), ``packet_bytes``,
+        ``waited_s`` in the queue before that, ``depth_bytes`` and ``depth_packets`` that waited just after it.
 
         Raises:
             AnalysisError: the target does not record each drop; `flows` and `summary` have how many there were.

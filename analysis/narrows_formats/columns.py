@@ -49,7 +49,7 @@ FLOWS = (
     Column("arrivals", "packets", "offered to the queue, by the time of their arrival"),
     Column("departures", "packets", "left the queue, by the time they left"),
     Column("drops", "packets", "arrived and did not leave, by the time of their arrival"),
-    Column("aqm_drops", "packets", "part of the drops that queue management made"),
+    Column("aqm_drops", "packets", "part of the drops that queue management, or a user's program, made"),
     Column("policer_drops", "packets", "part of the drops that a policer made"),
     Column("ack_filter_drops", "packets", "part of the drops that an ACK filter made; the others found no room"),
     Column("loss_drops", "packets", "discarded by loss emulation in front of the queue"),
@@ -73,7 +73,7 @@ QUEUE = (
     Column("departures", "packets", "left the queue, of all flows"),
     Column("throughput_bps", "bit/s (L2)", "all bytes of Ethernet frames that left the queue"),
     Column("drops", "packets", "arrived and did not leave"),
-    Column("aqm_drops", "packets", "part of the drops that queue management made"),
+    Column("aqm_drops", "packets", "part of the drops that queue management, or a user's program, made"),
     Column("policer_drops", "packets", "part of the drops that a policer made"),
     Column("ack_filter_drops", "packets", "part of the drops that an ACK filter made; the others found no room"),
     Column("loss_drops", "packets", "discarded by loss emulation in front of the queue"),
@@ -150,7 +150,9 @@ DROPS = (
     Column("link", "", "the link that dropped it"),
     Column("flow", "", f"{NUMBER}; -1: acknowledgements, and what is not part of the experiment"),
     Column("name", "", f"{LABEL}; (other): traffic that is not the experiment's"),
-    Column("cause", "", "full queue, queue management, policer, ACK filter, or loss emulation"),
+    Column(
+        "cause", "", "full queue, queue management, policer, ACK filter, loss emulation, or program (ingress or egress)"
+    ),
     Column("packet_bytes", "bytes", "Ethernet frame"),
     Column("waited_s", "s", "how long it had waited"),
     Column("depth_bytes", "bytes", "what waited just after it"),

@@ -236,6 +236,11 @@ class LinkRecord(_Record):
     """How the queues of a user's program share the link: by priority, or by deficit round robin; null: the link
     has Narrows' own program."""
 
+    @property
+    def of_user(self) -> bool:
+        """Whether a user's program is the link, so that it made the `aqm_drops`."""
+        return self.scheduling is not None
+
     @cached_property
     def schedule(self) -> RateSchedule | None:
         """The rate where it varies."""

@@ -31,6 +31,10 @@ pub enum Cause {
     Policer = 4,
     /// An acknowledgement that waited, and that a later one made redundant.
     AckFilter = 5,
+    /// The ingress of a program that is not ours, whatever its reason.
+    ProgramIngress = 6,
+    /// The egress of such a program.
+    ProgramEgress = 7,
 }
 
 impl Cause {
@@ -42,6 +46,8 @@ impl Cause {
             3 => Some(Cause::Full),
             4 => Some(Cause::Policer),
             5 => Some(Cause::AckFilter),
+            6 => Some(Cause::ProgramIngress),
+            7 => Some(Cause::ProgramEgress),
             _ => None,
         }
     }
@@ -136,7 +142,8 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         assert_eq!(DropRecord::decode(&RECORD.encode()), Some(RECORD));
-        for cause in [Cause::LossEmulation, Cause::Full, Cause::Policer, Cause::AckFilter] {
+        let program = [Cause::ProgramIngress, Cause::ProgramEgress];
+        for cause in program.into_iter().chain([Cause::LossEmulation, Cause::Full, Cause::Policer, Cause::AckFilter]) {
             let record = DropRecord { cause, ..RECORD };
             assert_eq!(DropRecord::decode(&record.encode()), Some(record));
         }

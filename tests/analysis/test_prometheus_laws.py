@@ -139,11 +139,13 @@ def expected(experiment: Experiment, lives: list[Life], came: Received, index: i
         causes = {name: len(dropped(mine, cause)) for name, cause in
                   (("tail", FULL), ("aqm", MANAGED), ("policer", POLICED), ("ack-filter", THINNED),
                    ("loss", LOST))}  # fmt: skip
+        # No program of a user's runs here.
+        causes |= {"program-ingress": 0, "program-egress": 0}
         arrivals = len(mine) - causes["loss"]
         if index == UNRECORDED:
             last = max(left, key=lambda life: life.started or 0)
             arrivals, tail = last.arrivals, last.arrivals - last.departures - last.managed
-            causes = {"tail": tail, "aqm": last.managed, "policer": 0, "ack-filter": 0, "loss": last.losses}
+            causes = {**dict.fromkeys(causes, 0), "tail": tail, "aqm": last.managed, "loss": last.losses}
         add("flow_arrivals_packets_total", arrivals, **labels)
         add("flow_departures_packets_total", len(left), **labels)
         for cause, count in causes.items():

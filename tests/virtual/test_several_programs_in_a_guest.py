@@ -94,7 +94,7 @@ def test_each_link_is_what_its_program_makes_of_it(place: Path, virtual: bool) -
     drops = run.drops()
     causes = {link: set(found.cause) for link, found in drops.groupby("link")}
     # A buffer of 1 BDP is full where nothing manages it; only our program loses packets.
-    assert (causes["learned"], causes["managed"]) == ({"full queue"}, {"queue management"})
+    assert (causes["learned"], causes["managed"]) == ({"full queue"}, {"program (egress)"})
     assert "loss emulation" in causes["plain"] <= {"loss emulation", "full queue"}
     decided = drops[drops.link == "managed"]
     # The program counts whole microseconds.
@@ -182,7 +182,7 @@ def test_a_path_crosses_the_links_of_three_programs(place: Path) -> None:
     run = narrows_analysis.load(place / "out")
     drops, reports = run.drops(), run.reports()
     causes = {link: set(found.cause) for link, found in drops.groupby("link")}
-    assert causes == {"first": {"queue management"}, "second": {"loss emulation"}, "third": {"full queue"}}
+    assert causes == {"first": {"program (egress)"}, "second": {"loss emulation"}, "third": {"full queue"}}
     links = {link["name"]: link for link in record["links"]}
     of = {name: reports[reports.bottleneck == link["index"]] for name, link in links.items()}
     for before, behind, delay_ns in (("first", "second", 0), ("second", "third", 2_000_000)):

@@ -31,7 +31,7 @@ from narrows_analysis.aggregation.engine import (
 )
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.interval_lengths import queue_interval
-from narrows_analysis.records.drops import ACK_FILTER, LOSS_EMULATION, MANAGEMENT, POLICER, drop_batches
+from narrows_analysis.records.drops import ACK_FILTER, DECIDED, LOSS_EMULATION, POLICER, drop_batches
 from narrows_analysis.records.flow_table import FlowTable, Key
 from narrows_analysis.records.reports import ReportClock, SkippedReports
 from narrows_analysis.records.run_directory import Run
@@ -505,7 +505,7 @@ class Aggregation:
         flow_ticks, queue_ticks = (round(width / self.clock.unit_s) for width in self.intervals)
         for batch in self._drops():
             row, ticks, one = self._row(batch), batch["ticks"], np.ones(len(batch["ticks"]), np.int64)
-            emulated, managed = batch["cause"] == LOSS_EMULATION, batch["cause"] == MANAGEMENT
+            emulated, managed = batch["cause"] == LOSS_EMULATION, np.isin(batch["cause"], DECIDED)
             policed, redundant = batch["cause"] == POLICER, batch["cause"] == ACK_FILTER
             counts = {
                 "drops": one - emulated, "aqm_drops": managed, "policer_drops": policed, "ack_filter_drops": redundant,

@@ -17,11 +17,13 @@ from narrows_analysis.records.run_directory import Run
 Int64Array = npt.NDArray[np.int64]
 
 # Values of the column `cause`.
-LOSS_EMULATION, MANAGEMENT, FULL, POLICER, ACK_FILTER = 1, 2, 3, 4, 5
+LOSS_EMULATION, MANAGEMENT, FULL, POLICER, ACK_FILTER, PROGRAM_INGRESS, PROGRAM_EGRESS = 1, 2, 3, 4, 5, 6, 7
 CAUSES = {
     LOSS_EMULATION: "loss emulation", MANAGEMENT: "queue management", FULL: "full queue", POLICER: "policer",
-    ACK_FILTER: "ACK filter",
+    ACK_FILTER: "ACK filter", PROGRAM_INGRESS: "program (ingress)", PROGRAM_EGRESS: "program (egress)",
 }  # fmt: skip
+# Those in front of the queue or at departure that its room has no part in: what `aqm_drops` has.
+DECIDED = (MANAGEMENT, PROGRAM_INGRESS, PROGRAM_EGRESS)
 UNKNOWN = "unknown"
 COLUMNS = ("timestamp", "flow", "signature", "cause", "packet_length", "waited", "depth_bytes", "depth_packets")
 _BATCH_ROWS = 1 << 18

@@ -342,7 +342,7 @@ def tiles(run: Run, summary: Summary) -> list[Tile]:
          link["utilization"],
          f"of {units.rate(link['rate_mean_bps'] or link['rate_bps'])}"),
         ("Packets dropped", "bottleneck.loss_ratio", units.percent(link["loss_ratio"]), link["loss_ratio"],
-         f"{_dropped(link)}{_unreported(link)}{_emulated(link)}{_marked(link)}"),
+         f"{_dropped(run, link)}{_unreported(link)}{_emulated(link)}{_marked(link)}"),
         ("Queue delay, mean", "bottleneck.queue_delay_s.mean",
          _with_error(units.duration, delay["mean"], errors["queue_delay_mean_s"]), delay["mean"],
          _of_each_queue(link) or f"99 % below {units.duration(delay['p99'])}"),
@@ -376,9 +376,11 @@ def _goodput_error(of: FlowSummary | GroupSummary) -> float | None:
     return None if errors is None else errors["goodput_bps"]
 
 
-def _dropped(link: BottleneckSummary) -> str:
+def _dropped(run: Run, link: BottleneckSummary) -> str:
     """How many packets of flows the queue dropped, and of probes, whose losses are not in the flows' loss."""
     apart = [(link["policer_drops"], "policer"), (link["ack_filter_drops"], "ACK filter")]
+    if run.bottleneck.of_user:
+        apart.append((link["aqm_drops"], "program"))
     others = "".join(f", {units.count(drops)} of them by the {cause}" for drops, cause in apart if drops)
     if link["drops"] is None or not link["probe_drops"]:
         return f"{units.count(link['drops'])} packets{others}"

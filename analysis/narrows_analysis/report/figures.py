@@ -334,6 +334,8 @@ class RunFigures:
         emulated = int(self.summary["bottleneck"]["loss_emulation_drops"] or 0)
         managed = self.run.bottleneck.queue_kind
         by = "the full queue" if managed is None else f"the queue ({managed})"
+        if self.run.bottleneck.of_user:
+            by = f"the program or {by}"
         if self.run.bottleneck.policer is not None:
             by = f"the policer or {by}"
         if self.run.bottleneck.ack_filter is not None:

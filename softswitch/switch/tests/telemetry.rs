@@ -298,11 +298,12 @@ fn drops_of_a_program_of_others_are_of_its_bottleneck() {
     let drop = json!([call("mark_to_drop", json!([{"type": "header", "value": "standard_metadata"}]))]);
     let bottleneck = Bottleneck { index: 3, port: 1, ingress_ports: vec![2], sample_shift: 0, sample_seed: 0 };
     let management = managed(Scheduling::Fifo);
-    for (root, management, port, expected) in [
-        (program(drop.clone(), json!([])), None, 2, 2),
-        (program(drop.clone(), json!([])), None, 1, 0),
-        (program(json!([]), drop.clone()), None, 2, 2),
-        (program(json!([]), drop.clone()), management, 2, 2),
+    let (ingress, egress) = (Cause::ProgramIngress, Cause::ProgramEgress);
+    for (root, management, port, expected, cause) in [
+        (program(drop.clone(), json!([])), None, 2, 2, ingress),
+        (program(drop.clone(), json!([])), None, 1, 0, ingress),
+        (program(json!([]), drop.clone()), None, 2, 2, egress),
+        (program(json!([]), drop.clone()), management, 2, 2, egress),
     ] {
         let kinds = [1, 2, MADE].map(|port| (port, PortKind::Interface));
         let mut switch = Switch::new(&kinds, 1_000);
@@ -319,7 +320,7 @@ fn drops_of_a_program_of_others_are_of_its_bottleneck() {
         switch.advance(1_000_000, &mut seen);
         assert_eq!(seen.sent, vec![]);
         assert_eq!(seen.drops.len(), expected);
-        assert!(seen.drops.iter().all(|drop| (drop.cause, drop.bottleneck) == (Cause::Management, 3)));
+        assert!(seen.drops.iter().all(|drop| (drop.cause, drop.bottleneck) == (cause, 3)));
         let flows = switch.telemetry().expect("it is set").flows();
         let counted = flows.iter().map(|flow| (flow.arrivals.packets, flow.departures.packets));
         assert_eq!(counted.collect::<Vec<_>>(), if expected == 0 { vec![] } else { vec![(2, 0)] });

@@ -37,6 +37,10 @@ pub struct FlowTotals {
     pub policer_drops: u64,
     /// Acknowledgements that later ones made redundant, where drops are recorded; `drops` includes them.
     pub ack_filter_drops: u64,
+    /// Drops by the ingress of a user's program, where drops are recorded; `drops` includes them.
+    pub program_ingress_drops: u64,
+    /// Those by its egress.
+    pub program_egress_drops: u64,
     /// Reported packets that the queue marked CE.
     pub marks: u64,
     /// Bytes of the frames of reported packets.
@@ -52,14 +56,26 @@ impl FlowTotals {
     /// Adds another flow's packets.
     pub fn merge(&mut self, other: &FlowTotals) {
         // Destructured in full: a new field does not compile until it is added up here.
-        let FlowTotals { arrivals, departures, loss_drops, aqm_drops, policer_drops, ack_filter_drops, marks, bytes } =
-            *other;
+        let FlowTotals {
+            arrivals,
+            departures,
+            loss_drops,
+            aqm_drops,
+            policer_drops,
+            ack_filter_drops,
+            program_ingress_drops,
+            program_egress_drops,
+            marks,
+            bytes,
+        } = *other;
         self.arrivals += arrivals;
         self.departures += departures;
         self.loss_drops += loss_drops;
         self.aqm_drops += aqm_drops;
         self.policer_drops += policer_drops;
         self.ack_filter_drops += ack_filter_drops;
+        self.program_ingress_drops += program_ingress_drops;
+        self.program_egress_drops += program_egress_drops;
         self.marks += marks;
         self.bytes += bytes;
     }
@@ -90,16 +106,22 @@ struct RecordedDrops {
     full: u64,
     policer: u64,
     ack_filter: u64,
+    program_ingress: u64,
+    program_egress: u64,
 }
 
 impl RecordedDrops {
     /// Replaces what reports tell of drops: they only tell of those before the latest one.
     fn correct(&self, totals: &mut FlowTotals) {
-        totals.arrivals = totals.departures + self.management + self.full + self.policer + self.ack_filter;
+        let by_program = self.program_ingress + self.program_egress;
+        let by_queue = self.management + self.full + self.policer + self.ack_filter;
+        totals.arrivals = totals.departures + by_queue + by_program;
         totals.loss_drops = self.loss;
         totals.aqm_drops = self.management;
         totals.policer_drops = self.policer;
         totals.ack_filter_drops = self.ack_filter;
+        totals.program_ingress_drops = self.program_ingress;
+        totals.program_egress_drops = self.program_egress;
     }
 }
 
@@ -206,6 +228,8 @@ impl Figures {
             Cause::Full => recorded.full += 1,
             Cause::Policer => recorded.policer += 1,
             Cause::AckFilter => recorded.ack_filter += 1,
+            Cause::ProgramIngress => recorded.program_ingress += 1,
+            Cause::ProgramEgress => recorded.program_egress += 1,
         }
     }
 
@@ -261,6 +285,8 @@ mod tests {
             aqm_drops: 4 * by,
             policer_drops: 2 * by,
             ack_filter_drops: 5 * by,
+            program_ingress_drops: 7 * by,
+            program_egress_drops: 8 * by,
             marks: 5 * by,
             bytes: 6 * by,
         };

@@ -162,12 +162,16 @@ fn add_flows(page: &mut Page, figures: &Figures, keys: &HashMap<FlowId, FlowKey>
         "Packets dropped; without records of drops, up to the arrival of the latest reported one",
         flows.iter().flat_map(|(labels, totals)| {
             let FlowTotals { aqm_drops, policer_drops, ack_filter_drops, loss_drops, .. } = *totals;
-            let tail = totals.drops().saturating_sub(aqm_drops + policer_drops + ack_filter_drops);
+            let FlowTotals { program_ingress_drops, program_egress_drops, .. } = *totals;
+            let by_program = program_ingress_drops + program_egress_drops;
+            let tail = totals.drops().saturating_sub(aqm_drops + policer_drops + ack_filter_drops + by_program);
             let causes = [
                 ("tail", tail),
                 ("aqm", aqm_drops),
                 ("policer", policer_drops),
                 ("ack-filter", ack_filter_drops),
+                ("program-ingress", program_ingress_drops),
+                ("program-egress", program_egress_drops),
                 ("loss", loss_drops),
             ];
             causes.map(|(cause, value)| (with(labels.clone(), "cause", cause), value))

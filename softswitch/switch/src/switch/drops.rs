@@ -30,6 +30,17 @@ impl Switch {
         Some(Owner { bottleneck, flow, signature })
     }
 
+    /// Why egress drops a packet: one that says whose packets are is ours, and drops to manage its queue.
+    #[cold]
+    pub(super) fn cause_at_egress(&self, packet: &Packet) -> Cause {
+        let is_ours = self.devices.unit.as_ref().is_some_and(|unit| unit.pipeline.identity(packet).is_some());
+        if is_ours {
+            Cause::Management
+        } else {
+            Cause::ProgramEgress
+        }
+    }
+
     /// Tells `output` of a packet that was dropped, if it is of a bottleneck.
     #[cold]
     pub(super) fn record_drop(&self, packet: &Packet, dropped: Dropped, output: &mut impl Output) {

@@ -97,7 +97,8 @@ impl Switch {
         let telemetry = self.telemetry.as_deref_mut().filter(|_| packet.generation() == 0)?;
         let (kind, cause) = match cause {
             Some(Cause::LossEmulation) => (EarlyDrop::Loss, Cause::LossEmulation),
-            _ => (EarlyDrop::Management, Cause::Management),
+            Some(Cause::Management) => (EarlyDrop::Offered, Cause::Management),
+            _ => (EarlyDrop::Offered, Cause::ProgramIngress),
         };
         Some((cause, telemetry.drop_early(port, kind, packet.length())?))
     }

@@ -394,7 +394,7 @@ impl Switch {
             }
             // One that costs the link its time is not the queue's, but the bottleneck's where this is known of all that it drops.
             if managed || self.is_observed() {
-                let (cause, enqueued_ns) = (Cause::Management, start_ns - queue_delay);
+                let (cause, enqueued_ns) = (self.cause_at_egress(&packet), start_ns - queue_delay);
                 let place = Dropped { cause, at_ns: start_ns, enqueued_ns, queue: Some((port, priority)) };
                 self.record_drop(&packet, place, output);
             }

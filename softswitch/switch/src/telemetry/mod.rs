@@ -54,8 +54,8 @@ pub struct Owner {
 pub enum EarlyDrop {
     /// As a loss that is emulated: it was not offered to the queue.
     Loss,
-    /// By queue management.
-    Management,
+    /// By queue management, or for a reason that only the program knows.
+    Offered,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -175,7 +175,7 @@ impl Telemetry {
         let (flow, Note { flow: index, signature, .. }) = self.note(bottleneck, 0);
         match cause {
             EarlyDrop::Loss => flow.losses.add(length),
-            EarlyDrop::Management => {
+            EarlyDrop::Offered => {
                 flow.arrivals.add(length);
                 flow.ingress_drops.add(length);
             }
