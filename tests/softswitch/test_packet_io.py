@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -28,6 +29,7 @@ PUNTED = 5
 WAIT_S = 10.0
 AUTHORITY = [("grpc.default_authority", "localhost")]
 COUNT = 300
+BURST = 50_000
 
 
 @pytest.fixture(autouse=True)
@@ -201,6 +203,34 @@ def test_a_packet_out_is_as_long_as_a_frame(network: Network, tmp_path: Path) ->
         async with running(network, tmp_path, *CPU_PORT), controller(tmp_path):
             answer = await refusal(tmp_path, out, 20)
         assert answer.message == "packet-out: 10002 bytes with its header: allowed are 1 to 9234"
+
+    asyncio.run(act())
+
+
+def burst(path: Path, count: int) -> list[p4r.StreamMessageResponse]:
+    """What the switch answers a client that sends as many small packet-outs as it can, and one more that is refused."""
+    become = p4r.MasterArbitrationUpdate(device_id=1, election_id=p4r.Uint128(low=20))
+    small = p4r.PacketOut(payload=bytes(4), metadata=[p4r.PacketMetadata(metadata_id=1, value=b"\x4d")])
+    messages = itertools.chain(
+        [p4r.StreamMessageRequest(arbitration=become)],
+        itertools.repeat(p4r.StreamMessageRequest(packet=small), count),
+        [p4r.StreamMessageRequest(packet=p4r.PacketOut())],
+    )
+    with grpc.insecure_channel(f"unix:{path}/switch.sock", options=AUTHORITY) as channel:
+        stub: Any = p4r_grpc.P4RuntimeStub(channel)
+        return list(stub.StreamChannel(messages, timeout=6 * WAIT_S))
+
+
+def test_many_small_packet_outs_wait_for_the_switch(network: Network, tmp_path: Path) -> None:
+    """HTTP/2's flow control holds their client up; the connection is not given up, and none of them is lost."""
+
+    async def act() -> None:
+        async with running(network, tmp_path, *CPU_PORT) as switch, controller(tmp_path):
+            arbitrated, refused = await asyncio.to_thread(burst, tmp_path, BURST)
+            assert arbitrated.arbitration.status.code == 0
+            assert refused.error.message == "packet_out: metadata 1 (egress_port) is missing"
+            # All of them went to a port that is not there.
+            assert (await switch.tm.port_stats()).discards.absent_port == BURST
 
     asyncio.run(act())
 

@@ -32,6 +32,12 @@ const MESSAGE_LIMIT: usize = 64 << 20;
 const MIN_SNAPLEN: i64 = 14 + 4 + 40 + 60;
 /// Calls and streams that one client can have open.
 const STREAMS_PER_CONNECTION: u32 = 64;
+/// Bytes of a stream that may wait to be read: its client has to wait then. HTTP/2's default.
+const STREAM_WINDOW: u32 = 65_535;
+/// The same of a connection. For DATA frames of less than 256 bytes that wait, as of a controller that sends small packets faster
+/// than the program takes them, h2 allows half as many bytes of what they lack, and ends the connection beyond. At this size even
+/// one stream of frames of a byte has to wait before that.
+const CONNECTION_WINDOW: u32 = 2 * 256 * STREAM_WINDOW;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -306,7 +312,10 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         })
     };
     check_reach("--grpc", &args.grpc, args.tls.is_given())?;
-    let plain = Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION);
+    let plain = Server::builder()
+        .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
     let server = args.tls.secure(plain.clone())?;
     let listener = Listener::open("--grpc", &args.grpc)?;
     let for_controller = args.p4runtime.as_ref().map(|address| {
