@@ -28,8 +28,9 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 # Ports of v1model: their width, and the one that drops.
 PORT_BITS, DROP_PORT = 9, 511
 _TABLE_ENTRY = ("table", "match", "default_action", "action_name", "action_params", "priority")
-# Kinds of match whose entries have a priority.
+# Kinds of match whose entries have a priority, and its largest: P4Runtime's field is an int32.
 _PRIORITIZED = (p4i.MatchField.TERNARY, p4i.MatchField.RANGE, p4i.MatchField.OPTIONAL)
+_MAX_PRIORITY = (1 << 31) - 1
 _KEYS = {
     "target": (),
     "p4info": (),
@@ -69,10 +70,10 @@ class _Names:
         return cls(kind, {**short, **found})
 
     def __getitem__(self, name: object) -> Any:
-        if name not in self.by_name:
+        if not isinstance(name, str) or name not in self.by_name:
             full = sorted({item.preamble.name for item in self.by_name.values()})
             raise _Wrong(f"{self.kind} '{name}' is not in P4Info{suggestion(str(name), full)}")
-        return self.by_name[str(name)]
+        return self.by_name[name]
 
 
 def read_p4info(path: Path) -> p4i.P4Info:
@@ -90,7 +91,7 @@ def read_entries(path: Path, info: p4i.P4Info, ports: Mapping[int, str]) -> list
     Args:
         path: the file; JSON if it ends in ``.json``.
         info: of the program.
-        ports: the hosts that are at the switch's ports, by their numbers.
+        ports: what is at the ports to which entries may lead, by their numbers.
 
     Raises:
         BadEntries: the file is wrong.
@@ -255,8 +256,8 @@ class _Tutorial:
     ) -> None:
         needed = not is_default and any(field.match_type in _PRIORITIZED for field in table.match_fields)
         priority = given.get("priority", 0)
-        if type(priority) is not int or (priority < 1 if needed else priority != 0):
-            allowed = "1 and more" if needed else "none, since no two of its entries match one packet"
+        if type(priority) is not int or not (1 <= priority <= _MAX_PRIORITY if needed else priority == 0):
+            allowed = f"1 to {_MAX_PRIORITY}" if needed else "none, since no two of its entries match one packet"
             raise _Wrong(f"{table.preamble.name}: priority {priority}; allowed: {allowed}")
         entry.priority = priority
 
