@@ -543,6 +543,27 @@ def test_a_controller_that_cannot_be_is_refused(example: Path) -> None:
     assert port == f"learning.yaml: {field}.cpu_port: 3 is the port of a host; allowed: one that no host is at"
 
 
+def test_entries_may_lead_to_the_controller(example: Path) -> None:
+    """By each way that there is: a parameter, and replicas in both forms."""
+    entry = {"table": "destinations", "match": {"dst": 1}, "action_name": "send"}
+    entries = {
+        "table_entries": [entry | {"action_params": {"port": 100}}],
+        "clone_session_entries": [{"clone_session_id": 34, "replicas": [{"egress_port": 100, "instance": 1}]}],
+    }
+    (example / "own.json").write_text(json.dumps(entries))
+    given = '["true"]\n    cpu_port: 100\n    entries: own.json'
+    assert controlled(example, given) == []
+    session = "packet_replication_engine_entry { clone_session_entry { session_id: 34 replicas { egress_port: 100 } } }"
+    (example / "own.txtpb").write_text(f"updates {{ type: INSERT entity {{ {session} }} }}")
+    change(example, "learning.yaml", "own.json", "own.txtpb")
+    assert controlled(example, "") == []
+
+    # Without a controller nothing is there.
+    change(example, "learning.yaml", '    controller: ["true"]\n', "")
+    (problem,) = controlled(example, "")
+    assert "port 100: no host is at it; allowed: 1 (" in problem
+
+
 def test_a_controller_that_is_not_there_is_named(example: Path) -> None:
     file = example / "learning.yaml"
     file.write_text(

@@ -507,6 +507,11 @@ class Plan:
                 found[link.cable.port] = link.name
         return dict(sorted(found.items()))
 
+    def destinations_of(self, program: OwnProgram) -> Mapping[int, str]:
+        """Where a user's program may send packets: to its ports, and by `cpu_port` to its controller, if it has one."""
+        found = self.ports_of(program)
+        return {**found, program.cpu_port: "the controller"} if program.controller else found
+
     @property
     def ours(self) -> Plan | None:
         """The part of it that Narrows' own program is for; None: there is none."""

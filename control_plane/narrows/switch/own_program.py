@@ -66,7 +66,7 @@ def updates(plan: Plan, program: OwnProgram) -> list[p4r.Update]:
     if program.entries is None:
         return []
     try:
-        return read_entries(program.entries, info, plan.ports_of(program))
+        return read_entries(program.entries, info, plan.destinations_of(program))
     except BadEntries as error:
         raise InputError(f"{program.field}.entries: {error}") from None
 
