@@ -175,6 +175,101 @@ def test_what_the_switch_does_not_keep_fails_the_run(
         configure(plan(**link), tmp_path, sabotage)
 
 
+PROGRAM = Path(__file__).parents[2] / "softswitch/switch/tests/stf/programs/metered_profiles"
+# By the program's P4Info: a selector's member 1 shows a value, group 2 has it, entries of keys 1 and 2 lead there.
+OF_A_USER = r"""
+updates {{ type: INSERT entity {{ action_profile_member {{
+  action_profile_id: 301281593 member_id: 1 action {{ action_id: 32964478 params {{ param_id: 1 value: "\x00\x09" }} }}
+}} }} }}
+updates {{ type: INSERT entity {{ action_profile_group {{
+  action_profile_id: 301281593 group_id: 2 members {{ member_id: 1 weight: 1 }}
+}} }} }}
+updates {{ type: INSERT entity {{ table_entry {{
+  table_id: 40919372 match {{ field_id: 1 exact {{ value: "{one}" }} }} action {{ action_profile_group_id: 2 }} {more}
+}} }} }}
+updates {{ type: INSERT entity {{ table_entry {{
+  table_id: 40919372 match {{ field_id: 1 exact {{ value: "\x02" }} }} action {{ action_profile_member_id: 1 }}
+}} }} }}
+updates {{ type: INSERT entity {{ packet_replication_engine_entry {{ clone_session_entry {{
+  session_id: 5 replicas {{ port: "\x00\x01" instance: 1 }}
+}} }} }} }}
+"""
+METER = "cir: 1000 cburst: 20 pir: 1250 pburst: 30"
+KEY = r'table_id: 40919372 match { field_id: 1 exact { value: "\x00\x02" } }'
+DIRECT_METER = (
+    f"updates {{ type: MODIFY entity {{ direct_meter_entry {{ table_entry {{ {KEY} }} config {{ {METER} }} }} }} }}"
+)
+DELETED = f"updates {{ type: DELETE entity {{ table_entry {{ {KEY} }} }} }}"
+CHANGED = f"updates {{ type: MODIFY entity {{ table_entry {{ {KEY} action {{ action_profile_group_id: 2 }} }} }} }}"
+
+
+def of_a_user(directory: Path, one: str = r"\x01", more: str = "", after: str = "") -> Plan:
+    """A plan whose program is a user's, with these entries."""
+    entries = directory / "entries.txtpb"
+    entries.write_text(OF_A_USER.format(one=one, more=more) + after)
+    files = {"json": f"{PROGRAM}.json", "p4info": f"{PROGRAM}.p4info.txtpb", "entries": str(entries)}
+    bottleneck: Any = {"rate": "10Mbit", "rtt": "20ms", "buffer": "100kB"}
+    bottleneck |= {"program": files | {"ports": {"a": 1, "b": 2}}}
+    flow = {"cca": "reno", "from": "a", "to": "b", "duration": "1s"}
+    return make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [flow]}, "x.yaml"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"one": r"\x00\x01"},
+        {"more": f"meter_config {{ {METER} }} counter_data {{ packet_count: 7 }}"},
+        {"after": DIRECT_METER},
+        {"after": DELETED},
+        {"after": CHANGED + DIRECT_METER},
+    ],
+    ids=["as it is", "leading zeros", "meter", "meter of its own", "deleted", "changed"],
+)
+def test_what_the_updates_of_a_user_leave_is_read_back(tmp_path: Path, given: dict[str, str]) -> None:
+    (link,) = configure(of_a_user(tmp_path, **given), tmp_path, alone()).links.values()
+    assert link.rate_bps == 10_000_000
+
+
+def meters_at_half_rate(entity: Any) -> bool:
+    """A direct meter that comes with an entry is slower, and so is one of its own."""
+    for meter in (entity.table_entry.meter_config, entity.direct_meter_entry.config):
+        if meter.cir:
+            meter.cir //= 2
+    return True
+
+
+def alone(sabotage: Callable[[SoftTarget], None] = lambda _: None) -> Callable[[SoftTarget], None]:
+    """The same of a switch without a collector: reports need an interface."""
+
+    async def observe(_: Any) -> None:
+        pass
+
+    def without_collector(target: SoftTarget) -> None:
+        manager: Any = target._switch.manager
+        manager.observe = observe
+        sabotage(target)
+
+    return without_collector
+
+
+@pytest.mark.parametrize(
+    ("given", "sabotage", "says"),
+    [
+        ({"more": f"meter_config {{ {METER} }}"}, meters_at_half_rate, "does not have the entry .*TableEntry"),
+        ({"after": DIRECT_METER}, meters_at_half_rate, "does not have the entry .*TableEntry"),
+        ({}, lambda entity: not entity.HasField("table_entry"), "does not have the entry .*TableEntry"),
+        ({}, lambda entity: entity.HasField("table_entry") or "member" in str(entity), "does not have the .*Clone"),
+    ],
+    ids=["meter", "meter of its own", "no entry", "clone session"],
+)
+def test_what_the_switch_does_not_keep_of_a_user_fails_the_run(
+    tmp_path: Path, given: dict[str, str], sabotage: Callable[[Any], bool], says: str
+) -> None:
+    with pytest.raises(RunError, match=says):
+        configure(of_a_user(tmp_path, **given), tmp_path, alone(entries_pass(sabotage)))
+
+
 def begins_elsewhere(target: SoftTarget) -> None:
     """Schedules begin a second later than they are asked to."""
     manager: Any = target._switch.manager

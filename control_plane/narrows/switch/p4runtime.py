@@ -19,6 +19,7 @@ from finsy.proto import U128, p4r, p4r_grpc
 
 from narrows.errors import RunError
 from narrows.experiment.plan import FIRST_DEVICE
+from narrows.switch.left_entries import canonical
 from narrows.switch.readings import DIGEST_RECORDS, DIGEST_WAIT_NS
 
 ELECTION_ID = U128.encode(1)
@@ -252,15 +253,19 @@ class P4RuntimeSession:
         # Whole tables: asked for one entry that is not there, a switch answers with an error.
         request = p4r.ReadRequest(device_id=self._device_id)
         request.entities.add().packet_replication_engine_entry.clone_session_entry.SetInParent()
-        for table in {entity.table_entry.table_id for entity in asked if entity.HasField("table_entry")}:
-            request.entities.add().table_entry.table_id = table
+        entries = [entity.table_entry for entity in asked if entity.HasField("table_entry")]
+        for table in {entry.table_id for entry in entries}:
+            wanted = request.entities.add().table_entry
+            wanted.table_id = table
+            if any(entry.table_id == table and entry.HasField("meter_config") for entry in entries):
+                wanted.meter_config.SetInParent()
         found: set[bytes] = set()
         try:
             async for answer in self._stub.Read(request, timeout=TIMEOUT_S):
-                found.update(_canonical(entity) for entity in answer.entities)
+                found.update(_form(entity) for entity in answer.entities)
         except grpc.aio.AioRpcError as error:
             raise _refused("the switch cannot read its entries", error) from error
-        wrong = [decode_entity(entity, self.schema) for entity in asked if _canonical(entity) not in found]
+        wrong = [decode_entity(entity, self.schema) for entity in asked if _form(entity) not in found]
         if wrong:
             raise RunError("\n".join(f"the switch does not have the entry that was asked for: {one}" for one in wrong))
 
@@ -287,14 +292,9 @@ class P4RuntimeSession:
                     self._digests += P4DigestList.decode(message, self.schema).data
 
 
-def _canonical(entity: p4r.Entity) -> bytes:
-    """What two equal entities have in common: a key's fields may be in any order, counters are the switch's."""
-    same = p4r.Entity()
-    same.CopyFrom(entity)
-    if same.HasField("table_entry"):
-        same.table_entry.match.sort(key=lambda field: field.field_id)
-        same.table_entry.ClearField("counter_data")
-    return same.SerializeToString(deterministic=True)
+def _form(entity: p4r.Entity) -> bytes:
+    """What two equal entities have in common."""
+    return canonical(entity).SerializeToString(deterministic=True)
 
 
 def _refused(what: str, error: grpc.aio.AioRpcError, request: p4r.WriteRequest | None = None) -> RunError:

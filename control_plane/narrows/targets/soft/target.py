@@ -297,6 +297,7 @@ class SoftTarget(P4RuntimeTarget):
         Raises:
             RunError: the switch refuses something, or an entry reads back differently.
         """
+        from narrows.switch.left_entries import left_by
         from narrows.switch.own_program import cells, updates
 
         session = self._switch.sessions[program.device_id]
@@ -304,7 +305,7 @@ class SoftTarget(P4RuntimeTarget):
         made = updates(plan, program)
         if made:
             await session.update(made)
-        await session.require_encoded([update.entity for update in made if _is_read_back(update)])
+        await session.require_encoded(left_by(made))
 
     async def start_schedules(self, epoch_ns: int) -> None:
         """See `Target.start_schedules`; read back."""
@@ -509,16 +510,6 @@ class SoftTarget(P4RuntimeTarget):
         ):
             if asked is not None and read != asked:
                 raise RunError(f"the softswitch's {what} for {link.name} reads back as {read}")
-
-
-def _is_read_back(update: p4r.Update) -> bool:
-    """Whether what an update makes is read with the entries of its table, or with the clone sessions."""
-    from finsy.proto import p4r
-
-    entity = update.entity
-    engine = entity.packet_replication_engine_entry
-    is_entry = entity.HasField("table_entry") and not entity.table_entry.is_default_action
-    return update.type != p4r.Update.DELETE and (is_entry or engine.HasField("clone_session_entry"))
 
 
 def _status(status: pb.ScheduleStatus) -> tuple[int, int | None]:
