@@ -160,7 +160,8 @@ impl Control {
             return Err(UpdateError::invalid(message));
         }
         let send = move |data_path: &mut io::DataPath| data_path.packet_out(port, &frame, preceding);
-        let sent = self.handle.call(send).await;
+        // A wait for each would take most of the time. Another program comes in behind it.
+        let sent = self.handle.send(send).await;
         sent.map_err(|gone| UpdateError::new(Code::Unavailable, gone.to_string()))
     }
 

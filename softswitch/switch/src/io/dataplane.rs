@@ -161,15 +161,22 @@ impl Handle {
         &self,
         command: impl FnOnce(&mut DataPath) -> R + Send + 'static,
     ) -> Result<R, Gone> {
-        let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| Gone)?;
         let (reply, result) = oneshot::channel();
-        self.post(Box::new(move |data_path| {
-            let answer = command(data_path);
-            drop(room);
+        self.send(move |data_path| {
             // The caller may have been cancelled by now; the command ran nevertheless.
-            let _ = reply.send(answer);
-        }))?;
+            let _ = reply.send(command(data_path));
+        })
+        .await?;
         result.await.map_err(|_| Gone)
+    }
+
+    /// The same without a wait for the result. It runs before all that is called or sent later.
+    pub async fn send(&self, command: impl FnOnce(&mut DataPath) + Send + 'static) -> Result<(), Gone> {
+        let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| Gone)?;
+        self.post(Box::new(move |data_path| {
+            command(data_path);
+            drop(room);
+        }))
     }
 
     /// Ends the data-path thread.
