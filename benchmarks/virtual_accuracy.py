@@ -42,8 +42,8 @@ OVERLOAD = 1.2
 RTT = "10ms"
 MEMORY_BYTES = 2 << 30
 NARROWS = "narrows"
-# Names on the command line; of tbf with the microseconds of its burst, which is a frame at least. While senders offer a fifth more
-# than the rate a burst is used up in five times its length.
+# Names on the command line; of tbf with the microseconds of its burst, which is a frame at least. While senders offer
+# a fifth more than the rate a burst is used up in five times its length.
 SHAPERS = {"Narrows": NARROWS, "tbf, burst of 1 frame": "tbf-0", "tbf, burst of 0.1 ms": "tbf-100"}
 
 

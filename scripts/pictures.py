@@ -156,7 +156,8 @@ def demo_report(run: Path) -> None:
 
 
 PICTURES: dict[str, Callable[[Path], Figure]] = {
-    "l4s": l4s, "notebook": notebook, "own-aqm": own_aqm, "own-aqm-shares": own_aqm_shares, "shallow-buffers": shallow_buffers, "varying-links": varying_links,
+    "l4s": l4s, "notebook": notebook, "own-aqm": own_aqm, "own-aqm-shares": own_aqm_shares,
+    "shallow-buffers": shallow_buffers, "varying-links": varying_links,
     "varying-links-delay": varying_links_delay,
 }  # fmt: skip
 

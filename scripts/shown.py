@@ -101,7 +101,8 @@ def measured() -> str:
     made = table(rows[0], *((what, ours.translate(nowrap), tbfs.translate(nowrap)) for what, ours, tbfs in rows[1:]))
     return (
         f"{made}\nMedians of {len(real['100000000']['runs']['Narrows'])} runs by {by(TIMING, 'accuracy')}, and of "
-        f"{len(exact['10000000000']['runs']['Narrows'])} by {by(ACCURACY, 'virtual-accuracy')}, on one machine with two cores.\n"
+        f"{len(exact['10000000000']['runs']['Narrows'])} by {by(ACCURACY, 'virtual-accuracy')}, on one machine "
+        "with two cores.\n"
     )
 
 

@@ -31,7 +31,7 @@ def labels(values: Sequence[Any]) -> list[Any]:
 
 
 def _short(value: Any) -> Any:
-    """Of a file its name, of a trace that of its file, of a wave its kind, of what else has parts the plain values in it."""
+    """Of a file its name, of a trace its file's, of a wave its kind, of what else has parts the plain values in it."""
     if isinstance(value, str) and value.startswith("/"):
         return Path(value).name
     if not isinstance(value, dict):

@@ -67,7 +67,9 @@ def test_the_source_of_a_program_is_swept_with_the_whole(place: Path) -> None:
     shutil.copytree(EXAMPLE, place)
     text = (place / "cubic-and-bbr.yaml").read_text()
     file = swept(place, text, "bottleneck.program.p4", "[interval_aqm.p4]")
-    with pytest.raises(InputError, match=r"sweep.bottleneck.program.p4: cannot be swept alone; allowed: bottleneck.pro"):
+    with pytest.raises(
+        InputError, match=r"sweep.bottleneck.program.p4: cannot be swept alone; allowed: bottleneck.pro"
+    ):
         load_series(file)
 
 

@@ -169,7 +169,8 @@ def _reported(tmp_path: Path, example: str) -> pd.DataFrame:
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
     text = (EXAMPLE / f"{example}.yaml").read_text().replace("duration: 10s", "duration: 3s")
     assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
-    return narrows_analysis.load(tmp_path / "out").reports()
+    reports: pd.DataFrame = narrows_analysis.load(tmp_path / "out").reports()
+    return reports
 
 
 @pytest.mark.long

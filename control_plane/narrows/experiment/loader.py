@@ -63,7 +63,9 @@ def _resolve_swept(data: Mapping[str, object], path: Path) -> None:
         *parents, name = str(field).split(".")
         if parents[-1:] == ["program"] and name == "p4":
             whole = ".".join(parents)
-            raise InputError(f"{path}: sweep.{field}: cannot be swept alone; allowed: {whole} with p4, entries and ports")
+            raise InputError(
+                f"{path}: sweep.{field}: cannot be swept alone; allowed: {whole} with p4, entries and ports"
+            )
         for number, value in enumerate(values if isinstance(values, list) else ()):
             # An experiment's data with this field alone; which group it is of does not matter.
             holder: dict[str, object] = {name: value}

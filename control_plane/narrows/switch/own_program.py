@@ -185,7 +185,9 @@ def _check_fields(program: OwnProgram) -> None:
             known = [field for field, bits in fields.items() if bits <= _CELL_BITS and not field.endswith("._padding")]
             # p4c calls the program's metadata by the name of its struct, which a user may not know.
             same = [field for field in known if field.split(".")[-1] == name.split(".")[-1]]
-            raise InputError(f"{where}: there is no such field of metadata{suggestion(same[0] if same else name, known)}")
+            raise InputError(
+                f"{where}: there is no such field of metadata{suggestion(same[0] if same else name, known)}"
+            )
         if fields[name] > _CELL_BITS:
             raise InputError(f"{where}: the field has {fields[name]} bits; allowed: up to {_CELL_BITS}")
 
