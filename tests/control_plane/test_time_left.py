@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from narrows.experiment.loader import validate
+from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.run.duration import packets, packets_of_programs
+from narrows.virtual import durations
 from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_OF_PROGRAMS_PER_S, PACKETS_PER_S, Guests
+from narrows.virtual.kernels import Kernel
 
 TCP = {"cca": "cubic", "duration": "10s"}
 SMALL = {"name": "small", "udp": {"rate": "80Mbit", "payload": "100B"}, "duration": "10s"}
@@ -40,7 +44,7 @@ def test_packets_are_counted_by_their_size(flows: list[Any], others: dict[str, A
     assert packets(plan) == pytest.approx(expected)
 
 
-def test_programs_have_their_share_of_the_packets() -> None:
+def test_programs_have_their_share_of_the_packets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two of three flows are made by programs; datagrams that are counted have no part in that."""
     link = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}
     made = [{"name": name, "client": ["sleep", "1"], "duration": "10s"} for name in ("a", "b")]
@@ -48,7 +52,37 @@ def test_programs_have_their_share_of_the_packets() -> None:
     assert packets_of_programs(plan) == pytest.approx(2 / 3 * (packets(plan) - 12_500))
     others_s = (packets(plan) - packets_of_programs(plan)) / PACKETS_PER_S
     expected_s = BOOT_AND_ANALYSIS_S + others_s + packets_of_programs(plan) / PACKETS_OF_PROGRAMS_PER_S
-    assert Guests.expected_s(Guests.__new__(Guests), plan) == pytest.approx(expected_s)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert guests("default").expected_s(plan) == pytest.approx(expected_s)
+
+
+def guests(kernel: str) -> Guests:
+    """Of a kernel that is not looked at."""
+    made = Guests.__new__(Guests)
+    made._kernel = Kernel(kernel, Path(kernel))
+    return made
+
+
+def test_what_programs_computed_in_a_run_is_expected_of_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever its seed; of another experiment or kernel it says nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    computing = {"client": ["sha256sum", "/dev/zero"], "duration": "10s"}
+
+    def plan(seed: int, *flows: dict[str, Any]) -> Plan:
+        link = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}
+        return make_plan(validate({"name": "x", "seed": seed, "bottleneck": link, "flows": list(flows)}, "x"))
+
+    ours, others = guests("default"), guests("bbr3")
+    before_s = ours.expected_s(plan(1, computing))
+    assert ours.computes_unknown(plan(1, computing)) and not ours.computes_unknown(plan(1, TCP))
+    durations.remember(plan(1, computing), Kernel("default", Path()), 34.0)
+    assert ours.expected_s(plan(2, computing)) == BOOT_AND_ANALYSIS_S + 34.0
+    assert not ours.computes_unknown(plan(2, computing))
+    for where, what in ((others, plan(1, computing)), (ours, plan(1, computing, TCP))):
+        assert where.computes_unknown(what)
+    assert others.expected_s(plan(1, computing)) == before_s != BOOT_AND_ANALYSIS_S + 34.0
 
 
 def test_a_link_has_the_packets_of_the_flows_that_cross_it() -> None:

@@ -232,10 +232,12 @@ class Batch:
         tasks = [replace(task, title=title) for task, title in zip(tasks, titles, strict=True)]
         publish = (lambda _kind, _data: None) if self._page is None else self._page.publish
         publish("runs", {"titles": titles})
-        left = TimeLeft([task.expected_s for task in tasks], self.at_once(at_once))
+        # As it is before the first one: what a run takes may be expected of the next.
+        expected = [task.expected_s for task in tasks]
+        left = TimeLeft(expected, self.at_once(at_once))
         with closing(self._made(tasks, at_once)) as made:
             for number, outcome, took_s in made:
-                left.done(tasks[number].expected_s, took_s)
+                left.done(expected[number], took_s)
                 status = outcome.status if isinstance(outcome, Outcome) else "failed"
                 publish("ended", {"run": number, "status": status, "remaining_s": left.seconds})
                 # Of a series the pages are too many to send.

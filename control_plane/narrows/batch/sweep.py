@@ -28,7 +28,6 @@ from narrows.experiment.lines import with_line
 from narrows.experiment.model import Experiment
 from narrows.experiment.no_op_settings import no_op_settings
 from narrows.experiment.sweep import Point, Series
-from narrows.onhost.program import Program
 from narrows.plain_text import note_line
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.progress import Page
@@ -165,7 +164,7 @@ class Cost:
     """What a series takes here: roughly how long, and the memory that is set aside for the runs under way at once.
 
     ``memory_bytes`` is None in real time, where hosts share this machine's memory and nothing is set aside. With
-    ``programs`` what these compute comes on top.
+    ``programs`` what these compute comes on top: they have not run here yet.
     """
 
     runs: int
@@ -179,7 +178,7 @@ class Cost:
         """In one line."""
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs, {self.at_once} at once"
         memory = "" if self.memory_bytes is None else f", up to {self.memory_bytes / 2**20:.0f} MiB of memory"
-        more = " and what its programs compute" if self.programs else ""
+        more = " and what its programs compute, which is not known before a first run" if self.programs else ""
         return f"{runs}, about {duration_in_words(self.seconds)}{more}{memory}"
 
     def as_json(self) -> dict[str, object]:
@@ -206,7 +205,7 @@ def cost(series: Series, make_target: MakeTarget, mode: RunMode = RunMode()) -> 
         TimeLeft([mode.environment.expected_s(plan) for plan in plans], at_once).seconds,
         sum(sorted(sizes)[-at_once:]) if sizes else None,
         tuple(_notes(series, runs)),
-        bool(sizes) and any(isinstance(flow.payload, Program) for plan in plans for flow in plan.flows),
+        any(mode.environment.computes_unknown(plan) for plan in plans),
     )
 
 

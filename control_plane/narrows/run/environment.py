@@ -88,6 +88,10 @@ class Environment(Protocol):
         """How many seconds a run takes there, analysis included, roughly."""
         ...
 
+    def computes_unknown(self, plan: Plan) -> bool:
+        """Whether a run takes longer than is expected by what users' programs compute, which is not known."""
+        ...
+
     def memory_bytes(self, plan: Plan) -> int | None:
         """What is set aside for a run there; None where nothing is."""
         ...
@@ -160,6 +164,10 @@ class ThisMachine:
     def expected_s(self, plan: Plan) -> float:
         """Its traffic, and testbed and analysis."""
         return OVERHEAD_S + traffic_time_s(plan)
+
+    def computes_unknown(self, plan: Plan) -> bool:
+        """No: programs compute while traffic flows."""
+        return False
 
     def memory_bytes(self, plan: Plan) -> int | None:
         """Nothing: hosts are namespaces of this machine."""

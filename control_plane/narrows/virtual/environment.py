@@ -21,7 +21,7 @@ from narrows.run.duration import packets, packets_of_programs
 from narrows.run.results import RunDirectory
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
-from narrows.virtual import guest_memory
+from narrows.virtual import durations, guest_memory
 from narrows.virtual.kernels import About, Kernel, installed, remembered, runs
 from narrows.virtual.measurement import VirtualMeasurement
 from narrows.virtual.probing import about
@@ -108,10 +108,19 @@ class Guests:
         return max(1, min(wanted or cores, fitting, len(sizes)))
 
     def expected_s(self, plan: Plan) -> float:
-        """Boot, analysis, and the links' packets: the run's own time passes at any speed."""
+        """Boot, analysis, and the links' packets: the run's own time passes at any speed.
+
+        With programs what such a run took here last, if there was one.
+        """
+        if plan.has_applications and (known_s := durations.remembered(plan, self._kernel)) is not None:
+            return BOOT_AND_ANALYSIS_S + known_s
         of_programs = packets_of_programs(plan)
         own_s = (packets(plan) - of_programs) / PACKETS_PER_S
         return BOOT_AND_ANALYSIS_S + own_s + of_programs / PACKETS_OF_PROGRAMS_PER_S
+
+    def computes_unknown(self, plan: Plan) -> bool:
+        """Of programs that have not run here yet."""
+        return plan.has_applications and durations.remembered(plan, self._kernel) is None
 
     def memory_bytes(self, plan: Plan) -> int:
         """The guest's memory, and what its kernel's file system takes."""

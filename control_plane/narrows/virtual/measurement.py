@@ -35,7 +35,7 @@ from narrows.run.results import RunDirectory
 from narrows.run.stop_signals import stop_signals_call
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
-from narrows.virtual import guest_memory, start
+from narrows.virtual import durations, guest_memory, start
 from narrows.virtual.conversation import Conversation
 from narrows.virtual.cores import core
 from narrows.virtual.ending import GuestEnding, measured_in
@@ -89,7 +89,11 @@ class VirtualMeasurement:
             task = self._task()
             self._hand_over(task)
             ending = await self._run_guest(cpu, progress)
-        return measured_in(ending, task.found)
+        measured = measured_in(ending, task.found)
+        # A driver takes time of its own.
+        if self._plan.has_applications and self._driver is None and measured.status == "complete":
+            durations.remember(self._plan, self._kernel, ending.wall_s)
+        return measured
 
     def _hand_over(self, task: GuestTask) -> None:
         """Write what the guest is to do, and make room for what it finds."""
