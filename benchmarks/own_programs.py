@@ -123,4 +123,4 @@ def _updates(program: str, p4info: Path, directory: Path) -> list[p4r.Update]:
     ]
     file = directory / "entries.json"
     file.write_text(json.dumps({"table_entries": entries}))
-    return read_entries(file, read_p4info(p4info), {1: "sender", 2: "receiver"})
+    return list(read_entries(file, read_p4info(p4info)).updates)

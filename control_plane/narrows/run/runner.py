@@ -112,8 +112,8 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     problems = problems or target.machine_problems(plan)
     if problems:
         raise InputError("\n".join(problems))
-    of_plan = (*buffer_notes(experiment, plan), *target.notes(plan), *environment.notes(plan, target))
-    notes = (*trace_notes(experiment), *of_plan)
+    of_experiment = (*trace_notes(experiment), *buffer_notes(experiment, plan))
+    notes = (*of_experiment, *target.notes(plan), *environment.notes(plan, target))
     return CheckedRun(experiment, plan, target, environment, programs(plan, target, environment), notes)
 
 

@@ -2,15 +2,15 @@
 """Entries of a user's P4 program from a file: in the form of the P4 tutorials, or as P4Runtime's text protobuf.
 
 The first is JSON with ``table_entries``, ``clone_session_entries`` and ``multicast_group_entries``; tables, actions and
-fields have the names that P4Info has. The second is a ``WriteRequest``. Every error names the file, and the line where
-it is known.
+fields have the names that P4Info has. The second is a ``WriteRequest``. Every error names the file, and the line of the
+entry. What only a switch knows, such as how large its tables are, is not checked here.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -23,10 +23,14 @@ from google.protobuf.message import Message
 from narrows_formats import bounded_json, named_file
 from narrows_formats.suggestion import suggestion
 
+from narrows.experiment.plan import FIRST_DEVICE
+from narrows.switch.entry_ports import PORT_BITS, NamedPort, ports_of
+
 _MAC = re.compile(r"(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
 _SPACE = re.compile(r"[ \t\r\n]*")
-# Ports of v1model: their width, and the one that drops.
-PORT_BITS, DROP_PORT = 9, 511
+# What the structure of text protobuf is made of; comments and strings come first, since they may have the rest in them.
+_TOKEN = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{}<>]|\w+""")
+_REPLICA = ("egress_port", "instance")
 _TABLE_ENTRY = ("table", "match", "default_action", "action_name", "action_params", "priority")
 # Kinds of match whose entries have a priority, and its largest: P4Runtime's field is an int32.
 _PRIORITIZED = (p4i.MatchField.TERNARY, p4i.MatchField.RANGE, p4i.MatchField.OPTIONAL)
@@ -85,32 +89,111 @@ def read_p4info(path: Path) -> p4i.P4Info:
     return _parsed(path, _text(path), p4i.P4Info(), "P4Info as text")
 
 
-def read_entries(path: Path, info: p4i.P4Info, ports: Mapping[int, str]) -> list[p4r.Update]:
+@dataclass(frozen=True)
+class Entries:
+    """The updates of a file in the order in which they are made, and where each begins in its text."""
+
+    path: Path
+    text: str
+    updates: tuple[p4r.Update, ...]
+    places: tuple[int, ...]
+
+    def where(self, number: int) -> str:
+        """File and line of the update with this number, from 0 on."""
+        return f"{self.path}:{_line(self.text, self.places[number])}"
+
+    def require_ports(self, info: p4i.P4Info, ports: Mapping[int, str]) -> None:
+        """Whether something is at each port to which they lead.
+
+        Args:
+            info: of the program.
+            ports: what is at the ports to which entries may lead, by their numbers.
+
+        Raises:
+            BadEntries: nothing is at one of them.
+        """
+        for where, port in self._elsewhere(info, ports):
+            if port.is_certain:
+                given = ", ".join(f"{number} ({what})" for number, what in sorted(ports.items()))
+                raise BadEntries(
+                    f"{where}: port {port.number}: no host is at it; allowed: {given} (ports of the program)"
+                )
+
+    def notes(self, info: p4i.P4Info, ports: Mapping[int, str]) -> Iterator[str]:
+        """Parameters that may be ports at which nothing is, in one line each; arguments as `require_ports`."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        for where, port in self._elsewhere(info, ports):
+            found.setdefault(port.of, []).append((where, port.number))
+        for of, places in found.items():
+            where, number = places[0]
+            others = len({other for _, other in places}) - 1
+            more = f" (and so with {others} other numbers)" if others else ""
+            yield f"{where}: parameter {of} = {number}: if that is a port, no host is at it{more}"
+
+    def _elsewhere(self, info: p4i.P4Info, ports: Mapping[int, str]) -> Iterator[tuple[str, NamedPort]]:
+        for number, update in enumerate(self.updates):
+            for port in ports_of(update, info):
+                if port.number not in ports:
+                    yield self.where(number), port
+
+
+def read_entries(path: Path, info: p4i.P4Info, device_id: int = FIRST_DEVICE) -> Entries:
     """The updates of a file, in its order, but what others refer to first.
 
     Args:
         path: the file; JSON if it ends in ``.json``.
         info: of the program.
-        ports: what is at the ports to which entries may lead, by their numbers.
+        device_id: of the part of the switch that runs it.
 
     Raises:
         BadEntries: the file is wrong.
     """
     text = _text(path)
     if path.suffix == ".json":
-        updates = list(_Tutorial(path, text, info, ports).updates())
+        found = list(_Tutorial(path, text, info).updates())
     else:
-        request = _parsed(path, text, p4r.WriteRequest(), "a P4Runtime WriteRequest as text")
-        updates = list(request.updates)
-        tables, profiles = ({one.preamble.id for one in all_} for all_ in (info.tables, info.action_profiles))
-        for number, update in enumerate(updates):
-            try:
-                _check_update(update, tables, profiles, ports)
-            except _Wrong as error:
-                raise BadEntries(f"{path}: updates[{number}]: {error}") from None
-    if not updates:
+        found = list(_in_text_form(path, text, device_id))
+    if not found:
         raise BadEntries(f"{path}: has no entries; allowed: one or more")
-    return updates
+    places, updates = zip(*found, strict=True)
+    return Entries(path, text, updates, places)
+
+
+def _in_text_form(path: Path, text: str, device_id: int) -> Iterator[tuple[int, p4r.Update]]:
+    """The updates of a ``WriteRequest`` as text, each with its place."""
+    request = _parsed(path, text, p4r.WriteRequest(), "a P4Runtime WriteRequest as text")
+    fields, places = _structure(text)
+    for field, value in request.ListFields():
+        where = f"{path}:{_line(text, fields[field.name])}"
+        if field.name == "device_id" and value != device_id:
+            raise BadEntries(f"{where}: device_id {value}; allowed: {device_id}, or none")
+        if field.name not in ("device_id", "updates"):
+            raise BadEntries(f"{where}: has {field.name}, which is that of Narrows; allowed: updates, device_id")
+    return zip(places, request.updates, strict=True)
+
+
+def _structure(text: str) -> tuple[dict[str, int], list[int]]:
+    """Where the fields of a message as text begin, of several of a name the first one; and where those do that are
+    messages."""
+    fields: dict[str, int] = {}
+    messages, depth, name = [], 0, -1
+    for token in _TOKEN.finditer(text):
+        if token[0] in "{<":
+            if depth == 0:
+                # In a list only the first one is behind the name.
+                messages.append(token.start() if name < 0 else name)
+                name = -1
+            depth += 1
+        elif token[0] in "}>":
+            depth -= 1
+        elif depth == 0 and token[0][0] not in "#\"'":
+            name = token.start()
+            fields.setdefault(token[0], name)
+    return fields, messages
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
 
 
 def _text(path: Path) -> str:
@@ -130,38 +213,16 @@ def _parsed(path: Path, text: str, message: _Message, what: str) -> _Message:
     return message
 
 
-def _check_update(
-    update: p4r.Update, tables: Collection[int], profiles: Collection[int], ports: Mapping[int, str]
-) -> None:
-    entity = update.entity
-    if update.type == p4r.Update.UNSPECIFIED:
-        raise _Wrong("has no type; allowed: INSERT, MODIFY, DELETE")
-    if entity.HasField("table_entry") and entity.table_entry.table_id not in tables:
-        raise _Wrong(f"table_id {entity.table_entry.table_id} is not in P4Info")
-    for kind in ("action_profile_member", "action_profile_group"):
-        if entity.HasField(kind) and (profile := getattr(entity, kind).action_profile_id) not in profiles:
-            raise _Wrong(f"action_profile_id {profile} is not in P4Info")
-    engine = entity.packet_replication_engine_entry
-    for replica in (*engine.clone_session_entry.replicas, *engine.multicast_group_entry.replicas):
-        number = int.from_bytes(replica.port, "big") if replica.port else replica.egress_port
-        _check_port(number, ports)
-
-
-def _check_port(number: int, ports: Mapping[int, str]) -> None:
-    if number not in ports:
-        given = ", ".join(f"{port} ({host})" for port, host in sorted(ports.items()))
-        raise _Wrong(f"port {number}: no host is at it; allowed: {given} (ports of the program)")
-
-
 class _Tutorial:
     """A file in the form of the P4 tutorials."""
 
-    def __init__(self, path: Path, text: str, info: p4i.P4Info, ports: Mapping[int, str]) -> None:
-        self._path, self._text, self._ports = path, text, ports
+    def __init__(self, path: Path, text: str, info: p4i.P4Info) -> None:
+        self._path, self._text = path, text
         self._tables = _Names.of("table", info.tables)
         self._actions = _Names.of("action", info.actions)
 
-    def updates(self) -> Iterator[p4r.Update]:
+    def updates(self) -> Iterator[tuple[int, p4r.Update]]:
+        """All entries, each with its place in the text."""
         makers: dict[str, Callable[[dict[str, object]], p4r.Update]] = {
             "clone_session_entries": self._clone_session,
             "multicast_group_entries": self._multicast_group,
@@ -175,12 +236,12 @@ class _Tutorial:
                         raise _Wrong("is not an object")
                     if unknown := [name for name in entry if name not in _KEYS[key]]:
                         raise _Wrong(f"has '{unknown[0]}'; allowed: {', '.join(_KEYS[key])}")
-                    yield make(entry)
+                    yield at, make(entry)
                 except _Wrong as error:
                     raise self._error(at, f"{key}: {error}") from None
 
     def _error(self, at: int, problem: str) -> BadEntries:
-        return BadEntries(f"{self._path}:{self._text.count(chr(10), 0, at) + 1}: {problem}")
+        return BadEntries(f"{self._path}:{_line(self._text, at)}: {problem}")
 
     def _lists(self) -> Iterator[tuple[str, list[tuple[int, Any]]]]:
         """Each list of the file by its name, every element with its place in the text."""
@@ -281,8 +342,6 @@ class _Tutorial:
         call.action_id = action.preamble.id
         for param in action.params:
             value = _number(params[param.name], param.bitwidth, param.name)
-            if param.bitwidth == PORT_BITS and "port" in param.name.lower() and value != DROP_PORT:
-                _check_port(value, self._ports)
             call.params.add(param_id=param.id, value=_canonical(value))
 
     def _clone_session(self, given: dict[str, object]) -> p4r.Update:
@@ -305,8 +364,9 @@ class _Tutorial:
         if not isinstance(found, list) or not all(isinstance(one, dict) and "egress_port" in one for one in found):
             raise _Wrong("replicas is not a list of objects with egress_port, and instance if it is not 0")
         for one in found:
+            if unknown := [name for name in one if name not in _REPLICA]:
+                raise _Wrong(f"a replica has '{unknown[0]}'; allowed: {', '.join(_REPLICA)}")
             port = _number(one["egress_port"], PORT_BITS, "egress_port")
-            _check_port(port, self._ports)
             replicas.add(port=_canonical(port), instance=_number(one.get("instance", 0), 16, "instance"))
 
 

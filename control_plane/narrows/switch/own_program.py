@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -22,12 +23,16 @@ from narrows.paths import binary
 if TYPE_CHECKING:
     from finsy.proto import p4i, p4r
 
+    from narrows.switch.own_entries import Entries
+
 _CHECK_S = 120
 # Of a value in the results.
 _CELL_BITS = 64
 ARCHITECTURE = "v1model"
 # How the switch begins what it says of P4Info.
 _OF_P4INFO = "P4Info: "
+# What it says of an update that it would not make.
+_REFUSED = re.compile(r"^entries: updates\[(?P<number>\d+)\]: (?P<code>\w+): (?P<message>.*)$", re.MULTILINE)
 
 
 def problems(plan: Plan, on_softswitch: bool = True) -> list[str]:
@@ -47,28 +52,74 @@ def problems(plan: Plan, on_softswitch: bool = True) -> list[str]:
                 notes(program)
             else:
                 _require_own_p4info(program)
-            updates(plan, program)
+            _check_entries(plan, program, on_softswitch)
             cells(program)
         except InputError as error:
             found.append(str(error))
     return found
 
 
-def updates(plan: Plan, program: OwnProgram) -> list[p4r.Update]:
-    """The entries of a program of a plan, in the order in which they are made; none where it names no file.
+def updates(program: OwnProgram) -> list[p4r.Update]:
+    """The entries of a program, in the order in which they are made; none where it names no file.
 
     Raises:
         InputError: P4Info or the entries are wrong.
     """
+    found = _entries(program)
+    return [] if found is None else list(found.updates)
+
+
+def port_notes(plan: Plan) -> tuple[str, ...]:
+    """Parameters in the entries of a plan's programs that may be ports at which nothing is.
+
+    Raises:
+        InputError: as `updates`.
+    """
+    found = [(program, entries) for program in plan.programs if (entries := _entries(program)) is not None]
+    return tuple(
+        note for program, entries in found for note in entries.notes(_p4info(program), plan.destinations_of(program))
+    )
+
+
+def _entries(program: OwnProgram) -> Entries | None:
     from narrows.switch.own_entries import BadEntries, read_entries
 
-    info = _p4info(program)
     if program.entries is None:
-        return []
+        return None
     try:
-        return read_entries(program.entries, info, plan.destinations_of(program))
+        return read_entries(program.entries, _p4info(program), program.device_id)
     except BadEntries as error:
         raise InputError(f"{program.field}.entries: {error}") from None
+
+
+def _check_entries(plan: Plan, program: OwnProgram, on_softswitch: bool) -> None:
+    """Whether a switch that has just loaded a program makes its entries.
+
+    Raises:
+        InputError: they are wrong, or it does not make one of them.
+    """
+    from finsy.proto import p4r
+
+    from narrows.switch.own_entries import BadEntries
+
+    entries = _entries(program)
+    if entries is None:
+        return
+    try:
+        entries.require_ports(_p4info(program), plan.destinations_of(program))
+    except BadEntries as error:
+        raise InputError(f"{program.field}.entries: {error}") from None
+    if not on_softswitch and _asked(program)[1]:
+        # Another switch may load it, and says then what it does not make.
+        return
+    request = p4r.WriteRequest(updates=entries.updates).SerializeToString(deterministic=True)
+    _, why_not = _asked(program, request)
+    refused = list(_REFUSED.finditer(why_not))
+    if why_not and not refused:
+        raise InputError(f"{program.field}.entries: {program.entries}: cannot be checked: {why_not}")
+    for one in refused:
+        if on_softswitch or one["code"] != "Unimplemented":
+            raise InputError(f"{program.field}.entries: {entries.where(int(one['number']))}: {one['message']}")
 
 
 def cells(program: OwnProgram) -> list[p4r.RegisterEntry]:
@@ -219,18 +270,22 @@ def _require_own_p4info(program: OwnProgram) -> None:
         )
 
 
-def _asked(program: OwnProgram) -> tuple[tuple[str, ...], str]:
-    return _asked_of_switch(program, (file_digest(program.json), file_digest(program.p4info)))
+def _asked(program: OwnProgram, entries: bytes = b"") -> tuple[tuple[str, ...], str]:
+    return _asked_of_switch(program, (file_digest(program.json), file_digest(program.p4info)), entries)
 
 
 @functools.cache
-def _asked_of_switch(program: OwnProgram, _digests: tuple[str, str]) -> tuple[tuple[str, ...], str]:
-    """What the switch says of a program whose files have these digests: its notes, and why it cannot run it, if so."""
+def _asked_of_switch(program: OwnProgram, _digests: tuple[str, str], entries: bytes) -> tuple[tuple[str, ...], str]:
+    """What the switch says of a program whose files have these digests: its notes, and why it cannot run it or make the
+    entries of a ``WriteRequest``, if so."""
     info = _p4info(program)
     with tempfile.TemporaryDirectory() as directory:
-        binary_info = Path(directory) / "p4info"
+        binary_info, binary_entries = Path(directory) / "p4info", Path(directory) / "entries"
         binary_info.write_bytes(info.SerializeToString())
+        binary_entries.write_bytes(entries)
         command = [str(binary(SOFTSWITCH)), "check", str(program.json), "--p4info", str(binary_info)]
+        if entries:
+            command += ["--entries", str(binary_entries)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_S, check=False)
         except (OSError, subprocess.SubprocessError) as error:

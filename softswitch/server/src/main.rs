@@ -16,7 +16,7 @@ struct Cli {
 enum Command {
     /// Forward between Linux interfaces, controlled by P4Runtime
     Serve(Box<serve::ServeArgs>),
-    /// Say whether a program and its P4Info can be loaded, and what is to be known of it
+    /// Say whether a program and its P4Info can be loaded and entries be made, and what is to be known of it
     Check(check::CheckArgs),
     /// Run captures or generated traffic through the switch in virtual time
     Replay(narrows_replay::ReplayArgs),

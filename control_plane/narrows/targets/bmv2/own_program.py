@@ -77,7 +77,11 @@ class Bmv2OwnProgram(Bmv2):
         if not (found or self._virtual):
             found = _too_fast_together(plan)
         found += [*_beyond(plan, program), *packets.unsupported_card(plan, self._virtual)]
-        return found or own_program.problems(plan, on_softswitch=False) or list(_in_files(plan, program))
+        return found or own_program.problems(plan, on_softswitch=False) or list(_in_files(program))
+
+    def notes(self, plan: Plan) -> list[str]:
+        """Ports in the program's entries at which nothing may be."""
+        return list(own_program.port_notes(plan))
 
     def programs(self, plan: Plan) -> dict[str, Path]:
         """BMv2, the files of the program, and the softswitch around it."""
@@ -134,12 +138,16 @@ class Bmv2OwnProgram(Bmv2):
         self._registers = own_program.cell_names(program)
         await self._recorder.configure(plan)
         # Entries are made last: no packet passes a switch that is half set up.
-        if made := own_program.updates(plan, program):
+        if made := own_program.updates(program):
             await session.update(made)
         self._plan = plan
         digests = {path.name: file_digest(path) for path in program.files.values()}
         version = await asyncio.to_thread(simple_switch.version, self._path)
-        return AppliedSettings(links, (*packets.notes(plan), UNKNOWN), {**digests, simple_switch.EXECUTABLE: version})
+        return AppliedSettings(
+            links,
+            (*packets.notes(plan), UNKNOWN, *own_program.port_notes(plan)),
+            {**digests, simple_switch.EXECUTABLE: version},
+        )
 
     async def now_ns(self) -> int:
         """The softswitch's clock, which stamps reports: CLOCK_MONOTONIC of this host."""
@@ -219,14 +227,14 @@ def _beyond(plan: Plan, program: OwnProgram) -> Iterator[str]:
             yield f"{program.field}.ports: {host.name} is at port {host.port}; allowed: 0 to {OFFSET - 1} with BMv2"
 
 
-def _in_files(plan: Plan, program: OwnProgram) -> Iterator[str]:
+def _in_files(program: OwnProgram) -> Iterator[str]:
     """What of a program's files, which are right, BMv2 does otherwise."""
     if "standard_metadata.priority" in own_program.assigned_fields(program):
         yield (
             f"{program.field}.json: {program.json}: gives packets a priority, and BMv2's queues of a port each have a "
             "rate and a buffer of their own; allowed: a program that does not, or --target soft"
         )
-    for update in own_program.updates(plan, program):
+    for update in own_program.updates(program):
         session = update.entity.packet_replication_engine_entry.clone_session_entry
         if session.packet_length_bytes:
             yield (

@@ -187,10 +187,10 @@ class SoftTarget(P4RuntimeTarget):
         return {SOFTSWITCH: binary(SOFTSWITCH)} | ours | theirs
 
     def notes(self, plan: Plan) -> list[str]:
-        """That a user's program is slow, and why."""
-        from narrows.switch import own_program
+        """Users' programs that are slow, and why; ports in their entries at which nothing may be."""
+        from narrows.switch.own_program import notes, port_notes
 
-        return [note for program in plan.programs for note in own_program.notes(program)]
+        return [*(note for program in plan.programs for note in notes(program)), *port_notes(plan)]
 
     def real_time_notes(self, plan: Plan) -> list[str]:
         """A rate in packets above what was measured."""
@@ -284,14 +284,14 @@ class SoftTarget(P4RuntimeTarget):
             await manager.observe(observe_request(plan))
             self._observed = Observed(manager)
         for program in plan.programs:
-            await self._enter(plan, program)
+            await self._enter(program)
         if (ours := plan.ours) is not None:
             entries = entities(ours, PROFILE, session.schema)
             await session.insert(entries)
             await session.require(entries)
         return await self._read_back(plan)
 
-    async def _enter(self, plan: Plan, program: OwnProgram) -> None:
+    async def _enter(self, program: OwnProgram) -> None:
         """Make the entries of a user's program.
 
         Raises:
@@ -302,7 +302,7 @@ class SoftTarget(P4RuntimeTarget):
 
         session = self._switch.sessions[program.device_id]
         self._watched[program.device_id] = cells(program)
-        made = updates(plan, program)
+        made = updates(program)
         if made:
             await session.update(made)
         await session.require_encoded(left_by(made))

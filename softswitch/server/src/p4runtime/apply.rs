@@ -67,19 +67,7 @@ impl Updates {
     ) -> Result<(), UpdateError> {
         let known = pipelines.current().ok().and_then(|current| current.schema.digests.get(&id).cloned());
         let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no digest {id}")))?;
-        self.control.with_digests(pipelines, |digests| {
-            match (kind, digests.config(id).is_some()) {
-                (Type::Insert, true) => {
-                    return Err(UpdateError::new(tonic::Code::AlreadyExists, format!("digest entry {id} exists")));
-                }
-                (Type::Modify | Type::Delete, false) => {
-                    return Err(UpdateError::not_found(format!("there is no digest entry {id}")));
-                }
-                _ => {}
-            }
-            digests.configure(id, &known, config);
-            Ok(())
-        })?;
+        self.control.with_digests(pipelines, |digests| digests.update(kind, id, &known, config))?;
         self.control.digests_changed.notify_one();
         Ok(())
     }

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use narrows_pipeline::DigestRecord;
 use narrows_proto::p4::v1::{
-    digest_entry::Config, p4_data::Data, stream_message_response::Update, DigestList, P4Data, P4StructLike,
-    StreamMessageResponse,
+    digest_entry::Config, p4_data::Data, stream_message_response::Update, update::Type, DigestList, P4Data,
+    P4StructLike, StreamMessageResponse,
 };
 
+use super::error::UpdateError;
 use super::schema::{Digest, DigestShape};
 use super::value::encode;
 
@@ -49,6 +50,22 @@ fn duration(nanoseconds: i64) -> Duration {
 }
 
 impl Digests {
+    /// Carries out an update of a digest's configuration. Errors: ALREADY_EXISTS; NOT_FOUND.
+    pub fn update(&mut self, kind: Type, id: u32, digest: &Digest, config: Option<Config>) -> Result<(), UpdateError> {
+        match (kind, self.config(id).is_some()) {
+            (Type::Insert, true) => {
+                Err(UpdateError::new(tonic::Code::AlreadyExists, format!("digest entry {id} exists")))
+            }
+            (Type::Modify | Type::Delete, false) => {
+                Err(UpdateError::not_found(format!("there is no digest entry {id}")))
+            }
+            _ => {
+                self.configure(id, digest, config);
+                Ok(())
+            }
+        }
+    }
+
     /// Configures a digest, or stops it.
     pub fn configure(&mut self, id: u32, digest: &Digest, config: Option<Config>) {
         match config {

@@ -22,6 +22,7 @@ mod service;
 mod stream;
 #[cfg(test)]
 mod test_programs;
+mod trial;
 pub mod value;
 mod write;
 
