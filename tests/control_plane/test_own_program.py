@@ -583,3 +583,12 @@ def test_a_misspelt_host_is_what_is_wrong_and_not_that_another_one_has_no_addres
     change(example, "cubic-and-bbr.yaml", "receiver: {port", "reciever: {port")
     with pytest.raises(InputError, match=re.escape("the program has no host 'reciever', did you mean 'receiver'?")):
         plan_of(example)
+
+
+def test_a_host_without_flows_is_a_port_where_nothing_is(example: Path) -> None:
+    change(example, "cubic-and-bbr.yaml", "receiver: {port", "idle: {port: 9, ip: 10.0.9.9}\n      receiver: {port")
+    change(example, "entries.json", '"port": 1', '"port": 9')
+    assert refused(example) == []
+    plan = plan_of(example)
+    assert {host.name for host in plan.end_hosts} == {"cubic-host", "bbr-host", "receiver"}
+    assert SoftTarget().notes(plan) == ["bottleneck.program.ports: port 9: no flow has the host 'idle'"]

@@ -6,7 +6,7 @@ What is in the program's files is checked where the switch is (`narrows.switch.o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from narrows_formats.link_names import REVERSE
@@ -33,10 +33,11 @@ def planned_programs(experiment: Experiment, network: Topology) -> tuple[OwnProg
     problems += _together(named)
     if problems:
         raise InputError("\n".join(problems))
-    return tuple(_planned(one, number) for number, one in enumerate(named, first))
+    there = {port.host for port in network.ports} | {link.name for link in network.links}
+    return tuple(_planned(one, number, there) for number, one in enumerate(named, first))
 
 
-def _planned(named: NamedProgram, device_id: int) -> OwnProgram:
+def _planned(named: NamedProgram, device_id: int, there: Collection[str]) -> OwnProgram:
     settings = named.settings
     cells, fields = read_watched(settings.watch)
     return OwnProgram(
@@ -51,6 +52,7 @@ def _planned(named: NamedProgram, device_id: int) -> OwnProgram:
         controller=settings.controller,
         cwd=Path(settings.cwd or "/"),
         cpu_port=settings.cpu_port,
+        unused=tuple((place.port, name) for name, place in settings.ports.items() if name not in there),
         quanta=(*settings.quanta, *settings.quanta[-1:] * (PRIORITIES - len(settings.quanta))),
     )
 

@@ -420,6 +420,7 @@ class OwnProgram:
     metadata are recorded of each reported packet. ``quanta`` are the bytes that
     the queue of each priority may send in its turn, from 0 up; none: they are served by strict priority. ``controller``
     is a command that runs in ``cwd`` next to the experiment; it sends and gets packets by ``cpu_port``.
+    ``unused`` are ports with the names of hosts that no flow has: nothing is there.
     """
 
     field: str
@@ -434,6 +435,7 @@ class OwnProgram:
     controller: tuple[str, ...] = ()
     cwd: Path = Path("/")
     cpu_port: int = DEFAULT_CPU_PORT
+    unused: tuple[tuple[int, str], ...] = ()
 
     @property
     def files(self) -> dict[str, Path]:
@@ -508,8 +510,9 @@ class Plan:
         return dict(sorted(found.items()))
 
     def destinations_of(self, program: OwnProgram) -> Mapping[int, str]:
-        """Where a user's program may send packets: to its ports, and by `cpu_port` to its controller, if it has one."""
-        found = self.ports_of(program)
+        """Where a user's program may send packets: to its ports, with or without a host, and by `cpu_port` to its
+        controller, if it has one."""
+        found = {**self.ports_of(program), **dict(program.unused)}
         return {**found, program.cpu_port: "the controller"} if program.controller else found
 
     @property

@@ -510,10 +510,13 @@ def _hosts(
     free = (number for number in count(COLLECTOR_PORT - len(first)) if number not in taken)
     ports = {name: places[name].port if name in places else next(free) for name in order}
     names = (*senders, *receivers)
+    crossed = {link for route in routes for link in route.links}
     for field, one in named.items():
         known = [*(name for name in names if at[name] == field), *neighbours[field]]
         for name, place in one.settings.ports.items():
-            if name not in known:
+            # A host of no flow, unless it is something else, or may be one that is misspelt there.
+            is_unused = name not in (*names, *crossed) and all(other in one.settings.ports for other in known)
+            if name not in known and not is_unused:
                 raise InputError(f"{field}.ports: the program has no host '{name}'{suggestion(name, known)}")
             if name in neighbours[field] and (name in names or place.ip or place.mac):
                 raise InputError(

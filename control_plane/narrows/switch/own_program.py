@@ -70,14 +70,16 @@ def updates(program: OwnProgram) -> list[p4r.Update]:
 
 
 def port_notes(plan: Plan) -> tuple[str, ...]:
-    """Parameters in the entries of a plan's programs that may be ports at which nothing is.
+    """Ports of a plan's programs at which nothing is: of hosts without flows, and what may be one in the entries.
 
     Raises:
         InputError: as `updates`.
     """
     found = [(program, entries) for program in plan.programs if (entries := _entries(program)) is not None]
-    return tuple(
-        note for program, entries in found for note in entries.notes(_p4info(program), plan.destinations_of(program))
+    unused = [(program, *one) for program in plan.programs for one in program.unused]
+    return (
+        *(f"{program.field}.ports: port {port}: no flow has the host '{name}'" for program, port, name in unused),
+        *(note for program, those in found for note in those.notes(_p4info(program), plan.destinations_of(program))),
     )
 
 
