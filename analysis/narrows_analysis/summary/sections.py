@@ -394,7 +394,7 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
         together = (window[1] - window[0]) * width
         section["convergence_reason"] = (
             f"{NOT_ASSESSABLE} in {together:.3g} s: it takes {CONVERGENCE_HOLD_S:g} s "
-            f"within {100 * CONVERGENCE_TOLERANCE:g} % of the fair share"
+            f"within {CONVERGENCE_TOLERANCE:.0%} of the fair share"
             if together < CONVERGENCE_HOLD_S
             else f"never settled in {together:.3g} s"
         )
