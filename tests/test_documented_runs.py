@@ -39,7 +39,9 @@ ELSEWHERE = [
     or "--add" in words
     or words[:2] in (["kernel", "remove"], ["suite", "run"], ["suite", "compare"])
 ]
-VIRTUAL = [words for words in WORDS if "--virtual" in words and words not in ELSEWHERE]
+# README has it in a sentence.
+README_RUN = ["run", "experiments/demo.yaml", "--virtual", "--out", "results/demo"]
+VIRTUAL = [README_RUN, *(words for words in WORDS if "--virtual" in words and words not in ELSEWHERE)]
 OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL, *ELSEWHERE]]
 EXPECTING = [
     text
@@ -47,7 +49,6 @@ EXPECTING = [
     for text in re.findall(r"^```yaml\n(name: .*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     if "\nexpect:" in text
 ]
-README_RUN = ["run", "experiments/demo.yaml", "--virtual", "--out", "results/demo"]
 root = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
 
@@ -127,7 +128,7 @@ def test_a_run_in_virtual_time(words: list[str], project: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert list((project / "results").glob("*/report.html"))
     if words == README_RUN:
-        assert shape(done.stderr + done.stdout) == shape(shown_transcript())
+        assert shape((done.stderr + done.stdout).partition("demo: analysing\n")[2]) == shape(shown_transcript())
 
 
 @pytest.mark.long

@@ -18,6 +18,9 @@ from narrows.search_path import SEARCH_PATH
 from narrows.traffic.applications import find, named_paths, search_path_of, words_of
 
 MOST_INTERPRETERS = 4  # of scripts that are interpreted by scripts (exec_binprm of Linux)
+# In these a guest makes what is above a working directory itself, open to all: that counts in real time only, where the
+# program itself says it.
+GUESTS_OWN = (Path("/tmp"), Path("/run"))
 ENV_RUNS = re.compile(r"[^-=\s][^=\s]*")  # neither an option nor a variable
 
 
@@ -81,12 +84,12 @@ def _cannot_read(field: str, words: Sequence[str], cwd: str | None) -> Iterator[
     """Why a user cannot read files and directories that a command's arguments name."""
     for number, word in enumerate(words[1:], 1):
         for path in named_paths([word], cwd):
-            yield from _closed(f"{field}.{number}", str(path), _to_be_read(path), "read", "/srv")
+            yield from _closed(f"{field}.{number}", str(path), _to_be_read(path), "read", "/srv", cwd)
 
 
 def _cannot_enter(field: str, cwd: str) -> Iterator[str]:
     if os.path.isdir(cwd):  # noqa: PTH112
-        yield from _closed(field, cwd, "x", "enter", "/srv")
+        yield from _closed(field, cwd, "x", "enter", "/srv", cwd)
     else:
         yield f"{field}: {cwd} is not a directory"
 
@@ -102,11 +105,17 @@ def _to_be_read(path: Path) -> str:
     return "rx" if stat.S_ISDIR(mode) else "r" if stat.S_ISREG(mode) else ""
 
 
-def _closed(field: str, path: str, wanted: str, use: str, place: str) -> Iterator[str]:
+def _closed(field: str, path: str, wanted: str, use: str, place: str, cwd: str | None = None) -> Iterator[str]:
     """What keeps the user from what is at a path, and how to open it."""
-    if wanted and (closed := what_forbids(path, wanted)) is not None:
+    closed = what_forbids(path, wanted) if wanted else None
+    if closed is not None and (cwd is None or not _is_made_anew(closed.path, Path(cwd))):
         yield (
             f"{field}: user {invoking_user().uid}, as which it would run, cannot {use} {path}: {closed.path} is closed "
             f"to it; fix: put it where every user can reach it, as in {place}, or "
             f"'chmod a+{closed.lacks} {closed.path}'"
         )
+
+
+def _is_made_anew(closed: Path, cwd: Path) -> bool:
+    """Whether a guest makes a directory itself, on the way to a working directory."""
+    return closed in cwd.parents and any(closed.is_relative_to(own) for own in GUESTS_OWN)
