@@ -45,7 +45,7 @@ PROGRESS_ENDS = "demo: analysing\n"
         "2026-11-22-2cpu-x86_64-clocks", "2026-11-24-2cpu-x86_64-virtual-bmv2",
         "2026-11-24-2cpu-x86_64-first-minutes", "2026-11-26-2cpu-x86_64-ten-tasks",
         "2026-11-27-2cpu-x86_64-forwarding", "2026-11-24-2cpu-x86_64-pipeline", "2026-11-24-2cpu-x86_64-analyzer",
-        "2026-11-29-2cpu-x86_64-instructions", "2026-11-21-2cpu-x86_64-soak", "2026-11-25-2cpu-x86_64-collector",
+        "2026-11-30-2cpu-x86_64-instructions", "2026-11-21-2cpu-x86_64-soak", "2026-11-25-2cpu-x86_64-collector",
         "2026-11-22-2cpu-x86_64-collector", "2026-11-21-2cpu-x86_64",
     )
 )  # fmt: skip
