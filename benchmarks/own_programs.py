@@ -8,7 +8,6 @@ import functools
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -18,8 +17,7 @@ from finsy.proto import p4r
 from loss_free import Bench
 from measuring import Contestant, alternate
 from narrows.errors import RunError
-from narrows.experiment.p4_compiler import COMPILER
-from narrows.hosts.links import run as call
+from narrows.experiment.p4_compiler import COMPILER, compiled
 from narrows.run.benchmark import FCS_BYTES, throughput
 from narrows.run.benchmark_bench import UNUSED
 from narrows.switch.own_entries import read_entries, read_p4info
@@ -36,28 +34,31 @@ SOFTSWITCH, BMV2 = "softswitch", "BMv2"
 RATE, COST = "frames_per_s", "processor_us"
 
 
+Others = Mapping[str, tuple[str, str, Mapping[str, int]]]
+
+
 @dataclass(frozen=True)
 class Entered:
-    """How a program is told the way of the frames: a table, its key, and an action with the next hop and the port.
+    """The entries of a program: a route in ``table``, whose action has the address of the next hop and the port.
 
-    ``others`` is what else there is to enter: by table, its key, and the action of packets that leave by port 2.
+    ``others`` are those of other tables: by table, its key, and the action of packets that leave by port 2.
     """
 
     table: str
     key: str
     action: str
     next_hop: str
-    others: Mapping[str, tuple[str, str, Mapping[str, int]]] = field(default_factory=dict)
+    others: Others = field(default_factory=dict)
 
 
-def _routing(control: str, **others: tuple[str, str, Mapping[str, int]]) -> Entered:
-    return Entered(f"{control}.routes", "hdr.ipv4.dst", f"{control}.forward", "next_hop", others)
+def _routing(control: str, others: Others | None = None) -> Entered:
+    return Entered(f"{control}.routes", "hdr.ipv4.dst", f"{control}.forward", "next_hop", others or {})
 
 
 OURS = {
     "interval_aqm": _routing(
         "AqmIngress",
-        **{
+        {
             "AqmEgress.managed_ports": (
                 "standard.egress_port",
                 "AqmEgress.manage",
@@ -67,7 +68,7 @@ OURS = {
     ),
     "heavy_hitter": _routing(
         "HitterIngress",
-        **{
+        {
             "HitterIngress.watched_ports": (
                 "standard.egress_spec",
                 "HitterIngress.detect",
@@ -80,7 +81,7 @@ OURS = {
     "queue_inspection": _routing("InspectionIngress"),
     "threshold_marking": _routing(
         "MarkIngress",
-        **{"MarkEgress.marking_ports": ("standard.egress_port", "MarkEgress.mark_from", {"packets": 20})},
+        {"MarkEgress.marking_ports": ("standard.egress_port", "MarkEgress.mark_from", {"packets": 20})},
     ),
 }
 # Of p4lang/tutorials, those solutions that forward by IPv4; NARROWS_TUTORIALS names a checkout.
@@ -92,14 +93,12 @@ Switch = Callable[[Network, tuple[Path, Path], Sequence[p4r.Update]], AbstractCo
 
 def run(runs: int) -> Outcome:
     """Every program on each switch in turn."""
-    with tempfile.TemporaryDirectory() as compiled:
-        programs = {name: (*_files(PROGRAMS, name), entered) for name, entered in OURS.items()}
-        lacks = _tutorials_missing()
-        if lacks is None:
-            for name in TUTORIALS:
-                _compile(name, Path(compiled))
-                programs[f"tutorials: {name}"] = (*_files(Path(compiled), name), THEIRS)
-        return _compared(runs, programs, [] if lacks is None else [f"p4lang/tutorials: {lacks}"])
+    programs = {name: (*_files(PROGRAMS, name), entered) for name, entered in OURS.items()}
+    lacks = _tutorials_missing()
+    for name in TUTORIALS if lacks is None else ():
+        source = Path(os.environ[TUTORIALS_VARIABLE]) / "exercises" / name / "solution" / f"{name}.p4"
+        programs[f"tutorials: {name}"] = (*compiled(source, "own-programs"), THEIRS)
+    return _compared(runs, programs, [] if lacks is None else [f"p4lang/tutorials: {lacks}"])
 
 
 def _compared(runs: int, programs: Mapping[str, Program], left_out: list[str]) -> Outcome:
@@ -141,12 +140,6 @@ def _tutorials_missing() -> str | None:
     if shutil.which(COMPILER) is None:
         return f"no {COMPILER} on PATH"
     return None if TUTORIALS_VARIABLE in os.environ else f"no checkout that {TUTORIALS_VARIABLE} names"
-
-
-def _compile(name: str, place: Path) -> None:
-    json_file, p4info = _files(place, name)
-    source = Path(os.environ[TUTORIALS_VARIABLE]) / "exercises" / name / "solution" / f"{name}.p4"
-    call([COMPILER, "--p4v", "16", "--p4runtime-files", str(p4info), "-o", str(json_file), str(source)])
 
 
 def _held(program: Program, switch: Switch) -> dict[str, float]:

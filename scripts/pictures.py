@@ -92,21 +92,7 @@ def own_aqm(sweep: Path) -> Figure:
 
 def own_aqm_shares(sweep: Path) -> Figure:
     """What CUBIC and BBR had of the link, for each target, with the intervals of the repetitions."""
-    made = Figure(figsize=(6.4, 2.4), layout="constrained")
-    axes = made.add_subplot()
-    shares = narrows_analysis.load(sweep).tidy()
-    shares = shares[shares.quantity == "share"]
-    targets_ms = shares["bottleneck.program.entries"].astype(str).map(_target_ms)
-    places = {target: place for place, target in enumerate(sorted(targets_ms.unique()))}
-    for color, group in zip(PALETTE, ("cubic", "bbr"), strict=False):
-        own = shares[shares.group == group]
-        at = targets_ms[own.index].map(places)
-        axes.plot(at, 100 * own.value, "o", color=color, label=group)
-    axes.set_xticks(list(places.values()), [f"{target} ms" for target in places])
-    axes.set(xlabel="Target", ylabel="Share of goodput (%)", ylim=(0, 100))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
-    return made
+    return narrows_analysis.load(sweep).figure("share")
 
 
 def _target_ms(named: Path | str) -> int:

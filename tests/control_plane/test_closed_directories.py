@@ -53,11 +53,12 @@ def test_so_is_a_file_that_is_for_others(reachable: Path) -> None:
     assert what_forbids(str(program(reachable / "run", 0o700))) == Closed(reachable / "run", "x")
 
 
-def problems(*client: str, **fields: object) -> list[str]:
+def problems(*client: str, remade: tuple[Path, ...] = (), **fields: object) -> list[str]:
     """What is said of a client before it runs."""
     bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
     group = {"client": list(client), **fields}
-    return missing_programs(make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [group]}, "x")))
+    plan = make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [group]}, "x"))
+    return missing_programs(plan, remade)
 
 
 def closed(field: str, use: str, path: Path, what: Path, mode: str, place: str = "/srv") -> str:
@@ -88,6 +89,17 @@ def test_so_is_a_working_directory_that_its_user_cannot_enter(reachable: Path) -
     (reachable / "closed").mkdir(mode=0o700)
     (problem,) = problems("true", cwd=str(reachable / "closed"))
     assert problem == closed("cwd", "enter", reachable / "closed", reachable / "closed", "x")
+
+
+def test_what_a_guest_makes_itself_above_a_working_directory_closes_nothing(reachable: Path) -> None:
+    script = program(reachable / "closed" / "own" / "client.py")
+    script.parent.parent.chmod(0o700)
+    words, cwd = ("python3", "client.py"), str(script.parent)
+    here = (closed("client.1", "read", script, reachable / "closed", "x"),
+            closed("cwd", "enter", script.parent, reachable / "closed", "x"))  # fmt: skip
+    assert problems(*words, cwd=cwd) == [*here]
+    assert problems(*words, cwd=cwd, remade=(reachable,)) == []
+    assert problems(*words, cwd=cwd, remade=(script.parent,)) == [*here]
 
 
 def test_so_is_the_interpreter_of_a_script(reachable: Path) -> None:

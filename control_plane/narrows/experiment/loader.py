@@ -61,6 +61,7 @@ def _resolve_swept(data: Mapping[str, object], path: Path) -> None:
     sweep = data.get("sweep")
     for field, values in sweep.items() if isinstance(sweep, dict) else ():
         *parents, name = str(field).split(".")
+        in_group = parents[:1] == ["flows"]
         if parents[-1:] == ["program"] and name == "p4":
             whole = ".".join(parents)
             raise InputError(
@@ -70,11 +71,9 @@ def _resolve_swept(data: Mapping[str, object], path: Path) -> None:
             # An experiment's data with this field alone; which group it is of does not matter.
             holder: dict[str, object] = {name: value}
             alone = holder
-            for depth, part in reversed(list(enumerate(parents))):
-                if parents[0] == "flows" and depth == 1:
-                    continue
-                alone = {part: [alone] if part == "flows" and depth == 0 else alone}
-            _resolve_files(alone, path)
+            for part in reversed(parents[2:] if in_group else parents):
+                alone = {part: alone}
+            _resolve_files({"flows": [alone]} if in_group else alone, path)
             values[number] = holder[name]
 
 

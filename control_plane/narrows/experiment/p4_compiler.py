@@ -46,10 +46,10 @@ def resolve_programs(data: Mapping[str, Any], path: Path) -> None:
         # A resolved experiment names the compiled files, which are used where there is no compiler.
         is_compiled = all(Path(str(program.get(name))).is_file() for name in ("json", "p4info"))
         if isinstance(source, str) and not (is_compiled and shutil.which(COMPILER) is None):
-            program["json"], program["p4info"] = map(str, _compiled(Path(source), f"{path}: {field}.program.p4"))
+            program["json"], program["p4info"] = map(str, compiled(Path(source), f"{path}: {field}.program.p4"))
 
 
-def _compiled(source: Path, where: str) -> tuple[Path, Path]:
+def compiled(source: Path, where: str) -> tuple[Path, Path]:
     """The compiled program and its P4Info, in the user's cache.
 
     Raises:

@@ -88,6 +88,11 @@ class Environment(Protocol):
         """How many seconds a run takes there, analysis included, roughly."""
         ...
 
+    @property
+    def remade(self) -> tuple[Path, ...]:
+        """Directories in which it makes those above a program's own working directory itself, open to all."""
+        ...
+
     def computes_unknown(self, plan: Plan) -> bool:
         """Whether a run takes longer than is expected by what users' programs compute, which is not known."""
         ...
@@ -164,6 +169,11 @@ class ThisMachine:
     def expected_s(self, plan: Plan) -> float:
         """Its traffic, and testbed and analysis."""
         return OVERHEAD_S + traffic_time_s(plan)
+
+    @property
+    def remade(self) -> tuple[Path, ...]:
+        """None: programs run in this machine's own."""
+        return ()
 
     def computes_unknown(self, plan: Plan) -> bool:
         """No: programs compute while traffic flows."""

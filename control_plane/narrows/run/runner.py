@@ -104,7 +104,7 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     """
     plan, problems = planned(experiment, target, origin, environment)
     if not target.hosts_are_machines:
-        problems += machine.missing_tools() + missing_commands(plan)
+        problems += machine.missing_tools() + missing_commands(plan, environment.remade)
     problems += environment.problems(plan)
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))

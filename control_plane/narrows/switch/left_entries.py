@@ -67,8 +67,7 @@ def _key(entity: p4r.Entity) -> bytes:
 def _shorten(message: Message) -> None:
     """Takes the leading zeros of all numbers, and names ports of replicas by bytes, as P4Runtime does since 1.4."""
     if isinstance(message, p4r.Replica) and message.HasField("egress_port"):
-        port = message.egress_port
-        message.port = port.to_bytes((port.bit_length() + 7) // 8, "big")
+        message.port = message.egress_port.to_bytes(4, "big")
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             for one in (value,) if isinstance(value, Message) else value:

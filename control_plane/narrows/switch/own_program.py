@@ -84,12 +84,22 @@ def port_notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _entries(program: OwnProgram) -> Entries | None:
-    from narrows.switch.own_entries import BadEntries, read_entries
-
     if program.entries is None:
         return None
     try:
-        return read_entries(program.entries, _p4info(program), program.device_id)
+        digests = file_digest(program.entries), file_digest(program.p4info)
+    except OSError:
+        digests = None  # what reads it says why
+    return _read_entries(program, program.entries, digests)
+
+
+@functools.cache
+def _read_entries(program: OwnProgram, path: Path, _digests: tuple[str, str] | None) -> Entries:
+    """The entries in a file, which is read once for a check, its notes, the switch and each point of a sweep."""
+    from narrows.switch.own_entries import BadEntries, read_entries
+
+    try:
+        return read_entries(path, _p4info(program), program.device_id)
     except BadEntries as error:
         raise InputError(f"{program.field}.entries: {error}") from None
 

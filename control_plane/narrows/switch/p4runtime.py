@@ -254,10 +254,11 @@ class P4RuntimeSession:
         request = p4r.ReadRequest(device_id=self._device_id)
         request.entities.add().packet_replication_engine_entry.clone_session_entry.SetInParent()
         entries = [entity.table_entry for entity in asked if entity.HasField("table_entry")]
+        metered = {entry.table_id for entry in entries if entry.HasField("meter_config")}
         for table in {entry.table_id for entry in entries}:
             wanted = request.entities.add().table_entry
             wanted.table_id = table
-            if any(entry.table_id == table and entry.HasField("meter_config") for entry in entries):
+            if table in metered:
                 wanted.meter_config.SetInParent()
         found: set[bytes] = set()
         try:

@@ -41,12 +41,15 @@ KINDS = {
 }
 
 
-def missing_commands(plan: Plan) -> list[str]:
-    """What this machine, or a guest with its files, lacks for the flows of a plan; one message for each command."""
+def missing_commands(plan: Plan, remade: Sequence[Path] = ()) -> list[str]:
+    """What this machine, or a guest with its files, lacks for the flows of a plan; one message for each command.
+
+    ``remade`` as `missing_programs`.
+    """
     from narrows.traffic.missing_programs import missing_programs  # most experiments have none
 
     kinds = {flow.kind: flow.payload.made_by for flow in plan.flows}
-    return missing_programs(plan) + [
+    return missing_programs(plan, remade) + [
         f"flows of the kind {kind} need the command '{command}', which is not installed"
         for kind, made_by in kinds.items()
         for command in KINDS[made_by].commands

@@ -22,6 +22,7 @@ from narrows.run.results import RunDirectory
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
 from narrows.virtual import durations, guest_memory
+from narrows.virtual.init import MEMORIES
 from narrows.virtual.kernels import About, Kernel, installed, remembered, runs
 from narrows.virtual.measurement import VirtualMeasurement
 from narrows.virtual.probing import about
@@ -117,6 +118,11 @@ class Guests:
         of_programs = packets_of_programs(plan)
         own_s = (packets(plan) - of_programs) / PACKETS_PER_S
         return BOOT_AND_ANALYSIS_S + own_s + of_programs / PACKETS_OF_PROGRAMS_PER_S
+
+    @property
+    def remade(self) -> tuple[Path, ...]:
+        """A guest's file systems in memory, to which what a run needs is brought."""
+        return MEMORIES
 
     def computes_unknown(self, plan: Plan) -> bool:
         """Of programs that have not run here yet."""
