@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-echo "lint: clippy, beside the others"
+echo "lint: clippy, next to the others"
 # In the profile that is built anyway: macros and build scripts are there already.
 cargo clippy --workspace --all-targets --release --locked --quiet -- -D warnings &
 clippy=$!

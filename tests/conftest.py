@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import synthetic
+from command import narrows
 from harness import Network
 from hypothesis import settings
 from narrows_analysis import analyze_run
@@ -25,6 +26,7 @@ from needs import (
 )
 
 __all__ = [
+    "narrows",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_make_collect_report",

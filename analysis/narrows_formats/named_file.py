@@ -7,19 +7,19 @@ A FIFO is not waited for, and a device is not read: what is not an ordinary file
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MOST_BYTES = 16 << 20
 
 
 @contextmanager
-def opened(path: Path, *, may_be_a_pipe: bool = False) -> Iterator[BinaryIO]:
+def opened(path: Path, *, may_be_a_pipe: bool = False) -> Iterator[io.BufferedReader]:
     """An ordinary file, open for reading.
 
     Args:

@@ -9,14 +9,10 @@ UPDATE_GOLDEN=1 writes the files anew; read the difference before you commit it.
 from __future__ import annotations
 
 import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from narrows.cli import main
+from command import Narrows
 from narrows.errors import EXIT_BAD_INPUT
 from narrows.hosts import machine, state
 
@@ -24,35 +20,14 @@ GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(GOLDEN.glob("*.yaml"))
 
 
-@dataclass(frozen=True)
-class Result:
-    returncode: object
-    stdout: str
-    stderr: str
-
-
-Narrows = Callable[..., Result]
-
-
 @pytest.fixture
-def narrows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Narrows]:
+def narrows(narrows: Narrows, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Narrows:
     """The command in an empty directory, on a machine whose algorithms are known and where no run was killed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(machine, "kernel_ccas", lambda: ["reno", "cubic", "bbr"])
     monkeypatch.setattr(machine, "cca_modules", lambda: ["dctcp"])
     monkeypatch.setattr(state, "dead_runs", lambda _: [])
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["narrows", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return Result(ended.value.code, said.out, said.err)
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return narrows
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.stem for case in CASES])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Narrows
 from narrows.virtual import kernels
 from narrows.virtual.variants import constants, variants
 from test_own_cca import MSS, NARROWS, RATE_BPS, RTT_S, source
@@ -105,12 +106,15 @@ def one_kernel(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.mark.needs("guest-kernel")
 @pytest.mark.usefixtures("one_kernel")
-def test_errors_name_the_option_and_what_is_allowed(place: Path) -> None:
+def test_errors_name_the_option_and_what_is_allowed(
+    place: Path, narrows: Narrows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """UPDATE_GOLDEN=1 writes the file anew."""
+    monkeypatch.chdir(place)
     before = sorted(place.iterdir())
     said = ""
     for command in COMMANDS:
-        ended = run(place, *command.split())
+        ended = narrows(*command.split())
         assert ended.returncode == 2 and not ended.stdout, command
         said += f"$ narrows {command}\n{ended.stderr.replace(str(place), '.')}"
     assert sorted(place.iterdir()) == before
