@@ -248,6 +248,7 @@ def test_hostile_results_through_the_commands(place: Path) -> None:
     attack(CASES, prepare)
 
 
+@pytest.mark.long
 def test_hostile_sweeps_through_the_commands(place: Path) -> None:
     def prepare(chance: random.Random) -> tuple[str, list[tuple[str | Path, ...]], Path]:
         directory = results_of(place, chance)

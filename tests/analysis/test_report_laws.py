@@ -78,6 +78,7 @@ def cases() -> Iterator[tuple[truth.Experiment, list[Life], Received, Any, Any]]
             yield experiment, lives, came, whole, analyze_run(directory)
 
 
+@pytest.mark.long
 def test_reports_are_counted_as_what_they_are() -> None:
     seen = pd.Series(0, index=["lost", "late", "duplicates", "plain"])
     for experiment, lives, came, whole, found in cases():

@@ -106,6 +106,7 @@ def _fairness(case: Case, link: Link) -> None:
     assert found["fairness"]["jain_index"] == (pytest.approx(sum(rates) ** 2 / squares) if squares else None)
 
 
+@pytest.mark.long
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @seed(2)
 @given(mixed())

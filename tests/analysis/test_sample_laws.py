@@ -19,6 +19,7 @@ from steady_traffic import LINK, drawn
 pytestmark = [pytest.mark.needs("narrows-collector"), pytest.mark.parallel_safe]
 
 
+@pytest.mark.long
 def test_estimates_are_within_their_standard_errors() -> None:
     judged, within = Counter[str](), Counter[str]()
     for number in range(CASES):

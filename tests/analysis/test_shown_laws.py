@@ -65,6 +65,7 @@ def check(shown: str | float | None, right: float | None, unit: float, what: obj
 UNITS = {"goodput": 1e6, "dropped": 0.01, "drops": 1}
 
 
+@pytest.mark.long
 @over_experiments
 def test_page_terminal_and_notebook_show_what_became_of_packets(experiment: Experiment) -> None:
     case = analysed(experiment)

@@ -117,6 +117,7 @@ def alike(one: Any, other: Any, place: str = "") -> None:
         assert one == other, place
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [another_clock, later, renamed, turned, with_an_idle_link])
 def test_figures_do_not_depend_on(change: Callable[[Experiment], Experiment]) -> None:
     @over_experiments

@@ -47,6 +47,7 @@ def processes(word: str) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "does"), [("report", "hangs"), ("", "forks")])
 def test_nothing_is_left_of_an_agent_that_dies(mode: str, does: str, tmp_path: Path) -> None:
     word = f"{os.getpid()}-{does}"

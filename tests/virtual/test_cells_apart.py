@@ -37,6 +37,7 @@ def index_of(bottleneck: int, key: Any) -> int:
     return zlib.crc32(bytes([bottleneck]) + ends + rest) & 0xFFFF
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "counts", "one", "other"),
     [

@@ -70,6 +70,7 @@ def test_environments_side_by_side_are_each_as_it_is_alone() -> None:
     assert not np.array_equal(steps[-1][0], steps[-1][1])
 
 
+@pytest.mark.long
 @GUEST
 def test_a_seed_draws_the_link_and_the_episode_is_reported(tmp_path: Path) -> None:
     environment = CongestionControl(
@@ -85,6 +86,7 @@ def test_a_seed_draws_the_link_and_the_episode_is_reported(tmp_path: Path) -> No
     assert page == tmp_path / "episode-2" / "report.html" and page.exists()
 
 
+@pytest.mark.long
 @GUEST
 def test_a_faster_agent_gets_more(tmp_path: Path) -> None:
     environment = CongestionControl(step=0.02, sees_queue=True, **SHORT)

@@ -77,6 +77,7 @@ flows: [{cca: cubic, duration: 3s}]
     assert steady.sum() * 8 / 2 == pytest.approx(16e6, abs=2 * 1514 * 8)
 
 
+@pytest.mark.long
 def test_full_bursts_take_their_overhead_and_their_bytes(tmp_path: Path) -> None:
     """16 frames of 1,514 bytes at 100 Mbit/s and 0.5 ms: 2,437,920 ns each. CoDel drops cost no time of the link."""
     text = """\
@@ -121,6 +122,7 @@ flows: [{cca: cubic, duration: 3s}, {udp: {rate: 100kbit, payload: 212B}, durati
         assert of_length.min() == most_ns, length
 
 
+@pytest.mark.long
 def test_jitter_changes_with_a_recording(tmp_path: Path) -> None:
     """One datagram a millisecond: a second at 10 ms, then three at 20 ms, more or less by up to 0.4 ms, uniformly.
 

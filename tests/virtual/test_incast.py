@@ -43,6 +43,7 @@ def test_senders_are_hosts_of_their_own(tmp_path: Path) -> None:
     assert f"{FLOWS} flows from {FLOWS} hosts" in shown
 
 
+@pytest.mark.long
 def test_a_host_that_all_share_spreads_what_they_send_and_that_is_said(tmp_path: Path) -> None:
     """Through one link of 40 Gbit/s 840 kB take 168 us, in which the bottleneck serves a quarter of it."""
     record, summary = run(tmp_path / "shared", f"name: x\n{LINK}flows: [{{cca: cubic, count: {FLOWS}, size: 8kB}}]\n")

@@ -26,6 +26,7 @@ flows: [{{cca: cubic, size: 18kB, count: {BEGINNING}, stagger: 0s}}]
 """
 
 
+@pytest.mark.long
 @pytest.mark.needs("seeded-kernel", "narrows-softswitch", "narrows-collector", "ip")
 def test_flows_that_begin_together_take_the_time_that_packets_take(tmp_path: Path) -> None:
     """Three round trips each: the handshake, ten segments (RFC 6928), and the other three to the answer to the last."""

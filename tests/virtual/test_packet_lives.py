@@ -97,6 +97,7 @@ flows:
     assert (during["loss_ratio"] == 1).all() and during["arrivals"].between(112, 113).all()
 
 
+@pytest.mark.long
 def test_a_queue_stands_during_an_outage(tmp_path: Path) -> None:
     found = run(
         f"""
@@ -165,6 +166,7 @@ flows:
     assert call["bytes"] == 2_500_000 and call["goodput_bps"] == pytest.approx(5e6, rel=0.01)
 
 
+@pytest.mark.long
 def test_a_flow_that_pauses_is_at_work(tmp_path: Path) -> None:
     found = run(
         """

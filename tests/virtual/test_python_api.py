@@ -181,6 +181,7 @@ def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) ->
         pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("queue", [{}, {"queue": "fq"}])
 def test_the_delay_of_a_queue_is_that_of_its_oldest_packet(tmp_path: Path, queue: dict[str, Any]) -> None:
     """Which packets wait at an instant, and since when, is in their reports; of fair queues the oldest is not the next.

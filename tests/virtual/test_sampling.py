@@ -22,6 +22,7 @@ flows:
 """
 
 
+@pytest.mark.long
 def test_flows_in_step_with_the_sampling_are_estimated_right(tmp_path: Path) -> None:
     """A big and a small packet in turn, and one of two in a report: 100 of 1,042 B and 100 of 142 B a second."""
     assert start(tmp_path, TEXT).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()

@@ -101,6 +101,7 @@ def test_marks_are_seen_by_the_receiver(tmp_path: Path) -> None:
     assert 0 < flow["ce_marks"] == flow["datagrams"]["ce_marked"]
 
 
+@pytest.mark.long
 def test_packets_of_thresholds_and_buffers_are_of_any_size(tmp_path: Path) -> None:
     """12 Mbit/s of 500 B into 10 Mbit/s: marked is what finds 40 packets or more, and 100 of 542 B are full."""
     text = (

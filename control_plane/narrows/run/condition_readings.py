@@ -28,7 +28,10 @@ class ConditionReadings:
         self._testbed = testbed
         self._observer = observer
         conditions = [one.condition for one in plan.reactions]
-        self._of_switch = any(not one.of_socket for one in conditions)
+        of_switch = [one for one in conditions if not one.of_socket]
+        self._of_switch = bool(of_switch)
+        # What became of flows takes three calls of the switch, and queues one.
+        self._of_flows = any(one.section == "flows" for one in of_switch)
         names = {one.name for one in conditions if one.of_socket}
         self._flows = [flow for flow in plan.flows if flow.name in names]
         self._open = contextlib.ExitStack()
@@ -59,7 +62,8 @@ class ConditionReadings:
         """
         found: dict[tuple[str, str], dict[str, Value]] = {}
         if self._of_switch:
-            found |= await self._counters(await self._target.read_queues(self._observer.places, at_ns))
+            places = self._observer.places if self._of_flows else ()
+            found |= await self._counters(await self._target.read_queues(places, at_ns))
         elif at_ns is not None:
             await self._target.pause(at_ns)
         sockets = {host: self._sockets(diag) for host, diag in self._diags.items()}
@@ -71,11 +75,11 @@ class ConditionReadings:
 
     async def _counters(self, reading: QueueReading) -> dict[tuple[str, str], dict[str, Value]]:
         queues = by_queue(reading.queues)
-        counts = await self._observer.counts(reading.drops)
-        flows: dict[tuple[str, str], dict[str, Value]] = {("flows", name): asdict(one) for name, one in counts.items()}
+        counts = await self._observer.counts(reading.drops) if self._of_flows else {}
+        found: dict[tuple[str, str], dict[str, Value]] = {("flows", name): asdict(one) for name, one in counts.items()}
         for link in self._plan.links:
-            flows["links", link.name] = {**queues[link.port, link.queue].by_name}
-        return flows
+            found["links", link.name] = {**queues[link.port, link.queue].by_name}
+        return found
 
     def _sockets(self, diag: socket.socket) -> dict[tuple[Any, ...], dict[str, int]]:
         """All sockets of a host by destination and ports."""
